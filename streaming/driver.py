@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +18,7 @@ from cutover.lake.dimensions import dimension
 from cutover.lake.integrity import same_log
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.log.cut import Cut
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.probe import Probe, silent
@@ -46,7 +47,7 @@ def run(
     pipeline: Pipeline,
     *,
     until: Until = "forever",
-    ends: Mapping[int, int] | None = None,
+    aim: Cut | None = None,
     clock: Clock | None = None,
     probe: Probe = silent,
 ) -> int:
@@ -57,7 +58,7 @@ def run(
         pipeline: The definition.
         until: `forever`: a stop file or SIGTERM ends it. `drain`: it stops at the log's ends as they are now and
             leaves time as it is. `final`: like drain; then it closes all windows seen so far and seals the version.
-        ends: Of each partition the offset that a drain stops at; None: the log's end.
+        aim: Where a drain stops; None: at the log's ends.
         clock: Time; the system's unless a test hands in its own.
         probe: Told at named points.
 
@@ -83,7 +84,7 @@ def run(
                 place=place,
             )
             with endpoint.serving(settings, pipeline.name, context.metrics), told.telling(context):
-                code = 0 if _drive(context, until, ends) else INTERRUPTED
+                code = 0 if _drive(context, until, aim) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
             told.fail(error)
@@ -109,7 +110,7 @@ def _start_heartbeat(settings: Settings, place: Path, clock: Clock) -> Heartbeat
     return beat
 
 
-def _drive(context: DriverContext, until: Until, ends: Mapping[int, int] | None) -> bool:
+def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(context.stopping):
         committer, beginning = begin(context)
@@ -118,7 +119,7 @@ def _drive(context: DriverContext, until: Until, ends: Mapping[int, int] | None)
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
             latest = context.client.latest(log_of(context.pipeline), context.pipeline.source.isolation)
-            stream.limit = latest if ends is None else ends
+            stream.limit = latest if aim is None else start_offsets.take_aim(context.pipeline, beginning, aim, latest)
         if not stream.drained:
             reader.read(context, stream)
         if until != "forever" and stream.drained:

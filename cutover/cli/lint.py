@@ -24,8 +24,8 @@ def lint(
 ) -> None:
     """Check definitions without Kafka and Spark. Exit 2 if one cannot be run; warnings leave it at 0."""
     settings = load_settings()
-    every, _ = catalogue.scan(settings)
     known = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
+    every = known if pipeline is None else catalogue.scan(settings)[0]
     now = SystemClock().now()
     found = {
         name: [*warnings(each), *_lint_rules(settings, each, now), *_lint_sql(each), *_lint_change(each, every)]

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cutover.definition.loading import catalogue
-from cutover.errors import LakeError
+from cutover.errors import CutoverError
 from cutover.lake.control import swaps
 from cutover.lake.serving import serving_table
 from cutover.lake.serving.serving_table import Publication
@@ -47,7 +47,7 @@ def _follow(settings: Settings, name: str, done: Publication, seconds: float, *,
         time.sleep(seconds)
         try:
             found = _publish(settings, name)
-        except LakeError as error:
+        except CutoverError as error:  # also of a definition that somebody is editing
             typer.echo(f"{error}\nThe table is as it was; trying again in {seconds:g} s.", err=True)
             continue
         if found.version != done.version:

@@ -1,6 +1,6 @@
 """Cuts that two streams have in common: epochs of both that end at the same offsets of the same log."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cutover.errors import LakeError
 from cutover.lake.epochs import prefix
@@ -26,6 +26,11 @@ def is_ahead(record: EpochRecord, other: EpochRecord) -> bool:
     return record.topic_id == other.topic_id and all(record.end.get(p, 0) >= end for p, end in other.end.items())
 
 
+def drop_zeros(offsets: Mapping[int, int]) -> dict[int, int]:
+    """Return offsets without partitions of which nothing was read: an older epoch does not name those added since."""
+    return {partition: offset for partition, offset in offsets.items() if offset}
+
+
 def find_newest(epoch_log: EpochLog) -> EpochRecord:
     """Return the newest epoch.
 
@@ -40,7 +45,7 @@ def find_newest(epoch_log: EpochLog) -> EpochRecord:
 
 
 def _key(record: EpochRecord) -> tuple[object, ...]:
-    return (record.topic_id, *sorted(record.end.items()))
+    return (record.topic_id, *sorted(drop_zeros(record.end).items()))
 
 
 def _is_folded(log: EpochLog, epoch: int) -> bool:

@@ -14,35 +14,26 @@ import duckdb
 
 from cutover.definition.checks import change
 from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.expressions.terms import numeric
 from cutover.definition.model.pipeline import Change, Pipeline
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import versions
-from cutover.lake.control.versions import Version, looking_at
-from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.integrity import table_weights
 from cutover.quoting import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.streaming.beside.common_cut import find_newest, find_readable_cut
+from cutover.streaming.beside.fairness import Coverage, find_coverage, refuse_unfair
+from cutover.streaming.beside.stream import Stream, find_stream
 
 SHOWN = 20
 ChangeKind = Literal["changed", "missing", "extra"]
 """Of a (window, key) row of the one beside: its values differ, it is not there, only it is there."""
 
+CLASSES = (Class.MALFORMED, Class.FILTERED, Class.FUTURE)
+"""Classes that follow from a record and its definition alone: two streams of one log have as many of each."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """A version of a stream, and the definition that it runs."""
-
-    pipeline: Pipeline
-    version: Version
-
-    @property
-    def text(self) -> str:
-        """Return how messages name it: `flights stream-0`."""
-        return f"{self.pipeline.name} stream-{self.version.number}"
+_SIDES = ("serving", "beside")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +46,10 @@ class StreamComparison:
     beyond: int  # offsets that the one beside has read behind the cut; nothing is said of them
     rows: int  # (window, key), of either
     late: tuple[int, int]  # (record, window) pairs that each judged late
+    otherwise: int  # (window, key) rows that add up to the same, and read otherwise since other records were late
     counts: Mapping[str, int]  # `ChangeKind` -> rows that differ and should not
     declared: Mapping[str, int]  # `ChangeKind` -> rows that differ as the change note declares
+    classes: Mapping[str, tuple[int, int]]  # class of which each has another number, undeclared -> pairs
     examples: tuple[str, ...]  # of `counts`
 
     @property
@@ -67,26 +60,14 @@ class StreamComparison:
     @property
     def exit_code(self) -> int:
         """Return 0: they add up to the same, but for what is declared; 1: they do not."""
-        return int(bool(self.counts))
+        return int(bool(self.counts) or bool(self.classes))
 
     @property
     def found(self) -> str:
-        """Return what is kept of it: `3 of 120 rows differ`, and how many as declared."""
+        """Return what is kept of it in words: `3 of 120 rows differ`, and how many as declared."""
         declared = f", {sum(self.declared.values()):,} as declared" if self.declared else ""
         rows = f"{self.differing:,} of {self.rows:,} rows differ{declared}"
         return f"compared with {self.serving} at epoch {self.epochs[1]}: {rows}"
-
-
-def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = None) -> Stream:
-    """Return the version of a pipeline that serves, or one by number, with an epoch log that is there.
-
-    Raises:
-        DefinitionError: There is no such version.
-        LakeError: It has no epoch log yet, or somebody took it away.
-    """
-    chosen = looking_at(settings, number)
-    version = table_weights.refuse_no_epochs(chosen, pipeline, versions.current(chosen, pipeline))
-    return Stream(pipeline=pipeline, version=version)
 
 
 def compare_versions(settings: Settings, pipeline: Pipeline, number: int) -> StreamComparison:
@@ -94,7 +75,7 @@ def compare_versions(settings: Settings, pipeline: Pipeline, number: int) -> Str
 
     Raises:
         DefinitionError: The other one serves itself, or is not there.
-        LakeError: They have no cut in common, or a table cannot be read.
+        LakeError: They have no cut in common, cannot be compared fairly, or a table cannot be read.
     """
     serving, beside = find_stream(settings, pipeline), find_stream(settings, pipeline, number)
     if serving.version.number == beside.version.number:
@@ -112,7 +93,7 @@ def compare_definitions(settings: Settings, new: Pipeline, old: Pipeline) -> Str
 
     Raises:
         DefinitionError: The note does not fit, or rows of the two cannot be held against one another.
-        LakeError: They have no cut in common, or a table cannot be read.
+        LakeError: They have no cut in common, cannot be compared fairly, or a table cannot be read.
     """
     change.check_pair(new, old)
     hint = f"end the driver of `{new.name}` (`cutover stream {new.name} --stop`), let it read up to an epoch of "
@@ -121,60 +102,98 @@ def compare_definitions(settings: Settings, new: Pipeline, old: Pipeline) -> Str
 
 
 def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) -> StreamComparison:
-    logs = tuple(EpochLog(one.version.uri) for one in (serving, beside))
+    logs = (serving.epoch_log, beside.epoch_log)
     epochs = find_readable_cut(*logs)
     if epochs is None:
         msg = f"{beside.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")
+    coverages = [find_coverage(settings, one, epoch) for one, epoch in zip((serving, beside), epochs, strict=True)]
+    refuse_unfair(*coverages)
+    new, old = beside.pipeline, serving.pipeline
     with queries.connect(queries.reading(settings)) as connection:
-        for name, one, log, epoch in zip(("serving", "beside"), (serving, beside), logs, epochs, strict=True):
+        for name, log, epoch in zip(_SIDES, logs, epochs, strict=True):
             log.relation(connection, f"log_{name}", epoch=epoch)
-            folded = finish_sql(one.pipeline, f"log_{name}", keep=(Class.ACCEPTED, Class.LATE))
-            connection.execute(f"CREATE TEMP TABLE {name} AS {folded}")
-        connection.execute(f"CREATE TEMP TABLE joined AS {_join_sql(beside.pipeline, serving.pipeline)}")
+        _join(connection, "joined", new, old, keep=(Class.ACCEPTED, Class.LATE))
+        _join(connection, "shown", new, old, keep=(Class.ACCEPTED,))
+        rows = _number(connection, "SELECT count(*) FROM joined")
+        if not rows:
+            msg = (
+                f"{beside.text} beside {serving.text}: expected rows to compare, up to their common cut there is none."
+            )
+            raise LakeError(msg + f"\nHint: {hint}.")
         return StreamComparison(
             serving=serving.text,
             beside=beside.text,
             epochs=epochs,
-            beyond=_count_beyond(logs[1], epochs[1]),
-            rows=_number(connection, "SELECT count(*) FROM joined"),
-            late=(_count_late(connection, "serving"), _count_late(connection, "beside")),
-            counts=_count(connection, "NOT _declared"),
-            declared=_count(connection, "_declared"),
+            beyond=_count_beyond(beside, epochs[1]),
+            rows=rows,
+            late=(coverages[0].count(Class.LATE), coverages[1].count(Class.LATE)),
+            otherwise=_number(connection, _OTHERWISE),
+            counts=_count(connection, "NOT __declared"),
+            declared=_count(connection, "__declared"),
+            classes=_compare_classes(*coverages),
             examples=tuple(str(row[0]) for row in connection.execute(_EXAMPLES).fetchall()),
         )
 
 
-def _count_beyond(epoch_log: EpochLog, epoch: int) -> int:
-    """Return how many offsets an epoch log has read behind an epoch."""
-    at = next(record for record in epoch_log.records() if record.epoch == epoch)
-    return sum(end - at.end.get(partition, 0) for partition, end in find_newest(epoch_log).end.items())
+def _count_beyond(stream: Stream, epoch: int) -> int:
+    """Return how many offsets a stream has read behind an epoch."""
+    at = next(record for record in stream.epoch_log.records() if record.epoch == epoch)
+    return sum(end - at.end.get(partition, 0) for partition, end in find_newest(stream.epoch_log).end.items())
 
 
-_COUNTS = "SELECT _change, count(*) FROM joined WHERE _change <> 'same' AND {which} GROUP BY 1 ORDER BY 1"
+def _compare_classes(serving: Coverage, beside: Coverage) -> dict[str, tuple[int, int]]:
+    """Return the classes of which each has another number, but for those that the change note names."""
+    note = _find_note(beside.stream.pipeline, serving.stream.pipeline)
+    held = (kind for kind in CLASSES if note is None or kind not in note.classes)
+    counts = {str(kind): (serving.count(kind), beside.count(kind)) for kind in held}
+    return {kind: pairs for kind, pairs in counts.items() if pairs[0] != pairs[1]}
+
+
+def _find_note(new: Pipeline, old: Pipeline) -> Change | None:
+    """Return the change note between two definitions; None: they are one."""
+    return new.change if new.name != old.name else None
+
+
+_COUNTS = "SELECT __change, count(*) FROM joined WHERE __change <> 'same' AND {which} GROUP BY 1 ORDER BY 1"
 _EXAMPLES = f"""
-    SELECT _place || ': ' || _change FROM joined WHERE _change <> 'same' AND NOT _declared ORDER BY 1 LIMIT {SHOWN}"""
+    SELECT __text || ': ' || __change FROM joined WHERE __change <> 'same' AND NOT __declared
+    ORDER BY 1 LIMIT {SHOWN}"""
+_OTHERWISE = """
+    SELECT count(*) FROM shown LEFT JOIN joined USING (__place)
+    WHERE shown.__change <> 'same' AND NOT shown.__declared AND coalesce(joined.__change, 'same') = 'same'"""
+
+
+def _join(
+    connection: duckdb.DuckDBPyConnection, into: str, new: Pipeline, old: Pipeline, *, keep: tuple[Class, ...]
+) -> None:
+    """Make a table of each (window, key) row of either: place, `ChangeKind`, and whether that is declared."""
+    for name, pipeline in zip(_SIDES, (old, new), strict=True):
+        folded = finish_sql(pipeline, f"log_{name}", keep=keep)
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {folded}")
+    connection.execute(f"CREATE TEMP TABLE {into} AS {_join_sql(new, old)}")
 
 
 def _join_sql(new: Pipeline, old: Pipeline) -> str:
-    """Return the query of each (window, key) row of either: place, `ChangeKind`, and whether that is declared."""
-    note = new.change if new.name != old.name else None
+    note = _find_note(new, old)
     keys = [identifier(name) for name in ("window_start", "window_end", *new.key)]
     on = " AND ".join(f"a.{key} IS NOT DISTINCT FROM b.{key}" for key in keys)
     either = [f"coalesce(a.{key}, b.{key})" for key in keys]
-    place = ", ', ', ".join(f"{key}::VARCHAR" for key in (either[0], *either[2:]))
+    place = f"[{', '.join(f'coalesce({key}::VARCHAR, chr(0))' for key in either)}]"
     may_change = () if note is None else note.changed
     held = [name for name in new.measures if name in old.measures and name not in may_change]
     held += ["_n"] if note is None else []  # what a row is made of may change; what people see of it may not
-    differ = _differ_sql(f"a.{identifier(name)} IS DISTINCT FROM b.{identifier(name)}" for name in held)
-    shifted = _differ_sql(_apart_sql(name, new, old) for name in may_change)
+    differ = _any_sql(f"a.{identifier(name)} IS DISTINCT FROM b.{identifier(name)}" for name in held)
+    shifted = _any_sql(_apart_sql(name, new, old) for name in may_change)
     kind = "CASE WHEN b.__in IS NULL THEN 'missing' WHEN a.__in IS NULL THEN 'extra'"
     kind += f" WHEN {differ} OR {shifted} THEN 'changed'"
-    sides = (f"(SELECT *, true AS __in FROM {name})" for name in ("serving", "beside"))
-    found = f"SELECT concat({place}) AS _place, {kind} ELSE 'same' END AS _change, coalesce({differ}, false) AS _differ"
+    sides = (f"(SELECT *, true AS __in FROM {name})" for name in _SIDES)
+    found = f"{place} AS __keys, {kind} ELSE 'same' END AS __change, coalesce({differ}, false) AS __differ"
     columns = ", ".join(f"{value} AS {key}" for value, key in zip(either, keys, strict=True))
-    joined = f"{found}, {columns} FROM {' a FULL JOIN '.join(sides)} b ON {on}"
-    return f"SELECT _place, _change, {_declared_sql(new, note)} AS _declared FROM ({joined})"
+    joined = f"SELECT {found}, {columns} FROM {' a FULL JOIN '.join(sides)} b ON {on}"
+    text = "array_to_string(list_transform(__keys, lambda x: CASE x WHEN chr(0) THEN 'null' ELSE x END), ', ')"
+    declared = f"{_declared_sql(new, note)} AS __declared"
+    return f"SELECT __keys AS __place, {text} AS __text, __change, {declared} FROM ({joined})"
 
 
 def _declared_sql(new: Pipeline, note: Change | None) -> str:
@@ -182,30 +201,27 @@ def _declared_sql(new: Pipeline, note: Change | None) -> str:
     if note is None:
         return "false"
     within = change.compile_within(new)
-    kinds = {"added": "_change = 'extra'", "removed": "_change = 'missing'"}
-    allowed = [*(kinds[kind] for kind in note.rows), *(["_change = 'changed' AND NOT _differ"] if note.changed else [])]
+    kinds = {"added": "__change = 'extra'", "removed": "__change = 'missing'"}
+    allowed = [kinds[kind] for kind in note.rows]
+    allowed += ["(__change = 'changed' AND NOT __differ)"] if note.changed else []
     where = "true" if within is None else f"(NOT {within.duckdb_failed} AND coalesce({within.duckdb}, false))"
-    return f"({_differ_sql(f'({one})' for one in allowed)}) AND {where}"
+    return f"({_any_sql(allowed)} AND {where})"
 
 
 def _apart_sql(name: str, new: Pipeline, old: Pipeline) -> str:
-    """Return the condition that a measure has another value; one that became another type is compared as text."""
+    """Return the condition that a measure has another value; of two types that are no numbers it is that of texts."""
     kinds = {compile_pipeline(of).result_types[name] for of in (new, old)}
-    as_text = "::VARCHAR" if len(kinds) > 1 else ""
+    as_text = "" if len(kinds) == 1 or all(map(numeric, kinds)) else "::VARCHAR"
     return f"a.{identifier(name)}{as_text} IS DISTINCT FROM b.{identifier(name)}{as_text}"
 
 
-def _differ_sql(conditions: Iterable[str]) -> str:
+def _any_sql(conditions: Iterable[str]) -> str:
     return f"({' OR '.join(conditions) or 'false'})"
 
 
 def _count(connection: duckdb.DuckDBPyConnection, which: str) -> dict[str, int]:
     found = connection.execute(_COUNTS.format(which=which)).fetchall()
     return {str(kind): int(count) for kind, count in found}
-
-
-def _count_late(connection: duckdb.DuckDBPyConnection, name: str) -> int:
-    return _number(connection, f"SELECT coalesce(sum(_n), 0) FROM log_{name} WHERE _class = '{Class.LATE}'")
 
 
 def _number(connection: duckdb.DuckDBPyConnection, query: str) -> int:

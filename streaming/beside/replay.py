@@ -10,14 +10,15 @@ from cutover.clock import Clock
 from cutover.definition.checks import change
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import versions
+from cutover.lake.control import pins, versions
 from cutover.lake.control.versions import Version
-from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import delta
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.beside.common_cut import find_newest, is_ahead
-from cutover.streaming.beside.compare import Stream, find_stream
+from cutover.streaming.beside.common_cut import drop_zeros, find_newest, is_ahead
+from cutover.streaming.beside.stream import Stream, find_stream
 from cutover.streaming.process import heartbeat
 from cutover.streaming.recovery import fork
 
@@ -40,7 +41,7 @@ def replay(
         settings: Where the log and the lake are.
         pipeline: The definition.
         number: The next version's, or that of a replay that is to go on.
-        clock: For the version's row.
+        clock: For the version's row and for pins.
         epoch: The new version begins with everything that the one in force had up to here; None: where the log does.
         probe: Told at the driver's points.
 
@@ -48,70 +49,85 @@ def replay(
         DefinitionError: Another number, or another beginning than the replay that is to go on.
         CutoverError: The driver cannot begin or go on.
     """
-    serving = versions.current(settings, pipeline)
+    serving = versions.current(versions.looking_at_served(settings), pipeline)
     version, chosen = _open_version(settings, pipeline, number, clock, epoch), versions.looking_at(settings, number)
-    again = f"cutover replay {pipeline.name} --into {number}"
-    _read_on(chosen, pipeline, again, probe)
+    _read_on(chosen, pipeline, f"cutover replay {pipeline.name} --into {number}", probe)
     if serving is not None and serving.number != number and _has_driver(settings, pipeline):
-        meet(chosen, Stream(pipeline=pipeline, version=version), find_stream(settings, pipeline), again, probe)
+        beside = Stream(pipeline=pipeline, version=version)
+        _meet(chosen, beside, Stream(pipeline=pipeline, version=serving), clock, probe)
     return version
 
 
-def replay_definition(settings: Settings, new: Pipeline, old: Pipeline, *, probe: Probe = silent) -> Stream:
+def replay_definition(
+    settings: Settings, new: Pipeline, old: Pipeline, clock: Clock, *, probe: Probe = silent
+) -> Stream:
     """Read the log into a changed definition, up to an epoch of the one whose place it is to take.
 
     Raises:
         DefinitionError: The note does not fit, or rows of the two cannot be held against one another.
-        CutoverError: The driver cannot begin or go on, another one of the new definition is at work, or the old
-            definition is behind and has no driver.
+        LakeError: The new definition came further than the old one, whose driver commits no epoch that has read as
+            much.
+        CutoverError: The driver cannot begin or go on, or another one of the new definition is at work.
     """
     change.check_pair(new, old)
-    serving, again = find_stream(settings, old), f"cutover replay {new.name}"
-    if versions.current(settings, new) is None:
-        _read_on(settings, new, again, probe, find_newest(EpochLog(serving.version.uri)))
-    meet(settings, find_stream(settings, new), serving, again, probe)
-    return find_stream(settings, new)
+    chosen = versions.looking_at_served(settings)
+    serving, version = find_stream(chosen, old), versions.current(chosen, new)
+    if version is None or not delta.exists(version.uri):
+        aim = find_newest(serving.epoch_log)
+        _hold(chosen, serving, aim, new.name, clock)
+        _read_on(chosen, new, f"cutover replay {new.name}", probe, aim)
+    beside = find_stream(chosen, new)
+    if not _meet(chosen, beside, serving, clock, probe):
+        msg = f"{serving.text}: expected an epoch that has read what {beside.text} has, its newest one has not."
+        raise LakeError(msg + f"\nHint: let its driver read on (`cutover stream {old.name} --detach`), and try again.")
+    return beside
 
 
-def meet(settings: Settings, beside: Stream, serving: Stream, again: str, probe: Probe = silent) -> None:
-    """Let a stream read on to where an epoch of the one that serves ends, if it is not at one.
+def _meet(settings: Settings, beside: Stream, serving: Stream, clock: Clock, probe: Probe) -> bool:
+    """Let a stream read on to where an epoch of the one that serves ends, and hold both epochs for a day.
 
     Args:
         settings: Under which the stream beside is looked at.
         beside: The one that reads; no driver of it is at work.
         serving: The one that is read up to.
-        again: The command that goes on, for messages.
+        clock: For the pins.
         probe: Told at the driver's points.
 
+    Returns:
+        Whether they met; if not, the one that serves has read less, and commits no epoch that has read as much.
+
     Raises:
-        LakeError: It is ahead of the one that serves, whose driver commits no epoch.
         CutoverError: The driver cannot begin or go on.
     """
-    position = _find_newest(beside)
-    aim = _await_epoch(serving, position)
-    if position is None or aim.end != position.end:
-        _read_on(settings, beside.pipeline, again, probe, aim)
+    name = beside.pipeline.name
+    position = next(iter(reversed(beside.epoch_log.records())), None)
+    aim = _await_epoch(settings, serving, position)
+    if aim is None:
+        return False
+    _hold(settings, serving, aim, name, clock)
+    if position is None or drop_zeros(aim.end) != drop_zeros(position.end):
+        _read_on(settings, beside.pipeline, f"cutover replay {name}", probe, aim)
+    _hold(settings, beside, find_newest(beside.epoch_log), name, clock)
+    return True
 
 
-def _await_epoch(serving: Stream, position: EpochRecord | None) -> EpochRecord:
-    """Return an epoch of the one that serves which has read all that is read; its driver may commit it meanwhile.
-
-    Raises:
-        LakeError: There is none within a minute.
-    """
-    begun, epoch_log = time.monotonic(), EpochLog(serving.version.uri)
-    while position is not None and not is_ahead(find_newest(epoch_log), position):
-        if time.monotonic() > begun + PATIENCE_SECONDS:
-            msg = f"{serving.text}: expected an epoch that has read what is replayed, its newest one has not."
-            raise LakeError(msg + f"\nHint: let its driver read on (`cutover stream {serving.pipeline.name}`).")
+def _await_epoch(settings: Settings, serving: Stream, position: EpochRecord | None) -> EpochRecord | None:
+    """Return an epoch of the one that serves which has read all that is read; None: its driver commits none soon."""
+    begun = time.monotonic()
+    while True:
+        newest = find_newest(serving.epoch_log)
+        if position is None or is_ahead(newest, position):
+            return newest
+        is_over = time.monotonic() > begun + PATIENCE_SECONDS
+        if newest.topic_id != position.topic_id or is_over or not _has_driver(settings, serving.pipeline):
+            return None
         time.sleep(BETWEEN_SECONDS)
-        epoch_log = EpochLog(serving.version.uri)
-    return find_newest(epoch_log)
 
 
-def _find_newest(stream: Stream) -> EpochRecord | None:
-    records = EpochLog(stream.version.uri).records()
-    return records[-1] if records else None
+def _hold(settings: Settings, stream: Stream, record: EpochRecord, by: str, clock: Clock) -> None:
+    """Keep an epoch from being folded into later ones for a day, so that a person can compare."""
+    now = clock.now()
+    pins.pin(settings, stream.version, record.epoch, holder=f"beside/{by}", expires_at=now + pins.LONGEST, now=now)
 
 
 def _read_on(settings: Settings, pipeline: Pipeline, again: str, probe: Probe, aim: EpochRecord | None = None) -> None:
@@ -120,13 +136,14 @@ def _read_on(settings: Settings, pipeline: Pipeline, again: str, probe: Probe, a
     Raises:
         LakeError: It was asked to stop before.
     """
-    if driver.run(settings, pipeline, until="drain", ends=None if aim is None else aim.end, probe=probe) != 0:
+    if driver.run(settings, pipeline, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
         msg = f"Replay of `{pipeline.name}`: expected to reach its end, was asked to stop."
         raise LakeError(msg + f"\nHint: `{again}` goes on from there.")
 
 
 def _has_driver(settings: Settings, pipeline: Pipeline) -> bool:
-    said = heartbeat.read(settings, pipeline.name)
+    """Return whether a driver of the version that serves is at work, by its heartbeat."""
+    said = heartbeat.read(versions.looking_at_served(settings), pipeline.name)
     return said is not None and said.alive
 
 

@@ -39,8 +39,7 @@ def serve(
     turn, found, is_new = versions.next_turn(settings, pipeline), None, _never_served(settings, pipeline, number)
     if is_new and not agreed.uncompared:
         found = compare_versions(settings, pipeline, number)
-        again = f"cutover replay {pipeline.name}"
-        refuse_others(found, agreed, f"{again} --compare {number}", f"{again} --into {number}")
+        refuse_others(found, agreed, f"cutover replay {pipeline.name} --compare {number}")
     elif agreed.differences:
         msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it beside `--uncompared`." if is_new else ": it has served before."))
@@ -55,22 +54,21 @@ def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
     return any(one.beside for one in known)
 
 
-def refuse_others(found: StreamComparison, agreed: Agreed, look: str, meet: str) -> None:
-    """Refuse a stream that differs in more or fewer rows than a person has agreed to, or that has read further.
+def refuse_others(found: StreamComparison, agreed: Agreed, look: str) -> None:
+    """Refuse a stream that differs in more or fewer rows than a person has agreed to.
 
     Args:
         found: Of the comparison.
         agreed: How many may differ.
         look: The command that shows some of them.
-        meet: The command that lets it read up to an epoch of the one that serves.
 
     Raises:
-        DefinitionError: It does.
+        DefinitionError: It does, or it has more or fewer records of a class.
     """
-    if found.beyond:
-        msg = f"{found.beside}: expected to be compared in all that it has read, {found.beyond:,} offsets lie behind "
-        msg += f"the newest cut that it has in common with {found.serving}."
-        raise DefinitionError(msg + f"\nHint: end its driver, then `{meet}` reads up to an epoch of {found.serving}.")
+    for kind, (before, after) in found.classes.items():
+        msg = f"{found.beside}: expected {before:,} {kind} records, as {found.serving} has, got {after:,}."
+        hint = "a change note names the classes that may differ (`classes`); `--uncompared` asks for nothing"
+        raise DefinitionError(msg + f"\nHint: {hint}.")
     if found.differing == agreed.differences:
         return
     msg = f"{found.beside}: expected {agreed.differences:,} rows that differ from {found.serving}, got "

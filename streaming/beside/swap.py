@@ -1,67 +1,142 @@
 """A changed definition takes the place of the one that its note names: readers get its rows, in one commit.
 
-Both go on as pipelines of their own, with their drivers, batch paths, stages and alerts, so the old one is a way back
-until its tables are deleted.
+Both go on as pipelines of their own, with their drivers, batch paths, stages and alerts, so the old one is a way back.
+Who serves is one row of the history; the serving table follows in one commit of its own, and never shows less of the
+log than it did.
 """
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.errors import DefinitionError
-from cutover.lake.control import swaps
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import swaps, versions
 from cutover.lake.control.signature import reason
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
-from cutover.streaming.beside.compare import StreamComparison, compare_definitions, find_stream
+from cutover.streaming.beside.common_cut import find_newest, is_ahead
+from cutover.streaming.beside.compare import StreamComparison, compare_definitions
 from cutover.streaming.beside.serve import Agreed, describe, refuse_others
+from cutover.streaming.beside.stream import Stream, find_stream
+from cutover.streaming.process import heartbeat
+
+PATIENCE_SECONDS, BETWEEN_SECONDS = 30.0, 0.2
+"""How long a driver at work may take to read what the other one has, and how often that is looked at."""
 
 
-def swap(
-    settings: Settings, new: Pipeline, old: Pipeline, *, why: str, agreed: Agreed, clock: Clock
-) -> StreamComparison | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """What a swap did."""
+
+    found: StreamComparison | None  # None: a person asked for none
+    behind: tuple[str, ...]  # names whose serving table could not be published yet
+
+
+def swap(settings: Settings, new: Pipeline, old: Pipeline, *, why: str, agreed: Agreed, clock: Clock) -> Swap:
     """Let a changed definition be served under the name of the old one; they are compared first.
-
-    Returns:
-        The comparison; None: a person asked for none.
 
     Raises:
         DefinitionError: The note does not fit, it is served already, or it differs otherwise than declared and agreed.
-        LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
+        LakeError: The two have no cut in common, cannot be compared, the new one has read less than the old one, or
+            another process changed something meanwhile.
     """
     reason(why, of="Swap")  # refused before a comparison of minutes
-    turn, found = swaps.next_turn(settings, old.name), None
+    settings, found = versions.looking_at_served(settings), None
+    turn, turns = swaps.next_turn(settings, old.name), _read_turns(settings, new, old)
     for one in (old, new):
         if (serves := swaps.served_by(settings, one.name)) != one.name:
             msg = f"Swap of `{old.name}` to `{new.name}`: expected two that serve their own names, got `{one.name}`, "
-            raise DefinitionError(msg + f"which `{serves}` serves.")
-    find_stream(settings, new)
+            msg += f"which `{serves}` serves."
+            raise DefinitionError(
+                msg + f"\nHint: `change` names the one that serves; `cutover swap {one.name} --back`."
+            )
+    if old.change is not None and old.change.of == new.name:
+        msg = f"Swap of `{old.name}` to `{new.name}`: expected one of them to name the other, both do."
+        raise DefinitionError(msg + "\nHint: take `change` out of the definition that serves.")
+    streams = find_stream(settings, new), find_stream(settings, old)
     if not agreed.uncompared:
         found = compare_definitions(settings, new, old)
-        refuse_others(found, agreed, f"cutover swap {new.name}", f"cutover replay {new.name}")
+        refuse_others(found, agreed, f"cutover swap {new.name}")
     elif agreed.differences:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected no `--differences` beside `--uncompared`."
         raise DefinitionError(msg)
-    swaps.swap(settings, old.name, new.name, why=why, found=describe(found), clock=clock, turn=turn)
-    serving_table.keep_up(settings, new)
-    return found
+    _await_as_much(settings, *streams)
+    if _read_turns(settings, new, old) != turns:
+        msg = f"Swap of `{old.name}` to `{new.name}`: expected the versions that were compared, others serve by now."
+        raise LakeError(msg + "\nHint: compare again.")
+    kept = _keep(found, streams)
+    swaps.swap(settings, old.name, new.name, why=why, found=kept, clock=clock, turn=turn)
+    return Swap(found=found, behind=serving_table.keep_up(settings, new))
 
 
-def swap_back(settings: Settings, old: Pipeline, *, why: str, clock: Clock) -> str:
+def swap_back(settings: Settings, old: Pipeline, *, why: str, clock: Clock, anyway: bool = False) -> tuple[str, Swap]:
     """Let a definition that was replaced be served under its name again, at once.
 
+    Args:
+        settings: Where the lake is.
+        old: The definition.
+        why: A person's reason.
+        clock: When that is.
+        anyway: Also where it has read less than what is served now: readers go back in time.
+
     Returns:
-        The pipeline that served the name.
+        The pipeline that served the name, and what was done.
 
     Raises:
         DefinitionError: Nothing took its place, or the reason is empty.
-        LakeError: It has no epoch log any more, or another process was quicker.
+        LakeError: It has no epoch log any more, has read less than what is served, or another process was quicker.
     """
-    turn = swaps.next_turn(settings, old.name)
-    rows = swaps.history(settings, old.name)
-    follower = str(rows[-1]["served_by"]) if rows else old.name
-    if follower == old.name:
+    reason(why, of="Swap")
+    settings = versions.looking_at_served(settings)
+    turn, rows = swaps.next_turn(settings, old.name), swaps.history(settings, old.name)
+    serves = str(rows[-1]["served_by"]) if rows else old.name  # not followed further: a circle is broken here
+    if serves == old.name:
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
         raise DefinitionError(msg)
-    find_stream(settings, old)
+    stream = find_stream(settings, old)
+    shown = serving_table.read_shown(settings, old.name)
+    if shown is not None and not anyway:
+        _await(settings, stream, lambda: shown.is_covered_by(find_newest(stream.epoch_log)), f"{serves} shows")
     swaps.swap(settings, old.name, old.name, why=why, found="", clock=clock, turn=turn)
-    serving_table.keep_up(settings, old)
-    return follower
+    return serves, Swap(found=None, behind=serving_table.keep_up(settings, old, anyway=anyway))
+
+
+def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
+    return tuple(versions.next_turn(settings, pipeline) for pipeline in pipelines)
+
+
+def _keep(found: StreamComparison | None, streams: tuple[Stream, Stream]) -> str:
+    """Return what the history keeps of a swap: both streams with their fingerprints, note and comparison, as JSON."""
+    note = streams[0].pipeline.change
+    kept = {
+        "said": describe(found),
+        "streams": {one.text: one.version.result_fingerprint for one in streams},
+        "change": None if note is None else asdict(note),
+        "comparison": None if found is None else asdict(found),
+    }
+    return json.dumps(kept, sort_keys=True)
+
+
+def _await_as_much(settings: Settings, new: Stream, old: Stream) -> None:
+    """Wait until the new stream has read what the old one had; of another log there is nothing to wait for.
+
+    Raises:
+        LakeError: It has not.
+    """
+    aim = find_newest(old.epoch_log)
+    if find_newest(new.epoch_log).topic_id == aim.topic_id:
+        _await(settings, new, lambda: is_ahead(find_newest(new.epoch_log), aim), f"{old.text} has")
+
+
+def _await(settings: Settings, stream: Stream, look: Callable[[], bool], what: str) -> None:
+    begun, name = time.monotonic(), stream.pipeline.name
+    while not look():
+        said = heartbeat.read(settings, name)
+        if said is None or not said.alive or time.monotonic() > begun + PATIENCE_SECONDS:
+            msg = f"{stream.text}: expected to have read what {what}, it has not."
+            hint = f"readers would go back in time. Let its driver read on (`cutover stream {name} --detach`)"
+            raise LakeError(msg + f"\nHint: {hint}, and try again.")
+        time.sleep(BETWEEN_SECONDS)

@@ -83,7 +83,7 @@ def _fill_definition(settings: Settings, pipeline: Pipeline) -> None:
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows the versions.")
     old = catalogue.get(settings, pipeline.change.of)
     with _show_progress(settings, pipeline.name) as probe:
-        replaying.replay_definition(settings, pipeline, old, probe=probe)
+        replaying.replay_definition(settings, pipeline, old, SystemClock(), probe=probe)
     place = _describe_place(settings, pipeline.name)
     typer.echo(
         f"{pipeline.name}: has read the log up to an epoch of {old.name} ({place}); {old.name} is served as before."
@@ -135,24 +135,37 @@ def show(found: StreamComparison, agree: str, *, as_json: bool) -> None:
         typer.echo(json.dumps(asdict(found) | {"exit_code": found.exit_code}))
         raise typer.Exit(found.exit_code)
     console = Console(highlight=False, soft_wrap=True)
-    for line in found.examples:
+    for line in [*found.examples, *_describe(found)]:
         console.print(literal_text(line))
-    epochs, late = f"epochs {found.epochs[1]} and {found.epochs[0]}", f"late {found.late[1]:,} and {found.late[0]:,}"
-    console.print(f"{found.beside} beside {found.serving}, {epochs}: {late}.")
-    if found.beyond:
-        console.print(f"{found.beside} has read {found.beyond:,} offsets more, of which nothing is said.")
-    if found.declared:
-        console.print(f"As its change note declares: {_describe_counts(found.declared)}.")
-    if found.exit_code:
-        wanted = f'`{agree} --differences {found.differing} --why "..."`'
-        console.print(
-            f"Of {found.rows:,} rows {_describe_counts(found.counts)}. Next: compare each with batch "
-            f"(`cutover reconcile`); if they are as they should be, {wanted}."
-        )
-    else:
-        same = "differ in nothing else" if found.declared else "add up to the same, late records among them"
-        console.print(f'All {found.rows:,} rows {same}. Next: `{agree} --why "..."`.')
+    console.print(literal_text(_conclude(found, agree)))
     raise typer.Exit(found.exit_code)
+
+
+def _describe(found: StreamComparison) -> Iterator[str]:
+    """Yield a line for each thing that is known beside the rows that differ."""
+    epochs, late = f"epochs {found.epochs[1]} and {found.epochs[0]}", f"late {found.late[1]:,} and {found.late[0]:,}"
+    yield f"{found.beside} beside {found.serving}, {epochs}: {late}."
+    if found.beyond:
+        yield f"{found.beside} has read {found.beyond:,} offsets more, of which nothing is said."
+    if found.otherwise:
+        yield f"{found.otherwise:,} rows add up to the same and read otherwise, since other records were late."
+    for kind, (before, after) in found.classes.items():
+        yield f"Records that are {kind}: {after:,}, and {before:,} in {found.serving}; no change note names that."
+    if found.declared:
+        yield f"As its change note declares: {_describe_counts(found.declared)}."
+
+
+def _conclude(found: StreamComparison, agree: str) -> str:
+    """Return the last line: what it comes to, and what to do next."""
+    if found.classes:
+        return "Next: look why records are judged otherwise; what should be so stands in the note (`classes`)."
+    if found.counts:
+        batch = "compare each with batch (`cutover reconcile`)"
+        wanted = f'`{agree} --differences {found.differing} --why "..."`'
+        rows = f"Of {found.rows:,} rows {_describe_counts(found.counts)}"
+        return f"{rows}. Next: {batch}; if they are as they should be, {wanted}."
+    same = "differ in nothing else" if found.declared else "add up to the same, late records among them"
+    return f'All {found.rows:,} rows {same}. Next: `{agree} --why "..."`.'
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
@@ -181,7 +194,7 @@ def serve(
     agreed = Agreed(differences=differences, uncompared=uncompared)
     made, compared = serving.serve(settings, found, version, why=why, agreed=agreed, clock=SystemClock())
     if compared is not None:
-        typer.echo(f"Late ones among them, {compared.found}.")
+        typer.echo(f"{pipeline}: {compared.found}, late records among them.")
     typer.echo(f"{pipeline}: stream-{made.number} serves; `cutover serve` with the version before goes back.")
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:

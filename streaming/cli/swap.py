@@ -1,5 +1,6 @@
 """`cutover swap`: a changed definition takes the place of the one that its note names, or gives it back."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -12,10 +13,11 @@ from cutover.settings import load_settings
 from cutover.streaming.beside import compare as comparing
 from cutover.streaming.beside import swap as swapping
 from cutover.streaming.beside.serve import Agreed
+from cutover.streaming.beside.swap import Swap
 from cutover.streaming.cli.replay import show
 
 
-def swap(
+def swap(  # noqa: PLR0913 -- options of a command
     pipeline: Annotated[str, typer.Argument(help="Name of the changed definition; with `--back` of the old one.")],
     *,
     why: Annotated[str | None, typer.Option("--why", help="Let it serve, and the reason, which is kept.")] = None,
@@ -26,6 +28,9 @@ def swap(
         bool, typer.Option("--uncompared", help="Do not compare it first; that is kept with the reason.")
     ] = False,
     back: Annotated[bool, typer.Option("--back", help="The old definition serves its name again, at once.")] = False,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="With `--back`: also where it has read less; readers go back in time.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, of a comparison.")] = False,
 ) -> None:
     """Let a changed definition be served under the name of the one that its `change` names, in one commit.
@@ -35,21 +40,66 @@ def swap(
     """
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
-    if back:
-        follower = swapping.swap_back(settings, found, why=why or "", clock=SystemClock())
-        typer.echo(
-            f"{pipeline}: serves its name again, in place of {follower}; `cutover swap {follower}` compares anew."
+    _refuse_odd(
+        _Asked(
+            compares=why is None and not back,
+            back=back,
+            as_json=as_json,
+            anyway=anyway,
+            agrees=uncompared or differences > 0,
         )
+    )
+    if back:
+        serves, done = swapping.swap_back(settings, found, why=why or "", clock=SystemClock(), anyway=anyway)
+        typer.echo(f"{pipeline}: serves its name again, in place of {serves}.")
+        _tell_readers(pipeline, done)
         return
     old = catalogue.get(settings, _require_note(found))
     if why is None:
         show(comparing.compare_definitions(settings, found, old), f"cutover swap {pipeline}", as_json=as_json)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    compared = swapping.swap(settings, found, old, why=why or "", agreed=agreed, clock=SystemClock())
-    if compared is not None:
-        typer.echo(f"Late ones among them, {compared.found}.")
-    typer.echo(f"{old.name}: readers of `cutover serve-view {old.name}` get the rows of {pipeline} from now on.")
-    typer.echo(f'Back, at once: `cutover swap {old.name} --back --why "..."`, as long as its driver goes on.')
+    done = swapping.swap(settings, found, old, why=why or "", agreed=agreed, clock=SystemClock())
+    if done.found is not None:
+        typer.echo(f"{pipeline}: {done.found.found}, late records among them.")
+    _tell_readers(old.name, done)
+    typer.echo(
+        f"{old.name}: {pipeline} serves this name. Keep both drivers at work (`cutover stream {pipeline} --detach`);"
+    )
+    typer.echo(f'`cutover swap {old.name} --back --why "..."` goes back at once.')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What options ask for together."""
+
+    compares: bool
+    back: bool
+    as_json: bool
+    anyway: bool
+    agrees: bool
+
+
+def _refuse_odd(asked: _Asked) -> None:
+    """Refuse options that say nothing beside the others.
+
+    Raises:
+        DefinitionError: Some do.
+    """
+    for is_odd, text in (
+        (asked.agrees and (asked.compares or asked.back), "`--differences` and `--uncompared` beside `--why` alone"),
+        (asked.as_json and not asked.compares, "`--json` without `--why` and `--back`"),
+        (asked.anyway and not asked.back, "`--anyway` beside `--back` alone"),
+    ):
+        if is_odd:
+            msg = f"Swap: expected {text}."
+            raise DefinitionError(msg)
+
+
+def _tell_readers(name: str, done: Swap) -> None:
+    if done.behind:
+        typer.echo(
+            f"{name}: its serving table is not published yet; `cutover serve-view {name}` says why, and does it."
+        )
 
 
 def _require_note(pipeline: Pipeline) -> str:

@@ -13,7 +13,7 @@ from cutover.lake.epochs.offset_gaps import find_missing, format_gaps, next_offs
 from cutover.lake.integrity import same_log
 from cutover.lake.integrity.same_log import History
 from cutover.log import options
-from cutover.log.cut import LogId
+from cutover.log.cut import Cut, LogId
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
@@ -147,6 +147,27 @@ def start_offsets(
         )
         raise LogError(msg, runbook="LogDataLost")
     return found
+
+
+def take_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Mapping[int, int]) -> Mapping[int, int]:
+    """Return the offsets of a cut that a driver is to stop at, if it can come there.
+
+    Raises:
+        LogError: The cut is of another log, or lies behind a partition's end.
+        LakeError: The driver begins behind it.
+    """
+    refuse_other(pipeline, aim.log.topic_id, beginning.log.topic_id)
+    for partition, end in sorted(aim.offsets.items()):
+        place = f"Partition {partition} of {beginning.log.topic}"
+        if latest.get(partition, 0) < end:
+            msg = f"{place}: expected records up to offset {end:,}, it ends at {latest.get(partition, 0):,}."
+            hint = "\nHint: an open transaction may hold its end, or records that were read once are gone."
+            raise LogError(msg + hint, runbook="OpenTransactionHoldsLog")
+        if beginning.offsets.get(partition, 0) > end:
+            msg = f"{place}: expected to read up to offset {end:,}, the stream begins at "
+            msg += f"{beginning.offsets[partition]:,}."
+            raise LakeError(msg + "\nHint: retention may have removed what lies before; nothing was written.")
+    return aim.offsets
 
 
 def is_sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) -> bool:

@@ -47,6 +47,9 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches",
         "test_a_table_that_cannot_be_published_keeps_no_way_back_shut",
     ),
+    "tests/integration/streaming/test_swap.py": (  # tests/property: any split folds to the same
+        "test_windows_and_measures_of_every_kind",
+    ),
     "tests/integration/reconcile/test_kept_property.py": (
         "test_kept_digests_change_no_result[time]",
         "test_kept_digests_change_no_result[date]",

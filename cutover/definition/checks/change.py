@@ -4,8 +4,9 @@ from typing import get_args
 
 from cutover.definition.checks.measures import refuse
 from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.expressions.compiler import Expression, compile_expression
-from cutover.definition.model.pipeline import Change, Pipeline, RowChange
+from cutover.definition.model.pipeline import Change, ClassChange, Pipeline, RowChange
 from cutover.definition.model.schema import check_name
 from cutover.definition.model.sides import right_of
 from cutover.errors import DefinitionError
@@ -27,18 +28,24 @@ def check(pipeline: Pipeline) -> None:
     check_name(note.of, of="change.of")
     if note.of == pipeline.name:
         refuse("change.of", "another pipeline", f"`{note.of}`", "the old definition keeps its name and file")
-    if not 1 <= len(note.why.strip()) <= _LONGEST_WHY:
+    if not isinstance(note.why, str) or not 1 <= len(note.why.strip()) <= _LONGEST_WHY:
         refuse("change.why", f"a reason of 1 to {_LONGEST_WHY} characters", repr(note.why)[:80])
     _check_measures(pipeline, note)
-    for kind in note.rows:
-        if kind not in get_args(RowChange):
-            refuse("change.rows", "any of added, removed", repr(kind)[:80])
+    for field, kinds, known in (
+        ("rows", note.rows, get_args(RowChange)),
+        ("classes", note.classes, get_args(ClassChange)),
+    ):
+        if not isinstance(kinds, tuple) or set(kinds) - set(known):
+            refuse(f"change.{field}", f"a tuple of any of {', '.join(known)}", repr(kinds)[:80])
     if note.within is not None and not (note.changed or note.rows):
         refuse("change.within", "`changed` measures or `rows` beside it", "none", "it says where these may differ")
     compile_within(pipeline)
 
 
 def _check_measures(pipeline: Pipeline, note: Change) -> None:
+    for field, names in (("added", note.added), ("changed", note.changed), ("removed", note.removed)):
+        if not isinstance(names, tuple):
+            refuse(f"change.{field}", "a tuple of measures", repr(names)[:80], 'write ("clicks",)')
     for field, names in (("added", note.added), ("changed", note.changed)):
         for name in names:
             if name not in pipeline.measures:
@@ -69,13 +76,16 @@ def check_pair(new: Pipeline, old: Pipeline) -> None:
     """Refuse a note by which rows of two definitions cannot be held against one another.
 
     Raises:
-        DefinitionError: The two read other topics, have other windows or keys, or measures that no note names.
+        DefinitionError: The two read other topics, have other windows or keys, or differ in what no note names.
     """
     note = new.change
     if note is None or note.of != old.name:
         msg = f'Pipeline `{new.name}`: expected `change=Change(of="{old.name}", ...)`, got '
         raise DefinitionError(msg + ("none." if note is None else f"one of `{note.of}`."))
     _refuse_other_rows(new, old)
+    _refuse_shared(new, old)
+    if not note.lateness and lateness_fingerprint(new) != lateness_fingerprint(old):
+        _refuse(new, "change.lateness", f"True, where windows close at another time than in `{old.name}`", "False")
     for field, declared, there in (
         ("added", note.added, [name for name in new.measures if name not in old.measures]),
         ("removed", note.removed, [name for name in old.measures if name not in new.measures]),
@@ -88,6 +98,15 @@ def check_pair(new: Pipeline, old: Pipeline) -> None:
             _refuse(new, "change.changed", f"`{name}`, which was {results[1][name]}", f"{results[0][name]} undeclared")
 
 
+def _refuse_shared(new: Pipeline, old: Pipeline) -> None:
+    """Refuse what two pipelines at work at once cannot share: one changelog, and the wish to replace one another."""
+    if new.changelog is not None and new.changelog == old.changelog:
+        hint = "both would write it, and its readers see a mix"
+        _refuse(new, "changelog", f"another topic than that of `{old.name}`", new.changelog, hint)
+    if old.change is not None and old.change.of == new.name:
+        _refuse(new, "change.of", f"one of the two to replace the other, `{old.name}` names `{new.name}`", "both")
+
+
 def _refuse_other_rows(new: Pipeline, old: Pipeline) -> None:
     """Refuse definitions whose rows have no window and key in common."""
     hint = f"such rows cannot be told from those of `{old.name}`: compare `{new.name}` with its own batch path instead"
@@ -96,7 +115,7 @@ def _refuse_other_rows(new: Pipeline, old: Pipeline) -> None:
         _refuse(new, "source", f"what `{old.name}` reads ({', '.join(topics[1])})", ", ".join(topics[0]), hint)
     if new.window.describe() != old.window.describe():
         _refuse(new, "window", f"that of `{old.name}` ({old.window})", str(new.window), hint)
-    keys = [list(compile_pipeline(of).key_types.items()) for of in (new, old)]
+    keys = [dict(compile_pipeline(of).key_types) for of in (new, old)]
     if keys[0] != keys[1]:
         _refuse(new, "key", f"that of `{old.name}` ({', '.join(old.key)})", ", ".join(new.key), hint)
 

@@ -18,6 +18,7 @@ Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 HazardKind = Literal["restart", "late_burst", "peak", "schema_change", "partitions", "replay"]
 """What a stream may have to go through before a move; `partitions`: more of them, or another leader of one."""
 RowChange = Literal["added", "removed"]
+ClassChange = Literal["malformed", "filtered", "future"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ class Change:
     removed: tuple[str, ...] = ()  # measures that only the old one has
     changed: tuple[str, ...] = ()  # measures of both whose values may differ
     rows: tuple[RowChange, ...] = ()  # (window, key) rows that only one of them may have: the new one, the old one
+    classes: tuple[ClassChange, ...] = ()  # classes of records of which there may be more or fewer
+    lateness: bool = False  # other records may be late: their windows close at another time
     within: str | None = None  # Spark SQL over key, `window_start` and `window_end`: where they may; None: anywhere
 
 

@@ -230,7 +230,8 @@ def exists(settings: Settings, table: ControlTable) -> bool:
     if not _has_begun(settings, table) or delta.exists(uri):  # looked at again: others may have made it meanwhile
         return delta.exists(uri)
     msg = f"Table `{uri}`: expected it beside the other control tables, its folder is gone."
-    raise LakeError(msg + "\nHint: nothing is decided without it; put it back from a copy.", runbook="ForeignWrite")
+    hint = "put it back from a copy; or another release, which had no such table, made this lake"
+    raise LakeError(msg + f"\nHint: nothing is decided without it; {hint}.", runbook="ForeignWrite")
 
 
 def _has_begun(settings: Settings, missing: ControlTable) -> bool:

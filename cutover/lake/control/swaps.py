@@ -19,10 +19,9 @@ def served_by(settings: Settings, name: str) -> str:
     seen = [name]
     while (follower := _newest(settings, seen[-1])) != seen[-1]:
         if follower in seen:
-            msg = (
-                f"Swaps of `{name}`: expected a definition that is served, got a circle: {', '.join(seen)}, {follower}."
-            )
-            raise LakeError(msg + "\nHint: put `_control/swaps` back from a copy.", runbook="ForeignWrite")
+            circle = ", ".join([*seen, follower])
+            msg = f"Swaps of `{name}`: expected a definition that is served, got a circle: {circle}."
+            raise LakeError(msg + f"\nHint: `cutover swap {name} --back` lets it serve itself.")
         seen.append(follower)
     return seen[-1]
 

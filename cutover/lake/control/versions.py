@@ -73,6 +73,11 @@ def looking_at(settings: Settings, number: int | None) -> Settings:
     return settings if number is None else settings.model_copy(update={"stream_version": number})
 
 
+def looking_at_served(settings: Settings) -> Settings:
+    """Return settings under which everything looks at the versions that serve, whatever a user asked to look at."""
+    return settings.model_copy(update={"stream_version": None})
+
+
 def serve(  # noqa: PLR0913 -- what to let serve, why, by what evidence, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

@@ -6,7 +6,8 @@ one stage of one definition served it. It is derived: nothing is decided by it, 
 the next publication writes again.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,8 +23,9 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
-from cutover.lake.control import swaps
+from cutover.lake.control import swaps, versions
 from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import checksums, commits, data_files, delta
@@ -37,6 +39,8 @@ MONTH = "_month"
 
 _ATTEMPTS, _WAIT_SECONDS = 10, 0.5
 _ROWS_A_BATCH = 100_000
+_SERVED, _SHOWN = "cutover.served_by", "cutover.shown"  # keys of a commit's own words
+_LOOK_BACK = 20  # commits in which those words are looked for: an OPTIMIZE of somebody else has none
 _WANTED, _PUBLISHED = "wanted_rows", "published_rows"
 
 
@@ -58,13 +62,14 @@ class _Overtaken(Exception):  # noqa: N818 -- no error: tried again
     """Another writer published, or moved the stage, while rows were read."""
 
 
-def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None) -> Publication:
+def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, anyway: bool = False) -> Publication:
     """Let the serving table show what a name serves now, in one commit; only months that changed are written.
 
     Args:
         settings: Where the lake and the definitions are.
         pipeline: The definition that is served; where another one is by now, that one is loaded.
         name: The table's; None: the pipeline's own. A definition of that name need not be there any more.
+        anyway: Also where another pipeline's rows, of more of the log, are shown: readers go back in time.
 
     Raises:
         DefinitionError: There is no definition of the pipeline that is served.
@@ -78,7 +83,8 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None) 
         reraise=True,
     )
     try:
-        return _copy(settings, name or pipeline.name, tries(_try_publish, settings, pipeline, name or pipeline.name))
+        done = tries(_try_publish, settings, pipeline, name or pipeline.name, anyway=anyway)
+        return _copy(settings, name or pipeline.name, done)
     except (_Overtaken, CommitFailedError) as error:
         msg = f"Serving table of `{name or pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others "
         raise LakeError(msg + "came first.\nHint: let one process publish (`--follow`), not several.") from error
@@ -94,25 +100,74 @@ def _copy(settings: Settings, name: str, done: Publication) -> Publication:
     return replace(done, copy=made.table)
 
 
-def keep_up(settings: Settings, pipeline: Pipeline) -> None:
+def keep_up(settings: Settings, pipeline: Pipeline, *, anyway: bool = False) -> tuple[str, ...]:
     """Publish after something changed what is served, where a person asked for a table; a failure is only logged.
 
     Each name under which the pipeline is served has a table of its own.
+
+    Returns:
+        Names whose table could not be published, and is as it was.
     """
     try:
-        for name in swaps.list_names(settings, pipeline.name):
-            if delta.exists(serving_uri(settings, name)):
-                publish(settings, pipeline, name=name)
+        names = swaps.list_names(settings, pipeline.name)
+        return tuple(name for name in names if not _keep_up_name(settings, pipeline, name, anyway=anyway))
     except CutoverError as error:
         log.warning("serving_table_behind", pipeline=pipeline.name, error=error.text.partition("\n")[0])
+        return (pipeline.name,)
 
 
-def _try_publish(settings: Settings, at_hand: Pipeline, name: str) -> Publication:
+def _keep_up_name(settings: Settings, pipeline: Pipeline, name: str, *, anyway: bool) -> bool:
+    try:
+        if delta.exists(serving_uri(settings, name)):
+            publish(settings, pipeline, name=name, anyway=anyway)
+    except CutoverError as error:
+        log.warning("serving_table_behind", pipeline=name, error=error.text.partition("\n")[0])
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """What of the log a version of the table shows, and by which pipeline."""
+
+    served: str
+    topic_id: str
+    offsets: Mapping[int, int]  # partition -> next offset of the stream's newest epoch
+
+    def is_covered_by(self, record: EpochRecord) -> bool:
+        """Return whether an epoch has read as much of the same log; of another log nobody can tell: True."""
+        read = all(record.end.get(partition, 0) >= end for partition, end in self.offsets.items())
+        return read or record.topic_id != self.topic_id
+
+
+def read_shown(settings: Settings, name: str) -> Shown | None:
+    """Return what the newest version of a name's table shows; None: there is no table, or another release made it.
+
+    Raises:
+        LakeError: The table cannot be read.
+    """
+    uri = serving_uri(settings, name)
+    return _read_shown(delta.open_table(uri)) if delta.exists(uri) else None
+
+
+def _read_shown(table: DeltaTable) -> Shown | None:
+    said = next((entry for entry in table.history(_LOOK_BACK) if _SHOWN in entry), None)
+    if said is None:
+        return None
+    shown = json.loads(said[_SHOWN])
+    offsets = {int(partition): int(end) for partition, end in shown["cut"].items()}
+    return Shown(served=str(said[_SERVED]), topic_id=shown["topic_id"], offsets=offsets)
+
+
+def _try_publish(settings: Settings, at_hand: Pipeline, name: str, *, anyway: bool) -> Publication:
     uri = serving_uri(settings, name)
     table = delta.open_table(uri) if delta.exists(uri) else None  # opened first: who commits from here on is told apart
     served = swaps.served_by(settings, name)
     pipeline = at_hand if served == at_hand.name else catalogue.get(settings, served)
     schema, stage = _schema(pipeline), current_stage(settings, pipeline)
+    newest = _read_newest(settings, pipeline)  # read before the rows, which then hold at least as much
+    if table is not None and newest is not None and not anyway:
+        _refuse_older(name, served, _read_shown(table), newest)
     with closing(views.connect(settings, pipeline)) as connection:
         if current_stage(settings, pipeline) is not stage or swaps.served_by(settings, name) != served:
             raise _Overtaken
@@ -122,11 +177,33 @@ def _try_publish(settings: Settings, at_hand: Pipeline, name: str) -> Publicatio
         if months or not same:
             with commits.refusing(uri):
                 made = list(_write(connection, uri, schema, months))
-                table = _commit(uri, schema, table, made, months if same else None, _words(served, stage, epoch))
+                said = _describe_rows(served, stage, epoch, newest)
+                table = _commit(uri, schema, table, made, months if same else None, said)
     version = -1 if table is None else int(table.version())
     return Publication(
         uri=uri, served=served, version=version, stage=stage, epoch=epoch, rows=rows, months=tuple(months)
     )
+
+
+def _read_newest(settings: Settings, pipeline: Pipeline) -> EpochRecord | None:
+    """Return the newest epoch of what is served; None: the version has none, or is not there yet."""
+    version = versions.current(settings, pipeline)
+    if version is None or not delta.exists(version.uri):
+        return None
+    return next(iter(reversed(EpochLog(version.uri).records())), None)
+
+
+def _refuse_older(name: str, served: str, shown: Shown | None, newest: EpochRecord) -> None:
+    """Refuse rows of one pipeline in the place of another's that had read more of the log.
+
+    Raises:
+        LakeError: They are.
+    """
+    if shown is None or shown.served == served or shown.is_covered_by(newest):
+        return
+    msg = f"Serving table of `{name}`: expected rows of {served} that hold what those of {shown.served} did, it has "
+    msg += "read less of the log."
+    raise LakeError(msg + f"\nHint: let its driver read on (`cutover stream {served} --detach`), and publish again.")
 
 
 def _schema(pipeline: Pipeline) -> pa.Schema:
@@ -184,8 +261,10 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
     yield from rest
 
 
-def _words(served: str, stage: Stage, epoch: int) -> dict[str, str]:
-    return {"cutover.served_by": served, "cutover.stage": str(stage), "cutover.epoch": str(epoch)}
+def _describe_rows(served: str, stage: Stage, epoch: int, newest: EpochRecord | None) -> dict[str, str]:
+    """Return what a commit says of the rows that it shows."""
+    shown = {} if newest is None else {_SHOWN: json.dumps(newest.cut.to_json(), sort_keys=True)}
+    return {_SERVED: served, "cutover.stage": str(stage), "cutover.epoch": str(epoch), **shown}
 
 
 def _commit(

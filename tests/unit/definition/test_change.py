@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cutover.cli.app import main
-from cutover.definition import Avg, Change, Count, Daily, Fixed, Join, Pipeline, SelfJoin, Sum, Topic
+from cutover.definition import Avg, Change, Count, Daily, Fixed, Join, Lateness, Pipeline, SelfJoin, Sum, Topic
 from cutover.definition.checks.change import check_pair
 from cutover.definition.checks.definition import check
 from cutover.definition.compile.fingerprint import describe_version
@@ -32,7 +32,10 @@ OWN: Mapping[str, tuple[dict[str, Any], str]] = {
     "an added measure that is not there": ({"added": ("gone",)}, "change.added: expected a measure of this definition"),
     "a removed measure that is there": ({"removed": ("n",)}, "change.removed: expected a measure that"),
     "added and changed": ({"changed": ("most",)}, "`most` as both"),
-    "other rows": ({"rows": ("moved",)}, "change.rows: expected any of added, removed"),
+    "other rows": ({"rows": ("moved",)}, "change.rows: expected a tuple of any of added, removed"),
+    "other classes": ({"classes": ("late",)}, "change.classes: expected a tuple of any of malformed, filtered"),
+    "a text for a tuple": ({"added": "most"}, "change.added: expected a tuple of measures"),
+    "a reason that is no text": ({"why": 3}, "change.why: expected a reason"),
     "within of nothing": ({"changed": (), "within": "shop = 'a'"}, "`changed` measures or `rows` beside it"),
     "within that is no condition": ({"within": "shop"}, "change.within: expected a condition, got string"),
     "within of a measure": ({"within": "paid > 3"}, "change.within"),
@@ -69,6 +72,13 @@ OTHER: Mapping[str, tuple[Pipeline, Pipeline, str]] = {
         replace(OLD, source=replace(TOPIC, schema=TOPIC.schema.replace("shop string", "shop bigint"))),
         "key: expected that of `old`",
     ),
+    "another lateness": (
+        replace(NEW, lateness=Lateness(allowed="1 day")),
+        OLD,
+        "change.lateness: expected True, where windows close",
+    ),
+    "one changelog": (replace(NEW, changelog="c"), replace(OLD, changelog="c"), "changelog: expected another topic"),
+    "each in place of the other": (NEW, replace(OLD, change=Change(of="new", why="x")), "names `new`"),
     "an undeclared measure": (replace(NEW, change=replace(NOTE, added=())), OLD, "change.added: expected most"),
     "a measure that went": (replace(NEW, change=replace(NOTE, removed=())), OLD, "change.removed: expected mean"),
     "another type": (
@@ -92,6 +102,8 @@ def test_a_note_that_does_not_fit_the_old_definition_is_refused(case: str) -> No
 def test_a_note_that_fits_is_taken() -> None:
     check(NEW)
     check_pair(NEW, OLD)
+    check_pair(replace(NEW, lateness=Lateness(allowed="1 day"), change=replace(NOTE, lateness=True)), OLD)
+    check_pair(replace(NEW, key=("shop", "seq")), replace(OLD, key=("seq", "shop")))
 
 
 TEXT = """from cutover.definition import Change, Count, Fixed, Pipeline, Topic

@@ -1,0 +1,111 @@
+"""Whether two streams may be held against one another at a cut, or why equal truths could look different there.
+
+What follows from where epochs end, from when a dimension was read, or from what was never read is no difference of the
+definitions; where such a thing cannot be told from one, nothing is compared.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cutover.errors import LakeError
+from cutover.lake.control import losses
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs.delivery import EXACTLY_ONCE
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.records.classes import Class
+from cutover.settings import Settings
+from cutover.streaming.beside.common_cut import drop_zeros
+from cutover.streaming.beside.stream import Stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What a stream has read up to a cut."""
+
+    stream: Stream
+    records: Sequence[EpochRecord]  # up to the cut, at least one
+    losses: Sequence[Loss] = ()  # recorded of its version
+
+    def count(self, kind: Class) -> int:
+        """Count (record, window) pairs of a class."""
+        return sum(record.counts.get(kind, 0) for record in self.records)
+
+
+def find_coverage(settings: Settings, stream: Stream, epoch: int) -> Coverage:
+    """Return what a stream has read up to an epoch.
+
+    Raises:
+        LakeError: Its records or its losses cannot be read.
+    """
+    records = [record for record in stream.epoch_log.records() if record.epoch <= epoch]
+    return Coverage(stream=stream, records=records, losses=losses.losses(settings, stream.version))
+
+
+def refuse_unfair(serving: Coverage, beside: Coverage) -> None:
+    """Refuse two streams of which equal truths could look different, or different ones equal.
+
+    Raises:
+        LakeError: They are; says by what.
+    """
+    reason = next((why for look in _LOOKS for why in look(serving, beside)), None)
+    if reason is None:
+        return
+    msg = f"{beside.stream.text} beside {serving.stream.text}: expected two streams that can be compared, {reason}."
+    names = dict.fromkeys((beside.stream.pipeline.name, serving.stream.pipeline.name))
+    each = " and ".join(f"`cutover reconcile {name}`" for name in names)
+    raise LakeError(msg + f"\nHint: compare each with its own batch path ({each}); `--uncompared` lets it serve then.")
+
+
+def _look_at_deliveries(serving: Coverage, beside: Coverage) -> Iterator[str]:
+    for one in (serving, beside):
+        for kind in sorted({one.stream.pipeline.delivery, *(record.delivery for record in one.records)}):
+            if kind != EXACTLY_ONCE:
+                yield f"{one.stream.text} delivers {kind}: what it doubled or lost is no difference of the definitions"
+
+
+def _look_at_losses(serving: Coverage, beside: Coverage) -> Iterator[str]:
+    for one in (serving, beside):
+        if one.losses:
+            yield f"{one.stream.text} goes on behind a recorded loss, which the other one may not have"
+
+
+def _look_at_beginnings(serving: Coverage, beside: Coverage) -> Iterator[str]:
+    """Yield where one of them begins behind what the other one has read: retention may have removed it meanwhile."""
+    starts = [drop_zeros(one.records[0].start) for one in (serving, beside)]
+    if starts[0] != starts[1]:
+        partition = min(p for p in {*starts[0], *starts[1]} if starts[0].get(p, 0) != starts[1].get(p, 0))
+        offsets = [start.get(partition, 0) for start in starts]
+        yield (
+            f"partition {partition} is read from offset {offsets[1]:,} by {beside.stream.text} and from {offsets[0]:,} "
+            f"by {serving.stream.text}: windows would be missing"
+        )
+
+
+def _look_at_ids(serving: Coverage, beside: Coverage) -> Iterator[str]:
+    """Yield streams with ids that judged records late: whether such a record is a duplicate was known to one alone."""
+    for one in (serving, beside):
+        if one.stream.pipeline.source.record_id is not None and (late := one.count(Class.LATE)):
+            yield f"{one.stream.text} has {late:,} late rows of records with ids, of which some may be duplicates"
+
+
+def _look_at_dimensions(serving: Coverage, beside: Coverage) -> Iterator[str]:
+    """Yield lookups that were joined with other versions of their table, or with several."""
+    shared = serving.stream.pipeline.lookups.keys() & beside.stream.pipeline.lookups.keys()
+    for name in sorted(shared):
+        joined = {
+            (record.dimension_ids.get(name), record.dimensions[name])
+            for one in (serving, beside)
+            for record in one.records
+            if name in record.dimensions
+        }
+        if len(joined) > 1:
+            yield f"lookup `{name}` was joined with {len(joined)} versions of its table"
+
+
+_LOOKS: tuple[Callable[[Coverage, Coverage], Iterator[str]], ...] = (
+    _look_at_deliveries,
+    _look_at_losses,
+    _look_at_beginnings,
+    _look_at_ids,
+    _look_at_dimensions,
+)

@@ -1,0 +1,40 @@
+"""A version of a stream and the definition that it runs, as one that is compared, read up to, or let serve."""
+
+from dataclasses import dataclass
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import versions
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.integrity import table_weights
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A version of a stream, and the definition that it runs."""
+
+    pipeline: Pipeline
+    version: Version
+
+    @property
+    def text(self) -> str:
+        """Return how messages name it: `flights stream-0`."""
+        return f"{self.pipeline.name} stream-{self.version.number}"
+
+    @property
+    def epoch_log(self) -> EpochLog:
+        """Open its epoch log as it is now."""
+        return EpochLog(self.version.uri)
+
+
+def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = None) -> Stream:
+    """Return the version of a pipeline that serves, or one by number, with an epoch log that is there.
+
+    Raises:
+        DefinitionError: There is no such version.
+        LakeError: It has no epoch log yet, or somebody took it away.
+    """
+    chosen = versions.looking_at(versions.looking_at_served(settings), number)
+    version = table_weights.refuse_no_epochs(chosen, pipeline, versions.current(chosen, pipeline))
+    return Stream(pipeline=pipeline, version=version)
