@@ -16,7 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
-from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Loss
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -186,12 +186,12 @@ class Gathering:
 
     def _batch(self) -> Freshness | None:
         """Return how fresh the batch path has to be; None where it does not run, or before the stream began."""
-        made = control_tables.read(self.settings, "versions", self.pipeline.name)
+        made = versions.read_registrations(self.settings, self.pipeline.name)
         if not made or current_stage(self.settings, self.pipeline) is Stage.KAPPA:
             return None
         found = batch_runs.runs(self.settings, self.pipeline)
         runs = [run for run in found if run.repair is None and run.undoes is None]  # these compute a few windows alone
-        newest = datetime.fromisoformat(runs[-1].finished) if runs else made[-1]["created_at"]
+        newest = datetime.fromisoformat(runs[-1].finished) if runs else made[-1].at
         return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
 
     def _verdict(self) -> Freshness | None:

@@ -151,7 +151,7 @@ def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Cl
     turn = versions.next_turn(settings, pipeline)
     known = versions.list_versions(settings, pipeline)
     there = next((version for version in known if version.number == number), None)
-    following = known[-1].number + 1 if known else 0
+    following = versions.next_number(settings, pipeline)
     if there is None and number == following:
         if epoch is not None:
             return fork.branch(settings, pipeline, epoch, clock, beside=True)

@@ -264,7 +264,14 @@ def _check_limits(pipeline: Pipeline) -> None:
         refuse("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
     if policy.audit is not None:
         _check_audit(policy.audit)
-    for name in ("settles_after", "fresh_within", "hazards_within", "detected_within", "approved_within"):
+    for name in (
+        "settles_after",
+        "fresh_within",
+        "hazards_within",
+        "detected_within",
+        "approved_within",
+        "keep_unserved",
+    ):
         parse_duration(getattr(policy, name), of=f"policy.{name}")
     for hazard in policy.hazards:
         if hazard not in get_args(HazardKind):

@@ -74,6 +74,7 @@ class Policy:
     hazards_within: str = "90 days"  # how long ago at most
     detected_within: str = "1 day"  # from a wrong result to its alert; the log must be kept for this, too
     approved_within: str = "2 days"  # from the alert to a person's word; the log must be kept for this, too
+    keep_unserved: str = "30 days"  # how long tables stay that nobody is served from any more, and nobody writes
     audit: Audit | None = field(default_factory=Audit)  # of the sample in KAPPA; None: nobody draws one
 
 

@@ -32,6 +32,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             "fork_epoch": pa.int64(),
             "sequence": pa.int64(),
             "beside": pa.bool_(),  # made by a replay, serves nothing yet; a later row lets the version serve
+            "deleted": pa.bool_(),  # its tables are gone, since nobody was served from them
             "who": pa.string(),
             "why": pa.string(),
         }

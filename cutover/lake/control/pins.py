@@ -61,6 +61,14 @@ def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetim
     return tuple(sorted({row["holder"] for row in _list_held_pins(settings, pipeline, fingerprint, now)}))
 
 
+def list_holders(
+    settings: Settings, pipeline: str, fingerprint: str, number: int | None, *, now: datetime
+) -> tuple[str, ...]:
+    """Return who holds an epoch of one version now; None: of any version under the fingerprint."""
+    held = _list_held_pins(settings, pipeline, fingerprint, now)
+    return tuple(sorted({row["holder"] for row in held if number in {None, row["stream_version"]}}))
+
+
 def _list_held_pins(settings: Settings, pipeline: str, fingerprint: str, now: datetime) -> list[dict[str, Any]]:
     """Return the newest row of each pin that holds."""
     last = {

@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from cutover.clock import Clock
@@ -16,6 +17,9 @@ from cutover.lake.control.signature import reason, user
 from cutover.lake.paths import stream_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
+
+BATCH = -1
+"""Stands for the batch tables of a definition where a deletion names a version."""
 
 RETRIES = 5  # of a registration: one fails only if another process has just registered another version
 
@@ -46,10 +50,61 @@ class Version:
         return f"{self.pipeline}/{self.result_fingerprint}/stream-{self.number}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """A row of the history: a version was registered, or let serve."""
+
+    fingerprint: str  # of the result
+    number: int
+    at: datetime
+    beside: bool
+
+
 def list_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
-    """Return all versions under the definition's result fingerprint, by number."""
+    """Return all versions under the definition's result fingerprint whose tables were not deleted, by number."""
     newest = {row.number: row for row in _rows(settings, pipeline)}
     return [newest[number] for number in sorted(newest)]
+
+
+def read_registrations(settings: Settings, name: str) -> list[Registration]:
+    """Return every registration and every later word on a version, of all definitions of a name, but for deletions.
+
+    Raises:
+        LakeError: The table cannot be read, or rows of it are gone.
+    """
+    return [
+        Registration(
+            fingerprint=row["result_fingerprint"],
+            number=row["stream_version"],
+            at=row["created_at"],
+            beside=bool(row["beside"]),
+        )
+        for row in control_tables.read(settings, "versions", name)
+        if not row["deleted"]
+    ]
+
+
+def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test hands in
+    settings: Settings, pipeline: Pipeline, fingerprint: str, number: int, *, why: str, clock: Clock, turn: int
+) -> None:
+    """Note that the tables of a version, or of a definition's batch path (`BATCH`), go.
+
+    Raises:
+        DefinitionError: The reason is empty or too long.
+        OvertakenError: A version was registered or let serve meanwhile; nothing was written.
+    """
+    row = {
+        "pipeline": pipeline.name,
+        "result_fingerprint": fingerprint,
+        "stream_version": number,
+        "created_at": clock.now(),
+        "definition": "{}",
+        "deleted": True,
+        "who": user(),
+        "why": reason(why, of="Deletion"),
+    }
+    control_tables.append(settings, "versions", [row], turn=turn)
+    log.warning("tables_deleted", pipeline=pipeline.name, fingerprint=fingerprint, stream_version=number, why=why)
 
 
 def current(settings: Settings, pipeline: Pipeline) -> Version | None:
@@ -133,8 +188,10 @@ def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
     was_there = delta.exists(first)  # asked first: a version is registered before its table is made
     fingerprint = result_fingerprint(pipeline)
     rows = control_tables.read(settings, "versions", pipeline.name)
-    found = [_version(settings, pipeline, row) for row in rows if row["result_fingerprint"] == fingerprint]
-    if was_there and not found:
+    mine = [row for row in rows if row["result_fingerprint"] == fingerprint]
+    deleted = {row["stream_version"] for row in mine if row["deleted"]}
+    found = [_version(settings, pipeline, row) for row in mine if row["stream_version"] not in deleted]
+    if was_there and not mine:
         msg = f"Versions of `{pipeline.name}`: expected the one of table `{first}`, none is registered."
         hint = "\nHint: `_control` of this lake is gone or another one; put it back from a copy."
         raise LakeError(msg + hint, runbook="ForeignWrite")
@@ -164,6 +221,7 @@ def _row(version: Version, pipeline: Pipeline, clock: Clock) -> dict[str, Any]:
         "fork_version": None if version.fork is None else version.fork.version,
         "fork_epoch": None if version.fork is None else version.fork.epoch,
         "beside": version.beside,
+        "deleted": False,
     }
 
 
@@ -182,6 +240,20 @@ def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Vers
 def _open_current(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
     turn = next_turn(settings, pipeline)
     return current(settings, pipeline) or register(settings, pipeline, clock, turn=turn)
+
+
+def next_number(settings: Settings, pipeline: Pipeline) -> int:
+    """Return the number of the next version: no number is given twice, also not that of one that was deleted."""
+    fingerprint = result_fingerprint(pipeline)
+    rows = control_tables.read(settings, "versions", pipeline.name)
+    return max([row["stream_version"] for row in rows if row["result_fingerprint"] == fingerprint], default=BATCH) + 1
+
+
+def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) -> datetime | None:
+    """Return when the tables of a version, or of a definition's batch path, were deleted last; None: never."""
+    rows = control_tables.read(settings, "versions", name)
+    mine = [row for row in rows if (row["result_fingerprint"], row["stream_version"]) == (fingerprint, number)]
+    return next((row["created_at"] for row in reversed(mine) if row["deleted"]), None)
 
 
 def next_turn(settings: Settings, pipeline: Pipeline) -> int:
@@ -212,7 +284,7 @@ def register(
         LakeError: Another process registered one meanwhile; nothing was written.
     """
     older = list_versions(settings, pipeline)
-    number = older[-1].number + 1 if older else 0
+    number = next_number(settings, pipeline)
     made = Version(
         pipeline=pipeline.name,
         result_fingerprint=result_fingerprint(pipeline),

@@ -110,8 +110,10 @@ def find_removed_batch(settings: Settings, pipeline: Pipeline) -> list[TableChan
 def _find_compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
     """Return a batch run of the definition in force that was compared; None: none was."""
     fingerprint = result_fingerprint(pipeline)
+    deleted = versions.find_deletion(settings, pipeline.name, fingerprint, versions.BATCH)
     rows = control_tables.read(settings, "reconciliations", pipeline.name)
-    seals = (json.loads(row["result"]).get("seal", {}) for row in rows if row["result_fingerprint"] == fingerprint)
+    mine = (row for row in rows if row["result_fingerprint"] == fingerprint)
+    seals = (json.loads(row["result"]).get("seal", {}) for row in mine if deleted is None or row["at"] > deleted)
     return next((str(seal["batch_run"]) for seal in seals if seal.get("batch_run")), None)
 
 

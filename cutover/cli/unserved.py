@@ -1,0 +1,44 @@
+"""`cutover unserved`: tables that nobody is served from any more, and their deletion by policy."""
+
+from typing import Annotated
+
+import typer
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.errors import DefinitionError
+from cutover.lake.serving import unserved as unserved_tables
+from cutover.settings import load_settings
+
+
+def unserved(
+    pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete what may go; without it nothing is done.")] = False,
+    why: Annotated[str | None, typer.Option("--why", help="The reason of a deletion; it is kept.")] = None,
+) -> None:
+    """List streams and batch tables that nobody is served from, and delete those past `policy.keep_unserved`.
+
+    They are of versions and definitions that others replaced, and of a pipeline whose name another one serves.
+    """
+    settings, clock = load_settings(), SystemClock()
+    definition = catalogue.get(settings, pipeline)
+    if delete != (why is not None):
+        msg = "Unserved tables: expected `--delete` and `--why` together."
+        raise DefinitionError(msg)
+    if why is not None:
+        gone = unserved_tables.delete_unserved(settings, definition, clock, why=why)
+        for one in gone:
+            typer.echo(f"deleted: {one.text}, {one.files:,} files")
+        kept = unserved_tables.list_unserved(settings, definition, clock.now())
+        typer.echo(f"{pipeline}: {len(gone):,} deleted, {len(kept):,} stay. `cutover unserved {pipeline}` says why.")
+        return
+    found = unserved_tables.list_unserved(settings, definition, clock.now())
+    for one in found:
+        typer.echo(f"{one.text}: {one.files:,} files, since {one.since:%Y-%m-%d %H:%M} UTC, {one.held or 'may go'}")
+    may_go = sum(one.held is None for one in found)
+    following = f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if may_go else "nothing to do"
+    typer.echo(f"{pipeline}: {len(found):,} tables that nobody is served from, {may_go:,} may go: {following}.")
+
+
+COMMANDS = {"unserved": unserved}

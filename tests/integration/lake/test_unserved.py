@@ -1,0 +1,138 @@
+"""Tables that nobody is served from: listed with why they stay, deleted once the policy's time has passed."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cutover.cli.app import main
+from cutover.clock import SystemClock
+from cutover.definition import Count, Lateness, Pipeline, Sum
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import pins, swaps, versions
+from cutover.lake.control.control_tables import OvertakenError
+from cutover.lake.integrity import table_weights
+from cutover.lake.paths import version_uri
+from cutover.lake.serving import unserved
+from cutover.lake.serving.unserved import Unserved, delete_unserved, list_unserved
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
+from tests.support.standing_clock import StandingClock
+
+SALES = tuple(Sale(hour=hour) for hour in range(3))
+NOW = datetime.now(UTC)
+LATER = StandingClock(NOW + timedelta(days=31))
+CHANGED = replace(PIPELINE, measures={"sales": Count(), "paid": Sum("amount")})
+OWN = result_fingerprint(PIPELINE)
+
+
+def texts(found: list[Unserved]) -> list[tuple[str, str | None]]:
+    return [(one.text, one.held) for one in found]
+
+
+def test_what_is_served_is_never_listed(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+
+    assert list_unserved(settings, PIPELINE, LATER.now()) == []
+    assert delete_unserved(settings, PIPELINE, LATER, why="old") == []
+
+
+def test_a_definition_that_changed_leaves_tables_that_go_after_a_month(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    write(settings, lake_of(SALES, CHANGED), CHANGED)
+    kept = [(f"batch tables of {OWN}", "kept for 30 days"), (f"stream-0 of {OWN}", "kept for 30 days")]
+
+    assert texts(list_unserved(settings, CHANGED, NOW)) == kept
+    assert delete_unserved(settings, CHANGED, SystemClock(), why="old") == []
+    assert len(delete_unserved(settings, CHANGED, LATER, why="a year old")) == len(kept)
+
+    assert list_unserved(settings, CHANGED, LATER.now()) == []
+    assert [path.name for path in Path(version_uri(settings, PIPELINE)).iterdir() if path.is_dir()] == []
+    assert list(table_weights.changes(settings, CHANGED)) == []
+    # The old definition comes back: nothing of it is missed, and no number is given twice.
+    assert versions.current(settings, PIPELINE) is None
+    assert list(table_weights.changes(settings, PIPELINE)) == []
+    assert versions.open_or_create(settings, PIPELINE, SystemClock()).number == 1
+
+
+def test_a_version_that_another_replaced_goes_and_a_held_one_stays(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
+    write(settings, lake_of(SALES, slower), slower)
+    old = versions.current(settings, PIPELINE)
+    assert old is not None
+    pins.pin(settings, old, 1, holder="savepoint/release", expires_at=LATER.now() + timedelta(days=1), now=NOW)
+
+    assert texts(list_unserved(settings, slower, LATER.now())) == [(f"stream-0 of {OWN}", "held by savepoint/release")]
+    pins.release(settings, old, 1, holder="savepoint/release", now=NOW)
+    (gone,) = delete_unserved(settings, slower, LATER, why="old")
+
+    assert (gone.number, versions.list_versions(settings, slower)[0].number) == (0, 1)
+    assert versions.next_number(settings, slower) == len(["deleted", "serves"])
+
+
+def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    swaps.swap(settings, "sales", "sales_2", why="x", found="", clock=LATER, turn=0)
+
+    assert {held for _, held in texts(list_unserved(settings, PIPELINE, LATER.now()))} == {"kept for 30 days"}
+    much_later = StandingClock(LATER.now() + timedelta(days=31))
+    assert len(delete_unserved(settings, PIPELINE, much_later, why="replaced")) == len(["batch", "stream-0"])
+    with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
+        table_weights.refuse_no_epochs(settings, PIPELINE, versions.current(settings, PIPELINE))
+
+
+def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(settings, lake_of(SALES))
+    slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
+    write(settings, lake_of(SALES, slower), slower)
+    real = unserved.list_unserved
+
+    def served_meanwhile(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
+        found = real(settings, pipeline, now)
+        versions.register(settings, pipeline, LATER, turn=versions.next_turn(settings, pipeline))
+        return found
+
+    monkeypatch.setattr(unserved, "list_unserved", served_meanwhile)
+    with pytest.raises(OvertakenError):
+        delete_unserved(settings, slower, LATER, why="old")
+
+    assert Path(versions.open_or_create(settings, PIPELINE, LATER).uri).exists()
+
+
+def test_a_deletion_that_was_killed_is_finished(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(settings, lake_of(SALES))
+    write(settings, lake_of(SALES, CHANGED), CHANGED)
+
+    def killed(_: Unserved) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(unserved, "_remove", killed)
+        with pytest.raises(KeyboardInterrupt):
+            delete_unserved(settings, CHANGED, LATER, why="old")
+
+    assert len(delete_unserved(settings, CHANGED, LATER, why="again")) == len(["batch", "stream-0"])
+    assert list_unserved(settings, CHANGED, LATER.now()) == []
+
+
+def test_command_lists_and_asks_for_a_reason(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sales.py").write_text("from tests.integration.lake.test_unserved import CHANGED\n", encoding="utf-8")
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
+    write(settings, lake_of(SALES))
+    write(settings, lake_of(SALES, CHANGED), CHANGED)
+    capsys.readouterr()
+
+    assert main(["unserved", "sales"]) == 0
+    assert "2 tables that nobody is served from, 0 may go: nothing to do." in capsys.readouterr().out
+    assert main(["unserved", "sales", "--delete"]) == 2
+    assert "`--delete` and `--why` together" in capsys.readouterr().err
+    assert main(["unserved", "sales", "--delete", "--why", "old"]) == 0
+    assert "0 deleted, 2 stay" in capsys.readouterr().out
+    with pytest.raises(DefinitionError, match="expected a reason"):
+        delete_unserved(settings, CHANGED, LATER, why=" ")
