@@ -18,3 +18,14 @@ def touched(settings: Settings, pipeline: Pipeline, found: BatchRun | None) -> T
     read = datasets.topics(settings, found.topic, found.topic_id, found.cluster_id, found.scanned)
     facets = {"runId": found.run_id, "epoch": found.epoch, "windowRanges": len(found.computed)}
     return Touched(inputs=tuple(read), outputs=tuple(outputs), facets=facets)
+
+
+def touched_by_repair(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun, bool]) -> Touched:
+    """Return what a repair wrote; nothing, where it had been published before."""
+    made, was_there = found
+    return touched(settings, pipeline, None if was_there else made)
+
+
+def touched_by_undo(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun | None, str]) -> Touched:
+    """Return what taking a repair back wrote; nothing, where it was a draft."""
+    return touched(settings, pipeline, found[0])

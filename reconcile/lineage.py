@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.paths import batch_uri, control_uri, stream_uri
 from cutover.lineage.runs import Touched
+from cutover.reconcile.judgement.audits.audit_record import WindowAudit
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings
 
@@ -20,6 +21,17 @@ def touched(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> To
     facets = {"runId": found.run_id, "epoch": found.seal.epoch, "verdict": str(found.verdict)}
     history = datasets.table_written(control_uri(settings, "reconciliations"), None)
     return Touched(inputs=tuple(_inputs(settings, pipeline, found)), outputs=(history,), facets=facets)
+
+
+def touched_by_audit(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> Touched:
+    """Return the stream's table, and what the audit said of the windows that it drew."""
+    from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
+
+    facets = {"state": str(found.state), "windows": len(found.windows), "seed": found.seed, "epoch": found.epoch}
+    number = found.stream_version
+    read = () if number is None else (datasets.table_read(stream_uri(settings, pipeline, number), None),)
+    history = datasets.table_written(control_uri(settings, "audits"), None)
+    return Touched(inputs=read, outputs=(history,), facets=facets)
 
 
 def _inputs(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> "Iterator[InputDataset]":

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from cutover import probe as probes
+from cutover.batch import lineage
 from cutover.batch.context import RunContext
 from cutover.batch.cut import hold_cut
 from cutover.batch.lock import writer_lock
@@ -30,6 +31,7 @@ from cutover.lake.control import losses, pins
 from cutover.lake.control.signature import user
 from cutover.lake.control.stages import current_stage
 from cutover.lake.serving import serving_table
+from cutover.lineage import runs
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 
@@ -118,6 +120,7 @@ def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, pro
     return Drafted(draft=one, effect=seen)
 
 
+@runs.recorded("repair", lineage.touched_by_repair)
 def publish_draft(
     settings: Settings,
     pipeline: Pipeline,
@@ -178,15 +181,15 @@ def _refuse_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairD
 
 
 def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epoch: int, why: str) -> Repair:
-    runs = batch_runs.runs(settings, pipeline)
+    known = batch_runs.runs(settings, pipeline)
     return Repair(
         windows=draft.windows,
         who=user(),
         why=why,
         stage=draft.stage,
         stream_epoch=epoch,
-        batch_run=runs[-1].run_id if runs else None,
-        batch_version=runs[-1].batch_version if runs else None,
+        batch_run=known[-1].run_id if known else None,
+        batch_version=known[-1].batch_version if known else None,
         counts=draft.counts.get("served", {}),
         served_from=draft.served_from,
         files={name: draft.files[name] for name in ("served", "before")},

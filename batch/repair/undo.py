@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cutover import probe as probes
+from cutover.batch import lineage
 from cutover.batch.lock import writer_lock
 from cutover.batch.plan import dirty
 from cutover.batch.plan.dirty import PlanBounds
@@ -27,10 +28,12 @@ from cutover.lake.control import pins, versions
 from cutover.lake.control.signature import user
 from cutover.lake.serving import serving_table
 from cutover.lake.tables.schemas import BATCH_INDEX, batch_ledger_schema
+from cutover.lineage.runs import recorded
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
 
+@recorded("repair", lineage.touched_by_undo)
 def undo(
     settings: Settings,
     pipeline: Pipeline,

@@ -15,6 +15,8 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.errors import CutoverError
 from cutover.events import log
 from cutover.lake.epochs.repeats import find_recompute
+from cutover.lineage import runs
+from cutover.reconcile import lineage
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.judge import judge
 from cutover.reconcile.judgement.acceptance import Acceptance
@@ -32,6 +34,7 @@ SHOWN = 20
 """Rows and windows that an audit names."""
 
 
+@runs.recorded("audit", lineage.touched_by_audit)
 def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: Clock) -> WindowAudit:
     """Look at a sample of the windows that became final since the last audit, and record what was found, if any did.
 

@@ -1,5 +1,6 @@
 """Repairs on a real log and lake: looked at, published, refused, taken back."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import vacuum
 from cutover.lake.tables import delta
+from cutover.settings import LineageSettings
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab
 from tests.integration.streaming.loss import cut_away, recreate
 
@@ -97,11 +99,20 @@ def test_a_published_repair_changes_its_windows_alone_and_keeps_what_was_served(
     assert done.repair.served_from == first.finished
 
 
-def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_is_dirty(computed: Lab) -> None:
+def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_is_dirty(
+    computed: Lab, tmp_path: Path
+) -> None:
+    lineage = LineageSettings(file=tmp_path / "told.jsonl")
+    heard = computed.settings.model_copy(update={"lineage": lineage})
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    done, _ = publish_draft(heard, computed.pipeline, None, clock=CLOCK)
 
-    back, undone = undo(computed.settings, computed.pipeline, None, why="no", clock=CLOCK)
+    back, undone = undo(heard, computed.pipeline, None, why="no", clock=CLOCK)
+
+    told = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [one["job"]["name"] for one in told] == [f"{computed.pipeline.name}.repair"] * len(told)
+    ended = [one["run"]["facets"]["cutover_result"]["runId"] for one in told if one["eventType"] == "COMPLETE"]
+    assert ended == [done.run_id, None if back is None else back.run_id]
 
     assert undone == done.run_id
     assert back is not None

@@ -1,6 +1,8 @@
 """What the gate is told one step before KAPPA: whether a daily sample of these windows could find what is asked for."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +26,7 @@ from cutover.reconcile.window_audit import audit_sample
 from cutover.reconcile.window_audit.audit_sample import audit_windows
 from cutover.reconcile.window_audit.population import _measure_gap, find_population, find_refusal
 from cutover.reconcile.window_audit.sentence import describe_audit, say_next
-from cutover.settings import Settings
+from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.audits import audited
 from tests.support.reconciliations import flights
@@ -106,12 +108,18 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
     assert (before, evidence.read(kafka_settings, sales).audit_refusal) == ("nobody has looked", None)
 
 
-def test_an_audit_without_a_new_window_says_so_and_is_not_kept(kafka_settings: Settings, sales: Pipeline) -> None:
+def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
+    kafka_settings: Settings, sales: Pipeline, tmp_path: Path
+) -> None:
     until = find_population(kafka_settings, sales, ()).until
     audit_record.record(kafka_settings, sales, replace(AUDITED, until=until))
 
-    found = audit_windows(kafka_settings, sales, seed=1, clock=SystemClock())
+    heard = kafka_settings.model_copy(update={"lineage": LineageSettings(file=tmp_path / "told.jsonl")})
+    found = audit_windows(heard, sales, seed=1, clock=SystemClock())
 
+    (_, told) = map(json.loads, (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines())
+    assert told["job"]["name"] == f"{sales.name}.audit"
+    assert told["run"]["facets"]["cutover_result"]["state"] == str(AuditState.NOTHING_NEW)
     assert (found.state, found.exit_code, found.windows) == (AuditState.NOTHING_NEW, 0, ())
     assert (list(describe_audit(found)), "became final" in say_next(found, moved=False)) == ([], True)
     assert len(audit_record.list_audits(kafka_settings, sales)) == 1
