@@ -37,7 +37,10 @@ NEAR = 0.04
 """An answer is near batch's if no measure of its window is further off than this share."""
 
 LEAST, MOST, MOST_ROWS = 20, 1_000, 100_000
-"""Windows that are looked at, the newest ones: so many at least; more while both sides have fewer rows in them."""
+"""Windows that are looked at, the newest ones: so many at least; more while both sides have fewer rows in them.
+
+Where the fewest have more rows, each so-manieth key is looked at in them, by a hash of the key.
+"""
 
 UNKNOWN = -(1 << 62)
 FOREVER = 1 << 62
@@ -54,13 +57,17 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
         evidence: The epochs up to the cut, and the epoch log that is read.
     """
     if pipeline.window.merges:
-        return EarlyAnswers(near=NEAR, windows=0, points=(), unknown="Sessions grow and join: none has an age.")
+        return EarlyAnswers(
+            near=NEAR, windows=0, one_of=1, points=(), unknown="Sessions grow and join: none has an age."
+        )
     if not _list_measures(sides):
-        return EarlyAnswers(near=NEAR, windows=0, points=(), unknown="No measure is a number.")
-    windows = _make_cells(sides, pipeline)
+        return EarlyAnswers(near=NEAR, windows=0, one_of=1, points=(), unknown="No measure is a number.")
+    windows, one_of = _make_windows(sides)
     if not windows:
         return None
-    _make_rows(sides, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table))
+    keys = _list_keys(pipeline, one_of)
+    _make_cells(sides, pipeline, keys)
+    _make_rows(sides, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table), keys)
     closes = pipeline.lateness.out_of_orderness_micros + grace(pipeline)
     ages = [*(age for age in AGES if age < closes), closes]
     reached = (evidence.watermark or 0) + pipeline.lateness.out_of_orderness_micros
@@ -70,7 +77,7 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
             points.append(_measure_age(sides, pipeline, age, is_open=age < closes))
     known = tuple(point for point in points if point is not None)
     why = None if any(one.is_open for one in known) or closes <= AGES[0] else _explain(evidence.records)
-    return EarlyAnswers(near=NEAR, windows=windows, points=known, unknown=why)
+    return EarlyAnswers(near=NEAR, windows=windows, one_of=one_of, points=known, unknown=why)
 
 
 def _explain(records: Sequence[EpochRecord]) -> str:
@@ -89,32 +96,44 @@ def _list_measures(sides: Sides) -> list[str]:
     return [*names, *(["_n"] if sides.same_definition else [])]
 
 
-def _make_cells(sides: Sides, pipeline: Pipeline) -> int:
-    """Make `early_cells`: window, key, and of each measure batch's value `__b` and the stream's last one `__s`."""
-    keys = [identifier(name) for name in ("window_start", *pipeline.key)]
-    same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM s.{key}" for key in keys)
+def _make_windows(sides: Sides) -> tuple[int, int]:
+    """Make `early_windows`; return how many they are, and of how many keys one is looked at."""
     either = " UNION ALL ".join(
         f"SELECT window_start, window_end FROM {table}" for table in (SharedTable.EXPECTED, stage(0))
     )
     counted = f"SELECT window_start, window_end, count(*) AS __rows FROM ({either}) GROUP BY ALL"
     newest_first = "OVER (ORDER BY window_start DESC, window_end DESC)"
     sides.connection.execute(
-        f"CREATE TEMP TABLE early_windows AS SELECT window_start, window_end FROM ({counted})"
+        f"CREATE TEMP TABLE early_windows AS SELECT window_start, window_end, __rows FROM ({counted})"
         f" QUALIFY row_number() {newest_first} <= {LEAST} OR row_number() {newest_first} <= {MOST}"
         f" AND sum(__rows) {newest_first} - __rows < {MOST_ROWS}"
     )
+    windows, rows = first(sides.connection, "SELECT count(*), coalesce(sum(__rows), 0) FROM early_windows")
+    return int(windows), max(1, -(-int(rows) // MOST_ROWS))
+
+
+def _list_keys(pipeline: Pipeline, one_of: int) -> str:
+    """Return the condition that a row's key is looked at: those whose hash says so are the same on both sides."""
+    if one_of == 1:
+        return "true"
+    return f"hash({', '.join(map(identifier, pipeline.key))}) % {one_of} = 0"
+
+
+def _make_cells(sides: Sides, pipeline: Pipeline, looked: str) -> None:
+    """Make `early_cells`: window, key, and of each measure batch's value `__b` and the stream's last one `__s`."""
+    keys = [identifier(name) for name in ("window_start", *pipeline.key)]
+    same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM s.{key}" for key in keys)
     names = (f"coalesce(b.{key}, s.{key}) AS {key}" for key in keys)
     values = (
         f"{_double(f'b.{identifier(name)}')} AS __b{i}, {_double(f's.{identifier(name)}')} AS __s{i}"
         for i, name in enumerate(_list_measures(sides))
     )
-    inside = "WHERE window_start IN (SELECT window_start FROM early_windows)"
+    inside = f"WHERE window_start IN (SELECT window_start FROM early_windows) AND {looked}"
     sides.connection.execute(
         f"CREATE TEMP TABLE early_cells AS SELECT {', '.join((*names, *values))}"
         f" FROM (SELECT * FROM {SharedTable.EXPECTED} {inside}) b"
         f" FULL JOIN (SELECT * FROM {stage(0)} {inside}) s ON {same}"
     )
-    return number(sides.connection, "SELECT count(*) FROM early_windows")
 
 
 def _double(column: str) -> str:
@@ -122,7 +141,9 @@ def _double(column: str) -> str:
     return f"CASE WHEN isfinite({column}::DOUBLE) THEN {column}::DOUBLE ELSE 0 END"
 
 
-def _make_rows(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord], spans: Sequence[Span]) -> None:
+def _make_rows(
+    sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord], spans: Sequence[Span], looked: str
+) -> None:
     """Make `early_rows`: accepted partial rows of the windows, with the ages `__low` to `__high` that they came at."""
     ahead = pipeline.lateness.out_of_orderness_micros
     before: Mapping[int, int] = {
@@ -153,6 +174,7 @@ def _make_rows(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord],
         f"CREATE TEMP TABLE early_rows AS SELECT r.*, {low} AS __low, {high} AS __high"
         f" FROM {SharedTable.STREAM_LOG} r JOIN early_epochs e ON e.__epoch = r._epoch"
         f" WHERE r._class = '{Class.ACCEPTED}' AND r.window_start IN (SELECT window_start FROM early_windows)"
+        f" AND {looked}"
     )
 
 

@@ -123,6 +123,7 @@ class EarlyAnswers:
 
     near: float  # share of a window's total
     windows: int  # the newest compared ones, which were looked at
+    one_of: int  # of so many keys one was looked at, by a hash; 1: all
     points: tuple[EarlyPoint, ...]  # by age; up to the closing, behind which no answer changes
     unknown: str | None  # why nothing is known
 

@@ -166,3 +166,20 @@ def test_the_newest_windows_are_looked_at_as_far_as_their_rows_allow(
     found = early(settings, [Sale(hour=hour, shop=shop, epoch=hour * 20) for hour in range(HOURS) for shop in "ab"])
 
     assert found.windows == windows
+
+
+def test_of_many_keys_some_are_looked_at_on_both_sides_alike(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of each key's sales come 21 minutes behind the end: every choice of keys has the same error."""
+    monkeypatch.setattr(answers, "MOST_ROWS", 200)
+    shops = [f"shop {number}" for number in range(40)]
+
+    found = early(
+        settings,
+        [Sale(hour=hour, shop=shop, epoch=hour * 20 + more) for hour in range(9) for shop in shops for more in (0, 27)],
+    )
+
+    assert (found.one_of, found.windows) == (-(-9 * 2 * len(shops) // 200), 9)
+    assert {one.largest for point in found.points[:1] for one in point.errors if one.measure == "sales"} == {0.5}
+    assert [point.within.of for point in found.points[-1:]] == [9]
