@@ -58,6 +58,7 @@ class Registration:
     number: int
     at: datetime
     beside: bool
+    fork: int | None = None  # of which version it begins with what
 
 
 def list_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
@@ -78,6 +79,7 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
             number=row["stream_version"],
             at=row["created_at"],
             beside=bool(row["beside"]),
+            fork=row["fork_version"],
         )
         for row in control_tables.read(settings, "versions", name)
         if not row["deleted"]

@@ -30,8 +30,14 @@ from cutover.settings import Settings
 
 MONTH = "_month"
 _ROWS_A_FETCH = 10_000
-_CONNECT_SECONDS, _LOCK_SECONDS = 10, 30
-_NOTES = "_publications"
+_LOCK_SECONDS = 30
+_PATIENCE: Mapping[str, Any] = {
+    "application_name": "cutover",
+    "connect_timeout": 10,  # seconds
+    "keepalives_idle": 30,
+    "tcp_user_timeout": 60_000,  # milliseconds: a server that is gone holds up no batch run and no move
+}
+_NOTES = "__publications"  # no pipeline has such a name
 _TYPES: Mapping[pa.DataType, str] = {
     pa.bool_(): "boolean",
     pa.int32(): "integer",
@@ -74,9 +80,9 @@ def publish_copy(settings: Settings, address: str, name: str) -> Copy:
     schema, place = settings.serving.postgres_schema, sql.Identifier(settings.serving.postgres_schema, name)
     _refuse_unreadable(address)
     try:
-        with psycopg.connect(address, connect_timeout=_CONNECT_SECONDS, application_name="cutover") as connection:
+        with psycopg.connect(address, **_PATIENCE) as connection:
+            connection.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'")
             _prepare(connection, schema)
-            connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'")
             _take_turn(connection, place.as_string(connection))
             table = delta.open_table(serving_uri(settings, name))  # behind the turn: no older one is opened later
             months = _replace(connection, table, schema, name)
@@ -109,11 +115,13 @@ def _take_turn(connection: psycopg.Connection[Any], place: str) -> None:
 def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
     """Make the schema and the table of notes where they are not there yet."""
     _take_turn(connection, f"notes of {schema}")
-    connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    there, notes = "SELECT to_regnamespace(%s), to_regclass(%s)", sql.Identifier(schema, _NOTES).as_string(connection)
+    has_schema, has_notes = connection.execute(there, [f'"{schema}"', notes]).fetchall()[0]
+    if has_schema is None:  # asked first: who may write into a schema need not be allowed to make one
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
     columns = "name text PRIMARY KEY, table_id text, version bigint, files jsonb, published_at timestamptz"
-    connection.execute(
-        sql.SQL("CREATE TABLE IF NOT EXISTS {} (" + columns + ")").format(sql.Identifier(schema, _NOTES))
-    )
+    if has_notes is None:
+        connection.execute(sql.SQL("CREATE TABLE {} (" + columns + ")").format(sql.Identifier(schema, _NOTES)))
     connection.commit()
 
 

@@ -97,7 +97,8 @@ def _list(settings: Settings, pipeline: Pipeline, rows: list[Registration], now:
             files=sum(len(table.file_uris()) for table in there),
             written=written,
             since=since,
-            held=_find_holder(settings, pipeline, fingerprint, number, since=since, now=now),
+            held=_find_fork(folder, rows, fingerprint, number)
+            or _find_holder(settings, pipeline, fingerprint, number, since=since, now=now),
         )
 
 
@@ -119,6 +120,13 @@ def _find_ended(rows: list[Registration], fingerprint: str, number: int) -> date
     mine = [i for i, row in enumerate(rows) if row.fingerprint == fingerprint and number in {BATCH, row.number}]
     later = [row.at for row in rows[mine[-1] + 1 :] if not row.beside]
     return max([rows[mine[-1]].at, *later[:1]])
+
+
+def _find_fork(folder: str, rows: list[Registration], fingerprint: str, number: int) -> str | None:
+    """Return the fork that is to begin with what a version had, and has not been filled yet."""
+    forks = [row.number for row in rows if (row.fingerprint, row.fork) == (fingerprint, number)]
+    empty = (one for one in forks if not delta.exists(f"{folder}/{fingerprint}/stream-{one}/stream"))
+    return next((f"needed by stream-{one}, which begins with it" for one in empty), None)
 
 
 def _find_holder(

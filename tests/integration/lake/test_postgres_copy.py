@@ -116,12 +116,12 @@ def test_an_older_version_never_comes_after_a_newer_one(copied: Settings, addres
     write(copied, lake_of(SALES))
     serving_table.publish(copied, PIPELINE)
     with psycopg.connect(address) as connection:
-        connection.execute("UPDATE cutover._publications SET version = 41")
+        connection.execute("UPDATE cutover.__publications SET version = 41")
 
     made = postgres_copy.publish_copy(copied, address, PIPELINE.name)
 
     assert made.months == ()
-    assert ask(address, "SELECT version FROM cutover._publications") == [(41,)]
+    assert ask(address, "SELECT version FROM cutover.__publications") == [(41,)]
 
 
 def test_readers_see_one_publication_at_a_time(copied: Settings, address: str) -> None:
@@ -161,6 +161,22 @@ def test_another_definition_changes_the_columns_where_they_stand(copied: Setting
 
     assert in_copy(address) == in_lake(copied, other)
     assert len(ask(address, "SELECT * FROM cutover.shops")) == len(SALES)
+
+
+def test_who_may_write_a_schema_need_not_be_allowed_to_make_one(copied: Settings, address: str) -> None:
+    write(copied, lake_of(SALES))
+    with psycopg.connect(address) as connection:
+        connection.execute("DROP ROLE IF EXISTS writer")
+        connection.execute("CREATE ROLE writer LOGIN")
+        connection.execute("CREATE SCHEMA cutover AUTHORIZATION writer")
+    mine = ServingSettings(postgres=SecretStr(address.replace("cutover@", "writer@")))
+
+    serving_table.publish(copied.model_copy(update={"serving": mine}), PIPELINE)
+
+    assert in_copy(address) == in_lake(copied)
+    with psycopg.connect(address) as connection:
+        connection.execute("DROP SCHEMA cutover CASCADE")
+        connection.execute("DROP ROLE writer")
 
 
 def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str) -> None:

@@ -84,6 +84,15 @@ def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(set
         table_weights.refuse_no_epochs(settings, PIPELINE, versions.current(settings, PIPELINE))
 
 
+def test_what_a_fork_begins_with_stays_until_the_fork_is_filled(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    turn = versions.next_turn(settings, PIPELINE)
+    versions.register(settings, PIPELINE, SystemClock(), turn=turn, fork=versions.Fork(version=0, epoch=1))
+
+    held = [(f"stream-0 of {OWN}", "needed by stream-1, which begins with it")]
+    assert texts(list_unserved(settings, PIPELINE, LATER.now())) == held
+
+
 def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
