@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.paths import batch_uri, control_uri, stream_uri
 from cutover.lineage.runs import Touched
-from cutover.reconcile.judgement.audits.audit_record import WindowAudit
+from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings
 
@@ -30,8 +30,9 @@ def touched_by_audit(settings: Settings, pipeline: Pipeline, found: WindowAudit)
     facets = {"state": str(found.state), "windows": len(found.windows), "seed": found.seed, "epoch": found.epoch}
     number = found.stream_version
     read = () if number is None else (datasets.table_read(stream_uri(settings, pipeline, number), None),)
-    history = datasets.table_written(control_uri(settings, "audits"), None)
-    return Touched(inputs=read, outputs=(history,), facets=facets)
+    is_kept = found.state is not AuditState.NOTHING_NEW
+    history = (datasets.table_written(control_uri(settings, "audits"), None),) if is_kept else ()
+    return Touched(inputs=read, outputs=history, facets=facets)
 
 
 def _inputs(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> "Iterator[InputDataset]":

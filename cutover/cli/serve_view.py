@@ -23,11 +23,14 @@ def serve_view(
     follow: Annotated[
         float | None, typer.Option("--follow", min=0.1, help="Publish again every so many seconds, until Ctrl-C.")
     ] = None,
+    anyway: Annotated[
+        bool, typer.Option("--anyway", help="Also where what serves has read less than is shown: readers go back.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a publication.")] = False,
 ) -> None:
     """Publish what is served as one table of a stable name, in one commit, and say how to read it."""
     settings = load_settings()
-    done = _publish(settings, pipeline)
+    done = _publish(settings, pipeline, anyway=anyway)
     typer.echo(_object(done) if as_json else _sentence(pipeline, done))
     if not as_json:
         typer.echo(_list_queries(pipeline, done))
@@ -35,10 +38,10 @@ def serve_view(
         _follow(settings, pipeline, done, follow, as_json=as_json)
 
 
-def _publish(settings: Settings, name: str) -> Publication:
+def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
     """Publish what serves a name; a definition of that name is not asked for once another took its place."""
     served = catalogue.get(settings, swaps.served_by(settings, name))
-    return serving_table.publish(settings, served, name=name)
+    return serving_table.publish(settings, served, name=name, anyway=anyway)
 
 
 def _follow(settings: Settings, name: str, done: Publication, seconds: float, *, as_json: bool) -> None:
@@ -48,7 +51,7 @@ def _follow(settings: Settings, name: str, done: Publication, seconds: float, *,
         try:
             found = _publish(settings, name)
         except CutoverError as error:  # also of a definition that somebody is editing
-            typer.echo(f"{error}\nThe table is as it was; trying again in {seconds:g} s.", err=True)
+            typer.echo(f"{error}\nTrying again in {seconds:g} s.", err=True)
             continue
         if found.version != done.version:
             typer.echo(_object(found) if as_json else _sentence(name, found))

@@ -186,7 +186,8 @@ class Gathering:
 
     def _batch(self) -> Freshness | None:
         """Return how fresh the batch path has to be; None where it does not run, or before the stream began."""
-        made = versions.read_registrations(self.settings, self.pipeline.name)
+        known = versions.read_registrations(self.settings, self.pipeline.name)
+        made = [one for one in known if not one.deleted]
         if not made or current_stage(self.settings, self.pipeline) is Stage.KAPPA:
             return None
         found = batch_runs.runs(self.settings, self.pipeline)

@@ -1,24 +1,31 @@
 """Cuts that two streams have in common: epochs of both that end at the same offsets of the same log."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from cutover.errors import LakeError
 from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 
 
-def find_common_cut(first: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> tuple[int, int] | None:
-    """Return the newest epochs of two streams that end at the same offsets of the same log; None: there are none."""
+def list_common_cuts(first: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> Iterator[tuple[int, int]]:
+    """Yield the epochs of two streams that end at the same offsets of the same log, the newest of the second first."""
     ends = {_key(record): record.epoch for record in first}
-    return next(((ends[_key(one)], one.epoch) for one in reversed(second) if _key(one) in ends), None)
+    seen = set()
+    for one in reversed(second):
+        if _key(one) in ends and _key(one) not in seen:
+            seen.add(_key(one))
+            yield ends[_key(one)], one.epoch
 
 
 def find_readable_cut(first: EpochLog, second: EpochLog) -> tuple[int, int] | None:
-    """Return the newest common cut; None also where later epochs were merged into one of it, so that it is no more."""
-    epochs = find_common_cut(first.records(), second.records())
-    if epochs is None or any(_is_folded(log, epoch) for log, epoch in zip((first, second), epochs, strict=True)):
-        return None
-    return epochs
+    """Return the newest common cut that can be read: later epochs are not merged into one of it. None: there is none.
+
+    A replay holds the one where both met; newer ones come about by chance and may be folded away.
+    """
+    for epochs in list_common_cuts(first.records(), second.records()):
+        if not any(_is_folded(log, epoch) for log, epoch in zip((first, second), epochs, strict=True)):
+            return epochs
+    return None
 
 
 def is_ahead(record: EpochRecord, other: EpochRecord) -> bool:

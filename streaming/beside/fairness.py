@@ -89,17 +89,16 @@ def _look_at_ids(serving: Coverage, beside: Coverage) -> Iterator[str]:
 
 
 def _look_at_dimensions(serving: Coverage, beside: Coverage) -> Iterator[str]:
-    """Yield lookups that were joined with other versions of their table, or with several."""
-    shared = serving.stream.pipeline.lookups.keys() & beside.stream.pipeline.lookups.keys()
-    for name in sorted(shared):
-        joined = {
-            (record.dimension_ids.get(name), record.dimensions[name])
-            for one in (serving, beside)
-            for record in one.records
-            if name in record.dimensions
-        }
-        if len(joined) > 1:
-            yield f"lookup `{name}` was joined with {len(joined)} versions of its table"
+    """Yield tables that were joined at other versions, or at several, under whichever name of a lookup."""
+    joined: dict[str, set[tuple[str | None, int]]] = {}
+    sides = [{lookup.table for lookup in one.stream.pipeline.lookups.values()} for one in (serving, beside)]
+    for one in (serving, beside):
+        for name, lookup in one.stream.pipeline.lookups.items():
+            found = joined.setdefault(lookup.table, set())
+            found |= {(r.dimension_ids.get(name), r.dimensions[name]) for r in one.records if name in r.dimensions}
+    for table in sorted(sides[0] & sides[1]):
+        if len(joined[table]) > 1:
+            yield f"the table of the lookup `{table}` was joined at {len(joined[table])} versions"
 
 
 _LOOKS: tuple[Callable[[Coverage, Coverage], Iterator[str]], ...] = (

@@ -34,7 +34,7 @@ def replay(
     *,
     epoch: int | None = None,
     probe: Probe = silent,
-) -> Version:
+) -> tuple[Version, bool]:
     """Read the log into a version beside the one that serves: up to the log's ends as they are now, then to its epoch.
 
     Args:
@@ -45,6 +45,10 @@ def replay(
         epoch: The new version begins with everything that the one in force had up to here; None: where the log does.
         probe: Told at the driver's points.
 
+    Returns:
+        The version, and whether it ends where an epoch of the one that serves does; False: that one has read less, and
+        commits no epoch that has read as much.
+
     Raises:
         DefinitionError: Another number, or another beginning than the replay that is to go on.
         CutoverError: The driver cannot begin or go on.
@@ -54,8 +58,8 @@ def replay(
     _read_on(chosen, pipeline, f"cutover replay {pipeline.name} --into {number}", probe)
     if serving is not None and serving.number != number and _has_driver(settings, pipeline):
         beside = Stream(pipeline=pipeline, version=version)
-        _meet(chosen, beside, Stream(pipeline=pipeline, version=serving), clock, probe)
-    return version
+        return version, _meet(chosen, beside, Stream(pipeline=pipeline, version=serving), clock, probe)
+    return version, True
 
 
 def replay_definition(

@@ -100,8 +100,25 @@ def swap_back(settings: Settings, old: Pipeline, *, why: str, clock: Clock, anyw
     shown = serving_table.read_shown(settings, old.name)
     if shown is not None and not anyway:
         _await(settings, stream, lambda: shown.is_covered_by(find_newest(stream.epoch_log)), f"{serves} shows")
-    swaps.swap(settings, old.name, old.name, why=why, found="", clock=clock, turn=turn)
+    _swap_to_itself(settings, old, serves, why, clock, turn)
     return serves, Swap(found=None, behind=serving_table.keep_up(settings, old, anyway=anyway))
+
+
+def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, why: str, clock: Clock, turn: int) -> None:
+    """Let a name serve itself, unless its tables were deleted meanwhile: then the row is taken back by another one.
+
+    Raises:
+        LakeError: They were.
+    """
+    before = _read_turns(settings, old)
+    find_stream(settings, old)  # again: waiting took time
+    swaps.swap(settings, old.name, old.name, why=why, found="", clock=clock, turn=turn)
+    if _read_turns(settings, old) != before:
+        swaps.swap(settings, old.name, serves, why="taken back", found="", clock=clock, turn=turn + 1)
+        msg = f"Swap of `{old.name}`: expected its versions as they were, one was deleted or let serve meanwhile."
+        raise LakeError(
+            msg + f"\nHint: `{serves}` serves as before; `cutover unserved {old.name}` shows what is there."
+        )
 
 
 def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:

@@ -66,10 +66,15 @@ def replay(
 def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int | None) -> None:
     name, chosen = pipeline.name, versions.looking_at(settings, into)
     with _show_progress(chosen, name) as probe:
-        version = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe).number
+        made, has_met = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe)
+    version = made.number
     typer.echo(
         f"{name}: stream-{version} has read the log up to {_describe_place(chosen, name)}; it serves nothing yet."
     )
+    if not has_met:
+        again = f"`cutover replay {name} --into {version}`"
+        typer.echo(f"The driver of the version that serves has read less: {again} goes on once it has caught up.")
+        return
     typer.echo(f"Compare: `cutover replay {name} --compare {version}` with the one that serves, and with batch:")
     typer.echo(f"`cutover batch {name} --version {version}`, `cutover reconcile {name} --version {version}`")
     typer.echo(f'Let it serve: `cutover serve {name} --version {version} --why "..."`')

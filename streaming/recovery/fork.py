@@ -106,7 +106,13 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     """
     if version.fork is None or _is_filled(version):
         return
-    source = next(v for v in versions.list_versions(settings, pipeline) if v.number == version.fork.version)
+    known = versions.list_versions(settings, pipeline)
+    source = next((one for one in known if one.number == version.fork.version), None)
+    if source is None:
+        msg = (
+            f"Fork stream-{version.number} of `{pipeline.name}`: expected stream-{version.fork.version}, with which it "
+        )
+        raise LakeError(msg + "begins, its tables were deleted.\nHint: fork another version, or begin with the log.")
     log_of_source = EpochLog(source.uri)
     record = _record(pipeline, log_of_source, version.fork.epoch)
     _refuse_folded(pipeline, source, record)

@@ -157,7 +157,8 @@ def take_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Mapp
         LakeError: The driver begins behind it.
     """
     refuse_other(pipeline, aim.log.topic_id, beginning.log.topic_id)
-    for partition, end in sorted(aim.offsets.items()):
+    for partition in sorted({*aim.offsets, *beginning.offsets}):
+        end = aim.offsets.get(partition, 0)
         place = f"Partition {partition} of {beginning.log.topic}"
         if latest.get(partition, 0) < end:
             msg = f"{place}: expected records up to offset {end:,}, it ends at {latest.get(partition, 0):,}."

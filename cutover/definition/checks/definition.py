@@ -12,7 +12,7 @@ from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import NAMES, Measure
 from cutover.definition.model.joins import Join, SelfJoin
 from cutover.definition.model.lookups import DIMENSIONS
-from cutover.definition.model.pipeline import Audit, Delivery, HazardKind, Pipeline, SameDefinition, Sql
+from cutover.definition.model.pipeline import Audit, Delivery, HazardKind, Pipeline, Policy, SameDefinition, Sql
 from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.schema import check_name, fields, schema_types
 from cutover.definition.model.sides import right_of
@@ -37,6 +37,7 @@ KEYWORDS = frozenset(_KEYWORDS.split())
 TOPIC_NAME = re.compile(r"^[A-Za-z0-9._-]{1,249}\Z")
 LARGEST_VALUE = 8_388_608
 _LEAST_DIVERGENCE = 1e-5  # some 370,000 blocks without a divergence would show it
+_DAY = 86_400_000_000  # microseconds
 
 
 def check(pipeline: Pipeline) -> None:
@@ -264,6 +265,17 @@ def _check_limits(pipeline: Pipeline) -> None:
         refuse("policy.max_divergence", f"None or a number from {_LEAST_DIVERGENCE} to 1", repr(policy.max_divergence))
     if policy.audit is not None:
         _check_audit(policy.audit)
+    _check_times(policy)
+    for hazard in policy.hazards:
+        if hazard not in get_args(HazardKind):
+            refuse("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
+    for expectation in pipeline.contract:
+        if expectation.severity not in {"critical", "warning", "info"}:
+            refuse("contract", "severity critical, warning or info", repr(expectation.severity))
+        check_name(expectation.type, of="contract")
+
+
+def _check_times(policy: Policy) -> None:
     for name in (
         "settles_after",
         "fresh_within",
@@ -273,13 +285,8 @@ def _check_limits(pipeline: Pipeline) -> None:
         "keep_unserved",
     ):
         parse_duration(getattr(policy, name), of=f"policy.{name}")
-    for hazard in policy.hazards:
-        if hazard not in get_args(HazardKind):
-            refuse("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
-    for expectation in pipeline.contract:
-        if expectation.severity not in {"critical", "warning", "info"}:
-            refuse("contract", "severity critical, warning or info", repr(expectation.severity))
-        check_name(expectation.type, of="contract")
+    if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < _DAY:
+        refuse("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
 
 
 def _check_audit(audit: Audit) -> None:

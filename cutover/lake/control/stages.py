@@ -7,7 +7,7 @@ from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, versions
 from cutover.settings import Settings
 
 
@@ -35,5 +35,8 @@ def stage_since(settings: Settings, pipeline: Pipeline) -> datetime | None:
 
 
 def _newest_move(settings: Settings, pipeline: Pipeline) -> Mapping[str, Any] | None:
-    rows = control_tables.read(settings, "gate", pipeline.name)
-    return rows[-1] if rows and rows[-1]["result_fingerprint"] == result_fingerprint(pipeline) else None
+    rows, own = control_tables.read(settings, "gate", pipeline.name), result_fingerprint(pipeline)
+    if not rows or rows[-1]["result_fingerprint"] != own:
+        return None
+    deleted = versions.find_deletion(settings, pipeline.name, own, versions.BATCH)
+    return rows[-1] if deleted is None or rows[-1]["at"] > deleted else None  # its tables are gone: it begins anew

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -59,6 +59,7 @@ class Registration:
     at: datetime
     beside: bool
     fork: int | None = None  # of which version it begins with what
+    deleted: bool = False  # its tables were deleted, and were not made again
 
 
 def list_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
@@ -73,6 +74,8 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
     Raises:
         LakeError: The table cannot be read, or rows of it are gone.
     """
+    rows = control_tables.read(settings, "versions", name)
+    deleted = _list_deleted(rows)
     return [
         Registration(
             fingerprint=row["result_fingerprint"],
@@ -80,14 +83,21 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
             at=row["created_at"],
             beside=bool(row["beside"]),
             fork=row["fork_version"],
+            deleted=(row["result_fingerprint"], row["stream_version"]) in deleted,
         )
-        for row in control_tables.read(settings, "versions", name)
-        if not row["deleted"]
+        for row in rows
+        if not row["deleted"] and row["stream_version"] != BATCH
     ]
 
 
+def _list_deleted(rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, int]]:
+    """Return the fingerprints and numbers of what was deleted last, and not taken back."""
+    newest = {(row["result_fingerprint"], row["stream_version"]): row for row in rows}
+    return {place for place, row in newest.items() if row["deleted"]}
+
+
 def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test hands in
-    settings: Settings, pipeline: Pipeline, fingerprint: str, number: int, *, why: str, clock: Clock, turn: int
+    settings: Settings, name: str, fingerprint: str, number: int, *, why: str, clock: Clock, turn: int
 ) -> None:
     """Note that the tables of a version, or of a definition's batch path (`BATCH`), go.
 
@@ -96,7 +106,7 @@ def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test h
         OvertakenError: A version was registered or let serve meanwhile; nothing was written.
     """
     row = {
-        "pipeline": pipeline.name,
+        "pipeline": name,
         "result_fingerprint": fingerprint,
         "stream_version": number,
         "created_at": clock.now(),
@@ -106,7 +116,16 @@ def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test h
         "why": reason(why, of="Deletion"),
     }
     control_tables.append(settings, "versions", [row], turn=turn)
-    log.warning("tables_deleted", pipeline=pipeline.name, fingerprint=fingerprint, stream_version=number, why=why)
+    log.warning("tables_deleted", pipeline=name, fingerprint=fingerprint, stream_version=number, why=why)
+
+
+def take_deletion_back(settings: Settings, name: str, fingerprint: str, number: int, clock: Clock) -> None:
+    """Note that what a deletion named is there still: nothing was removed."""
+    rows = control_tables.read(settings, "versions", name)
+    mine = [row for row in rows if (row["result_fingerprint"], row["stream_version"]) == (fingerprint, number)]
+    before = next((row for row in reversed(mine) if not row["deleted"]), mine[-1])
+    row = {**before, "created_at": clock.now(), "deleted": False, "who": user(), "why": "deletion taken back"}
+    control_tables.append(settings, "versions", [{key: row[key] for key in row if key != "sequence"}])
 
 
 def current(settings: Settings, pipeline: Pipeline) -> Version | None:
@@ -191,7 +210,7 @@ def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
     fingerprint = result_fingerprint(pipeline)
     rows = control_tables.read(settings, "versions", pipeline.name)
     mine = [row for row in rows if row["result_fingerprint"] == fingerprint]
-    deleted = {row["stream_version"] for row in mine if row["deleted"]}
+    deleted = {number for _, number in _list_deleted(mine)} | {BATCH}
     found = [_version(settings, pipeline, row) for row in mine if row["stream_version"] not in deleted]
     if was_there and not mine:
         msg = f"Versions of `{pipeline.name}`: expected the one of table `{first}`, none is registered."
@@ -255,7 +274,8 @@ def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) 
     """Return when the tables of a version, or of a definition's batch path, were deleted last; None: never."""
     rows = control_tables.read(settings, "versions", name)
     mine = [row for row in rows if (row["result_fingerprint"], row["stream_version"]) == (fingerprint, number)]
-    return next((row["created_at"] for row in reversed(mine) if row["deleted"]), None)
+    taken_back = mine and not mine[-1]["deleted"]
+    return None if taken_back else next((row["created_at"] for row in reversed(mine) if row["deleted"]), None)
 
 
 def next_turn(settings: Settings, pipeline: Pipeline) -> int:

@@ -1,8 +1,9 @@
 """A copy of a serving table in PostgreSQL, under the same name: each publication one transaction.
 
 Made from a version of the Delta table, so both show the same rows. Months whose files are others than those of the copy
-are written anew, in the transaction that notes the version; an older version never comes after a newer one. Readers see
-the rows of one version, whatever isolation they read at, as long as they ask in one statement.
+are written anew, in the transaction that notes the version; an older version never comes after a newer one. A statement
+sees the rows of one version. So does a transaction that keeps its snapshot, but for a publication that changes columns:
+they are changed where the table stands, and a snapshot taken before has nulls in the new ones.
 
 Source:
     PostgreSQL 15 documentation, 13.2.1 (read committed: a statement sees what was committed before it began) and 14.4
@@ -30,9 +31,17 @@ from cutover.settings import Settings
 
 MONTH = "_month"
 _ROWS_A_FETCH = 10_000
-_LOCK_SECONDS = 30
+_LIMITS = (  # whatever the server's defaults for the user are
+    "SET LOCAL lock_timeout = '30s'",
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+)
+_SYSTEM = frozenset({"xmin", "xmax", "cmin", "cmax", "ctid", "tableoid"})
+"""Columns that every table of the server has."""
+
 _PATIENCE: Mapping[str, Any] = {
     "application_name": "cutover",
+    "client_encoding": "utf8",  # a text that the database cannot hold is refused by the server
     "connect_timeout": 10,  # seconds
     "keepalives_idle": 30,
     "tcp_user_timeout": 60_000,  # milliseconds: a server that is gone holds up no batch run and no move
@@ -81,13 +90,13 @@ def publish_copy(settings: Settings, address: str, name: str) -> Copy:
     _refuse_unreadable(address)
     try:
         with psycopg.connect(address, **_PATIENCE) as connection:
-            connection.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'")
+            connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             _prepare(connection, schema)
             _take_turn(connection, place.as_string(connection))
             table = delta.open_table(serving_uri(settings, name))  # behind the turn: no older one is opened later
             months = _replace(connection, table, schema, name)
             return Copy(table=place.as_string(connection), version=int(table.version()), months=months)
-    except psycopg.Error as error:
+    except (psycopg.Error, duckdb.Error, UnicodeError, OSError) as error:
         said = (str(error).strip() or type(error).__name__).splitlines()[0]
         msg = f"Copy of `{name}` in PostgreSQL: expected a server that takes it, got: {said}."
         hint = "the copy is as it was, the table of the lake is newer; `cutover serve-view` tries again"
@@ -101,14 +110,19 @@ def _refuse_unreadable(address: str) -> None:
         LakeError: It cannot.
     """
     try:
-        conninfo_to_dict(address)
+        read = conninfo_to_dict(address)
     except psycopg.Error:
-        msg = "`serving.postgres`: expected `postgresql://user@host/database`, got what libpq cannot read."
-        raise LakeError(msg) from None
+        read = {"host": "@"}
+    host, port = str(read.get("host") or ""), str(read.get("port") or "")
+    if "@" in host or not (port.replace(",", "") or "0").isdigit():
+        msg = "`serving.postgres`: expected `postgresql://user@host/database`, got what libpq cannot read so."
+        raise LakeError(msg + "\nHint: in a password `@`, `:` and `/` are written `%40`, `%3A` and `%2F`.") from None
 
 
 def _take_turn(connection: psycopg.Connection[Any], place: str) -> None:
-    """Wait until no other publication of the table is at work; the turn ends with the transaction."""
+    """Wait until no other publication of the table is at work; the turn, and its limits, end with the transaction."""
+    for limit in _LIMITS:
+        connection.execute(limit.encode())
     connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"cutover {place}"])
 
 
@@ -130,13 +144,14 @@ def _replace(connection: psycopg.Connection[Any], table: DeltaTable, schema: str
     place, fields = sql.Identifier(schema, name), delta.read_schema(table)
     now = _Note(table_id=str(table.metadata().id), version=int(table.version()), files=_list_files(table))
     before = _read_note(connection, schema, name)
-    if before is not None and before.table_id == now.table_id and before.version >= now.version:
-        return ()
     there = _read_columns(connection, schema, name)
+    wanted = {field.name: _type_of(field.type) for field in fields}
+    _refuse_unfit(name, wanted, before, now)
+    if before == now and there == wanted:
+        return ()
     if there and before is None:
         msg = f"Copy of `{name}` in PostgreSQL: expected no other table `{schema}.{name}`, one is there without a note."
         raise LakeError(msg + "\nHint: rename it, or set `serving.postgres_schema` to a schema of Cutover's own.")
-    wanted = {field.name: _type_of(field.type) for field in fields}
     if there != wanted:
         _change_columns(connection, place, there, wanted)
         before = None
@@ -147,6 +162,21 @@ def _replace(connection: psycopg.Connection[Any], table: DeltaTable, schema: str
     _fill(connection, table, place, fields.names, months)
     _write_note(connection, schema, name, now)
     return tuple(months)
+
+
+def _refuse_unfit(name: str, wanted: Mapping[str, str], before: _Note | None, now: _Note) -> None:
+    """Refuse what the server cannot hold, and a lake that went back to an older version of the table.
+
+    Raises:
+        LakeError: It is so.
+    """
+    if system := sorted(_SYSTEM & wanted.keys()):
+        msg = f"Copy of `{name}` in PostgreSQL: expected columns that the server has not itself, got `{system[0]}`."
+        raise LakeError(msg + "\nHint: rename it in the definition, or go without a copy.")
+    if before is not None and before.table_id == now.table_id and before.version > now.version:
+        msg = f"Copy of `{name}` in PostgreSQL: expected a table at version {before.version} or newer, as the copy is, "
+        msg += f"got version {now.version}: the lake went back."
+        raise LakeError(msg + f"\nHint: if that was meant, drop the copy and its row in `{_NOTES}`.")
 
 
 def _list_files(table: DeltaTable) -> dict[str, list[str]]:
@@ -211,10 +241,13 @@ def _fill(
     columns: Sequence[str],
     months: Sequence[str],
 ) -> None:
-    """Copy the rows of some months, every value as text, which the column's type reads."""
+    """Copy the rows of some months, every value as text, which the column's type reads; no other file is read."""
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     with queries.connect() as lake, connection.cursor() as cursor:
-        delta.bind(lake, "published_rows", table)
+        paths = [str(one["path"]) for one in delta.actions(table) if str(one[f"partition.{MONTH}"]) in months]
+        if not paths:
+            return
+        delta.bind(lake, "published_rows", table, paths=paths)
         with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(place, names)) as copy:
             for row in _read_rows(lake, delta.read_schema(table), months):
                 copy.write_row(row)

@@ -25,6 +25,7 @@ from cutover.errors import CutoverError, LakeError
 from cutover.events import log
 from cutover.lake.control import swaps, versions
 from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import views
@@ -39,7 +40,7 @@ MONTH = "_month"
 
 _ATTEMPTS, _WAIT_SECONDS = 10, 0.5
 _ROWS_A_BATCH = 100_000
-_SERVED, _SHOWN = "cutover.served_by", "cutover.shown"  # keys of a commit's own words
+_STREAM, _SHOWN = "cutover.stream", "cutover.shown"  # keys of a commit's own words
 _LOOK_BACK = 20  # commits in which those words are looked for: an OPTIMIZE of somebody else has none
 _WANTED, _PUBLISHED = "wanted_rows", "published_rows"
 
@@ -69,13 +70,14 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, 
         settings: Where the lake and the definitions are.
         pipeline: The definition that is served; where another one is by now, that one is loaded.
         name: The table's; None: the pipeline's own. A definition of that name need not be there any more.
-        anyway: Also where another pipeline's rows, of more of the log, are shown: readers go back in time.
+        anyway: Also where rows of another stream, of more of the log, are shown: readers go back in time.
 
     Raises:
         DefinitionError: There is no definition of the pipeline that is served.
         LakeError: It has no epoch yet, a table cannot be read, the storage took no file, or others publish all the
             time; the table is as it was. Or the copy in PostgreSQL is: the table is newer then.
     """
+    settings = versions.looking_at_served(settings)  # whichever version a command was asked to look at
     tries = Retrying(
         retry=retry_if_exception_type((_Overtaken, CommitFailedError)),
         stop=stop_after_attempt(_ATTEMPTS),
@@ -128,9 +130,9 @@ def _keep_up_name(settings: Settings, pipeline: Pipeline, name: str, *, anyway: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What of the log a version of the table shows, and by which pipeline."""
+    """What of the log a version of the table shows, and by which stream."""
 
-    served: str
+    stream: str  # pipeline, result fingerprint and number of the version
     topic_id: str
     offsets: Mapping[int, int]  # partition -> next offset of the stream's newest epoch
 
@@ -156,7 +158,7 @@ def _read_shown(table: DeltaTable) -> Shown | None:
         return None
     shown = json.loads(said[_SHOWN])
     offsets = {int(partition): int(end) for partition, end in shown["cut"].items()}
-    return Shown(served=str(said[_SERVED]), topic_id=shown["topic_id"], offsets=offsets)
+    return Shown(stream=str(said[_STREAM]), topic_id=shown["topic_id"], offsets=offsets)
 
 
 def _try_publish(settings: Settings, at_hand: Pipeline, name: str, *, anyway: bool) -> Publication:
@@ -165,11 +167,12 @@ def _try_publish(settings: Settings, at_hand: Pipeline, name: str, *, anyway: bo
     served = swaps.served_by(settings, name)
     pipeline = at_hand if served == at_hand.name else catalogue.get(settings, served)
     schema, stage = _schema(pipeline), current_stage(settings, pipeline)
-    newest = _read_newest(settings, pipeline)  # read before the rows, which then hold at least as much
-    if table is not None and newest is not None and not anyway:
-        _refuse_older(name, served, _read_shown(table), newest)
+    version = versions.current(settings, pipeline)
+    if table is not None and version is not None and not anyway:
+        _refuse_older(name, version, _read_shown(table))
     with closing(views.connect(settings, pipeline)) as connection:
-        if current_stage(settings, pipeline) is not stage or swaps.served_by(settings, name) != served:
+        now = (current_stage(settings, pipeline), swaps.served_by(settings, name), versions.current(settings, pipeline))
+        if now != (stage, served, version):
             raise _Overtaken
         epoch, rows = _gather(connection)
         same = table is not None and delta.read_schema(table).equals(pa.schema([*schema, pa.field(MONTH, pa.string())]))
@@ -177,33 +180,39 @@ def _try_publish(settings: Settings, at_hand: Pipeline, name: str, *, anyway: bo
         if months or not same:
             with commits.refusing(uri):
                 made = list(_write(connection, uri, schema, months))
-                said = _describe_rows(served, stage, epoch, newest)
+                said = {"cutover.stage": str(stage), "cutover.epoch": str(epoch), **_describe_stream(version, epoch)}
                 table = _commit(uri, schema, table, made, months if same else None, said)
-    version = -1 if table is None else int(table.version())
+    made_version = -1 if table is None else int(table.version())
     return Publication(
-        uri=uri, served=served, version=version, stage=stage, epoch=epoch, rows=rows, months=tuple(months)
+        uri=uri, served=served, version=made_version, stage=stage, epoch=epoch, rows=rows, months=tuple(months)
     )
 
 
-def _read_newest(settings: Settings, pipeline: Pipeline) -> EpochRecord | None:
-    """Return the newest epoch of what is served; None: the version has none, or is not there yet."""
-    version = versions.current(settings, pipeline)
-    if version is None or not delta.exists(version.uri):
-        return None
-    return next(iter(reversed(EpochLog(version.uri).records())), None)
+def _read_records(version: Version) -> list[EpochRecord]:
+    return EpochLog(version.uri).records() if delta.exists(version.uri) else []
 
 
-def _refuse_older(name: str, served: str, shown: Shown | None, newest: EpochRecord) -> None:
-    """Refuse rows of one pipeline in the place of another's that had read more of the log.
+def _refuse_older(name: str, version: Version, shown: Shown | None) -> None:
+    """Refuse rows of one stream in the place of another's that had read more of the log.
 
     Raises:
         LakeError: They are.
     """
-    if shown is None or shown.served == served or shown.is_covered_by(newest):
+    records = _read_records(version)  # read before the rows, which then hold at least as much
+    if shown is None or not records or shown.stream == version.app_id or shown.is_covered_by(records[-1]):
         return
-    msg = f"Serving table of `{name}`: expected rows of {served} that hold what those of {shown.served} did, it has "
+    msg = f"Serving table of `{name}`: expected rows that hold what those of {shown.stream} did, {version.app_id} has "
     msg += "read less of the log."
-    raise LakeError(msg + f"\nHint: let its driver read on (`cutover stream {served} --detach`), and publish again.")
+    hint = f"let its driver read on (`cutover stream {version.pipeline} --detach`) and publish again, or "
+    raise LakeError(msg + f"\nHint: {hint}`cutover serve-view {name} --anyway`: readers go back in time.")
+
+
+def _describe_stream(version: Version | None, epoch: int) -> dict[str, str]:
+    """Return what a commit says of the stream that it shows, and of the cut of its newest epoch."""
+    found = [] if version is None else [record for record in _read_records(version) if record.epoch == epoch]
+    if version is None or not found:
+        return {}
+    return {_STREAM: version.app_id, _SHOWN: json.dumps(found[0].cut.to_json(), sort_keys=True)}
 
 
 def _schema(pipeline: Pipeline) -> pa.Schema:
@@ -259,12 +268,6 @@ def _write(
 def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield first
     yield from rest
-
-
-def _describe_rows(served: str, stage: Stage, epoch: int, newest: EpochRecord | None) -> dict[str, str]:
-    """Return what a commit says of the rows that it shows."""
-    shown = {} if newest is None else {_SHOWN: json.dumps(newest.cut.to_json(), sort_keys=True)}
-    return {_SERVED: served, "cutover.stage": str(stage), "cutover.epoch": str(epoch), **shown}
 
 
 def _commit(

@@ -1,8 +1,9 @@
 """Tables that nobody is served from any more: kept for a way back, and deleted once the policy's time has passed.
 
 Those of a version that another one replaced, of a definition that changed under its name, and of a pipeline whose name
-another one serves. Whatever somebody still writes or holds stays. A deletion is a row of the history of versions, in
-the turn in which it was decided, so nobody can let such a version serve meanwhile.
+another one serves. What belongs together stays together: all tables of a definition have one age. Whatever somebody
+still writes or holds stays, and everything does where nothing stands in its place. A deletion is a row of the history
+of versions, in the turn in which it was decided; who serves is looked at once more before anything is removed.
 """
 
 from collections.abc import Iterator
@@ -13,14 +14,20 @@ from pyarrow import fs
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import read_driver_state
 from cutover.durations import parse_duration
 from cutover.engine import storage
+from cutover.errors import CutoverError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.versions import BATCH, Registration
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.paths import BATCH_TABLES
 from cutover.lake.tables import delta
 from cutover.settings import Settings
+
+_NOTHING_STANDS = "nothing with an epoch serves in its place"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +37,8 @@ class Unserved:
     fingerprint: str  # of the definition's result
     number: int  # of the version; `versions.BATCH`: the batch tables
     uri: str  # folder
-    files: int
-    written: datetime | None  # last commit; None: there is no table
-    since: datetime  # last commit, or when another one took its place, whichever is later
+    files: int  # that are listed
+    since: datetime  # last commit to tables of the definition, or when another took its place, whichever is later
     held: str | None  # why it stays; None: it may go
 
     @property
@@ -41,15 +47,28 @@ class Unserved:
         what = "batch tables" if self.number == BATCH else f"stream-{self.number}"
         return f"{what} of {self.fingerprint}"
 
+    @property
+    def folders(self) -> list[str]:
+        """Return the folders that go."""
+        return [f"{self.uri}/{name}" for name in BATCH_TABLES] if self.number == BATCH else [self.uri]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tables:
+    """What is there of a version, or of a batch path."""
+
+    files: int
+    written: datetime | None  # last commit; None: no table can be read
+    trouble: str | None  # why one cannot be read
+
 
 def list_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
-    """Return what nobody is served from, by definition and version; what was deleted and is still there too.
+    """Return what nobody is served from, by definition and version; also what a deletion that was killed has left.
 
     Raises:
-        LakeError: A table cannot be read.
+        LakeError: The history cannot be read.
     """
-    rows = versions.read_registrations(settings, pipeline.name)
-    return list(_list(settings, pipeline, rows, now))
+    return list(_list(versions.looking_at_served(settings), pipeline, now))
 
 
 def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why: str) -> list[Unserved]:
@@ -60,57 +79,109 @@ def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why
 
     Raises:
         DefinitionError: The reason is empty or too long.
-        LakeError: A table cannot be read or removed, or a version was registered or let serve meanwhile.
+        LakeError: A table cannot be removed, or a version was registered or let serve meanwhile.
     """
     gone: list[Unserved] = []
     while True:  # each in a turn of its own: one row a deletion
         turn = versions.next_turn(settings, pipeline)
         found = list_unserved(settings, pipeline, clock.now())
-        going = next((one for one in found if one.held is None and one not in gone), None)
+        going = next((one for one in found if one.held is None and one.uri not in {each.uri for each in gone}), None)
         if going is None:
             return gone
-        versions.record_deletion(settings, pipeline, going.fingerprint, going.number, why=why, clock=clock, turn=turn)
-        _remove(going)
+        place = (pipeline.name, going.fingerprint, going.number)
+        versions.record_deletion(settings, *place, why=why, clock=clock, turn=turn)
+        if _is_wanted_again(settings, pipeline, going, clock.now()):
+            versions.take_deletion_back(settings, *place, clock)
+            return gone
+        for folder in going.folders:
+            _remove(folder)
         gone.append(going)
 
 
-def _list(settings: Settings, pipeline: Pipeline, rows: list[Registration], now: datetime) -> Iterator[Unserved]:
-    served = _find_served(settings, pipeline)
-    swapped = swaps.history(settings, pipeline.name)
-    replaced = swapped[-1]["at"] if swapped and swapped[-1]["served_by"] != pipeline.name else None
+def _is_wanted_again(settings: Settings, pipeline: Pipeline, going: Unserved, now: datetime) -> bool:
+    """Look once more, behind the row: whether a name was swapped back, or an epoch pinned, since it was decided."""
+    again = [one for one in list_unserved(settings, pipeline, now) if one.uri == going.uri]
+    return not again or again[0].held is not None
+
+
+def _list(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Unserved]:
+    rows = versions.read_registrations(settings, pipeline.name)
+    serves = swaps.served_by(settings, pipeline.name)
+    replaced = swaps.history(settings, pipeline.name)[-1]["at"] if serves != pipeline.name else None
+    served = _find_served(settings, pipeline) if replaced is None else set()
     folder = f"{settings.lake_uri}/{pipeline.name}"
-    for fingerprint, number in dict.fromkeys(_list_known(rows)):
-        if (fingerprint, number) in served and replaced is None:
+    there = {place: _look(folder, *place) for place in dict.fromkeys(_list_places(rows)) if place not in served}
+    stands = _stands(settings, pipeline, serves)
+    for (fingerprint, number), tables in there.items():
+        if tables is None:
             continue
-        uri = f"{folder}/{fingerprint}" + ("" if number == BATCH else f"/stream-{number}")
-        tables = [f"{uri}/{name}" for name in BATCH_TABLES] if number == BATCH else [f"{uri}/stream"]
-        there = [delta.open_table(table) for table in tables if delta.exists(table)]
-        if not there:
-            continue
-        written = max(_read_written(table.history(1)) for table in there)
-        ended = replaced or _find_ended(rows, fingerprint, number)
-        since = max(written, ended)
+        together = [each for place, each in there.items() if each and (replaced or place[0] == fingerprint)]
+        ends = [each.written for each in together if each.written is not None]
+        since = max([*ends, replaced or _find_ended(rows, fingerprint, number)])
+        holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now)
+        needed = tables.trouble or _find_fork(folder, rows, fingerprint, number)
         yield Unserved(
             fingerprint=fingerprint,
             number=number,
-            uri=uri,
-            files=sum(len(table.file_uris()) for table in there),
-            written=written,
+            uri=_uri(folder, fingerprint, number),
+            files=tables.files,
             since=since,
-            held=_find_fork(folder, rows, fingerprint, number)
-            or _find_holder(settings, pipeline, fingerprint, number, since=since, now=now),
+            held=needed or (holder if stands else _NOTHING_STANDS),
         )
 
 
-def _list_known(rows: list[Registration]) -> Iterator[tuple[str, int]]:
+def _list_places(rows: list[Registration]) -> Iterator[tuple[str, int]]:
     for row in rows:
         yield row.fingerprint, BATCH
         yield row.fingerprint, row.number
 
 
+def _uri(folder: str, fingerprint: str, number: int) -> str:
+    return f"{folder}/{fingerprint}" + ("" if number == BATCH else f"/stream-{number}")
+
+
+def _look(folder: str, fingerprint: str, number: int) -> _Tables | None:
+    """Return what is there; None: nothing is, not even what a deletion that was killed left of a folder."""
+    uri = _uri(folder, fingerprint, number)
+    places = [f"{uri}/{name}" for name in BATCH_TABLES] if number == BATCH else [f"{uri}/stream"]
+    folders = [place for place in places if _is_there(place)]
+    if not folders:
+        return None
+    files, written = 0, []
+    for place in folders:
+        try:
+            if delta.exists(place):
+                table = delta.open_table(place)
+                files += len(table.file_uris())
+                written.append(_read_written(delta.history(table)))
+        except CutoverError as error:
+            return _Tables(files=files, written=None, trouble=f"cannot be read: {error.text.splitlines()[0]}")
+    return _Tables(files=files, written=max(written, default=None), trouble=None)
+
+
+def _is_there(folder: str) -> bool:
+    system, path = storage.place(folder)
+    return bool(system.get_file_info(path).type is not fs.FileType.NotFound)
+
+
+def _read_written(history: list[dict[str, object]]) -> datetime:
+    """Return when the newest commit of a table was made."""
+    return datetime.fromtimestamp(int(str(history[0]["timestamp"])) / 1000, UTC)
+
+
+def _stands(settings: Settings, pipeline: Pipeline, serves: str) -> bool:
+    """Return whether what serves the name has an epoch: before that what was served last is all there is."""
+    try:
+        follower = pipeline if serves == pipeline.name else catalogue.get(settings, serves)
+        version = versions.current(settings, follower)
+        return version is not None and delta.exists(version.uri) and bool(EpochLog(version.uri).records())
+    except CutoverError:
+        return False
+
+
 def _find_served(settings: Settings, pipeline: Pipeline) -> set[tuple[str, int]]:
     """Return what the definition in force is served from: its batch tables, and the version that serves."""
-    current = versions.current(versions.looking_at_served(settings), pipeline)
+    current = versions.current(settings, pipeline)
     own = result_fingerprint(pipeline)
     return {(own, BATCH)} | (set() if current is None else {(own, current.number)})
 
@@ -124,9 +195,12 @@ def _find_ended(rows: list[Registration], fingerprint: str, number: int) -> date
 
 def _find_fork(folder: str, rows: list[Registration], fingerprint: str, number: int) -> str | None:
     """Return the fork that is to begin with what a version had, and has not been filled yet."""
-    forks = [row.number for row in rows if (row.fingerprint, row.fork) == (fingerprint, number)]
-    empty = (one for one in forks if not delta.exists(f"{folder}/{fingerprint}/stream-{one}/stream"))
-    return next((f"needed by stream-{one}, which begins with it" for one in empty), None)
+    forks = (row for row in rows if (row.fingerprint, row.fork) == (fingerprint, number) and not row.deleted)
+    for fork in forks:
+        uri = f"{_uri(folder, fingerprint, fork.number)}/stream"
+        if not delta.exists(uri) or not EpochLog(uri).records():
+            return f"needed by stream-{fork.number}, which begins with it"
+    return None
 
 
 def _find_holder(
@@ -136,19 +210,17 @@ def _find_holder(
     holders = pins.list_holders(settings, pipeline.name, fingerprint, None if number == BATCH else number, now=now)
     if holders:
         return f"held by {holders[0]}"
+    beside = f"{pipeline.name}.stream-{number}"
+    if swaps.served_by(settings, pipeline.name) != pipeline.name and read_driver_state(settings, pipeline.name).alive:
+        return f"the driver of {pipeline.name} is at work"
+    if read_driver_state(settings, beside).alive:
+        return f"the driver of {beside} is at work"
     kept = timedelta(microseconds=parse_duration(pipeline.policy.keep_unserved, of="policy.keep_unserved"))
     return None if now - since > kept else f"kept for {pipeline.policy.keep_unserved}"
 
 
-def _read_written(history: list[dict[str, object]]) -> datetime:
-    """Return when the newest commit of a table was made."""
-    return datetime.fromtimestamp(int(str(history[0]["timestamp"])) / 1000, UTC)
-
-
-def _remove(one: Unserved) -> None:
-    """Remove the tables, each as a whole; of a folder that is gone already there is nothing to do."""
-    folders = [f"{one.uri}/{name}" for name in BATCH_TABLES] if one.number == BATCH else [one.uri]
-    for folder in folders:
+def _remove(folder: str) -> None:
+    """Remove a folder of tables; one that is gone already is no trouble."""
+    if _is_there(folder):
         system, path = storage.place(folder)
-        if system.get_file_info(path).type is not fs.FileType.NotFound:
-            system.delete_dir(path)
+        system.delete_dir(path)

@@ -118,10 +118,30 @@ def test_an_older_version_never_comes_after_a_newer_one(copied: Settings, addres
     with psycopg.connect(address) as connection:
         connection.execute("UPDATE cutover.__publications SET version = 41")
 
-    made = postgres_copy.publish_copy(copied, address, PIPELINE.name)
+    with pytest.raises(LakeError, match="expected a table at version 41 or newer, as the copy is, got version 0"):
+        postgres_copy.publish_copy(copied, address, PIPELINE.name)
 
-    assert made.months == ()
     assert ask(address, "SELECT version FROM cutover.__publications") == [(41,)]
+
+
+def test_a_copy_that_somebody_dropped_is_made_again(copied: Settings, address: str) -> None:
+    write(copied, lake_of(SALES))
+    serving_table.publish(copied, PIPELINE)
+    with psycopg.connect(address) as connection:
+        connection.execute("DROP TABLE cutover.sales")
+
+    serving_table.publish(copied, PIPELINE)
+
+    assert in_copy(address) == in_lake(copied)
+
+
+def test_a_column_that_the_server_has_itself_is_refused(copied: Settings) -> None:
+    odd = replace(PIPELINE, measures={"ctid": Count()})
+    delta.ensure(batch_uri(copied, odd, "batch_ledger"), batch_ledger_schema(odd))
+    write(copied, lake_of(SALES, odd), odd)
+
+    with pytest.raises(LakeError, match="expected columns that the server has not itself, got `ctid`"):
+        serving_table.publish(copied, odd)
 
 
 def test_readers_see_one_publication_at_a_time(copied: Settings, address: str) -> None:
@@ -196,6 +216,7 @@ def test_a_table_of_somebody_else_is_not_touched(copied: Settings, address: str)
     [
         ("postgresql://cutover:hush@127.0.0.1:1/postgres", "expected a server that takes it"),
         ("host=127.0.0.1 hush", "expected `postgresql://user@host/database`"),
+        ("postgresql://cutover:a@hush@127.0.0.1:1/postgres", "`@`, `:` and `/` are written `%40`"),
     ],
 )
 def test_a_server_that_is_not_there_is_said_without_its_password(copied: Settings, postgres: str, said: str) -> None:

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition import Count, Daily, Fixed, Pipeline, Sum
+from cutover.definition import Count, Daily, Fixed, Lateness, Pipeline, Sum
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
@@ -249,6 +249,29 @@ def test_a_table_that_cannot_be_published_keeps_no_way_back_shut(
     decision = stage.move(settings, PIPELINE, "rollback", "late burst", SystemClock())
 
     assert (decision.target, by_delta(settings)) == (Stage.LAMBDA, before)
+
+
+def test_a_version_that_a_command_looks_at_is_not_what_is_published(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+
+    done = serving_table.publish(settings.model_copy(update={"stream_version": 7}), PIPELINE)
+
+    assert (done.version, by_delta(settings)) == (0, by_view(settings))
+
+
+def test_a_stream_that_has_read_less_takes_no_place_unless_a_person_says_so(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    serving_table.publish(settings, PIPELINE)
+    before = by_delta(settings)
+    slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
+    write(settings, lake_of(SALES[:3], slower), slower)
+
+    with pytest.raises(LakeError, match=r"stream-1 has read less of the log[\s\S]*--anyway"):
+        serving_table.publish(settings, slower)
+    assert by_delta(settings) == before
+
+    serving_table.publish(settings, slower, anyway=True)
+    assert by_delta(settings) == by_view(settings, slower)
 
 
 def test_nobody_asked_for_a_table(settings: Settings) -> None:

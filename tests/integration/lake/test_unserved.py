@@ -1,8 +1,10 @@
 """Tables that nobody is served from: listed with why they stay, deleted once the policy's time has passed."""
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,9 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Lateness, Pipeline, Sum
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import pins, swaps, versions
+from cutover.lake.control import control_tables, pins, swaps, versions
 from cutover.lake.control.control_tables import OvertakenError
+from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.integrity import table_weights
 from cutover.lake.paths import version_uri
 from cutover.lake.serving import unserved
@@ -24,6 +27,7 @@ from tests.support.standing_clock import StandingClock
 SALES = tuple(Sale(hour=hour) for hour in range(3))
 NOW = datetime.now(UTC)
 LATER = StandingClock(NOW + timedelta(days=31))
+MUCH_LATER = StandingClock(NOW + timedelta(days=65))
 CHANGED = replace(PIPELINE, measures={"sales": Count(), "paid": Sum("amount")})
 OWN = result_fingerprint(PIPELINE)
 
@@ -73,15 +77,72 @@ def test_a_version_that_another_replaced_goes_and_a_held_one_stays(settings: Set
     assert versions.next_number(settings, slower) == len(["deleted", "serves"])
 
 
-def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(settings: Settings) -> None:
-    write(settings, lake_of(SALES))
-    swaps.swap(settings, "sales", "sales_2", why="x", found="", clock=LATER, turn=0)
+FOLLOWER = """from dataclasses import replace
+from tests.integration.reconcile.lake_of import PIPELINE
+SALES_2 = replace(PIPELINE, name="sales_2")
+"""
 
-    assert {held for _, held in texts(list_unserved(settings, PIPELINE, LATER.now()))} == {"kept for 30 days"}
-    much_later = StandingClock(LATER.now() + timedelta(days=31))
-    assert len(delete_unserved(settings, PIPELINE, much_later, why="replaced")) == len(["batch", "stream-0"])
+
+@pytest.fixture
+def replaced(settings: Settings, tmp_path: Path) -> Settings:
+    """Another pipeline serves the name, and has an epoch."""
+    (tmp_path / "sales_2.py").write_text(FOLLOWER, encoding="utf-8")
+    known = settings.model_copy(update={"pipelines": tmp_path})
+    write(known, lake_of(SALES))
+    follower = replace(PIPELINE, name="sales_2")
+    write(known, lake_of(SALES, follower), follower)
+    swaps.swap(known, "sales", "sales_2", why="x", found="", clock=LATER, turn=0)
+    return known
+
+
+def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(replaced: Settings) -> None:
+    assert {held for _, held in texts(list_unserved(replaced, PIPELINE, LATER.now()))} == {"kept for 30 days"}
+
+    assert len(delete_unserved(replaced, PIPELINE, MUCH_LATER, why="replaced")) == len(["batch", "stream-0"])
+
     with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
-        table_weights.refuse_no_epochs(settings, PIPELINE, versions.current(settings, PIPELINE))
+        table_weights.refuse_no_epochs(replaced, PIPELINE, versions.current(replaced, PIPELINE))
+
+
+def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
+    replaced: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = versions.record_deletion
+
+    def swapped_back(*args: Any, **named: Any) -> None:
+        real(*args, **named)
+        swaps.swap(replaced, "sales", "sales", why="back", found="", clock=MUCH_LATER, turn=1)
+
+    monkeypatch.setattr(versions, "record_deletion", swapped_back)
+
+    assert delete_unserved(replaced, PIPELINE, MUCH_LATER, why="replaced") == []
+
+    current = versions.current(replaced, PIPELINE)
+    assert current is not None
+    assert (current.number, Path(current.uri).exists()) == (0, True)
+    assert list(table_weights.changes(replaced, PIPELINE)) == []
+    assert list_unserved(replaced, PIPELINE, MUCH_LATER.now()) == []
+
+
+def test_nothing_goes_while_nothing_stands_in_its_place(settings: Settings) -> None:
+    write(settings, lake_of(SALES))  # the definition was edited since, and has not begun
+
+    assert {held for _, held in texts(list_unserved(settings, CHANGED, LATER.now()))} == {
+        "nothing with an epoch serves in its place"
+    }
+    assert delete_unserved(settings, CHANGED, LATER, why="old") == []
+
+
+def test_a_definition_that_comes_back_after_its_tables_went_begins_in_lambda(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    move = {"pipeline": "sales", "at": NOW, "event": "advanced", "stage": "KAPPA", "result_fingerprint": OWN}
+    control_tables.append(settings, "gate", [move])
+    write(settings, lake_of(SALES, CHANGED), CHANGED)
+    assert current_stage(settings, PIPELINE) is Stage.KAPPA
+
+    delete_unserved(settings, CHANGED, LATER, why="old")
+
+    assert current_stage(settings, PIPELINE) is Stage.LAMBDA
 
 
 def test_what_a_fork_begins_with_stays_until_the_fork_is_filled(settings: Settings) -> None:
@@ -111,11 +172,17 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
     assert Path(versions.open_or_create(settings, PIPELINE, LATER).uri).exists()
 
 
-def test_a_deletion_that_was_killed_is_finished(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reached", [0, 1])
+def test_a_deletion_that_was_killed_is_finished(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, reached: int
+) -> None:
+    """Killed before it removed anything, or when it had taken the log of a table and left the data."""
     write(settings, lake_of(SALES))
     write(settings, lake_of(SALES, CHANGED), CHANGED)
 
-    def killed(_: Unserved) -> None:
+    def killed(folder: str) -> None:
+        if reached:
+            shutil.rmtree(Path(folder) / "_delta_log")
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -125,6 +192,19 @@ def test_a_deletion_that_was_killed_is_finished(settings: Settings, monkeypatch:
 
     assert len(delete_unserved(settings, CHANGED, LATER, why="again")) == len(["batch", "stream-0"])
     assert list_unserved(settings, CHANGED, LATER.now()) == []
+    assert [path.name for path in Path(version_uri(settings, PIPELINE)).iterdir() if path.is_dir()] == []
+
+
+def test_a_table_that_cannot_be_read_stays_and_hinders_no_other(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    write(settings, lake_of(SALES, CHANGED), CHANGED)
+    (log,) = (Path(version_uri(settings, PIPELINE)) / "batch_index" / "_delta_log").glob("*0.json")
+    log.write_text("{", encoding="utf-8")
+
+    found = dict(texts(list_unserved(settings, CHANGED, LATER.now())))
+
+    assert str(found[f"batch tables of {OWN}"]).startswith("cannot be read: ")
+    assert found[f"stream-0 of {OWN}"] is None
 
 
 def test_command_lists_and_asks_for_a_reason(

@@ -13,6 +13,7 @@ from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError
 from cutover.lake.control import control_tables, versions
 from cutover.lake.control.versions import looking_at
+from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.reconcile.result.outcome import Verdict
@@ -21,7 +22,7 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.beside.common_cut import find_common_cut
+from cutover.streaming.beside.common_cut import find_readable_cut, list_common_cuts
 from cutover.streaming.beside.compare import compare_versions
 from cutover.streaming.beside.replay import replay
 from cutover.streaming.process.heartbeat import folder
@@ -157,9 +158,27 @@ def test_versions_are_compared_where_their_epochs_end_together() -> None:
         )
         return [replace(made, epoch=number, end={0: offset}) for number, offset in enumerate(offsets)]
 
-    assert find_common_cut(ends(10, 20, 30), ends(15, 20, 35)) == (1, 1)
-    assert find_common_cut(ends(10, 20), ends(15)) is None
-    assert find_common_cut(ends(10, 20), [replace(one, topic_id="U") for one in ends(20)]) is None
+    assert list(list_common_cuts(ends(10, 20, 30), ends(10, 15, 20, 20, 35))) == [(1, 3), (0, 0)]
+    assert list(list_common_cuts(ends(10, 20), ends(15))) == []
+    assert list(list_common_cuts(ends(10, 20), [replace(one, topic_id="U") for one in ends(20)])) == []
+
+
+def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
+    rig.send(settings, topic, EVENTS[:40])
+    driver.run(settings, pipeline, until="drain")
+    log = rig.epoch_log(settings, pipeline)
+    newest = log.records()[-1].epoch
+    real = prefix.find_folded_classes
+    monkeypatch.setattr(
+        prefix,
+        "find_folded_classes",
+        lambda one, records: ["accepted"] if records[-1].epoch == newest else real(one, records),
+    )
+
+    assert find_readable_cut(log, log) == (newest - 1, newest - 1)
 
 
 def assert_compared(settings: Settings, pipeline: Pipeline) -> None:

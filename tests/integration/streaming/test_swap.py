@@ -256,7 +256,7 @@ def test_what_is_no_difference_of_the_definitions_is_not_compared(at_work: Setti
     ):
         if said is None:
             left = with_pipeline(serving, lookups=looked_up, records=[replace(priced, dimensions={"prices": 1})])
-            with pytest.raises(LakeError, match=r"lookup `prices` was joined with 2 versions"):
+            with pytest.raises(LakeError, match=r"the lookup `prices` was joined at 2 versions"):
                 refuse_unfair(left, replace(changed, records=[replace(priced, start=left.records[0].start)]))
             continue
         with pytest.raises(LakeError, match=said):
