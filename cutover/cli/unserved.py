@@ -1,14 +1,17 @@
 """`cutover unserved`: tables that nobody is served from any more, and their deletion by policy."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
+from cutover.lake.control import swaps
 from cutover.lake.serving import unserved as unserved_tables
-from cutover.settings import load_settings
+from cutover.settings import Settings, load_settings
 
 
 def unserved(
@@ -22,7 +25,7 @@ def unserved(
     They are of versions and definitions that others replaced, and of a pipeline whose name another one serves.
     """
     settings, clock = load_settings(), SystemClock()
-    definition = catalogue.get(settings, pipeline)
+    definition = _find_definition(settings, pipeline)
     if delete != (why is not None):
         msg = "Unserved tables: expected `--delete` and `--why` together."
         raise DefinitionError(msg)
@@ -39,6 +42,14 @@ def unserved(
     may_go = sum(one.held is None for one in found)
     following = f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if may_go else "nothing to do"
     typer.echo(f"{pipeline}: {len(found):,} tables that nobody is served from, {may_go:,} may go: {following}.")
+
+
+def _find_definition(settings: Settings, name: str) -> Pipeline:
+    """Return the definition; of a name that another one serves, whose file may be gone, that one under this name."""
+    serves = swaps.served_by(settings, name)
+    if serves == name or name in catalogue.scan(settings)[0]:
+        return catalogue.get(settings, name)
+    return replace(catalogue.get(settings, serves), name=name)
 
 
 COMMANDS = {"unserved": unserved}

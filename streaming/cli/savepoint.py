@@ -1,6 +1,7 @@
 """`cutover savepoint P create|list|release|fork`: keep an epoch under a name, and go back to it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -73,7 +74,9 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
 def release(context: typer.Context, name: Name) -> None:
     """Let a savepoint go: later folds may merge its epoch."""
     settings, pipeline = _of(context)
-    version, found = _find_savepoint(settings, pipeline, name)
+    known = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
+    found = _find_savepoint(settings, pipeline, name, known=known)
+    version = next(one for one in known if one.number == found.version)
     savepoints.release(settings, version, found, now=SystemClock().now())
     typer.echo(f"{pipeline.name}: `{name}` keeps epoch {found.epoch} of stream-{found.version} no longer.")
 
@@ -90,20 +93,23 @@ def go_back(
     if (name is None) == (epoch is None):
         msg = "`cutover savepoint fork`: expected a savepoint's name or --epoch, got "
         raise DefinitionError(msg + ("none of them." if name is None else "both."))
-    wanted = _find_savepoint(settings, pipeline, str(name))[1].epoch if epoch is None else epoch
+    current = versions.current(settings, pipeline)
+    known = [] if current is None else [current]
+    wanted = _find_savepoint(settings, pipeline, str(name), known=known).epoch if epoch is None else epoch
     made = fork.fork(settings, pipeline, wanted, SystemClock())
     typer.echo(f"{pipeline.name}: stream-{made.number} {_begins(made)}.")
     typer.echo(f"`cutover stream {pipeline.name}` goes on there; the version before it stays as it is.")
 
 
-def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str) -> tuple[Version, Savepoint]:
-    version = versions.current(settings, pipeline)
-    kept = () if version is None else savepoints.of(settings, version)
-    for savepoint in kept:
-        if version is not None and savepoint.name == name:
-            return version, savepoint
+def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, known: Sequence[Version]) -> Savepoint:
+    """Return a savepoint of some versions by name, that of the last of them first."""
+    kept = [savepoint for version in reversed(known) for savepoint in savepoints.of(settings, version)]
+    found = next((savepoint for savepoint in kept if savepoint.name == name), None)
+    if found is not None:
+        return found
+    of = " and ".join(f"stream-{version.number}" for version in known) or "no version"
     there = ", ".join(savepoint.name for savepoint in kept) or "none"
-    msg = f"Savepoint of `{pipeline.name}`: expected one of the current version ({there}), got `{name[:80]}`."
+    msg = f"Savepoint of `{pipeline.name}`: expected one of {of} ({there}), got `{name[:80]}`."
     raise DefinitionError(msg)
 
 

@@ -1,5 +1,6 @@
 """The stage of a pipeline: which path people are served from. The newest row of its history is the truth."""
 
+import contextlib
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -7,6 +8,7 @@ from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
 from cutover.lake.control import control_tables, versions
 from cutover.settings import Settings
 
@@ -38,5 +40,7 @@ def _newest_move(settings: Settings, pipeline: Pipeline) -> Mapping[str, Any] | 
     rows, own = control_tables.read(settings, "gate", pipeline.name), result_fingerprint(pipeline)
     if not rows or rows[-1]["result_fingerprint"] != own:
         return None
-    deleted = versions.find_deletion(settings, pipeline.name, own, versions.BATCH)
+    deleted = None
+    with contextlib.suppress(LakeError):  # a way back needs the gate's history alone
+        deleted = versions.find_deletion(settings, pipeline.name, own, versions.BATCH)
     return rows[-1] if deleted is None or rows[-1]["at"] > deleted else None  # its tables are gone: it begins anew

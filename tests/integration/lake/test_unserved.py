@@ -104,6 +104,18 @@ def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(rep
         table_weights.refuse_no_epochs(replaced, PIPELINE, versions.current(replaced, PIPELINE))
 
 
+def test_the_tables_of_a_name_whose_file_is_gone_can_go_too(
+    replaced: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUTOVER_HOME", str(replaced.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(replaced.pipelines))
+    capsys.readouterr()
+
+    assert main(["unserved", "sales"]) == 0
+
+    assert "sales: 2 tables that nobody is served from, 0 may go" in capsys.readouterr().out
+
+
 def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
     replaced: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
