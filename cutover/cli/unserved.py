@@ -46,8 +46,8 @@ def unserved(
 
 def _find_definition(settings: Settings, name: str) -> Pipeline:
     """Return the definition; of a name that another one serves, whose file may be gone, that one under this name."""
-    serves = swaps.served_by(settings, name)
-    if serves == name or name in catalogue.scan(settings)[0]:
+    serves, (known, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
+    if serves == name or name in known or broken:  # a broken file may be that of the name, with its own policy
         return catalogue.get(settings, name)
     return replace(catalogue.get(settings, serves), name=name)
 

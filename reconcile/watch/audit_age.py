@@ -75,6 +75,7 @@ def _read_agreed(settings: Settings, pipeline: Pipeline) -> str:
 def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> datetime:
     """Return when a version was registered or let serve last."""
     rows = control_tables.read(settings, "versions", pipeline.name)
-    mine = [row for row in rows if row["result_fingerprint"] == result_fingerprint(pipeline)]
+    own = result_fingerprint(pipeline)
+    mine = [row for row in rows if row["result_fingerprint"] == own and row["definition"] != "{}"]
     found: datetime = [row["created_at"] for row in mine if row["stream_version"] == number][-1]
     return found

@@ -1,10 +1,13 @@
 """Cuts that two streams have in common: epochs of both that end at the same offsets of the same log."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from cutover.errors import LakeError
 from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+
+_NEWEST = 20
+"""Common cuts that are looked at though nobody holds them."""
 
 
 def list_common_cuts(first: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> Iterator[tuple[int, int]]:
@@ -17,14 +20,25 @@ def list_common_cuts(first: Sequence[EpochRecord], second: Sequence[EpochRecord]
             yield ends[_key(one)], one.epoch
 
 
-def find_readable_cut(first: EpochLog, second: EpochLog) -> tuple[int, int] | None:
+def find_readable_cut(
+    first: EpochLog, second: EpochLog, *, behind: int = -1, held: Container[tuple[int, int]] = ()
+) -> tuple[int, int] | None:
     """Return the newest common cut that can be read: later epochs are not merged into one of it. None: there is none.
 
-    A replay holds the one where both met; newer ones come about by chance and may be folded away.
+    Args:
+        first: One stream.
+        second: The one beside.
+        behind: Up to here the one beside has what it was forked with: a cut there says nothing of it.
+        held: Cuts that readers hold, as a replay does where both met: looked at however old they are; of others the
+            newest few, since older ones are folded.
     """
-    for epochs in list_common_cuts(first.records(), second.records()):
-        if not any(_is_folded(log, epoch) for log, epoch in zip((first, second), epochs, strict=True)):
-            return epochs
+    known = (first.records(), second.records())
+    cuts = [cut for cut in list_common_cuts(*known) if cut[1] > behind]
+    for place, cut in enumerate(cuts):
+        if place < _NEWEST or cut in held:
+            parts = zip((first, second), known, cut, strict=True)
+            if not any(_is_folded(log, records, epoch) for log, records, epoch in parts):
+                return cut
     return None
 
 
@@ -55,5 +69,5 @@ def _key(record: EpochRecord) -> tuple[object, ...]:
     return (record.topic_id, *sorted(drop_zeros(record.end).items()))
 
 
-def _is_folded(log: EpochLog, epoch: int) -> bool:
-    return bool(prefix.find_folded_classes(log, [record for record in log.records() if record.epoch <= epoch]))
+def _is_folded(log: EpochLog, records: Sequence[EpochRecord], epoch: int) -> bool:
+    return bool(prefix.find_folded_classes(log, [record for record in records if record.epoch <= epoch]))

@@ -8,16 +8,19 @@ Of a changed definition all may differ that its change note declares, and nothin
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import duckdb
 
+from cutover.clock import SystemClock
 from cutover.definition.checks import change
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import numeric
 from cutover.definition.model.pipeline import Change, Pipeline
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import pins
 from cutover.quoting import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
@@ -103,7 +106,10 @@ def compare_definitions(settings: Settings, new: Pipeline, old: Pipeline) -> Str
 
 def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) -> StreamComparison:
     logs = (serving.epoch_log, beside.epoch_log)
-    epochs = find_readable_cut(*logs)
+    fork = beside.version.fork
+    epochs = find_readable_cut(
+        *logs, behind=-1 if fork is None else fork.epoch, held=_list_held_cuts(settings, serving, beside)
+    )
     if epochs is None:
         msg = f"{beside.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")
@@ -134,6 +140,13 @@ def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) 
             classes=_compare_classes(*coverages),
             examples=tuple(str(row[0]) for row in connection.execute(_EXAMPLES).fetchall()),
         )
+
+
+def _list_held_cuts(settings: Settings, *streams: Stream) -> set[tuple[int, int]]:
+    """Return the pairs of epochs that readers hold, one of each stream."""
+    now = SystemClock().now()
+    first, second = (pins.list_pinned_epochs(settings, one.version, now=now) for one in streams)
+    return set(product(first, second))
 
 
 def _count_beyond(stream: Stream, epoch: int) -> int:

@@ -21,15 +21,19 @@ class Agreed:
     uncompared: bool = False  # no comparison is asked for, as where no cut is common
 
 
-def serve(
-    settings: Settings, pipeline: Pipeline, number: int, *, why: str, agreed: Agreed, clock: Clock
-) -> tuple[Version, StreamComparison | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What letting a version serve did."""
+
+    version: Version
+    found: StreamComparison | None  # None: no comparison was made
+    behind: tuple[str, ...]  # names whose serving table could not be published yet
+
+
+def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agreed: Agreed, clock: Clock) -> Served:
     """Let a version serve, in one commit; one that never served is compared first. What was found is kept in `why`.
 
     A version that has served before is a way back and goes at once.
-
-    Returns:
-        The version that serves now, and the comparison; None: none was made.
 
     Raises:
         DefinitionError: There is no such version, it serves already, or it differs otherwise than was agreed to.
@@ -45,8 +49,7 @@ def serve(
         raise DefinitionError(msg + (", got it beside `--uncompared`." if is_new else ": it has served before."))
     said = f" ({describe(found)})" if is_new else ""
     made = versions.serve(settings, pipeline, number, why=why, found=said, clock=clock, turn=turn)
-    serving_table.keep_up(settings, pipeline)
-    return made, found
+    return Served(version=made, found=found, behind=serving_table.keep_up(settings, pipeline))
 
 
 def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:

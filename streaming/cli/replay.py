@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Annotated
@@ -177,6 +177,14 @@ def _describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
+def tell_readers(behind: Sequence[str]) -> None:
+    """Name the serving tables that show what they showed before, and the command that says why."""
+    for name in behind:
+        typer.echo(
+            f"{name}: its serving table is not published yet; `cutover serve-view {name}` says why, and does it."
+        )
+
+
 def serve(
     pipeline: Name,
     *,
@@ -197,9 +205,11 @@ def serve(
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    made, compared = serving.serve(settings, found, version, why=why, agreed=agreed, clock=SystemClock())
-    if compared is not None:
-        typer.echo(f"{pipeline}: {compared.found}, late records among them.")
+    done = serving.serve(settings, found, version, why=why, agreed=agreed, clock=SystemClock())
+    made = done.version
+    if done.found is not None:
+        typer.echo(f"{pipeline}: {done.found.found}, late records among them.")
+    tell_readers(done.behind)
     typer.echo(f"{pipeline}: stream-{made.number} serves; `cutover serve` with the version before goes back.")
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:

@@ -13,8 +13,7 @@ from cutover.settings import load_settings
 from cutover.streaming.beside import compare as comparing
 from cutover.streaming.beside import swap as swapping
 from cutover.streaming.beside.serve import Agreed
-from cutover.streaming.beside.swap import Swap
-from cutover.streaming.cli.replay import show
+from cutover.streaming.cli.replay import show, tell_readers
 
 
 def swap(  # noqa: PLR0913 -- options of a command
@@ -52,7 +51,7 @@ def swap(  # noqa: PLR0913 -- options of a command
     if back:
         serves, done = swapping.swap_back(settings, found, why=why or "", clock=SystemClock(), anyway=anyway)
         typer.echo(f"{pipeline}: serves its name again, in place of {serves}.")
-        _tell_readers(pipeline, done)
+        tell_readers(done.behind)
         return
     old = catalogue.get(settings, _require_note(found))
     if why is None:
@@ -61,7 +60,7 @@ def swap(  # noqa: PLR0913 -- options of a command
     done = swapping.swap(settings, found, old, why=why or "", agreed=agreed, clock=SystemClock())
     if done.found is not None:
         typer.echo(f"{pipeline}: {done.found.found}, late records among them.")
-    _tell_readers(old.name, done)
+    tell_readers(done.behind)
     typer.echo(
         f"{old.name}: {pipeline} serves this name. Keep both drivers at work (`cutover stream {pipeline} --detach`);"
     )
@@ -93,13 +92,6 @@ def _refuse_odd(asked: _Asked) -> None:
         if is_odd:
             msg = f"Swap: expected {text}."
             raise DefinitionError(msg)
-
-
-def _tell_readers(name: str, done: Swap) -> None:
-    if done.behind:
-        typer.echo(
-            f"{name}: its serving table is not published yet; `cutover serve-view {name}` says why, and does it."
-        )
 
 
 def _require_note(pipeline: Pipeline) -> str:

@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -20,6 +20,9 @@ from cutover.settings import Settings
 
 BATCH = -1
 """Stands for the batch tables of a definition where a deletion names a version."""
+
+_NO_DEFINITION = "{}"
+"""Of a row that is a word on a deletion, and registers nothing."""
 
 RETRIES = 5  # of a registration: one fails only if another process has just registered another version
 
@@ -43,6 +46,7 @@ class Version:
     uri: str  # of the epoch log
     fork: Fork | None = None  # None: it begins where the log does
     beside: bool = False  # a replay fills it; it never served
+    deleted: bool = False  # its tables went, since nobody was served from them
 
     @property
     def app_id(self) -> str:
@@ -64,7 +68,7 @@ class Registration:
 
 def list_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
     """Return all versions under the definition's result fingerprint whose tables were not deleted, by number."""
-    newest = {row.number: row for row in _rows(settings, pipeline)}
+    newest = {row.number: row for row in _rows(settings, pipeline) if not row.deleted}
     return [newest[number] for number in sorted(newest)]
 
 
@@ -86,14 +90,26 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
             deleted=(row["result_fingerprint"], row["stream_version"]) in deleted,
         )
         for row in rows
-        if not row["deleted"] and row["stream_version"] != BATCH
+        if row["definition"] != _NO_DEFINITION
     ]
 
 
 def _list_deleted(rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, int]]:
-    """Return the fingerprints and numbers of what was deleted last, and not taken back."""
-    newest = {(row["result_fingerprint"], row["stream_version"]): row for row in rows}
-    return {place for place, row in newest.items() if row["deleted"]}
+    """Return the fingerprints and numbers of what was deleted, and not taken back."""
+    places = {(row["result_fingerprint"], row["stream_version"]) for row in rows if row["deleted"]}
+    return {place for place in places if _find_deletion(rows, place) is not None}
+
+
+def _find_deletion(rows: Sequence[Mapping[str, Any]], place: tuple[str, int]) -> datetime | None:
+    """Return when something was deleted last; a deletion that was taken back is none."""
+    standing: list[datetime] = []
+    for row in rows:
+        if (row["result_fingerprint"], row["stream_version"]) == place and row["definition"] == _NO_DEFINITION:
+            if row["deleted"]:
+                standing.append(row["created_at"])
+            elif standing:
+                standing.pop()
+    return standing[-1] if standing else None
 
 
 def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test hands in
@@ -110,7 +126,7 @@ def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test h
         "result_fingerprint": fingerprint,
         "stream_version": number,
         "created_at": clock.now(),
-        "definition": "{}",
+        "definition": _NO_DEFINITION,
         "deleted": True,
         "who": user(),
         "why": reason(why, of="Deletion"),
@@ -120,18 +136,25 @@ def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test h
 
 
 def take_deletion_back(settings: Settings, name: str, fingerprint: str, number: int, clock: Clock) -> None:
-    """Note that what a deletion named is there still: nothing was removed."""
-    rows = control_tables.read(settings, "versions", name)
-    mine = [row for row in rows if (row["result_fingerprint"], row["stream_version"]) == (fingerprint, number)]
-    before = next((row for row in reversed(mine) if not row["deleted"]), mine[-1])
-    row = {**before, "created_at": clock.now(), "deleted": False, "who": user(), "why": "deletion taken back"}
-    control_tables.append(settings, "versions", [{key: row[key] for key in row if key != "sequence"}])
+    """Note that what the newest deletion named is there still: nothing was removed. Who serves does not change."""
+    row = {
+        "pipeline": name,
+        "result_fingerprint": fingerprint,
+        "stream_version": number,
+        "created_at": clock.now(),
+        "definition": _NO_DEFINITION,
+        "deleted": False,
+        "who": user(),
+        "why": "deletion taken back",
+    }
+    control_tables.append(settings, "versions", [row])
 
 
 def current(settings: Settings, pipeline: Pipeline) -> Version | None:
     """Return the version that is in force: the one that the settings name, else the one that serves.
 
-    The last that was registered or was let serve under this definition and this lateness; None before the first start.
+    The last that was registered or was let serve under this definition and this lateness; None before the first start,
+    and where its tables were deleted: what it had replaced does not come back by that.
 
     Raises:
         DefinitionError: The settings name a version that is not there under this definition and this lateness.
@@ -140,8 +163,8 @@ def current(settings: Settings, pipeline: Pipeline) -> Version | None:
     same = [version for version in _rows(settings, pipeline) if version.lateness_fingerprint == lateness]
     if settings.stream_version is not None:
         return _find_version(same, pipeline, settings.stream_version)
-    serving = [version for version in same if not version.beside]
-    return serving[-1] if serving else None
+    last = next((version for version in reversed(same) if not version.beside), None)
+    return None if last is None or last.deleted else last
 
 
 def looking_at(settings: Settings, number: int | None) -> Settings:
@@ -195,10 +218,11 @@ def serve(  # noqa: PLR0913 -- what to let serve, why, by what evidence, and wha
 
 
 def _find_version(versions: list[Version], pipeline: Pipeline, number: int) -> Version:
-    for version in reversed(versions):
+    known = [version for version in versions if not version.deleted]
+    for version in reversed(known):
         if version.number == number:
             return version
-    there = ", ".join(str(known) for known in sorted({version.number for version in versions})) or "none"
+    there = ", ".join(str(each) for each in sorted({version.number for version in known})) or "none"
     msg = f"Version of `{pipeline.name}`: expected one under this definition and lateness ({there}), got {number}."
     raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
 
@@ -210,8 +234,9 @@ def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
     fingerprint = result_fingerprint(pipeline)
     rows = control_tables.read(settings, "versions", pipeline.name)
     mine = [row for row in rows if row["result_fingerprint"] == fingerprint]
-    deleted = {number for _, number in _list_deleted(mine)} | {BATCH}
-    found = [_version(settings, pipeline, row) for row in mine if row["stream_version"] not in deleted]
+    deleted = _list_deleted(mine)
+    told = [row for row in mine if row["definition"] != _NO_DEFINITION]
+    found = [_version(settings, pipeline, row, deleted) for row in told]
     if was_there and not mine:
         msg = f"Versions of `{pipeline.name}`: expected the one of table `{first}`, none is registered."
         hint = "\nHint: `_control` of this lake is gone or another one; put it back from a copy."
@@ -219,7 +244,9 @@ def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
     return found
 
 
-def _version(settings: Settings, pipeline: Pipeline, row: Mapping[str, Any]) -> Version:
+def _version(
+    settings: Settings, pipeline: Pipeline, row: Mapping[str, Any], deleted: Collection[tuple[str, int]]
+) -> Version:
     return Version(
         pipeline=pipeline.name,
         result_fingerprint=row["result_fingerprint"],
@@ -228,6 +255,7 @@ def _version(settings: Settings, pipeline: Pipeline, row: Mapping[str, Any]) -> 
         uri=stream_uri(settings, pipeline, row["stream_version"]),
         fork=None if row["fork_version"] is None else Fork(version=row["fork_version"], epoch=row["fork_epoch"]),
         beside=bool(row["beside"]),
+        deleted=(row["result_fingerprint"], row["stream_version"]) in deleted,
     )
 
 
@@ -272,10 +300,7 @@ def next_number(settings: Settings, pipeline: Pipeline) -> int:
 
 def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) -> datetime | None:
     """Return when the tables of a version, or of a definition's batch path, were deleted last; None: never."""
-    rows = control_tables.read(settings, "versions", name)
-    mine = [row for row in rows if (row["result_fingerprint"], row["stream_version"]) == (fingerprint, number)]
-    taken_back = mine and not mine[-1]["deleted"]
-    return None if taken_back else next((row["created_at"] for row in reversed(mine) if row["deleted"]), None)
+    return _find_deletion(control_tables.read(settings, "versions", name), (fingerprint, number))
 
 
 def next_turn(settings: Settings, pipeline: Pipeline) -> int:

@@ -153,7 +153,8 @@ def read_shown(settings: Settings, name: str) -> Shown | None:
 
 
 def _read_shown(table: DeltaTable) -> Shown | None:
-    said = next((entry for entry in table.history(_LOOK_BACK) if _SHOWN in entry), None)
+    known = delta.history(table)[:_LOOK_BACK]
+    said = next((entry for entry in known if _SHOWN in entry and _STREAM in entry), None)
     if said is None:
         return None
     shown = json.loads(said[_SHOWN])
@@ -198,8 +199,10 @@ def _refuse_older(name: str, version: Version, shown: Shown | None) -> None:
     Raises:
         LakeError: They are.
     """
+    if shown is None or shown.stream == version.app_id:
+        return
     records = _read_records(version)  # read before the rows, which then hold at least as much
-    if shown is None or not records or shown.stream == version.app_id or shown.is_covered_by(records[-1]):
+    if records and shown.is_covered_by(records[-1]):
         return
     msg = f"Serving table of `{name}`: expected rows that hold what those of {shown.stream} did, {version.app_id} has "
     msg += "read less of the log."

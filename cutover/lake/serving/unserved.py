@@ -19,7 +19,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.durations import parse_duration
 from cutover.engine import storage
-from cutover.errors import CutoverError
+from cutover.errors import CutoverError, LakeError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog
@@ -49,8 +49,9 @@ class Unserved:
 
     @property
     def folders(self) -> list[str]:
-        """Return the folders that go."""
-        return [f"{self.uri}/{name}" for name in BATCH_TABLES] if self.number == BATCH else [self.uri]
+        """Return the folders that go: of a batch path the index first, without which the others are none of its."""
+        names = sorted(BATCH_TABLES, key=lambda name: (name != "batch_index", name))
+        return [f"{self.uri}/{name}" for name in names] if self.number == BATCH else [self.uri]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +90,11 @@ def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why
         if going is None:
             return gone
         place = (pipeline.name, going.fingerprint, going.number)
+        was_deleted = versions.find_deletion(settings, *place) is not None  # one that was killed, or is under way
         versions.record_deletion(settings, *place, why=why, clock=clock, turn=turn)
         if _is_wanted_again(settings, pipeline, going, clock.now()):
-            versions.take_deletion_back(settings, *place, clock)
+            if not was_deleted:
+                versions.take_deletion_back(settings, *place, clock)
             return gone
         for folder in going.folders:
             _remove(folder)
@@ -101,7 +104,9 @@ def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why
 def _is_wanted_again(settings: Settings, pipeline: Pipeline, going: Unserved, now: datetime) -> bool:
     """Look once more, behind the row: whether a name was swapped back, or an epoch pinned, since it was decided."""
     again = [one for one in list_unserved(settings, pipeline, now) if one.uri == going.uri]
-    return not again or again[0].held is not None
+    if not again:  # it serves; or another process has removed it
+        return any(map(_is_there, going.folders))
+    return again[0].held is not None
 
 
 def _list(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Unserved]:
@@ -198,7 +203,11 @@ def _find_fork(folder: str, rows: list[Registration], fingerprint: str, number: 
     forks = (row for row in rows if (row.fingerprint, row.fork) == (fingerprint, number) and not row.deleted)
     for fork in forks:
         uri = f"{_uri(folder, fingerprint, fork.number)}/stream"
-        if not delta.exists(uri) or not EpochLog(uri).records():
+        try:
+            is_empty = not delta.exists(uri) or not EpochLog(uri).records()
+        except CutoverError:
+            return f"stream-{fork.number}, which begins with it, cannot be read"
+        if is_empty:
             return f"needed by stream-{fork.number}, which begins with it"
     return None
 
@@ -220,7 +229,15 @@ def _find_holder(
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder of tables; one that is gone already is no trouble."""
-    if _is_there(folder):
-        system, path = storage.place(folder)
-        system.delete_dir(path)
+    """Remove a folder of tables; one that is gone already is no trouble.
+
+    Raises:
+        LakeError: The storage does not let it go.
+    """
+    system, path = storage.place(folder)
+    try:
+        if _is_there(folder):
+            system.delete_dir(path)
+    except OSError as error:
+        msg = f"Tables `{folder}`: expected a place where they can be removed, got: {str(error).splitlines()[0]}."
+        raise LakeError(msg + "\nHint: the same command again removes the rest.", runbook="TableUnreadable") from error

@@ -22,13 +22,13 @@ from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, versions
 from cutover.lake.control.stages import Stage
 from cutover.lake.paths import batch_uri, serving_uri
 from cutover.lake.serving import serving_table, views
 from cutover.lake.serving.vacuum import vacuum
 from cutover.lake.tables import commits, delta
-from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write
@@ -272,6 +272,20 @@ def test_a_stream_that_has_read_less_takes_no_place_unless_a_person_says_so(sett
 
     serving_table.publish(settings, slower, anyway=True)
     assert by_delta(settings) == by_view(settings, slower)
+
+
+def test_a_stream_without_an_epoch_takes_no_place(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    serving_table.publish(settings, PIPELINE)
+    before = by_delta(settings)
+    slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
+    begun = versions.open_or_create(settings, slower, SystemClock())
+    delta.ensure(begun.uri, epoch_log_schema(slower), partition_by=["_kind"])
+
+    with pytest.raises(LakeError, match="has read less of the log"):
+        serving_table.publish(settings, slower)
+
+    assert by_delta(settings) == before
 
 
 def test_nobody_asked_for_a_table(settings: Settings) -> None:

@@ -136,6 +136,42 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
     assert list_unserved(replaced, PIPELINE, MUCH_LATER.now()) == []
 
 
+def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(settings, lake_of(SALES))
+    slower = replace(PIPELINE, lateness=PIPELINE.lateness)
+    turn = versions.next_turn(settings, slower)
+    beside = versions.register(settings, slower, SystemClock(), turn=turn, beside=True)
+    write(settings.model_copy(update={"stream_version": 1}), lake_of(SALES, slower), slower)
+    versions.serve(settings, slower, 1, why="new", clock=SystemClock())
+    real = versions.record_deletion
+
+    def pinned(*args: Any, **named: Any) -> None:
+        real(*args, **named)
+        (old,) = [one for one in versions._rows(settings, slower) if one.number == 0]
+        pins.pin(settings, old, 1, holder="batch/now", expires_at=LATER.now() + timedelta(days=1), now=NOW)
+
+    monkeypatch.setattr(versions, "record_deletion", pinned)
+
+    assert delete_unserved(settings, slower, LATER, why="old") == []
+
+    current = versions.current(settings, slower)
+    assert (beside.number, None if current is None else current.number) == (1, 1)
+    assert [one.number for one in versions.list_versions(settings, slower)] == [0, 1]
+
+
+def test_what_a_deleted_version_had_replaced_does_not_come_back(settings: Settings) -> None:
+    write(settings, lake_of(SALES))
+    turn = versions.next_turn(settings, PIPELINE)
+    versions.register(settings, PIPELINE, SystemClock(), turn=turn)
+    turn = versions.next_turn(settings, PIPELINE)
+    versions.record_deletion(settings, PIPELINE.name, OWN, 1, why="x", clock=SystemClock(), turn=turn)
+
+    assert versions.current(settings, PIPELINE) is None
+    assert versions.open_or_create(settings, PIPELINE, SystemClock()).number == len(["stream-0", "stream-1"])
+
+
 def test_nothing_goes_while_nothing_stands_in_its_place(settings: Settings) -> None:
     write(settings, lake_of(SALES))  # the definition was edited since, and has not begun
 
