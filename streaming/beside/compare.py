@@ -110,6 +110,9 @@ def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) 
     epochs = find_readable_cut(
         *logs, behind=-1 if fork is None else fork.epoch, held=_list_held_cuts(settings, serving, beside)
     )
+    if fork is not None and find_newest(logs[1]).epoch <= fork.epoch:
+        msg = f"{beside.text}: expected an epoch of its own to compare, it has read nothing since it was forked."
+        raise LakeError(msg + "\nHint: what it has is what it was forked from; `--uncompared` lets it serve.")
     if epochs is None:
         msg = f"{beside.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")

@@ -199,23 +199,24 @@ def _refuse_older(name: str, version: Version, shown: Shown | None) -> None:
     Raises:
         LakeError: They are.
     """
-    if shown is None or shown.stream == version.app_id:
+    if shown is not None and shown.stream == version.app_id:
         return
     records = _read_records(version)  # read before the rows, which then hold at least as much
-    if records and shown.is_covered_by(records[-1]):
+    if records and (shown is None or shown.is_covered_by(records[-1])):
         return
-    msg = f"Serving table of `{name}`: expected rows that hold what those of {shown.stream} did, {version.app_id} has "
-    msg += "read less of the log."
+    before = "what it shows" if shown is None else f"what those of {shown.stream} did"
+    msg = f"Serving table of `{name}`: expected rows that hold {before}, {version.app_id} has read less of the log."
     hint = f"let its driver read on (`cutover stream {version.pipeline} --detach`) and publish again, or "
     raise LakeError(msg + f"\nHint: {hint}`cutover serve-view {name} --anyway`: readers go back in time.")
 
 
 def _describe_stream(version: Version | None, epoch: int) -> dict[str, str]:
     """Return what a commit says of the stream that it shows, and of the cut of its newest epoch."""
-    found = [] if version is None else [record for record in _read_records(version) if record.epoch == epoch]
-    if version is None or not found:
+    if version is None:
         return {}
-    return {_STREAM: version.app_id, _SHOWN: json.dumps(found[0].cut.to_json(), sort_keys=True)}
+    found = [record.cut.to_json() for record in _read_records(version) if record.epoch == epoch]
+    shown = found[0] if found else {"topic_id": "", "cut": {}}
+    return {_STREAM: version.app_id, _SHOWN: json.dumps(shown, sort_keys=True)}
 
 
 def _schema(pipeline: Pipeline) -> pa.Schema:

@@ -90,11 +90,14 @@ def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why
         if going is None:
             return gone
         place = (pipeline.name, going.fingerprint, going.number)
-        was_deleted = versions.find_deletion(settings, *place) is not None  # one that was killed, or is under way
         versions.record_deletion(settings, *place, why=why, clock=clock, turn=turn)
-        if _is_wanted_again(settings, pipeline, going, clock.now()):
-            if not was_deleted:
-                versions.take_deletion_back(settings, *place, clock)
+        try:
+            is_wanted = _is_wanted_again(settings, pipeline, going, clock.now())
+        except BaseException:
+            versions.take_deletion_back(settings, *place, clock)
+            raise
+        if is_wanted:  # one's own row alone: a deletion that was killed before stands
+            versions.take_deletion_back(settings, *place, clock)
             return gone
         for folder in going.folders:
             _remove(folder)
@@ -124,7 +127,10 @@ def _list(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Uns
         ends = [each.written for each in together if each.written is not None]
         since = max([*ends, replaced or _find_ended(rows, fingerprint, number)])
         holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now)
-        needed = tables.trouble or _find_fork(folder, rows, fingerprint, number)
+        deleted = versions.find_deletion(settings, pipeline.name, fingerprint, number)
+        begun = max(row.at for row in rows if row.fingerprint == fingerprint)
+        trouble = None if deleted is not None and deleted > begun else tables.trouble  # half of it is gone already
+        needed = trouble or _find_fork(folder, rows, fingerprint, number)
         yield Unserved(
             fingerprint=fingerprint,
             number=number,

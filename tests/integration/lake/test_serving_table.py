@@ -274,9 +274,15 @@ def test_a_stream_that_has_read_less_takes_no_place_unless_a_person_says_so(sett
     assert by_delta(settings) == by_view(settings, slower)
 
 
-def test_a_stream_without_an_epoch_takes_no_place(settings: Settings) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_a_stream_without_an_epoch_takes_no_place(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, *, known: bool
+) -> None:
+    """Whether the table says which stream it shows, or another release or an OPTIMIZE has left it without a word."""
     write(settings, lake_of(SALES))
     serving_table.publish(settings, PIPELINE)
+    if not known:
+        monkeypatch.setattr(serving_table, "_LOOK_BACK", 0)
     before = by_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     begun = versions.open_or_create(settings, slower, SystemClock())
