@@ -142,13 +142,7 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
     assert (row["served_by"], row["why"]) == ("clicks_2", "dropped clicks are paid for")
     assert "0 of" in row["found"]
 
-    (settings.home / "definitions" / "clicks.py").rename(settings.home / "kept.py")
-    text = (settings.home / "kept.py").read_text(encoding="utf-8").replace("CLICKS =", "_ = CLICKS =")
-    (settings.home / "definitions" / "clicks_2.py").write_text(text + "\ndel _, CLICKS\n", encoding="utf-8")
-    assert main(["serve-view", "clicks"]) == 0  # the old definition may go: its name is served by the other one
-    (settings.home / "definitions" / "clicks_2.py").unlink()
-    (settings.home / "kept.py").rename(settings.home / "definitions" / "clicks.py")
-
+    assert_old_file_may_go(settings)
     driver.run(settings, old, until="drain")  # the old one goes on, so it is a way back
     assert main(["swap", "clicks", "--back", "--why", "a regression"]) == 0
     assert {(row["k"], row["clicks"]) for row in rows_of(settings, "clicks")} >= {("b", 4)} | {
@@ -156,6 +150,16 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
     }
     assert main(["swap", "clicks", "--back", "--why", "again"]) == 2
     assert "it serves itself" in capsys.readouterr().err
+
+
+def assert_old_file_may_go(settings: Settings) -> None:
+    """The old definition's name is served by the other one."""
+    (settings.home / "definitions" / "clicks.py").rename(settings.home / "kept.py")
+    text = (settings.home / "kept.py").read_text(encoding="utf-8").replace("CLICKS =", "_ = CLICKS =")
+    (settings.home / "definitions" / "clicks_2.py").write_text(text + "\ndel _, CLICKS\n", encoding="utf-8")
+    assert main(["serve-view", "clicks"]) == 0
+    (settings.home / "definitions" / "clicks_2.py").unlink()
+    (settings.home / "kept.py").rename(settings.home / "definitions" / "clicks.py")
 
 
 def test_what_the_note_does_not_declare_is_a_difference(at_work: Settings, capsys: pytest.CaptureFixture[str]) -> None:
