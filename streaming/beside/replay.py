@@ -110,7 +110,8 @@ def _meet(settings: Settings, beside: Stream, serving: Stream, clock: Clock, pro
         return False
     _hold(settings, serving, aim, name, clock)
     if position is None or drop_zeros(aim.end) != drop_zeros(position.end):
-        _read_on(settings, beside.pipeline, f"cutover replay {name}", probe, aim)
+        into = "" if settings.stream_version is None else f" --into {settings.stream_version}"
+        _read_on(settings, beside.pipeline, f"cutover replay {name}{into}", probe, aim)
     _hold(settings, beside, find_newest(beside.epoch_log), name, clock)
     return True
 

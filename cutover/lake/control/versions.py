@@ -121,33 +121,28 @@ def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test h
         DefinitionError: The reason is empty or too long.
         OvertakenError: A version was registered or let serve meanwhile; nothing was written.
     """
-    row = {
-        "pipeline": name,
-        "result_fingerprint": fingerprint,
-        "stream_version": number,
-        "created_at": clock.now(),
-        "definition": _NO_DEFINITION,
-        "deleted": True,
-        "who": user(),
-        "why": reason(why, of="Deletion"),
-    }
+    given = reason(why, of="Deletion")
+    row = _make_word(name, fingerprint, number, clock) | {"deleted": True, "why": given}
     control_tables.append(settings, "versions", [row], turn=turn)
     log.warning("tables_deleted", pipeline=name, fingerprint=fingerprint, stream_version=number, why=why)
 
 
 def take_deletion_back(settings: Settings, name: str, fingerprint: str, number: int, clock: Clock) -> None:
     """Note that what the newest deletion named is there still: nothing was removed. Who serves does not change."""
-    row = {
+    row = _make_word(name, fingerprint, number, clock) | {"deleted": False, "why": "deletion taken back"}
+    control_tables.append(settings, "versions", [row])
+
+
+def _make_word(name: str, fingerprint: str, number: int, clock: Clock) -> dict[str, Any]:
+    """Return what a row has that is a word on a deletion."""
+    return {
         "pipeline": name,
         "result_fingerprint": fingerprint,
         "stream_version": number,
         "created_at": clock.now(),
         "definition": _NO_DEFINITION,
-        "deleted": False,
         "who": user(),
-        "why": "deletion taken back",
     }
-    control_tables.append(settings, "versions", [row])
 
 
 def current(settings: Settings, pipeline: Pipeline) -> Version | None:

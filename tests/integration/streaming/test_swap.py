@@ -33,7 +33,6 @@ from cutover.definition.measures.kinds import Measure
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.control import pins, swaps
 from cutover.lake.control.control_tables import OvertakenError
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
@@ -49,29 +48,12 @@ from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, fol
 from cutover.streaming.process.lock import only_driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
+from tests.support.losses import LOSS
 
 CLOCK, ALL_SEEN = SystemClock(), Agreed()
 EVENTS = [Event(id=i, minute=i / 4, key=("a", "b", "drop")[i % 3], partition=i % 2) for i in range(60)]
 LATER = [Event(id=100 + i, minute=20, key="b", partition=i % 2) for i in range(4)]
 DROPS = len({(event.micros // (10 * rig.MINUTE)) for event in EVENTS if event.key == "drop"})
-LOSS = Loss(
-    pipeline="clicks_2",
-    result_fingerprint="f",
-    stream_version=0,
-    epoch=1,
-    kind="gap",
-    topic="t",
-    topic_id="T",
-    partition=0,
-    first=3,
-    next=5,
-    onward_topic_id="T",
-    windows_from=None,
-    windows_to=None,
-    who="w",
-    why="y",
-    at=CLOCK.now(),
-)
 DEFINITIONS = """
 from dataclasses import replace
 from cutover.definition import Change, Count, Max, Min, Sum
