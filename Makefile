@@ -98,8 +98,8 @@ test-faults: setup ## the quick ones of the faults
 
 faults: setup ## cause every fault (FAULT=F04: some of them), write docs/faults.md from what was found
 	@$(if $(FAULT),,rm -f docs/faults.jsonl)
-	@CUTOVER_TEST_COMPILED=1 CUTOVER_FAULT_RESULTS=docs/faults.jsonl $(PYTEST) tests/faults -m '' $(if $(FAULT),-k '$(FAULT)'); code=$$?; \
-	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md; exit $$code
+	@CUTOVER_TEST_COMPILED=1 CUTOVER_FAULT_RESULTS=docs/faults.jsonl $(PYTEST) $(XDIST) tests/faults -m '' $(if $(FAULT),-k '$(FAULT)'); code=$$?; \
+	.venv/bin/python -m tests.faults.table docs/faults.jsonl docs/faults.md && exit $$code
 
 faults-random: setup ## 3 to 6 faults at once for SECONDS=1800 with SEED=..., then every check
 	@.venv/bin/python -m tests.faults.random_mode --seconds $(SECONDS) --seed $(SEED); code=$$?; \

@@ -1,7 +1,7 @@
 """Break lines of the kernel, one at a time, and say which tests notice: `make mutations SEED=7 LINES=25`.
 
-Works in a copy of what is committed. Each line that is drawn is changed in one place, in a way that still compiles;
-then the kinds of tests run, the quickest first, until one fails. A line that no test notices is named at the end.
+Works in two copies of what is committed, a line in each. Each line that is drawn is changed in one place, in a way that
+still compiles; then the kinds of tests run, the quickest first, until one fails. A line that no test notices is named.
 """
 
 import argparse
@@ -15,8 +15,10 @@ import tempfile
 import time
 import tokenize
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 
 ROOT = Path(__file__).parents[1]
 KERNEL = (
@@ -37,12 +39,17 @@ KERNEL = (
 )
 """What decides a number or a verdict."""
 
+REST = tuple(
+    f"--ignore=tests/integration/{room}" for room in ("reconcile", "records", "batch", "streaming", "verify", "lake")
+)
+"""What the steps before the last one ran."""
+
 KINDS = (
     ("tests/unit", "tests/spec", "-n2"),
     ("tests/property", "-n2"),
     ("tests/integration/reconcile", "tests/integration/records", "tests/integration/batch", "-n2"),
     ("tests/integration/streaming", "tests/integration/verify", "tests/integration/lake", "-n2"),
-    ("tests/faults", "tests/e2e", "tests/integration", "-n2"),
+    ("tests/faults", "tests/e2e", "tests/integration", "tests/dags", *REST, "-n2"),
 )
 """What `make test` runs, in steps, after the tests of the line's own room: most lines are noticed by those."""
 
@@ -239,9 +246,29 @@ def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]])
 def copy_repository(to: Path) -> Path:
     """Copy what is committed, and return the copy's root; packages and real input stay where they are."""
     archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
+    to.mkdir()
     subprocess.run(["tar", "-x", "-C", to], input=archive, check=True)
     (to / ".venv").symlink_to(ROOT / ".venv")
     return to
+
+
+def find_unnoticed(copies: Sequence[Path], drawn: Sequence[Mutation]) -> list[Mutation]:
+    """Try as many mutations at once as there are copies, print a line for each; return those that no test notices."""
+    free: SimpleQueue[Path] = SimpleQueue()
+    for copy in copies:
+        free.put(copy)
+
+    def attempt(mutation: Mutation) -> bool:
+        copy, began = free.get(), time.monotonic()
+        noticed = try_mutation(copy, mutation, KINDS)
+        free.put(copy)
+        sys.stdout.write(f"{mutation}\n    {noticed or 'NOT NOTICED'} ({time.monotonic() - began:.0f} s)\n")
+        sys.stdout.flush()
+        return noticed is not None
+
+    with ThreadPoolExecutor(len(copies)) as pool:
+        noticed = list(pool.map(attempt, drawn))
+    return [mutation for mutation, seen in zip(drawn, noticed, strict=True) if not seen]
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -251,17 +278,11 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--lines", type=int, default=25)
     parser.add_argument("--unnoticed", type=int, default=1, help="how many may stay unnoticed")
     given = parser.parse_args(words)
-    unnoticed = []
     with tempfile.TemporaryDirectory(prefix="cutover-mutations-") as place:
-        copy = copy_repository(Path(place))
-        if (failed := find_notice(copy, KINDS[:1])) is not None:
+        copies = [copy_repository(Path(place, name)) for name in ("one", "other")]
+        if (failed := find_notice(copies[0], KINDS[:1])) is not None:
             parser.error(f"expected tests that pass before a line is broken, got: {failed}")
-        for mutation in draw(given.seed, given.lines):
-            began = time.monotonic()
-            noticed = try_mutation(copy, mutation, KINDS)
-            unnoticed += [mutation] if noticed is None else []
-            sys.stdout.write(f"{mutation}\n    {noticed or 'NOT NOTICED'} ({time.monotonic() - began:.0f} s)\n")
-            sys.stdout.flush()
+        unnoticed = find_unnoticed(copies, draw(given.seed, given.lines))
     sys.stdout.write(f"{given.lines - len(unnoticed)} of {given.lines} noticed, seed {given.seed}\n")
     return int(len(unnoticed) > given.unnoticed)
 

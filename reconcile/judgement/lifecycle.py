@@ -117,7 +117,7 @@ def fold_differences(
     known = [row for row in rows if row["run_id"] in positions]
     found: dict[Place, OpenDifference] = {}
     ended: dict[Place, OpenDifference] = {}
-    for row in sorted(known, key=lambda row: (positions[row["run_id"]], row["state"] == _CLOSED)):
+    for row in sorted(known, key=lambda row: (positions[row["run_id"]], row["state"] == _CLOSED, row["at"])):
         place = (_iso(row["window_start"]), str(row["key"]))
         if row["state"] in _SEEN:
             back = ended.pop(place, None)

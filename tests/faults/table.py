@@ -127,13 +127,32 @@ def at_random(found: Iterable[Result]) -> str:
     return head + _lines(lines) + "\n"
 
 
-def main(results: Path, out: Path) -> None:
-    """Write the page; the random mode's results lie beside the others. Results that newer ones replaced go."""
+def list_never_seen(found: Mapping[str, Result]) -> list[str]:
+    """Return what has to happen in the course of all faults and did not; nothing where some were not run.
+
+    Args:
+        found: Newest result of each fault, by name.
+    """
+    if not {fault.name for fault in everything()} <= set(found):
+        return []
+    seen = {name for result in found.values() for name in result.sometimes}
+    return [said for name, said in SOMETIMES.items() if name not in seen]
+
+
+def main(results: Path, out: Path) -> int:
+    """Write the page; the random mode's results lie beside the others. Results that newer ones replaced go.
+
+    Returns:
+        The exit code: 1 where all faults ran and were too tame.
+    """
     found = keep_newest(results, (fault.name for fault in everything()))
     text = page(everything(), run_elsewhere(), promised(), found)
     played = read(results.with_name("faults-random.jsonl")).values()
     out.write_text(text + "\n" + at_random(played), encoding="utf-8")
+    never = list_never_seen(found)
+    sys.stderr.write("".join(f"Never seen in the course of all faults: {said}.\n" for said in never))
+    return int(bool(never))
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:]))
+    sys.exit(main(*map(Path, sys.argv[1:])))

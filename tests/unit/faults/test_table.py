@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.faults import catalogue
 from tests.faults.fault import ALWAYS, Fault, RunElsewhere
 from tests.faults.result import Result, read
-from tests.faults.table import at_random, page
+from tests.faults.table import SOMETIMES, at_random, list_never_seen, page
 
 DOCS = Path(__file__).parents[3] / "docs"
 FAULT = Fault(id="F98", variant="a", family="kafka", title="a | b", inject=lambda _: None, happened=lambda _: True)
@@ -53,6 +53,16 @@ def test_a_game_of_the_random_mode_is_shown_with_its_seed() -> None:
     result = replace(PROVEN, fault="random-7", evidence={"harms": ["broker killed: 2"], "epochs": 70})
 
     assert "| 7 | **proven** | N1 to N6 | 70 | broker killed: 2 |" in at_random([result])
+
+
+def test_what_never_happened_in_the_course_of_all_faults_is_named_once_all_of_them_ran() -> None:
+    tame = {fault.name: replace(PROVEN, fault=fault.name) for fault in catalogue.everything()}
+    first, *_ = tame
+    harsh = tame | {first: replace(tame[first], sometimes=tuple(SOMETIMES)[1:])}
+
+    assert list_never_seen(tame) == list(SOMETIMES.values())
+    assert list_never_seen(harsh) == [next(iter(SOMETIMES.values()))]
+    assert list_never_seen({name: one for name, one in tame.items() if name != first}) == []
 
 
 def test_names_are_unique_and_every_promised_fault_is_in_the_page() -> None:

@@ -152,6 +152,34 @@ def test_rows_of_a_run_that_was_never_recorded_open_nothing() -> None:
     assert opened((), [state("killed", "open")]) == 0
 
 
+@given(st.permutations([("seen", "open"), ("seen", "closed"), ("older", "accepted")]))
+def test_what_a_person_took_off_the_list_stays_off_however_its_rows_lie(order: list[tuple[str, str]]) -> None:
+    lines = records.lines([row(3, D, run_id="older"), row(5, D, run_id="seen")])
+
+    assert opened(lines, [state(*one) for one in order]) == 0
+
+
+@given(st.permutations([("seen", "open"), ("seen", "closed"), ("newer", "accepted")]))
+def test_a_later_run_that_finds_a_closed_difference_brings_it_back_however_its_rows_lie(
+    order: list[tuple[str, str]],
+) -> None:
+    lines = records.lines([row(5, D, run_id="seen"), row(6, D, run_id="newer")])
+    positions = {one.run_id: records.position(one, 0) for one in lines}
+
+    (back,) = lifecycle.fold_differences([state(*one) for one in order], positions).values()
+
+    assert (back.returned, back.runs, back.state) == (1, 2, lifecycle.DifferenceState.ACCEPTED)
+
+
+def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts() -> None:
+    (line,) = records.lines([row(5, D, run_id="seen")])
+    later = state("seen", "accepted") | {"at": AT + timedelta(minutes=1)}
+
+    (one,) = lifecycle.fold_differences([later, state("seen", "open")], {"seen": records.position(line, 0)}).values()
+
+    assert one.state is lifecycle.DifferenceState.ACCEPTED
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
