@@ -46,25 +46,25 @@ def cutover_dag(pipeline: Pipeline) -> None:
     def cutover() -> None:
         @task(doc_md="Reads what speaks for the next stage; red while something is missing.")
         def collect_evidence() -> dict[str, Any]:
-            from cutover_tasks.cutover_task import collect  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.moves.cutover_task import collect  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return collect(pipeline.name)
 
         @task(pool="spark", doc_md="Moves, if what was approved still stands and both paths agree now.")
         def move_stage(proposal: dict[str, Any], answer: dict[str, Any]) -> str:
-            from cutover_tasks.cutover_task import move_on  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.moves.cutover_task import move_on  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return move_on(pipeline.name, proposal, answer)
 
         @task(doc_md="Judges the checks and the alerts once more, and reads what is served.")
         def verify_move(stage: str) -> str:
-            from cutover_tasks.cutover_end import verify_served  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.moves.cutover_end import verify_served  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             return verify_served(pipeline.name, stage)
 
         @task(trigger_rule="one_failed", doc_md="Puts the stage back where it was, and is red: the move did not stand.")
         def put_stage_back(proposal: dict[str, Any] | None) -> None:
-            from cutover_tasks.cutover_end import put_back  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.moves.cutover_end import put_back  # noqa: PLC0415 -- the task's work, loaded when it runs
 
             put_back(pipeline.name, proposal)
 
@@ -75,6 +75,7 @@ def cutover_dag(pipeline: Pipeline) -> None:
             body="{{ ti.xcom_pull(task_ids='collect_evidence')['text'] }}",
             params={"why": Param("", type="string", maxLength=500, description="Kept with the move.")},
             response_timeout=ANSWER_WITHIN,
+            retries=0,  # who did not answer is not asked again
             doc_md="Waits for a person: Required Actions of this run.",
         )
         proposal >> approve

@@ -9,16 +9,23 @@ from cutover.lake.control import versions
 from cutover.lake.serving import views
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.quoting import identifier
 from cutover.settings import Settings
 
 _DAYS = 5  # of final windows
-_COLUMN = "delay"
 
 
-def plant(settings: Settings, pipeline: Pipeline, *, share: float) -> int:
+def plant(settings: Settings, pipeline: Pipeline, *, column: str, share: float) -> int:
     """Change a share of the partial aggregates of the newest final windows, in one commit; return how many.
 
-    For the demonstration alone: files have names and weights of ours, so that only a comparison with the log tells.
+    For demonstration and drills alone: files have names and weights of ours, so that only a comparison with the log
+    tells.
+
+    Args:
+        settings: Where the lake is.
+        pipeline: Its definition.
+        column: A number among its partials; one is added.
+        share: Of the rows of the newest days, drawn by their window and key.
 
     Raises:
         LakeError: There is no stream, or no final window.
@@ -34,14 +41,15 @@ def plant(settings: Settings, pipeline: Pipeline, *, share: float) -> int:
     with queries.connect() as connection:
         delta.bind(connection, "held", table)
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
+        own, place = identifier(column), ", ".join(["window_start", *map(identifier, pipeline.key)])
         chosen = (
-            f"_class = 'accepted' AND {_COLUMN} IS NOT NULL AND epoch_us(window_start) > ?"
-            f" AND hash(window_start, origin, carrier) % 1000 < {int(share * 1000)}"
+            f"_class = 'accepted' AND {own} IS NOT NULL AND epoch_us(window_start) > ?"
+            f" AND hash({place}) % 1000 < {int(share * 1000)}"
         )
         since = int(newest) - _DAYS * 86_400_000_000
         where = f"WHERE {chosen}"
         ((changed,),) = connection.execute(f"SELECT count(*) FROM rows {where}", [since]).fetchall()  # noqa: S608 -- ours
-        connection.execute(f"UPDATE rows SET {_COLUMN} = {_COLUMN} + 1 {where}", [since])  # noqa: S608 -- ours
+        connection.execute(f"UPDATE rows SET {own} = {own} + 1 {where}", [since])  # noqa: S608 -- ours
         rows = queries.read_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(pipeline))
     _put(table.table_uri, rows)
     return int(changed)

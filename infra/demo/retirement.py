@@ -151,7 +151,7 @@ def main(settings: Settings) -> int:
     act.read_week()
     act.audit(expected="success")
     act.read_week()
-    rows = plant(settings, catalogue.get(settings, PIPELINE), share=_FRACTION)
+    rows = plant(settings, catalogue.get(settings, PIPELINE), column="delay", share=_FRACTION)
     story.tell("defect", f"{rows:,} rows of the newest days are made wrong, as a bad release would write them")
     act.audit(expected="failed")
     act.expect("LAMBDA")

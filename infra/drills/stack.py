@@ -32,7 +32,7 @@ COLUMNS = "500"  # a line of output is never broken
 
 _DEFINITION = '''"""The pipeline of the drills."""
 
-from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Policy, SameDefinition, Sql, Sum, Topic
+from cutover.definition import Audit, Count, Fixed, Lateness, Max, Pipeline, Policy, SameDefinition, Sql, Sum, Topic
 
 flights = Pipeline(
     name="flights",
@@ -50,7 +50,10 @@ flights = Pipeline(
         out_of_orderness="2 seconds", allowed="0 seconds", idle_after="{idle_after}", max_ahead="{max_ahead}"
     ),
     batch={batch},
-    policy=Policy(max_late_share=0.1, max_malformed_share=0.1, max_future_share=0.1, max_duplicate_share=0.1),
+    policy=Policy(
+        max_late_share=0.1, max_malformed_share=0.1, max_future_share=0.1, max_duplicate_share=0.1,
+        audit=Audit(share=0.05, within_days=1, power=0.99),
+    ),
     max_rows_per_epoch={cap},
 )
 '''

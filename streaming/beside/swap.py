@@ -17,6 +17,7 @@ from cutover.lake.control import swaps, versions
 from cutover.lake.control.signature import reason
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
+from cutover.streaming.beside.approval import SwapApproval, SwapBasis, refuse_changed, refuse_replaced
 from cutover.streaming.beside.common_cut import find_newest, is_ahead
 from cutover.streaming.beside.compare import StreamComparison, compare_definitions
 from cutover.streaming.beside.serve import Agreed, describe, refuse_others
@@ -35,28 +36,39 @@ class Swap:
     behind: tuple[str, ...]  # names whose serving table could not be published yet
 
 
-def swap(settings: Settings, new: Pipeline, old: Pipeline, *, why: str, agreed: Agreed, clock: Clock) -> Swap:
+def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has seen of it
+    settings: Settings,
+    new: Pipeline,
+    old: Pipeline,
+    *,
+    why: str,
+    agreed: Agreed,
+    clock: Clock,
+    approved: SwapApproval | None = None,
+) -> Swap:
     """Let a changed definition be served under the name of the old one; they are compared first.
+
+    Args:
+        settings: Where the lake is.
+        new: The changed definition.
+        old: The one that its note names.
+        why: A person's reason.
+        agreed: What a person has seen of the comparison.
+        clock: When that is.
+        approved: What a person approved in Airflow; None: who runs this decides.
 
     Raises:
         DefinitionError: The note does not fit, it is served already, or it differs otherwise than declared and agreed.
-        LakeError: The two have no cut in common, cannot be compared, the new one has read less than the old one, or
-            another process changed something meanwhile.
+        LakeError: The two have no cut in common, cannot be compared, the new one has read less than the old one,
+            something is not as it was approved, or another process changed something meanwhile.
     """
     reason(why, of="Swap")  # refused before a comparison of minutes
     settings, found = versions.looking_at_served(settings), None
     turn, turns = swaps.next_turn(settings, old.name), _read_turns(settings, new, old)
-    for one in (old, new):
-        if (serves := swaps.served_by(settings, one.name)) != one.name:
-            msg = f"Swap of `{old.name}` to `{new.name}`: expected two that serve their own names, got `{one.name}`, "
-            msg += f"which `{serves}` serves."
-            raise DefinitionError(
-                msg + f"\nHint: `change` names the one that serves; `cutover swap {one.name} --back`."
-            )
-    if old.change is not None and old.change.of == new.name:
-        msg = f"Swap of `{old.name}` to `{new.name}`: expected one of them to name the other, both do."
-        raise DefinitionError(msg + "\nHint: take `change` out of the definition that serves.")
+    refuse_replaced(settings, new, old)
     streams = find_stream(settings, new), find_stream(settings, old)
+    if approved is not None:
+        refuse_changed(approved, SwapBasis.read(settings, new, old))
     if not agreed.uncompared:
         found = compare_definitions(settings, new, old)
         refuse_others(found, agreed, f"cutover swap {new.name}")
@@ -64,15 +76,26 @@ def swap(settings: Settings, new: Pipeline, old: Pipeline, *, why: str, agreed: 
         msg = f"Swap of `{old.name}` to `{new.name}`: expected no `--differences` beside `--uncompared`."
         raise DefinitionError(msg)
     _await_as_much(settings, *streams)
+    if approved is not None:
+        refuse_changed(approved, SwapBasis.read(settings, new, old))
     if _read_turns(settings, new, old) != turns:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the versions that were compared, others serve by now."
         raise LakeError(msg + "\nHint: compare again.")
-    kept = _keep(found, streams)
-    swaps.swap(settings, old.name, new.name, why=why, found=kept, clock=clock, turn=turn)
+    kept, who = _keep(found, streams, approved), "" if approved is None else approved.who
+    swaps.swap(settings, old.name, new.name, why=why, found=kept, clock=clock, turn=turn, who=who)
     return Swap(found=found, behind=serving_table.keep_up(settings, new))
 
 
-def swap_back(settings: Settings, old: Pipeline, *, why: str, clock: Clock, anyway: bool = False) -> tuple[str, Swap]:
+def swap_back(  # noqa: PLR0913 -- as above
+    settings: Settings,
+    old: Pipeline,
+    *,
+    why: str,
+    clock: Clock,
+    anyway: bool = False,
+    who: str = "",
+    turn: int | None = None,
+) -> tuple[str, Swap]:
     """Let a definition that was replaced be served under its name again, at once.
 
     Args:
@@ -81,6 +104,8 @@ def swap_back(settings: Settings, old: Pipeline, *, why: str, clock: Clock, anyw
         why: A person's reason.
         clock: When that is.
         anyway: Also where it has read less than what is served now: readers go back in time.
+        who: Decides it; empty: who runs this.
+        turn: Of the swap that this must be; None: the next one.
 
     Returns:
         The pipeline that served the name, and what was done.
@@ -91,7 +116,8 @@ def swap_back(settings: Settings, old: Pipeline, *, why: str, clock: Clock, anyw
     """
     reason(why, of="Swap")
     settings = versions.looking_at_served(settings)
-    turn, rows = swaps.next_turn(settings, old.name), swaps.history(settings, old.name)
+    turn = swaps.next_turn(settings, old.name) if turn is None else turn
+    rows = swaps.history(settings, old.name)
     serves = str(rows[-1]["served_by"]) if rows else old.name  # not followed further: a circle is broken here
     if serves == old.name:
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
@@ -100,11 +126,20 @@ def swap_back(settings: Settings, old: Pipeline, *, why: str, clock: Clock, anyw
     shown = serving_table.read_shown(settings, old.name)
     if shown is not None and not anyway:
         _await(settings, stream, lambda: shown.is_covered_by(find_newest(stream.epoch_log)), f"{serves} shows")
-    _swap_to_itself(settings, old, serves, why, clock, turn)
+    _swap_to_itself(settings, old, serves, _Reason(why=why, who=who, clock=clock), turn)
     return serves, Swap(found=None, behind=serving_table.keep_up(settings, old, anyway=anyway))
 
 
-def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, why: str, clock: Clock, turn: int) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reason:
+    """Why a swap is made, by whom and when."""
+
+    why: str
+    who: str
+    clock: Clock
+
+
+def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, given: _Reason, turn: int) -> None:
     """Let a name serve itself, unless its tables were deleted meanwhile: then the row is taken back by another one.
 
     Raises:
@@ -112,9 +147,9 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, why: str, cl
     """
     before = _read_turns(settings, old)
     find_stream(settings, old)  # again: waiting took time
-    swaps.swap(settings, old.name, old.name, why=why, found="", clock=clock, turn=turn)
+    swaps.swap(settings, old.name, old.name, why=given.why, found="", clock=given.clock, turn=turn, who=given.who)
     if _read_turns(settings, old) != before:
-        swaps.swap(settings, old.name, serves, why="taken back", found="", clock=clock, turn=turn + 1)
+        swaps.swap(settings, old.name, serves, why="taken back", found="", clock=given.clock, turn=turn + 1)
         msg = f"Swap of `{old.name}`: expected its versions as they were, one was deleted or let serve meanwhile."
         raise LakeError(
             msg + f"\nHint: `{serves}` serves as before; `cutover unserved {old.name}` shows what is there."
@@ -125,7 +160,7 @@ def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
     return tuple(versions.next_turn(settings, pipeline) for pipeline in pipelines)
 
 
-def _keep(found: StreamComparison | None, streams: tuple[Stream, Stream]) -> str:
+def _keep(found: StreamComparison | None, streams: tuple[Stream, Stream], approved: SwapApproval | None) -> str:
     """Return what the history keeps of a swap: both streams with their fingerprints, note and comparison, as JSON."""
     note = streams[0].pipeline.change
     kept = {
@@ -133,6 +168,7 @@ def _keep(found: StreamComparison | None, streams: tuple[Stream, Stream]) -> str
         "streams": {one.text: one.version.result_fingerprint for one in streams},
         "change": None if note is None else asdict(note),
         "comparison": None if found is None else asdict(found),
+        "approved": None if approved is None else approved.proposal.digest,
     }
     return json.dumps(kept, sort_keys=True)
 

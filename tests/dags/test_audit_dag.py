@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover_tasks.audit_task import audit_sample, put_back_regression, read_end, report
-from cutover_tasks.rollback_task import move_back_to
+from cutover_tasks.moves.rollback_task import move_back_to
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-from cutover_tasks.cutover_end import put_back
-from cutover_tasks.cutover_task import collect, move_on, name_of_person
+from cutover_tasks.moves.approval_words import name_of_person
+from cutover_tasks.moves.cutover_end import put_back
+from cutover_tasks.moves.cutover_task import collect, move_on
 
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint

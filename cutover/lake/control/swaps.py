@@ -52,7 +52,7 @@ def next_turn(settings: Settings, name: str) -> int:
 
 
 def swap(  # noqa: PLR0913 -- what is served by what, why, by what evidence, and what a test hands in
-    settings: Settings, name: str, follower: str, *, why: str, found: str, clock: Clock, turn: int
+    settings: Settings, name: str, follower: str, *, why: str, found: str, clock: Clock, turn: int, who: str = ""
 ) -> None:
     """Let a name be served by a pipeline from now on, in one commit.
 
@@ -64,6 +64,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, by what evidence, and
         found: What a comparison said.
         clock: When that is.
         turn: Of `next_turn`, before that comparison.
+        who: Decides it; empty: who runs this process.
 
     Raises:
         DefinitionError: The reason is empty or too long.
@@ -73,7 +74,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, by what evidence, and
         "pipeline": name,
         "at": clock.now(),
         "served_by": follower,
-        "who": user(),
+        "who": who or user(),
         "why": reason(why, of="Swap"),
         "found": found,
     }

@@ -1,11 +1,11 @@
-"""Alerts on the driver: it ended while records come."""
+"""Alerts on the driver: it ended while records come, or another one was at work."""
 
 import os
 import signal
 
 from cutover.errors import CutoverError
 from cutover.infra.drills.drill import Drill
-from cutover.infra.drills.stack import Stack
+from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.infra.processes import drivers
 
 FEW = 6
@@ -30,4 +30,28 @@ def kill_driver(stack: Stack) -> None:
     stack.records.send(FEW)
 
 
-DRILLS = (Drill(name="StreamNotRunning", title="the driver is killed while records come", inject=kill_driver),)
+def wake_a_stopped_driver(stack: Stack) -> None:
+    """Stop the driver where it stands, let one of another home commit, and wake it with records to read."""
+    pid = driver_pid(stack)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        stack.records.send(FEW)
+        stack.require(
+            f"cutover stream {PIPELINE} --drain",
+            CUTOVER_HOME=str(stack.root / "second-home"),
+            CUTOVER_LAKE=stack.settings.lake_uri,
+            CUTOVER_KAFKA__BOOTSTRAP_SERVERS=stack.client.bootstrap,
+        )
+        stack.records.send(FEW)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+DRILLS = (
+    Drill(name="StreamNotRunning", title="the driver is killed while records come", inject=kill_driver),
+    Drill(
+        name="StreamFenced",
+        title="the driver stands still, one of another home commits, and the first one goes on",
+        inject=wake_a_stopped_driver,
+    ),
+)

@@ -1,5 +1,6 @@
 """A dimension that changes while a stream runs: both paths and plain Python join each record with the same version."""
 
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -132,6 +133,13 @@ def lab(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.Temp
     return made
 
 
+@pytest.fixture
+def own(lab: Lab, tmp_path: Path) -> Lab:
+    """A copy of it, for a test that changes it; the topic is the same."""
+    shutil.copytree(lab.settings.home, tmp_path / "home")
+    return replace(lab, settings=lab.settings.model_copy(update={"home": tmp_path / "home"}))
+
+
 def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
     found = [record.dimensions["ads"] for record in rig.records(lab.settings, lab.pipeline) if record.records]
 
@@ -150,9 +158,8 @@ def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
 def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
     rejoin, client = Rejoin(lab.settings, lab.pipeline), LogClient(lab.settings)
     recorded = rejoin.collect_recorded(rig.records(lab.settings, lab.pipeline))
-    topic = lab.pipeline.source.name
-    ranges = {p: (0, end) for p, end in client.latest(topic).items()}
-    log = list(client.read_ranges(topic, ranges, "read_committed"))
+    ranges = {p: (0, end) for p, end in rig.records(lab.settings, lab.pipeline)[-1].end.items()}
+    log = list(client.read_ranges(lab.pipeline.source.name, ranges, "read_committed"))
 
     expected = reference.run(lab.pipeline, log, dimensions=rejoin.at(recorded))
 
@@ -194,19 +201,19 @@ def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(
     assert dimension.open_dimension(lab.settings, lab.pipeline, "ads").version == len(CAMPAIGNS) - 1
 
 
-def test_a_teams_sql_sees_the_columns_too(lab: Lab, tmp_path: Path) -> None:
+def test_a_teams_sql_sees_the_columns_too(own: Lab, tmp_path: Path) -> None:
     (tmp_path / "views.sql").write_text(SQL, encoding="utf-8")
-    changed = replace(lab.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
+    changed = replace(own.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
 
-    lab.batch(changed)
+    own.batch(changed)
 
-    assert {name for name, cause in lab.reconcile(changed).causes.items() if cause.rows} == {"late"}
+    assert {name for name, cause in own.reconcile(changed).causes.items() if cause.rows} == {"late"}
 
 
-def test_every_check_holds_and_replays_agree(lab: Lab) -> None:
-    lab.batch()
-    found = verify(lab.settings, lab.pipeline, every=True)
-    audited = determinism(lab.settings, lab.pipeline, replays=1, seed=7)
+def test_every_check_holds_and_replays_agree(own: Lab) -> None:
+    own.batch()
+    found = verify(own.settings, own.pipeline, every=True)
+    audited = determinism(own.settings, own.pipeline, replays=1, seed=7)
 
     assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(
         found.checks, CheckState.HELD
@@ -214,14 +221,14 @@ def test_every_check_holds_and_replays_agree(lab: Lab) -> None:
     assert audited.exit_code == 0
 
 
-def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch_follows(lab: Lab) -> None:
-    fork.fork(lab.settings, lab.pipeline, 1, SystemClock())
-    lab.drain([])
+def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch_follows(own: Lab) -> None:
+    fork.fork(own.settings, own.pipeline, 1, SystemClock())
+    own.drain([])
 
-    lab.batch()
-    parted, explained = lab.reconcile(), explain(lab.settings, lab.pipeline, moment(20), ["x"])
-    recompute.run(lab.settings, lab.pipeline, start=moment(0), end=moment(130))
-    again = lab.reconcile()
+    own.batch()
+    parted, explained = own.reconcile(), explain(own.settings, own.pipeline, moment(20), ["x"])
+    recompute.run(own.settings, own.pipeline, start=moment(0), end=moment(130))
+    again = own.reconcile()
 
     assert (parted.verdict, parted.exit_code, parted.runbook) == (Verdict.EXPLAINED, 1, "DimensionChanged")
     assert parted.causes["dimension"].rows > 0
@@ -230,15 +237,15 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
     assert {name for name, cause in again.causes.items() if cause.rows} == {"late"}
 
 
-def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab: Lab) -> None:
-    replay(lab.settings, lab.pipeline, 2, SystemClock())
-    looked = looking_at(lab.settings, 2)
+def test_a_replay_joins_what_is_there_now_and_batch_follows_it(own: Lab) -> None:
+    replay(own.settings, own.pipeline, 1, SystemClock())
+    looked = looking_at(own.settings, 1)
 
-    parted = reconcile(looked, lab.pipeline)  # batch has run for the version that serves
-    recompute.run(looked, lab.pipeline, start=moment(0), end=moment(130))
-    again = reconcile(looked, lab.pipeline)
+    parted = reconcile(looked, own.pipeline)  # batch has run for the version that serves
+    recompute.run(looked, own.pipeline, start=moment(0), end=moment(130))
+    again = reconcile(looked, own.pipeline)
 
-    assert {record.dimensions["ads"] for record in rig.records(looked, lab.pipeline) if record.records} == {2}
+    assert {record.dimensions["ads"] for record in rig.records(looked, own.pipeline) if record.records} == {2}
     assert parted.verdict is Verdict.NOT_COMPARABLE
     assert (again.verdict, {name for name, cause in again.causes.items() if cause.rows}) == (
         Verdict.EXPLAINED,
@@ -246,12 +253,12 @@ def test_a_replay_joins_what_is_there_now_and_batch_follows_it(lab: Lab) -> None
     )
 
 
-def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None:
-    for file in dimension.open_dimension(lab.settings, lab.pipeline, "ads", 0).table.file_uris():
+def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(own: Lab) -> None:
+    for file in dimension.open_dimension(own.settings, own.pipeline, "ads", 0).table.file_uris():
         Path(file.removeprefix("file://")).unlink()
 
-    run = recompute.run(lab.settings, lab.pipeline, start=moment(0), end=moment(130))
-    found = lab.reconcile()
+    run = recompute.run(own.settings, own.pipeline, start=moment(0), end=moment(130))
+    found = own.reconcile()
 
     assert run is not None
     assert {span.instead_of for span in run.dimensions["ads"]} == {0, None}
@@ -259,17 +266,17 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(lab: Lab) -> None
     assert found.seal.breaches[0].code == "dimension"
     assert "version 0" in found.seal.breaches[0].message
     # Batch runs at one cut whose records were joined otherwise are no two answers to one question.
-    assert verify(lab.settings, lab.pipeline, only=["N8"]).violations == ()
+    assert verify(own.settings, own.pipeline, only=["N8"]).violations == ()
 
 
-def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(lab: Lab) -> None:
-    write(lab.settings, 2)
-    before = rig.records(lab.settings, lab.pipeline)[-1].epoch
+def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(own: Lab) -> None:
+    write(own.settings, 2)
+    before = rig.records(own.settings, own.pipeline)[-1].epoch
     events = [Event(id=2000 + i, minute=140 + i / 60, key="a", partition=i % 2) for i in range(50)]
 
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys") as ended:
-        lab.drain(events, writes=TWICE, behind=before + 1)
+        own.drain(events, writes=TWICE, behind=before + 1)
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys"):
-        lab.drain([])
+        own.drain([])
 
-    assert (ended.value.runbook, rig.records(lab.settings, lab.pipeline)[-1].epoch) == ("DimensionUnusable", before + 1)
+    assert (ended.value.runbook, rig.records(own.settings, own.pipeline)[-1].epoch) == ("DimensionUnusable", before + 1)

@@ -10,7 +10,7 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.engine import queries
-from cutover.errors import CutoverError, DefinitionError
+from cutover.errors import CutoverError, DefinitionError, LogError
 from cutover.lake.control import control_tables, versions
 from cutover.lake.control.versions import looking_at
 from cutover.lake.epochs import prefix
@@ -28,6 +28,7 @@ from cutover.streaming.beside.replay import replay
 from cutover.streaming.process.heartbeat import folder
 from cutover.streaming.process.lock import only_driver
 from tests.integration.streaming import rig
+from tests.integration.streaming.loss import cut_away
 from tests.integration.streaming.rig import Event
 from tests.support.planted import put_rows
 
@@ -44,6 +45,25 @@ class GoneError(Exception):
 def gone_once(point: str, epoch: int) -> None:
     if (point, epoch) == ("epoch.aggregated", 3):
         raise GoneError
+
+
+def test_records_that_retention_takes_during_a_replay_end_it_and_are_named(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
+    rig.send(settings, topic, EVENTS)
+    driver.run(settings, pipeline, until="drain")
+
+    with pytest.raises(CutoverError, match="GoneError"):  # a driver of its own may hold read records in memory
+        replay(settings, pipeline, 1, CLOCK, probe=gone_once)
+    cut_away(settings, topic, {0: 35, 1: 35})
+    before = [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)]
+    for _ in range(2):  # it does not go on behind the gap by itself, either
+        with pytest.raises(LogError, match="offsets are gone") as ended:
+            replay(settings, pipeline, 1, CLOCK)
+        assert ended.value.runbook == "LogDataLost"
+    assert [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)] == before
+    serving = versions.current(settings, pipeline)
+    assert serving is not None
+    assert serving.number == 0
 
 
 def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
-from cutover_tasks.cutover_task import parse_proposal
+from cutover_tasks.moves.cutover_task import parse_proposal
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
+from cutover_tasks.moves.approval_words import as_cell, name_of_person, read_reason
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from cutover.reconcile.gate.gate_values import Condition
 
 log = logging.getLogger("airflow.task")
-_NO_REASON = "approved in Airflow"
 
 
 def collect(pipeline: str) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def collect(pipeline: str) -> dict[str, Any]:
         reason = "there is no stage beyond" if decision.target is None else "; ".join(decision.missing)
         msg = f"{pipeline} stays in {decision.stage}: {reason}.\n`cutover gate {pipeline} show` lists the evidence."
         raise AirflowFailException(msg)
-    rows = [f"| {one.name} | {_numbers(one)} | {_cell(one.found)} |" for one in decision.conditions]
+    rows = [f"| {one.name} | {_numbers(one)} | {as_cell(one.found)} |" for one in decision.conditions]
     head = f"**{pipeline}: {proposal.stage} to {proposal.target}**, evidence `{proposal.digest[:12]}`"
     text = "\n".join([head, "", "| asked for | is, asked | found |", "|---|---|---|", *rows])
     log.info("%s", text)
@@ -54,12 +54,7 @@ def _numbers(condition: "Condition") -> str:
     from cutover.reconcile.gate.condition_text import describe_number, describe_threshold  # noqa: PLC0415 -- as above
 
     said = asdict(condition)
-    return _cell(f"{describe_number(said)}, {describe_threshold(said)}")
-
-
-def _cell(text: str) -> str:
-    """Return a text as one cell of a Markdown table in which nothing is markup."""
-    return "".join(f"\\{c}" if c in "|\\`*_<>[]" else c for c in " ".join(text.split()))
+    return as_cell(f"{describe_number(said)}, {describe_threshold(said)}")
 
 
 def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
@@ -81,18 +76,10 @@ def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any
         if approval.has_moved(settings, wanted):
             log.info("%s is in %s already by this approval", pipeline, wanted.target)
             return wanted.target
-        yes = approval.Approval(proposal=wanted, who=name_of_person(answer))
-        why = str((answer.get("params_input") or {}).get("why") or "").strip() or _NO_REASON
+        yes, why = approval.Approval(proposal=wanted, who=name_of_person(answer)), read_reason(answer)
         definition = catalogue.get(settings, pipeline)
         decision = stage.move(settings, definition, "advance", why, SystemClock(), approved=yes)
     if not decision.allowed:
         raise AirflowFailException(f"{pipeline} stays in {decision.stage}: " + "; ".join(decision.missing))
     log.info("%s: %s to %s, approved by %s: %s", pipeline, decision.stage, decision.target, yes.who, why)
     return str(decision.target)
-
-
-def name_of_person(answer: Mapping[str, Any]) -> str:
-    """Return who answered, by Airflow's own list of users; an empty text where nobody did."""
-    person = answer.get("responded_by_user") or {}
-    name = person.get("name") or person.get("id")
-    return f"airflow:{name}" if name else ""

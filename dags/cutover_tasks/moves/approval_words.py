@@ -1,0 +1,23 @@
+"""What a task that waits for a person's approval shows, and what it reads of the answer."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_NO_REASON = "approved in Airflow"
+
+
+def as_cell(text: str) -> str:
+    """Return a text as one cell of a Markdown table in which nothing is markup."""
+    return "".join(f"\\{c}" if c in "|\\`*_<>[]" else c for c in " ".join(text.split()))
+
+
+def name_of_person(answer: Mapping[str, Any]) -> str:
+    """Return who answered, by Airflow's own list of users; an empty text where nobody did."""
+    person = answer.get("responded_by_user") or {}
+    name = person.get("name") or person.get("id")
+    return f"airflow:{name}" if name else ""
+
+
+def read_reason(answer: Mapping[str, Any]) -> str:
+    """Return the reason that a person gave, or that none was given."""
+    return str((answer.get("params_input") or {}).get("why") or "").strip() or _NO_REASON

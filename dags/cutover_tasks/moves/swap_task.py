@@ -1,0 +1,166 @@
+"""What the tasks of the swap DAG do: the comparison, the swap that was approved, a look at it, and the way back."""
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.settings import Settings, load_settings
+from cutover_tasks.moves.approval_words import as_cell, name_of_person, read_reason
+from cutover_tasks.task_errors import fail_without_retries
+
+if TYPE_CHECKING:
+    from cutover.streaming.beside.approval import SwapProposal
+    from cutover.streaming.beside.compare import StreamComparison
+
+log = logging.getLogger("airflow.task")
+
+
+def compare(pipeline: str) -> dict[str, Any]:
+    """Return the swap that a comparison allows, with `text`, what was found in Markdown as a person is to see it.
+
+    Raises:
+        AirflowFailException: They differ in what the note does not declare, or cannot be compared.
+    """
+    from cutover.streaming.beside import approval  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+
+    with fail_without_retries():
+        settings = load_settings()
+        new, old = _load(settings, pipeline)
+        proposal, found = approval.make_proposal(settings, new, old)
+    text = _describe(new, old, proposal, found)
+    log.info("%s", text)
+    return proposal.to_json() | {"text": text}
+
+
+def _load(settings: Settings, pipeline: str) -> tuple[Pipeline, Pipeline]:
+    """Return a changed definition, and the one that its note names."""
+    new = catalogue.get(settings, pipeline)
+    if new.change is None:
+        msg = f"Swap to `{pipeline}`: expected a definition with `change=Change(of=...)`, got one without."
+        raise DefinitionError(msg)
+    return new, catalogue.get(settings, new.change.of)
+
+
+def _describe(new: Pipeline, old: Pipeline, proposal: "SwapProposal", found: "StreamComparison") -> str:
+    note = new.change
+    rows = [
+        ("why it changed", "" if note is None else note.why),
+        ("rows compared", f"{found.rows:,}"),
+        ("differ as declared", ", ".join(f"{count:,} {kind}" for kind, count in found.declared.items()) or "none"),
+        ("differ in anything else", f"{found.differing:,}"),
+        ("read otherwise, other records being late", f"{found.otherwise:,}"),
+        ("cut", f"epoch {found.epochs[0]} of {found.serving}, epoch {found.epochs[1]} of {found.beside}"),
+    ]
+    head = f"**{old.name} is to be served by {new.name}**, comparison `{proposal.digest[:12]}`"
+    return "\n".join([head, "", "| asked | found |", "|---|---|", *(f"| {a} | {as_cell(b)} |" for a, b in rows)])
+
+
+def parse_proposal(said: Mapping[str, Any]) -> "SwapProposal":
+    """Return a proposal as `compare` handed it on, without its text."""
+    from cutover.streaming.beside.approval import SwapProposal  # noqa: PLC0415 -- as above
+
+    return SwapProposal.from_json(said)
+
+
+def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+    """Make the swap that a person approved, unless it is made already; return the name that is served by it then.
+
+    Args:
+        pipeline: The changed definition.
+        proposal: As `compare` returned it.
+        answer: What the approving task returned: the person, and the reason that they gave.
+
+    Raises:
+        AirflowFailException: What was approved is no more, or the two differ now; the message says what.
+    """
+    from cutover.lake.control.control_tables import OvertakenError  # noqa: PLC0415 -- as above
+    from cutover.streaming.beside import approval, serve, swap  # noqa: PLC0415 -- as above
+
+    wanted, why = parse_proposal(proposal), read_reason(answer)
+    yes = approval.SwapApproval(proposal=wanted, who=name_of_person(answer))
+    with fail_without_retries():
+        settings = load_settings()
+        new, old = _load(settings, pipeline)
+        if approval.find_state(settings, wanted) is approval.SwapState.MADE:
+            log.info("%s is served by %s already by this approval", old.name, new.name)
+            return old.name
+        try:
+            swap.swap(settings, new, old, why=why, agreed=serve.Agreed(), clock=SystemClock(), approved=yes)
+        except OvertakenError:  # perhaps by the try before, which lived on
+            if approval.find_state(settings, wanted) is not approval.SwapState.MADE:
+                raise
+    log.info("%s is served by %s, approved by %s: %s", old.name, new.name, yes.who, why)
+    return old.name
+
+
+def verify_served(pipeline: str, name: str) -> str:
+    """Check that a name is served by a pipeline, that its rows can be read and are published, and that no check fails.
+
+    Raises:
+        AirflowFailException: Says what is wrong.
+        RuntimeError: Something could not be looked at, or not be published yet.
+    """
+    from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
+    from cutover.lake.serving import serving_table, views  # noqa: PLC0415 -- as above
+    from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
+
+    with fail_without_retries():
+        settings = load_settings()
+        definition = catalogue.get(settings, pipeline)
+        serves = swaps.served_by(settings, name)
+        is_behind = name in serving_table.keep_up(settings, definition)
+        with views.connect(settings, definition) as connection:
+            rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
+        checked = verify_and_record(settings, definition)
+    wrong = [f"{one.check}: {one.text}" for one in checked.violations]
+    if serves != pipeline:
+        wrong.append(f"expected `{name}` to be served by `{pipeline}`, `{serves}` serves it")
+    if wrong:
+        raise AirflowFailException("\n".join(wrong))
+    if checked.error or is_behind:
+        raise RuntimeError(checked.error or f"the serving table of {name} could not be published yet")
+    log.info("%s serves %s rows under the name %s; no check is violated", pipeline, f"{rows:,}", name)
+    return f"{rows:,} rows of {pipeline} as {name}"
+
+
+def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
+    """Let the old definition serve again, if this run let the new one and nobody has swapped since.
+
+    Args:
+        pipeline: The changed definition.
+        proposal: What was put to a person; None: the comparison allowed none.
+
+    Raises:
+        AirflowSkipException: It did not, or somebody has.
+        AirflowFailException: It did, and the old one serves: the run did not end well.
+    """
+    from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
+    from cutover.lake.serving import serving_table  # noqa: PLC0415 -- as above
+    from cutover.streaming.beside import approval, swap  # noqa: PLC0415 -- as above
+
+    if proposal is None:
+        msg = f"Nothing to swap back: no swap to {pipeline} was proposed."
+        raise AirflowSkipException(msg)
+    wanted = parse_proposal(proposal)
+    name = wanted.basis.of
+    with fail_without_retries():
+        settings = load_settings()
+        state, serves = approval.find_state(settings, wanted), swaps.served_by(settings, name)
+        if state is approval.SwapState.NEITHER or serves not in {pipeline, name}:
+            msg = f"Nothing to swap back: {serves} serves {name}, which this run has not asked for."
+            raise AirflowSkipException(msg)
+        old = catalogue.get(settings, name)
+        if state is approval.SwapState.TAKEN_BACK:  # by the try before, which may have ended before the publication
+            behind = serving_table.keep_up(settings, old)
+        else:
+            why, turn = "swapped back by Airflow: the swap was not verified", wanted.basis.turns[1] + 1
+            behind = swap.swap_back(settings, old, why=why, clock=SystemClock(), who="airflow", turn=turn)[1].behind
+    said = "; its serving table follows with the next epoch" if name in behind else ""
+    msg = f"{name} serves its name again{said}. The tasks before this one say why."
+    raise AirflowFailException(msg)

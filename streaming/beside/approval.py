@@ -1,0 +1,165 @@
+"""What a person approves of a swap: one definition in place of another, as both were when they were compared.
+
+The swap is refused once its basis is another one: another definition or version serves, a definition or its note
+changed, or another swap was made. Both are compared once more then, and whatever the note does not declare refuses the
+swap, too; how many rows differ as declared may grow while records come.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import Any, Self
+
+from pydantic import TypeAdapter
+
+from cutover.definition.compile.fingerprint import lateness_fingerprint
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import swaps, versions
+from cutover.settings import Settings
+from cutover.streaming.beside.compare import StreamComparison, compare_definitions
+from cutover.streaming.beside.serve import Agreed, refuse_others
+from cutover.streaming.beside.stream import find_stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapBasis:
+    """What of two definitions must be as it was when a person looked."""
+
+    pipeline: str  # that is to serve
+    of: str  # whose name it takes
+    turns: tuple[int, int]  # of the next swap of either name
+    versions: tuple[int, int]  # turn of the next version of each
+    results: tuple[str, str]  # fingerprint of each
+    lateness: tuple[str, str]  # fingerprint of each
+    note: str  # the change note, as canonical JSON
+
+    @classmethod
+    def read(cls, settings: Settings, new: Pipeline, old: Pipeline) -> Self:
+        """Read what stands now.
+
+        Raises:
+            LakeError: A table cannot be read, or one of them has no stream.
+        """
+        streams = find_stream(settings, new), find_stream(settings, old)
+        return cls(
+            pipeline=new.name,
+            of=old.name,
+            turns=(swaps.next_turn(settings, new.name), swaps.next_turn(settings, old.name)),
+            versions=(versions.next_turn(settings, new), versions.next_turn(settings, old)),
+            results=(streams[0].version.result_fingerprint, streams[1].version.result_fingerprint),
+            lateness=(lateness_fingerprint(new), lateness_fingerprint(old)),
+            note=json.dumps(None if new.change is None else asdict(new.change), sort_keys=True),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapProposal:
+    """A swap that a comparison allows, as it is put before a person."""
+
+    basis: SwapBasis
+    epochs: tuple[int, int]  # of the cut, in the old one and in the new one
+    found: str  # what the comparison said
+
+    @property
+    def digest(self) -> str:
+        """Return what an approval is bound to: sha256 of all that it names, as canonical JSON."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the same as JSON can hold it, for the task behind."""
+        return dict(json.loads(json.dumps(asdict(self))))
+
+    @classmethod
+    def from_json(cls, said: Mapping[str, Any]) -> Self:
+        """Return a proposal as `to_json` gave it; what stands beside it is left out."""
+        own = {field.name: said[field.name] for field in fields(cls)}
+        return TypeAdapter(cls).validate_python(own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapApproval:
+    """A person's yes to a proposal."""
+
+    proposal: SwapProposal
+    who: str
+
+
+def make_proposal(settings: Settings, new: Pipeline, old: Pipeline) -> tuple[SwapProposal, StreamComparison]:
+    """Compare two definitions and return the swap that a person may approve.
+
+    Raises:
+        DefinitionError: One of them is replaced already, or they differ otherwise than the change note declares.
+        LakeError: They have no cut in common, or cannot be compared.
+    """
+    settings = versions.looking_at_served(settings)
+    refuse_replaced(settings, new, old)
+    basis = SwapBasis.read(settings, new, old)
+    found = compare_definitions(settings, new, old)
+    refuse_others(found, Agreed(), f"cutover swap {new.name}")
+    return SwapProposal(basis=basis, epochs=found.epochs, found=found.found), found
+
+
+def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
+    """Refuse an approval of what is no more, or by nobody: an answer by default.
+
+    Raises:
+        LakeError: Says what changed since; nothing was written.
+    """
+    if not approved.who.strip():
+        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected the person who approved it, got nobody."
+        raise LakeError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
+    shown, found = asdict(approved.proposal.basis), asdict(now)
+    changed = [
+        f"{name} {shown[name]} was approved, it is {found[name]}" for name in shown if shown[name] != found[name]
+    ]
+    if changed:
+        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected what was approved, {'; '.join(changed)}."
+        raise LakeError(msg + f"\nHint: run `{now.pipeline}_swap` again and look at what it shows now.")
+
+
+def refuse_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
+    """Refuse a swap of definitions that do not both serve their own names, or that name one another.
+
+    Raises:
+        DefinitionError: They are such.
+    """
+    for one in (old, new):
+        if (serves := swaps.served_by(settings, one.name)) != one.name:
+            msg = f"Swap of `{old.name}` to `{new.name}`: expected two that serve their own names, got `{one.name}`, "
+            msg += f"which `{serves}` serves."
+            raise DefinitionError(
+                msg + f"\nHint: `change` names the one that serves; `cutover swap {one.name} --back`."
+            )
+    if old.change is not None and old.change.of == new.name:
+        msg = f"Swap of `{old.name}` to `{new.name}`: expected one of them to name the other, both do."
+        raise DefinitionError(msg + "\nHint: take `change` out of the definition that serves.")
+
+
+class SwapState(StrEnum):
+    """What became of a swap that was approved, by the newest rows of its history."""
+
+    MADE = "made"
+    TAKEN_BACK = "taken back"  # the old definition serves its name again
+    NEITHER = "neither"  # it was never made, or others have swapped since
+
+
+def find_state(settings: Settings, approved: SwapProposal) -> SwapState:
+    """Return what became of a swap, for a task that is run again.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    name = approved.basis.of
+    rows = swaps.history(settings, name)
+    if _is_of(rows[-1:], approved):
+        return SwapState.MADE
+    is_back = _is_of(rows[-2:-1], approved) and rows[-1]["served_by"] == name
+    return SwapState.TAKEN_BACK if is_back else SwapState.NEITHER
+
+
+def _is_of(rows: Sequence[Mapping[str, Any]], approved: SwapProposal) -> bool:
+    return any(json.loads(row["found"] or "{}").get("approved") == approved.digest for row in rows)
