@@ -112,7 +112,7 @@ drills: setup ## cause every alert on an embedded stack, follow its runbook (DRI
 flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, by SEED=...: no wrong verdict, no traceback
 	@.venv/bin/python -m tests.support.flips --flips $(FLIPS) --seed $(SEED)
 
-mutations: setup ## break LINES=25 lines of the kernel, one at a time, by SEED=...: which tests notice (docs/tests.md)
+mutations: setup ## break LINES=25 lines of the kernel, each in a copy, by SEED=...: which tests notice (docs/tests.md)
 	@.venv/bin/python -m tests.mutations --seed $(SEED) --lines $(LINES)
 
 transfers: setup ## 250 small epochs of bank transfers, two drivers killed: all balances at 200 random epochs

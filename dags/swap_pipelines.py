@@ -8,9 +8,10 @@ by then, or a definition or its note changed, `swap_definitions` is refused and 
 It compares once more before readers get the new rows: more of them may differ as declared by then, none otherwise.
 
 `verify_swap` looks at what is served then, and judges the checks. If it is red, `swap_back` lets the old definition
-serve again and is red itself. `finish` does nothing: the run is red wherever a task was. Reject skips the rest. A
-killed task is run again: a swap that was made is not made twice. Keep both drivers at work: back at any time by
-`cutover swap <old> --back --why ...`. Where rows that are served are wrong: docs/runbooks/RetirementRegression.md.
+serve again and is red itself; its log says if that one cannot, since its driver stands still. `finish` does nothing:
+the run is red wherever a task was. Reject skips the rest. A killed task is run again: a swap that was made is not made
+twice. Keep both drivers at work: back at any time by `cutover swap <old> --back --why ...`. Where rows that are served
+are wrong: docs/runbooks/RetirementRegression.md.
 """
 
 from datetime import timedelta
@@ -18,12 +19,12 @@ from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Param, dag, task
+from airflow.sdk import Param, dag, get_current_context, task
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 
-ANSWER_WITHIN = timedelta(days=2)
+ANSWER_WITHIN = timedelta(days=1)  # the cut that was compared is held for as long
 
 SETTINGS: dict[str, Any] = {
     "catchup": False,
@@ -48,7 +49,7 @@ def swap_dag(pipeline: Pipeline) -> None:
         def compare_definitions() -> dict[str, Any]:
             from cutover_tasks.moves.swap_task import compare  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            return compare(pipeline.name)
+            return compare(pipeline.name, str(get_current_context()["dag_run"].run_id))
 
         @task(doc_md="Lets the new definition serve, if what was approved still stands.")
         def swap_definitions(proposal: dict[str, Any], answer: dict[str, Any]) -> str:
@@ -56,7 +57,7 @@ def swap_dag(pipeline: Pipeline) -> None:
 
             return swap_approved(pipeline.name, proposal, answer)
 
-        @task(doc_md="Reads what is served under the old name, and judges the checks.")
+        @task(doc_md="Publishes and reads what serves the old name now, and judges the checks.")
         def verify_swap(name: str) -> str:
             from cutover_tasks.moves.swap_task import verify_served  # noqa: PLC0415 -- the task's work, loaded when it runs
 

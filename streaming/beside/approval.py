@@ -1,7 +1,7 @@
 """What a person approves of a swap: one definition in place of another, as both were when they were compared.
 
-The swap is refused once its basis is another one: another definition or version serves, a definition or its note
-changed, or another swap was made. Both are compared once more then, and whatever the note does not declare refuses the
+The swap is refused once its basis is another one: a version was added or let serve, a definition or its note changed,
+or another swap was made. Both are compared once more then, and whatever the note does not declare refuses the
 swap, too; how many rows differ as declared may grow while records come.
 """
 
@@ -14,10 +14,11 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
+from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import swaps, versions
+from cutover.lake.control import pins, swaps, versions
 from cutover.settings import Settings
 from cutover.streaming.beside.compare import StreamComparison, compare_definitions
 from cutover.streaming.beside.serve import Agreed, refuse_others
@@ -59,6 +60,7 @@ class SwapBasis:
 class SwapProposal:
     """A swap that a comparison allows, as it is put before a person."""
 
+    run: str  # that puts it before them: another run's swap is another one
     basis: SwapBasis
     epochs: tuple[int, int]  # of the cut, in the old one and in the new one
     found: str  # what the comparison said
@@ -88,8 +90,17 @@ class SwapApproval:
     who: str
 
 
-def make_proposal(settings: Settings, new: Pipeline, old: Pipeline) -> tuple[SwapProposal, StreamComparison]:
-    """Compare two definitions and return the swap that a person may approve.
+def make_proposal(
+    settings: Settings, new: Pipeline, old: Pipeline, *, run: str, clock: Clock
+) -> tuple[SwapProposal, StreamComparison]:
+    """Compare two definitions and return the swap that a person may approve; its cut is held for a day.
+
+    Args:
+        settings: Where the lake is.
+        new: The changed definition.
+        old: The one that its note names.
+        run: Who asks, such as the id of a DAG's run.
+        clock: For the pins.
 
     Raises:
         DefinitionError: One of them is replaced already, or they differ otherwise than the change note declares.
@@ -100,7 +111,23 @@ def make_proposal(settings: Settings, new: Pipeline, old: Pipeline) -> tuple[Swa
     basis = SwapBasis.read(settings, new, old)
     found = compare_definitions(settings, new, old)
     refuse_others(found, Agreed(), f"cutover swap {new.name}")
-    return SwapProposal(basis=basis, epochs=found.epochs, found=found.found), found
+    now = clock.now()
+    for one, epoch in zip((find_stream(settings, old), find_stream(settings, new)), found.epochs, strict=True):
+        holder = f"swap/{new.name}"
+        pins.pin(settings, one.version, epoch, holder=holder, expires_at=now + pins.LONGEST, now=now)
+    return SwapProposal(run=run, basis=basis, epochs=found.epochs, found=found.found), found
+
+
+_CHANGED = {
+    "pipeline": "it was another definition",
+    "of": "it was another definition",
+    "turns": "one of the two was swapped",
+    "versions": "one of the two got a version or lets another one serve",
+    "results": "a definition of results changed",
+    "lateness": "the lateness of a definition changed",
+    "note": "the change note changed",
+}
+"""What is said where a field of the basis is not as it was."""
 
 
 def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
@@ -113,11 +140,9 @@ def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
         msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected the person who approved it, got nobody."
         raise LakeError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
     shown, found = asdict(approved.proposal.basis), asdict(now)
-    changed = [
-        f"{name} {shown[name]} was approved, it is {found[name]}" for name in shown if shown[name] != found[name]
-    ]
+    changed = dict.fromkeys(text for name, text in _CHANGED.items() if shown[name] != found[name])
     if changed:
-        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected what was approved, {'; '.join(changed)}."
+        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected what was approved, {', '.join(changed)} since."
         raise LakeError(msg + f"\nHint: run `{now.pipeline}_swap` again and look at what it shows now.")
 
 

@@ -45,9 +45,10 @@ def put(said: dict[str, Any]) -> None:
         ({"responded_by_user": {"id": "7", "name": ""}}, "airflow:7"),
         ({"responded_by_user": None}, ""),
         ({}, ""),
+        (None, ""),
     ],
 )
-def test_who_approved_is_airflows_own_user(answer: dict[str, Any], expected: str) -> None:
+def test_who_approved_is_airflows_own_user(answer: dict[str, Any] | None, expected: str) -> None:
     assert name_of_person(answer) == expected
 
 

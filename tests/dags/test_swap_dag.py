@@ -1,5 +1,6 @@
 """The swap DAG: what a person approves, made once and as approved; only changed definitions have one."""
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,12 +11,13 @@ from deltalake import DeltaTable
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.lake.control import swaps
-from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
+from cutover.reconcile.verify import record
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.beside import swap as swapping
+from cutover.streaming.beside.compare import compare_definitions
 from cutover.streaming.beside.replay import replay_definition
 from cutover.streaming.beside.serve import Agreed
 from tests.dags import test_dag_rules as rules
@@ -56,11 +58,14 @@ def count_served(settings: Settings) -> int:
     return int(DeltaTable(serving_uri(settings, "clicks")).to_pyarrow_table().num_rows)
 
 
-def test_a_person_approves_what_was_compared_and_it_is_made_once(at_work: Settings) -> None:
+def test_a_person_approves_what_was_compared_and_it_is_made_once(
+    at_work: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = count_served(at_work)
 
-    proposal = compare("clicks_2")
-    assert f"| differ as declared | {2 * DROPS:,} changed, {DROPS:,} extra |" in proposal["text"]
+    proposal, others = compare("clicks_2", "run-1"), compare("clicks_2", "run-2")
+    assert "| note: removed | squares |" in proposal["text"]
+    assert f"| rows that differ as the note declares | {2 * DROPS:,} changed, {DROPS:,} extra |" in proposal["text"]
     with pytest.raises(AirflowFailException, match="expected the person who approved it, got nobody"):
         swap_approved("clicks_2", proposal, {})
     assert swap_approved("clicks_2", proposal, ADA) == "clicks"
@@ -71,61 +76,87 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(at_work: Settin
     assert verify_served("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
     assert count_served(at_work) == before + DROPS
 
-    for _ in range(2):  # the second time the task was killed after its write
-        with pytest.raises(AirflowFailException, match="clicks serves its name again"):
+    with pytest.raises(AirflowSkipException, match="a swap of this run is not the newest one"):
+        put_back("clicks_2", others)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(serving_table, "keep_up", lambda *_, **__: ("clicks",))  # as if killed before the publication
+        with pytest.raises(AirflowFailException, match="serving table follows"):
             put_back("clicks_2", proposal)
+    assert count_served(at_work) == before + DROPS
+    with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
+        put_back("clicks_2", proposal)
     assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", before)
     assert [row["who"] for row in swaps.history(at_work, "clicks")] == ["airflow:ada", "airflow"]
-    with pytest.raises(AirflowFailException, match=r"expected what was approved, turns \(0, 0\) was approved"):
+    with pytest.raises(AirflowFailException, match="expected what was approved, one of the two was swapped since"):
         swap_approved("clicks_2", proposal, ADA)
     with pytest.raises(AirflowFailException, match="`clicks` serves it"):
         verify_served("clicks_2", "clicks")
 
 
 def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
-    proposal = compare("clicks_2")
-    with pytest.raises(AirflowSkipException, match="clicks serves clicks, which this run has not asked for"):
+    proposal = compare("clicks_2", "run-1")
+    with pytest.raises(AirflowSkipException, match="clicks serves clicks, and a swap of this run is not the newest"):
         put_back("clicks_2", proposal)
     swap_approved("clicks_2", proposal, ADA)
     new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
     swapping.swap_back(at_work, old, why="by hand", clock=SystemClock())
     swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
 
-    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, which this run has not asked for"):
+    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
         put_back("clicks_2", proposal)
     assert len(swaps.history(at_work, "clicks")) == 3
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
-        compare("clicks_2")
+        compare("clicks_2", "run-1")
 
 
-def test_a_try_that_was_overtaken_by_the_one_before_has_made_its_swap(
+def test_a_try_that_the_one_before_overtook_has_made_its_swap(
     at_work: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proposal, swap_as_is = compare("clicks_2"), swapping.swap
+    proposal, compare_as_is = compare("clicks_2", "run-1"), compare_definitions
 
-    def swap_twice(*given: Any, **said: Any) -> Any:
-        done = swap_as_is(*given, **said)
-        raise OvertakenError(str(done))
+    def compare_beside_the_try_before(*given: Any) -> Any:
+        monkeypatch.setattr(swapping, "compare_definitions", compare_as_is)
+        assert swap_approved("clicks_2", proposal, ADA) == "clicks"
+        return compare_as_is(*given)
 
-    monkeypatch.setattr(swapping, "swap", swap_twice)
+    monkeypatch.setattr(swapping, "compare_definitions", compare_beside_the_try_before)
 
     assert swap_approved("clicks_2", proposal, ADA) == "clicks"
-    assert swaps.served_by(at_work, "clicks") == "clicks_2"
+    assert [row["served_by"] for row in swaps.history(at_work, "clicks")] == ["clicks_2"]
+
+
+@pytest.mark.parametrize(
+    ("found", "error", "said"),
+    [
+        ({"violations": (SimpleNamespace(check="N1", text="a row is missing"),)}, AirflowFailException, "N1: a row is"),
+        ({"error": "the log does not answer"}, RuntimeError, "the log does not answer"),
+    ],
+)
+def test_what_cannot_be_judged_is_tried_again_and_what_is_violated_is_not(
+    at_work: Settings, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    checked = SimpleNamespace(**{"violations": (), "error": None} | found)
+    monkeypatch.setattr(record, "verify_and_record", lambda *_: checked)
+
+    with pytest.raises(error, match=said):
+        verify_served("clicks_2", "clicks_2")
+    assert at_work.home.is_dir()
 
 
 def test_a_note_that_says_more_than_was_approved_is_refused(at_work: Settings) -> None:
-    proposal = compare("clicks_2")
+    proposal = compare("clicks_2", "run-1")
     file = at_work.home / "definitions" / "clicks.py"
     text = file.read_text(encoding="utf-8")
     file.write_text(text.replace('rows=("added",)', 'rows=("added", "removed")'), encoding="utf-8")
 
-    with pytest.raises(AirflowFailException, match="expected what was approved, note "):
+    with pytest.raises(AirflowFailException, match="expected what was approved, the change note changed since"):
         swap_approved("clicks_2", proposal, ADA)
     assert swaps.served_by(at_work, "clicks") == "clicks"
 
     file.write_text(text.replace('rows=("added",)', "rows=()"), encoding="utf-8")
     with pytest.raises(AirflowFailException, match=f"expected 0 rows that differ from clicks stream-0, got {DROPS}"):
-        compare("clicks_2")
+        compare("clicks_2", "run-1")
 
 
 @pytest.fixture
@@ -137,6 +168,16 @@ def changed_bag(airflow_home: "Path", tmp_path: "Path", monkeypatch: pytest.Monk
     (tmp_path / "clicks.py").write_text(DEFINITIONS.format(topic="clicks"), encoding="utf-8")
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path))
     monkeypatch.setenv("CUTOVER_HOME", str(tmp_path / "home"))
+    return DagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
+
+
+@pytest.fixture
+def bag_at_work(airflow_home: "Path", at_work: Settings) -> "DagBag":
+    """The DAGs of both definitions, which have read as much."""
+    from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415 -- after the home is set
+
+    assert airflow_home.is_dir()
+    assert at_work.home.is_dir()
     return DagBag(dag_folder=str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
 
 
@@ -161,6 +202,20 @@ def test_what_was_not_filled_is_not_put_to_a_person(changed_bag: "DagBag") -> No
         "compare_definitions": "failed",
         "approve": "upstream_failed",
         "swap_definitions": "upstream_failed",
+        "verify_swap": "upstream_failed",
+        "swap_back": "skipped",
+        "finish": "upstream_failed",
+    }
+
+
+def test_an_approval_that_is_marked_by_hand_is_nobodys(bag_at_work: "DagBag") -> None:
+    run = bag_at_work.dags["clicks_2_swap"].test(mark_success_pattern="approve")
+
+    states = {task.task_id: str(task.state) for task in run.get_task_instances()}
+    assert states == {
+        "compare_definitions": "success",
+        "approve": "success",
+        "swap_definitions": "failed",
         "verify_swap": "upstream_failed",
         "swap_back": "skipped",
         "finish": "upstream_failed",

@@ -13,6 +13,9 @@ from tests.integration.streaming import rig as small
 from tests.support.broker import Broker
 
 SEED = int(os.environ.get("CUTOVER_FAULT_SEED", "20261121"))
+LINE = "fault"
+"""Property of a report: the line of a fault's result."""
+
 RESULTS = Path(os.environ.get("CUTOVER_FAULT_RESULTS", "build/faults.jsonl"))
 
 
@@ -47,14 +50,22 @@ def rig_of(
         broker.stop()
 
 
-@pytest.fixture
-def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Return a function that writes a line to the terminal while tests run."""
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+class Lines:
+    """A plugin that writes a fault's line to the terminal, also where a worker ran it."""
 
-    def write(line: str) -> None:
-        if reporter is not None:
-            reporter.ensure_newline()
-            reporter.write_line(line)
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
 
-    return write
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write what the test has recorded."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        for name, line in report.user_properties if report.when == "teardown" else ():
+            if name == LINE and reporter is not None:
+                reporter.ensure_newline()
+                reporter.write_line(str(line))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let faults be told where the terminal is: not in a worker."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Lines(config))

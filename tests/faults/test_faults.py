@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.catalogue import everything
-from tests.faults.conftest import RESULTS, SEED
+from tests.faults.conftest import LINE, RESULTS, SEED
 from tests.faults.fault import Fault
 from tests.faults.prove import prove
 from tests.faults.result import append
@@ -25,9 +25,9 @@ def parameters() -> list[object]:
 
 
 @pytest.mark.parametrize("fault", parameters())
-def test_fault(fault: Fault, rig_of: Callable[[Fault], Rig], say: Callable[[str], None]) -> None:
+def test_fault(fault: Fault, rig_of: Callable[[Fault], Rig], record_property: Callable[[str, object], None]) -> None:
     result = prove(fault, rig_of(fault), SEED)
     append(RESULTS, result)
-    say(result.line())
+    record_property(LINE, result.line())
 
     assert (result.outcome, result.why) == ("proven", "")

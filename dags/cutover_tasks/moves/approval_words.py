@@ -11,13 +11,13 @@ def as_cell(text: str) -> str:
     return "".join(f"\\{c}" if c in "|\\`*_<>[]" else c for c in " ".join(text.split()))
 
 
-def name_of_person(answer: Mapping[str, Any]) -> str:
-    """Return who answered, by Airflow's own list of users; an empty text where nobody did."""
-    person = answer.get("responded_by_user") or {}
+def name_of_person(answer: Mapping[str, Any] | None) -> str:
+    """Return who answered, by Airflow's own list of users; an empty text where nobody did, or the task was marked."""
+    person = (answer or {}).get("responded_by_user") or {}
     name = person.get("name") or person.get("id")
     return f"airflow:{name}" if name else ""
 
 
-def read_reason(answer: Mapping[str, Any]) -> str:
+def read_reason(answer: Mapping[str, Any] | None) -> str:
     """Return the reason that a person gave, or that none was given."""
-    return str((answer.get("params_input") or {}).get("why") or "").strip() or _NO_REASON
+    return str(((answer or {}).get("params_input") or {}).get("why") or "").strip() or _NO_REASON

@@ -57,7 +57,7 @@ def _numbers(condition: "Condition") -> str:
     return as_cell(f"{describe_number(said)}, {describe_threshold(said)}")
 
 
-def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
     """Make the move that a person approved, unless it is made already; return the stage that is served then.
 
     Args:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -9,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.errors import DefinitionError
+from cutover.errors import CutoverError, DefinitionError
 from cutover.settings import Settings, load_settings
 from cutover_tasks.moves.approval_words import as_cell, name_of_person, read_reason
 from cutover_tasks.task_errors import fail_without_retries
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow.task")
 
 
-def compare(pipeline: str) -> dict[str, Any]:
+def compare(pipeline: str, run: str) -> dict[str, Any]:
     """Return the swap that a comparison allows, with `text`, what was found in Markdown as a person is to see it.
+
+    Args:
+        pipeline: The changed definition.
+        run: Id of the DAG run that asks.
 
     Raises:
         AirflowFailException: They differ in what the note does not declare, or cannot be compared.
@@ -32,7 +37,7 @@ def compare(pipeline: str) -> dict[str, Any]:
     with fail_without_retries():
         settings = load_settings()
         new, old = _load(settings, pipeline)
-        proposal, found = approval.make_proposal(settings, new, old)
+        proposal, found = approval.make_proposal(settings, new, old, run=run, clock=SystemClock())
     text = _describe(new, old, proposal, found)
     log.info("%s", text)
     return proposal.to_json() | {"text": text}
@@ -48,17 +53,25 @@ def _load(settings: Settings, pipeline: str) -> tuple[Pipeline, Pipeline]:
 
 
 def _describe(new: Pipeline, old: Pipeline, proposal: "SwapProposal", found: "StreamComparison") -> str:
-    note = new.change
+    """Return what a person is asked to approve: every word of the note, and what was counted."""
+    note = {} if new.change is None else asdict(new.change)
+    said = [(f"note: {name}", _as_text(value)) for name, value in note.items() if value and name != "of"]
     rows = [
-        ("why it changed", "" if note is None else note.why),
-        ("rows compared", f"{found.rows:,}"),
-        ("differ as declared", ", ".join(f"{count:,} {kind}" for kind, count in found.declared.items()) or "none"),
-        ("differ in anything else", f"{found.differing:,}"),
-        ("read otherwise, other records being late", f"{found.otherwise:,}"),
+        *said,
+        ("rows compared, none of which differs otherwise", f"{found.rows:,}"),
+        ("rows that differ as the note declares", _as_text(found.declared) or "none"),
+        ("rows read otherwise, other records being late", f"{found.otherwise:,}"),
         ("cut", f"epoch {found.epochs[0]} of {found.serving}, epoch {found.epochs[1]} of {found.beside}"),
     ]
     head = f"**{old.name} is to be served by {new.name}**, comparison `{proposal.digest[:12]}`"
-    return "\n".join([head, "", "| asked | found |", "|---|---|", *(f"| {a} | {as_cell(b)} |" for a, b in rows)])
+    return "\n".join([head, "", "| of | is |", "|---|---|", *(f"| {a} | {as_cell(b)} |" for a, b in rows)])
+
+
+def _as_text(value: object) -> str:
+    """Return a value of a note, or counts by kind, in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{count:,} {kind}" for kind, count in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def parse_proposal(said: Mapping[str, Any]) -> "SwapProposal":
@@ -68,7 +81,7 @@ def parse_proposal(said: Mapping[str, Any]) -> "SwapProposal":
     return SwapProposal.from_json(said)
 
 
-def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any]) -> str:
+def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
     """Make the swap that a person approved, unless it is made already; return the name that is served by it then.
 
     Args:
@@ -79,7 +92,6 @@ def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
     Raises:
         AirflowFailException: What was approved is no more, or the two differ now; the message says what.
     """
-    from cutover.lake.control.control_tables import OvertakenError  # noqa: PLC0415 -- as above
     from cutover.streaming.beside import approval, serve, swap  # noqa: PLC0415 -- as above
 
     wanted, why = parse_proposal(proposal), read_reason(answer)
@@ -92,7 +104,7 @@ def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
             return old.name
         try:
             swap.swap(settings, new, old, why=why, agreed=serve.Agreed(), clock=SystemClock(), approved=yes)
-        except OvertakenError:  # perhaps by the try before, which lived on
+        except CutoverError:  # perhaps since the try before lived on, and has made it
             if approval.find_state(settings, wanted) is not approval.SwapState.MADE:
                 raise
     log.info("%s is served by %s, approved by %s: %s", old.name, new.name, yes.who, why)
@@ -103,21 +115,21 @@ def verify_served(pipeline: str, name: str) -> str:
     """Check that a name is served by a pipeline, that its rows can be read and are published, and that no check fails.
 
     Raises:
-        AirflowFailException: Says what is wrong.
-        RuntimeError: Something could not be looked at, or not be published yet.
+        AirflowFailException: A check is violated, or something else serves the name.
+        CutoverError: Something could not be looked at: to be tried again.
+        RuntimeError: It could not be judged, or not be published yet: to be tried again.
     """
     from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table, views  # noqa: PLC0415 -- as above
     from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
 
-    with fail_without_retries():
-        settings = load_settings()
-        definition = catalogue.get(settings, pipeline)
-        serves = swaps.served_by(settings, name)
-        is_behind = name in serving_table.keep_up(settings, definition)
-        with views.connect(settings, definition) as connection:
-            rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
-        checked = verify_and_record(settings, definition)
+    settings = load_settings()
+    definition = catalogue.get(settings, pipeline)
+    serves = swaps.served_by(settings, name)
+    is_behind = name in serving_table.keep_up(settings, definition)
+    with views.connect(settings, definition) as connection:
+        rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
+    checked = verify_and_record(settings, definition)
     wrong = [f"{one.check}: {one.text}" for one in checked.violations]
     if serves != pipeline:
         wrong.append(f"expected `{name}` to be served by `{pipeline}`, `{serves}` serves it")
@@ -130,15 +142,16 @@ def verify_served(pipeline: str, name: str) -> str:
 
 
 def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
-    """Let the old definition serve again, if this run let the new one and nobody has swapped since.
+    """Let the old definition serve again, if this run's swap is the newest one of its name.
 
     Args:
         pipeline: The changed definition.
         proposal: What was put to a person; None: the comparison allowed none.
 
     Raises:
-        AirflowSkipException: It did not, or somebody has.
-        AirflowFailException: It did, and the old one serves: the run did not end well.
+        AirflowSkipException: It is not.
+        AirflowFailException: It is, and the old one serves: the run did not end well. Or it cannot serve: what stands
+            then, and what to do.
     """
     from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table  # noqa: PLC0415 -- as above
@@ -153,14 +166,19 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         settings = load_settings()
         state, serves = approval.find_state(settings, wanted), swaps.served_by(settings, name)
         if state is approval.SwapState.NEITHER or serves not in {pipeline, name}:
-            msg = f"Nothing to swap back: {serves} serves {name}, which this run has not asked for."
+            msg = f"Nothing to swap back: {serves} serves {name}, and a swap of this run is not the newest one."
             raise AirflowSkipException(msg)
         old = catalogue.get(settings, name)
         if state is approval.SwapState.TAKEN_BACK:  # by the try before, which may have ended before the publication
             behind = serving_table.keep_up(settings, old)
         else:
             why, turn = "swapped back by Airflow: the swap was not verified", wanted.basis.turns[1] + 1
-            behind = swap.swap_back(settings, old, why=why, clock=SystemClock(), who="airflow", turn=turn)[1].behind
+            try:
+                done = swap.swap_back(settings, old, why=why, clock=SystemClock(), who="airflow", turn=turn)[1]
+            except CutoverError as error:
+                msg = f"{pipeline} still serves {name}, unverified: {error}\nMend that, and clear this task."
+                raise AirflowFailException(msg) from None
+            behind = done.behind
     said = "; its serving table follows with the next epoch" if name in behind else ""
     msg = f"{name} serves its name again{said}. The tasks before this one say why."
     raise AirflowFailException(msg)

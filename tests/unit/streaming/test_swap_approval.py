@@ -1,0 +1,56 @@
+"""What an approval of a swap is bound to: each part of what a person saw, and the person."""
+
+import json
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from cutover.errors import LakeError
+from cutover.streaming.beside.approval import SwapApproval, SwapBasis, SwapProposal, refuse_changed
+
+BASIS = SwapBasis(
+    pipeline="clicks_2",
+    of="clicks",
+    turns=(0, 0),
+    versions=(1, 1),
+    results=("a", "b"),
+    lateness=("c", "d"),
+    note="{}",
+)
+PROPOSAL = SwapProposal(run="r", basis=BASIS, epochs=(3, 4), found="0 of 9 rows differ")
+OTHERS: dict[str, Any] = {
+    "pipeline": "clicks_3",
+    "of": "visits",
+    "turns": (1, 0),
+    "versions": (1, 2),
+    "results": ("a", "e"),
+    "lateness": ("f", "d"),
+    "note": "null",
+}
+
+
+def test_every_part_of_the_basis_has_a_case() -> None:
+    assert set(OTHERS) == {field.name for field in fields(SwapBasis)}
+
+
+@pytest.mark.parametrize("name", sorted(OTHERS))
+def test_what_is_not_as_it_was_refuses_the_swap(name: str) -> None:
+    approved = SwapApproval(proposal=PROPOSAL, who="airflow:ada")
+
+    refuse_changed(approved, BASIS)
+    with pytest.raises(LakeError, match=r"expected what was approved, .* since\."):
+        refuse_changed(approved, replace(BASIS, **{name: OTHERS[name]}))
+
+
+def test_nobody_approves_nothing() -> None:
+    with pytest.raises(LakeError, match="got nobody"):
+        refuse_changed(SwapApproval(proposal=PROPOSAL, who=" "), BASIS)
+
+
+def test_a_proposal_is_handed_on_as_json_and_each_run_has_its_own() -> None:
+    handed = json.loads(json.dumps(PROPOSAL.to_json() | {"text": "shown"}))
+
+    assert SwapProposal.from_json(handed) == PROPOSAL
+    assert SwapProposal.from_json(handed).digest == PROPOSAL.digest
+    assert replace(PROPOSAL, run="s").digest != PROPOSAL.digest
