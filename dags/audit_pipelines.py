@@ -14,24 +14,13 @@ By hand: `cutover audit windows <pipeline>`.
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import CronTriggerTimetable, dag, task
+from dag_parts import make_settings, start_batch
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 
-SETTINGS: dict[str, Any] = {
-    "catchup": False,
-    "max_active_runs": 1,
-    "is_paused_upon_creation": False,
-    "doc_md": __doc__,
-    "default_args": {
-        "owner": "cutover",
-        "retries": 1,  # for what nobody expected; a refusal is not tried again
-        "retry_delay": timedelta(minutes=1),
-        "execution_timeout": timedelta(hours=2),
-    },
-}
+SETTINGS = make_settings(__doc__, retry_delay=timedelta(minutes=1), timeout=timedelta(hours=2))
 
 
 def audit_dag(pipeline: Pipeline) -> None:
@@ -60,12 +49,7 @@ def audit_dag(pipeline: Pipeline) -> None:
             report(pipeline.name, found)
 
         found = audit_windows()
-        start_batch = TriggerDagRunOperator(
-            task_id="start_batch",
-            trigger_dag_id=f"{pipeline.name}_batch",
-            doc_md="Starts the batch path, which catches up from the log.",
-        )
-        put_back(found) >> start_batch >> report_regression(found)
+        put_back(found) >> start_batch(pipeline.name) >> report_regression(found)
 
     audit()
 

@@ -17,26 +17,15 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Param, dag, task
+from airflow.sdk import dag, task
+from dag_parts import ask_person, make_settings
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 
 ANSWER_WITHIN = timedelta(days=2)
 
-SETTINGS: dict[str, Any] = {
-    "catchup": False,
-    "max_active_runs": 1,
-    "is_paused_upon_creation": False,
-    "doc_md": __doc__,
-    "default_args": {
-        "owner": "cutover",
-        "retries": 1,  # for what nobody expected; a refusal is not tried again
-        "retry_delay": timedelta(seconds=30),
-        "execution_timeout": timedelta(hours=2),
-    },
-}
+SETTINGS = make_settings(__doc__, retry_delay=timedelta(seconds=30), timeout=timedelta(hours=2))
 
 
 def cutover_dag(pipeline: Pipeline) -> None:
@@ -69,14 +58,8 @@ def cutover_dag(pipeline: Pipeline) -> None:
             put_back(pipeline.name, proposal)
 
         proposal = collect_evidence()
-        approve = ApprovalOperator(
-            task_id="approve",
-            subject=f"Move {pipeline.name} on?",
-            body="{{ ti.xcom_pull(task_ids='collect_evidence')['text'] }}",
-            params={"why": Param("", type="string", maxLength=500, description="Kept with the move.")},
-            response_timeout=ANSWER_WITHIN,
-            retries=0,  # who did not answer is not asked again
-            doc_md="Waits for a person: Required Actions of this run.",
+        approve = ask_person(
+            f"Move {pipeline.name} on?", evidence="collect_evidence", within=ANSWER_WITHIN, kept_with="move"
         )
         proposal >> approve
         finish = EmptyOperator(task_id="finish", doc_md="Red where a task before it was: Airflow asks the last ones.")

@@ -20,6 +20,7 @@ from typing import Any
 
 from airflow.sdk import Param, dag, get_current_context, task
 from assets import batch_asset
+from dag_parts import make_settings
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
@@ -30,19 +31,7 @@ PARAMS = {
     "epoch": Param(None, type=["null", "integer"], minimum=0, description="Epoch of the cut; empty: the newest."),
 }
 
-SETTINGS: dict[str, Any] = {
-    "catchup": False,
-    "max_active_runs": 1,
-    "is_paused_upon_creation": False,
-    "params": PARAMS,
-    "doc_md": __doc__,
-    "default_args": {
-        "owner": "cutover",
-        "retries": 2,  # for what nobody expected; a verdict is not tried again
-        "retry_delay": timedelta(seconds=30),
-        "execution_timeout": timedelta(hours=1),
-    },
-}
+SETTINGS = make_settings(__doc__, retries=2, retry_delay=timedelta(seconds=30), timeout=timedelta(hours=1))
 
 
 def reconcile_dag(pipeline: Pipeline) -> None:
@@ -51,7 +40,7 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
     tags = ["cutover", "reconcile", pipeline.name]
 
-    @dag(dag_id=f"{pipeline.name}_reconcile", schedule=[asset], tags=tags, **SETTINGS)
+    @dag(dag_id=f"{pipeline.name}_reconcile", schedule=[asset], tags=tags, params=PARAMS, **SETTINGS)
     def reconcile() -> None:
         @task(doc_md="One request for each batch run that triggered this run.")
         def collect_requests(**context: Any) -> list[dict[str, Any]]:

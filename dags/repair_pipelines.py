@@ -15,6 +15,7 @@ from typing import Any
 
 from airflow.sdk import Param, dag, get_current_context, task
 from assets import batch_asset
+from dag_parts import make_settings
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
@@ -25,19 +26,7 @@ PARAMS = {
     "why": Param("", type="string", maxLength=500, description="Kept with the repair."),
 }
 
-SETTINGS: dict[str, Any] = {
-    "catchup": False,
-    "max_active_runs": 1,
-    "is_paused_upon_creation": False,
-    "params": PARAMS,
-    "doc_md": __doc__,
-    "default_args": {
-        "owner": "cutover",
-        "retries": 1,  # for what nobody expected; a refusal is not tried again
-        "retry_delay": timedelta(seconds=30),
-        "execution_timeout": timedelta(hours=2),
-    },
-}
+SETTINGS = make_settings(__doc__, retry_delay=timedelta(seconds=30), timeout=timedelta(hours=2))
 
 
 def repair_dag(pipeline: Pipeline) -> None:
@@ -46,7 +35,7 @@ def repair_dag(pipeline: Pipeline) -> None:
 
     tags = ["cutover", "repair", pipeline.name]
 
-    @dag(dag_id=f"{pipeline.name}_repair", schedule=None, tags=tags, **SETTINGS)
+    @dag(dag_id=f"{pipeline.name}_repair", schedule=None, tags=tags, params=PARAMS, **SETTINGS)
     def repair() -> None:
         @task(doc_md="One request for each window that was asked for.")
         def collect_windows(**context: Any) -> list[str]:

@@ -10,35 +10,25 @@ wrong: docs/runbooks/RetirementRegression.md.
 from datetime import timedelta
 from typing import Any
 
-from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Param, dag, get_current_context, task
+from dag_parts import make_settings, start_batch
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 
-SETTINGS: dict[str, Any] = {
-    "catchup": False,
-    "max_active_runs": 1,
-    "is_paused_upon_creation": False,
-    "doc_md": __doc__,
-    "params": {
-        "why": Param(type="string", minLength=1, maxLength=500, description="Kept with the move."),
-        "to": Param("LAMBDA", enum=["LAMBDA", "SHADOW"], description="LAMBDA: batch serves. SHADOW: it audits."),
-    },
-    "default_args": {
-        "owner": "cutover",
-        "retries": 1,  # for what nobody expected; a refusal is not tried again
-        "retry_delay": timedelta(seconds=5),
-        "execution_timeout": timedelta(minutes=5),
-    },
+PARAMS = {
+    "why": Param(type="string", minLength=1, maxLength=500, description="Kept with the move."),
+    "to": Param("LAMBDA", enum=["LAMBDA", "SHADOW"], description="LAMBDA: batch serves. SHADOW: it audits."),
 }
+
+SETTINGS = make_settings(__doc__, retry_delay=timedelta(seconds=5), timeout=timedelta(minutes=5))
 
 
 def rollback_dag(pipeline: Pipeline) -> None:
     """Make the DAG that brings the batch path of one pipeline back."""
     tags = ["cutover", "rollback", pipeline.name]
 
-    @dag(dag_id=f"{pipeline.name}_rollback", schedule=None, tags=tags, **SETTINGS)
+    @dag(dag_id=f"{pipeline.name}_rollback", schedule=None, tags=tags, params=PARAMS, **SETTINGS)
     def rollback() -> None:
         @task(doc_md="Moves back, unless that is done.")
         def move_back(**context: Any) -> str:
@@ -47,12 +37,7 @@ def rollback_dag(pipeline: Pipeline) -> None:
             run = get_current_context()["dag_run"]
             return move_back_to(pipeline.name, context["params"], str(run.run_id), run.triggering_user_name)
 
-        start_batch = TriggerDagRunOperator(
-            task_id="start_batch",
-            trigger_dag_id=f"{pipeline.name}_batch",
-            doc_md="Starts the batch path, which catches up from the log.",
-        )
-        move_back() >> start_batch
+        move_back() >> start_batch(pipeline.name)
 
     rollback()
 

@@ -18,26 +18,15 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.providers.standard.operators.hitl import ApprovalOperator
-from airflow.sdk import Param, dag, get_current_context, task
+from airflow.sdk import dag, get_current_context, task
+from dag_parts import ask_person, make_settings
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
 
 ANSWER_WITHIN = timedelta(days=1)  # the cut that was compared is held for as long
 
-SETTINGS: dict[str, Any] = {
-    "catchup": False,
-    "max_active_runs": 1,
-    "is_paused_upon_creation": False,
-    "doc_md": __doc__,
-    "default_args": {
-        "owner": "cutover",
-        "retries": 1,  # for what nobody expected; a refusal is not tried again
-        "retry_delay": timedelta(seconds=30),
-        "execution_timeout": timedelta(hours=2),
-    },
-}
+SETTINGS = make_settings(__doc__, retry_delay=timedelta(seconds=30), timeout=timedelta(hours=2))
 
 
 def swap_dag(pipeline: Pipeline) -> None:
@@ -70,14 +59,8 @@ def swap_dag(pipeline: Pipeline) -> None:
             put_back(pipeline.name, proposal)
 
         proposal = compare_definitions()
-        approve = ApprovalOperator(
-            task_id="approve",
-            subject=f"Let {pipeline.name} serve?",
-            body="{{ ti.xcom_pull(task_ids='compare_definitions')['text'] }}",
-            params={"why": Param("", type="string", maxLength=500, description="Kept with the swap.")},
-            response_timeout=ANSWER_WITHIN,
-            retries=0,  # who did not answer is not asked again
-            doc_md="Waits for a person: Required Actions of this run.",
+        approve = ask_person(
+            f"Let {pipeline.name} serve?", evidence="compare_definitions", within=ANSWER_WITHIN, kept_with="swap"
         )
         proposal >> approve
         finish = EmptyOperator(task_id="finish", doc_md="Red where a task before it was: Airflow asks the last ones.")
