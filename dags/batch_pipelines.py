@@ -18,7 +18,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, dag, task
-from assets import batch_asset
+from dag_parts import batch_asset
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline

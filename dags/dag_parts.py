@@ -1,11 +1,20 @@
-"""What several DAGs are made of: how they run and are tried again, and the task that waits for a person."""
+"""What several DAGs are made of: the asset between them, how they run and are tried again, tasks that some share."""
 
 from datetime import timedelta
 from typing import Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import Param
+from airflow.sdk import Asset, Param
+
+
+def batch_asset(pipeline: str) -> Asset:
+    """Return the asset that `<pipeline>_batch` updates and `<pipeline>_reconcile` waits for.
+
+    The event's `extra` holds what the run did: `epoch` (the cut's number), `from` and `to` (the range that was asked
+    for, ISO 8601 in UTC, null for "all that was dirty"), `run_id` and `batch_version`.
+    """
+    return Asset(name=f"{pipeline}_batch", uri=f"cutover://{pipeline}/batch", group="cutover")
 
 
 def make_settings(doc: str | None, *, retry_delay: timedelta, timeout: timedelta, retries: int = 1) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import Param, dag, get_current_context, task
-from assets import batch_asset
-from dag_parts import make_settings
+from dag_parts import batch_asset, make_settings
 from definitions import pipelines
 
 from cutover.definition.model.pipeline import Pipeline
