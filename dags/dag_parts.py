@@ -46,7 +46,7 @@ def ask_person(subject: str, *, evidence: str, within: timedelta, kept_with: str
     Args:
         subject: The question.
         evidence: Id of the task whose result has it as `text`, in Markdown.
-        within: How long it waits; who did not answer by then is not asked again.
+        within: How long it waits; who did not answer by then is asked once more.
         kept_with: What the reason is kept with.
     """
     return ApprovalOperator(
@@ -54,8 +54,7 @@ def ask_person(subject: str, *, evidence: str, within: timedelta, kept_with: str
         subject=subject,
         body=f"{{{{ ti.xcom_pull(task_ids='{evidence}')['text'] }}}}",
         params={"why": Param("", type="string", maxLength=500, description=f"Kept with the {kept_with}.")},
-        response_timeout=within,
-        retries=0,
+        response_timeout=within,  # with retries: an answer in the second of the question fails a try in Airflow 3.3.2
         doc_md="Waits for a person: Required Actions of this run.",
     )
 
