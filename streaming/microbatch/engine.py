@@ -19,7 +19,7 @@ from cutover.streaming.microbatch import aggregate, delivery, spill
 from cutover.streaming.microbatch.aggregate import EpochPlan
 from cutover.streaming.microbatch.continuity import Continuity
 from cutover.streaming.microbatch.dedup_state import LookupResult
-from cutover.streaming.microbatch.epoch_record import EpochRead, EpochRecorder, count_unread
+from cutover.streaming.microbatch.epoch_record import EpochRead, EpochRecorder, count_unread, is_behind
 from cutover.streaming.microbatch.held_state import HeldState
 from cutover.streaming.process.context import DriverContext
 from cutover.streaming.sink.committer import Committer
@@ -72,8 +72,7 @@ class MicrobatchEngine:
             raise
         finally:
             self.wake.set()
-        behind = 2 * span >= self.context.pipeline.max_rows_per_epoch  # Spark rounds the cap down for each partition
-        if not behind and not self.drained:
+        if not is_behind(span, self.context.pipeline.max_rows_per_epoch) and not self.drained:
             self.context.stopping.wait(
                 max(0.0, self.context.settings.stream.trigger_seconds - (time.monotonic() - began))
             )

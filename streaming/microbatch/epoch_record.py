@@ -129,6 +129,16 @@ class EpochRecorder:
         return measure_cost(self._context.meter, is_local=is_local, written_bytes=written)
 
 
+def is_behind(read: int, most: int) -> bool:
+    """Return whether an epoch was so full that the next one begins at once.
+
+    Args:
+        read: Offsets of the epoch.
+        most: That an epoch may have; Spark rounds it down for each partition, so half of it counts as full.
+    """
+    return 2 * read >= most
+
+
 def count_unread(high: Mapping[int, int], read: Mapping[int, int]) -> int:
     """Return the offsets between what is read and the high watermarks (control records included)."""
     return sum(max(0, end - read.get(partition, 0)) for partition, end in high.items())
