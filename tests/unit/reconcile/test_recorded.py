@@ -180,6 +180,30 @@ def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts() -
     assert one.state is lifecycle.DifferenceState.ACCEPTED
 
 
+HOUR = 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("state_", "watermark", "expected"),
+    [
+        pytest.param("open", "2026-01-01T04:00:00Z", "open", id="old enough"),  # its window began at 03:00
+        pytest.param("open", "2026-01-01T03:59:59Z", "pending", id="young"),
+        pytest.param("accepted", "2026-01-01T03:59:59Z", "accepted", id="accepted"),
+        pytest.param("open", None, "open", id="no cut"),
+    ],
+)
+def test_a_difference_is_pending_while_its_window_is_younger_than_the_policy_lets_settle(
+    state_: str, watermark: str | None, expected: str
+) -> None:
+    (line,) = records.lines([row(5, D, run_id="seen", said={"seal": {"watermark": watermark}})])
+    found = lifecycle.fold_differences([state("seen", state_)], {"seen": records.position(line, 0)})
+
+    (one,) = lifecycle.mark_pending(found, line, HOUR).values()
+
+    assert one.state == expected
+    assert lifecycle.mark_pending(found, None, HOUR) == found
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [

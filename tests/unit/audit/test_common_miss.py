@@ -1,0 +1,41 @@
+"""What the audits of the last days missed together: those of this policy, within its days and one more."""
+
+import pytest
+
+from cutover.definition import Audit
+from cutover.reconcile.judgement.audits.audit_record import find_common_miss_chance
+from tests.support.audits import audited
+
+DAY = 86_400_000_000
+NOW = 100 * DAY
+POLICY = Audit(within_days=7)
+FIRST = NOW - 7 * DAY
+
+
+def test_chances_of_several_audits_multiply() -> None:
+    known = [audited("p", audit=POLICY, since=NOW - n * DAY, missed=0.5) for n in (1, 2, 3)]
+
+    assert find_common_miss_chance(known, NOW, POLICY) == pytest.approx(0.125)
+    assert find_common_miss_chance([], NOW, POLICY) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("since", "policy", "expected"),
+    [
+        pytest.param(FIRST, POLICY, 0.5, id="within"),
+        pytest.param(FIRST - DAY, POLICY, 0.5, id="one day more"),
+        pytest.param(FIRST - DAY - 1, POLICY, 1.0, id="before"),
+        pytest.param(NOW - DAY, Audit(within_days=8), 1.0, id="another policy"),
+    ],
+)
+def test_what_counts(since: int, policy: Audit, expected: float) -> None:
+    known = [audited("p", audit=policy, since=since, missed=0.5)]
+
+    assert find_common_miss_chance(known, NOW, POLICY) == expected
+
+
+def test_days_are_those_of_the_policy() -> None:
+    policy = Audit(within_days=1)
+    known = [audited("p", audit=policy, since=NOW - 3 * DAY, missed=0.5)]
+
+    assert find_common_miss_chance(known, NOW, policy) == 1.0
