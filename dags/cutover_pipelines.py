@@ -8,8 +8,9 @@ moves, `move_stage` compares both paths anew, judges the checks and looks at the
 advance` does.
 
 `verify_move` looks once more at what is served then. If it is red, `put_stage_back` puts the stage back and is red
-itself. `finish` does nothing: the run is red wherever a task was. Reject skips the rest. A killed task is run again: a
-move that was made is not made twice.
+itself; where no move was made it withdraws what was proposed, so that no task which still runs can make it. `finish`
+does nothing: the run is red wherever a task was. Reject skips the rest. A killed task is run again: a move that was
+made is not made twice.
 Back at any time: `cutover gate <pipeline> rollback --why ...`, docs/runbooks/DivergenceUnexplained.md.
 """
 
@@ -51,7 +52,7 @@ def cutover_dag(pipeline: Pipeline) -> None:
 
             return verify_served(pipeline.name, stage)
 
-        @task(trigger_rule="one_failed", doc_md="Puts the stage back where it was, and is red: the move did not stand.")
+        @task(trigger_rule="one_failed", doc_md="Puts the stage back and is red, or withdraws the proposal.")
         def put_stage_back(proposal: dict[str, Any] | None) -> None:
             from cutover_tasks.moves.cutover_end import put_back  # noqa: PLC0415 -- the task's work, loaded when it runs
 

@@ -8,10 +8,11 @@ by then, or a definition or its note changed, `swap_definitions` is refused and 
 It compares once more before readers get the new rows: more of them may differ as declared by then, none otherwise.
 
 `verify_swap` looks at what is served then, and judges the checks. If it is red, `swap_back` lets the old definition
-serve again and is red itself; its log says if that one cannot, since its driver stands still. `finish` does nothing:
-the run is red wherever a task was. Reject skips the rest. A killed task is run again: a swap that was made is not made
-twice. Keep both drivers at work: back at any time by `cutover swap <old> --back --why ...`. Where rows that are served
-are wrong: docs/runbooks/RetirementRegression.md.
+serve again and is red itself; its log says if that one cannot, since its driver stands still. Where no swap was made it
+withdraws what was proposed, so that no task which still runs can make it. `finish` does nothing: the run is red
+wherever a task was. Reject skips the rest. A killed task is run again: a swap that was made is not made twice.
+Keep both drivers at work: back at any time by `cutover swap <old> --back --why ...`. Where rows that are served are
+wrong: docs/runbooks/RetirementRegression.md.
 """
 
 from datetime import timedelta
@@ -52,7 +53,10 @@ def swap_dag(pipeline: Pipeline) -> None:
 
             return verify_served(pipeline.name, name)
 
-        @task(trigger_rule="one_failed", doc_md="Lets the old definition serve again, and is red.")
+        @task(
+            trigger_rule="one_failed",
+            doc_md="Lets the old one serve again and is red, or withdraws the proposal.",
+        )
         def swap_back(proposal: dict[str, Any] | None) -> None:
             from cutover_tasks.moves.swap_task import put_back  # noqa: PLC0415 -- the task's work, loaded when it runs
 

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 KERNEL = (
     "batch/plan",
@@ -55,6 +57,8 @@ KINDS = (
 
 TRIES = 2
 """Times that a kind of tests runs where what failed in it passes alone."""
+
+_PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)  # none: all that were named are long ones
 
 _NO_CODE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 _SQL = re.compile(
@@ -199,18 +203,21 @@ def draw(seed: int, count: int) -> list[Mutation]:
 
 def find_notice(copy: Path, kinds: Sequence[Sequence[str]]) -> str | None:
     """Return the first test that fails in a copy of the repository, and fails again alone; None: all pass."""
-    return next((failed for kind in kinds for _ in range(TRIES) if (failed := find_failure(copy, kind))), None)
+    return next((failed for kind in kinds if (failed := find_failure(copy, kind))), None)
 
 
 def find_failure(copy: Path, kind: Sequence[str]) -> str | None:
     """Return a test that fails twice, the second time alone: one that was only slow on a busy machine passes then."""
-    ended = run_tests(copy, *kind)
-    if ended.returncode == 0:
-        return None
-    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", ended.stdout, re.MULTILINE)
-    if failed is None:
-        return f"exit {ended.returncode}: {ended.stdout[-300:]}"
-    return failed[1] if run_tests(copy, failed[1]).returncode else None
+    for _ in range(TRIES):
+        ended = run_tests(copy, *kind)
+        if ended.returncode in _PASSED:
+            return None
+        failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", ended.stdout, re.MULTILINE)
+        if failed is None:
+            return f"exit {ended.returncode}: {ended.stdout[-300:]}"
+        if run_tests(copy, failed[1]).returncode not in _PASSED:
+            return failed[1]
+    return None
 
 
 def run_tests(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -223,13 +230,26 @@ def run_tests(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def list_near(file: str) -> list[list[str]]:
-    """Return the unit tests, then the integration tests whose folder is named like a part of a module's path."""
+    """Return the tests that are likely to notice a line: of each kind those that import its module, then of its room.
+
+    Args:
+        file: The module's path in the repository.
+    """
     kinds = []
-    for kind, *words in (("unit",), ("integration", "-n2")):
-        found = (ROOT / "tests" / kind / part for part in Path(file).parts)
-        folders = [str(folder.relative_to(ROOT)) for folder in found if folder.is_dir()]
-        kinds += [[*folders, *words]] if folders else []
-    return kinds
+    for room, *kind in (("tests/unit tests/spec tests/property",), ("tests/integration", "-n2")):
+        kinds.append([*_list_tests_of(file, room.split()), *kind])
+        found = (ROOT / room.split()[0] / part for part in Path(file).parts)
+        kinds.append([*(str(folder.relative_to(ROOT)) for folder in found if folder.is_dir()), *kind])
+    return [kind for kind in kinds if kind and not kind[0].startswith("-")]
+
+
+def _list_tests_of(file: str, rooms: Sequence[str]) -> list[str]:
+    """Return the test files that import a module by its name."""
+    *rest, name = Path(file).with_suffix("").parts
+    parent = ".".join(["cutover", *rest[rest[:1] == ["cutover"] :]])
+    imports = re.compile(rf"from {re.escape(parent)}(\.{name} import|\b import .*\b{name}\b)")
+    found = (path for room in rooms for path in sorted((ROOT / room).rglob("test_*.py")))
+    return [str(path.relative_to(ROOT)) for path in found if imports.search(path.read_text(encoding="utf-8"))]
 
 
 def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]]) -> str | None:

@@ -16,7 +16,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.lake.control import control_tables
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage, list_moves
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.judgement.audits import power
@@ -122,7 +122,7 @@ def refuse_unnamed(approved: Approval) -> None:
 
 def has_moved(settings: Settings, proposal: Proposal) -> bool:
     """Return whether the newest move of the gate is the one that a proposal asked for: a task that is run again."""
-    rows = control_tables.read(settings, "gate", proposal.pipeline)
+    rows = list_moves(settings, proposal.pipeline)
     if not rows:
         return False
     return bool(json.loads(rows[-1]["evidence"] or "{}").get("approved") == proposal.digest)

@@ -16,7 +16,7 @@ from cutover.errors import LogError
 from cutover.lake import batch_runs
 from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Loss
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage, list_moves
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import table_weights
@@ -59,7 +59,7 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
         nothing = Replayability(retention=None, needed=None)
         return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
     lines = recorded.read(settings, pipeline.name)
-    moves = control_tables.read(settings, "gate", pipeline.name)
+    moves = list_moves(settings, pipeline.name)
     found = runs(lines, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
     return GateEvidence(
@@ -107,7 +107,7 @@ def runs(
 
 
 def since(
-    found: tuple[EvidenceRun, ...], history: Sequence[Mapping[str, Any]], version: Version
+    found: tuple[EvidenceRun, ...], moves: Sequence[Mapping[str, Any]], version: Version
 ) -> tuple[EvidenceRun, ...]:
     """Return the runs that speak after the last move: good ones that no earlier move has used, and every bad one.
 
@@ -115,7 +115,6 @@ def since(
     policy stays however old it is, unless an advance went by it: it knew of it, and counted a run that stands behind
     it. What a move knew is told by the history's own sequence, not by a clock.
     """
-    moves = [row for row in history if row["event"] in {"advanced", "rolled_back"}]
     if not moves:
         return found
     advances = [(_read_sequence(row), _read_used_runs(row, version)) for row in moves if row["event"] == "advanced"]

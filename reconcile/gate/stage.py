@@ -3,6 +3,7 @@
 The serving view reads the newest row, so it follows in the same commit.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,13 +14,13 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
 from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import WITHDRAWN, Stage, current_stage
 from cutover.lake.serving import serving_table
 from cutover.metrics import tasks
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
-from cutover.reconcile.gate.approval import Approval, refuse_changed, refuse_unnamed
+from cutover.reconcile.gate.approval import Approval, Proposal, refuse_changed, refuse_unnamed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
@@ -56,7 +57,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     """
     given = reason(why, of="Gate")
     turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
-    stage, seen = current_stage(settings, pipeline), _read_next_sequence(settings, pipeline)
+    stage, seen = current_stage(settings, pipeline), _read_next_sequence(settings, pipeline.name)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to).named(pipeline.name)
     if approved is not None:
@@ -66,7 +67,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
         from cutover.reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
 
         found = present.look(settings, pipeline, clock)
-        seen = _read_next_sequence(settings, pipeline)
+        seen = _read_next_sequence(settings, pipeline.name)
         evidence = replace(evidence_of.read(settings, pipeline), present=found)
         decision = decide(stage, evidence, wanted, pipeline.policy, clock.now()).named(pipeline.name)
     if decision.allowed and decision.target is not None:
@@ -87,9 +88,38 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     return decision
 
 
-def _read_next_sequence(settings: Settings, pipeline: Pipeline) -> int:
+def withdraw(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> None:
+    """Withdraw a move that was proposed and is not made: whoever is still at it cannot make it any more.
+
+    A row of the history takes its turn; the stage, and what speaks for the next move, stay. If a move was made since,
+    there is nothing to withdraw.
+
+    Raises:
+        OvertakenError: A move was made in this moment, perhaps this one; nothing was written.
+        LakeError: The history cannot be read.
+    """
+    turn = len(control_tables.read(settings, "gate", proposal.pipeline))
+    if turn != proposal.turn:
+        return
+    row = {
+        "pipeline": proposal.pipeline,
+        "at": clock.now(),
+        "event": WITHDRAWN,
+        "stage": proposal.stage,
+        "result_fingerprint": proposal.result_fingerprint,
+        "stream_version": proposal.stream_version,
+        "who": user(),
+        "why": why,
+        "evidence": json.dumps({"withdrawn": proposal.digest}),
+        "seen": _read_next_sequence(settings, proposal.pipeline),
+    }
+    control_tables.append(settings, "gate", [row], turn=turn)
+    log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=why)
+
+
+def _read_next_sequence(settings: Settings, name: str) -> int:
     """Return the sequence of the next comparison; read before the evidence, which then holds all before it."""
-    return control_tables.next_turn(settings, "reconciliations", pipeline.name)
+    return control_tables.next_turn(settings, "reconciliations", name)
 
 
 def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> GateEvidence:

@@ -9,7 +9,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Audit, Pipeline
 from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
 from cutover.lake.control import control_tables, versions
-from cutover.lake.control.stages import Stage, current_stage, stage_since
+from cutover.lake.control.stages import Stage, current_stage, list_moves, stage_since
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import WindowAudit
@@ -67,7 +67,7 @@ def _waits(
 
 def _read_agreed(settings: Settings, pipeline: Pipeline) -> str:
     """Return what the samples were asked for when the newest move was decided; that of now, where it was not kept."""
-    moves = control_tables.read(settings, "gate", pipeline.name)
+    moves = list_moves(settings, pipeline.name)
     kept = json.loads(moves[-1]["evidence"] or "{}") if moves else {}
     return str(kept.get("audit", power.describe(pipeline.policy.audit or Audit())))
 

@@ -121,7 +121,7 @@ def make_proposal(
 _CHANGED = {
     "pipeline": "it was another definition",
     "of": "it was another definition",
-    "turns": "one of the two was swapped",
+    "turns": "one of the two was swapped or a swap withdrawn",
     "versions": "one of the two got a version or lets another one serve",
     "results": "a definition of results changed",
     "lateness": "the lateness of a definition changed",
@@ -162,6 +162,22 @@ def refuse_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
     if old.change is not None and old.change.of == new.name:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected one of them to name the other, both do."
         raise DefinitionError(msg + "\nHint: take `change` out of the definition that serves.")
+
+
+def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock) -> None:
+    """Withdraw a swap that was proposed and is not made: whoever is still at it cannot make it any more.
+
+    A row of the history takes its turn; the old definition serves as before. If either name was swapped since, there is
+    nothing to withdraw.
+
+    Raises:
+        OvertakenError: A swap was made in this moment, perhaps this one; nothing was written.
+        LakeError: The history cannot be read.
+    """
+    basis = approved.basis
+    if (swaps.next_turn(settings, basis.pipeline), swaps.next_turn(settings, basis.of)) == basis.turns:
+        kept = json.dumps({"withdrawn": approved.digest})
+        swaps.swap(settings, basis.of, basis.of, why=why, found=kept, clock=clock, turn=basis.turns[1])
 
 
 class SwapState(StrEnum):

@@ -13,7 +13,8 @@ from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.lake.control import control_tables
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.control_tables import OvertakenError
+from cutover.lake.control.stages import current_stage, list_moves
 from cutover.reconcile.gate.approval import Proposal
 from cutover.settings import load_settings
 
@@ -89,9 +90,16 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
     assert home.is_dir()
 
 
-def test_nothing_is_put_back_where_nothing_was_moved(home: "Path") -> None:
-    with pytest.raises(AirflowSkipException, match="was not moved"):
-        put_back("flights", proposal())
+def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_more(home: "Path") -> None:
+    for _ in range(2):  # killed after its write: once more
+        with pytest.raises(AirflowSkipException, match="was not moved"):
+            put_back("flights", proposal())
+    settings = load_settings()
+    with pytest.raises(OvertakenError):  # by a task that somebody marked failed at its commit
+        control_tables.append(settings, "gate", [{"pipeline": "flights", "event": "advanced"}], turn=0)
+    assert [row["event"] for row in control_tables.read(settings, "gate", "flights")] == ["withdrawn"]
+    assert list_moves(settings, "flights") == []
+    assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
     with pytest.raises(AirflowSkipException, match="no move of flights was proposed"):
         put_back("flights", None)
     assert home.is_dir()

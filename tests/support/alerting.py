@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -95,7 +95,7 @@ class Hook:
     """What was sent to a web hook: the path and the notification, in order."""
 
     def __init__(self) -> None:
-        self.got: list[tuple[str, dict[str, Any]]] = []
+        self.got: list[tuple[str, Any]] = []
 
     def alerts(self, path: str) -> list[list[str]]:
         """Return the names of the alerts of each notification to a path."""
@@ -104,14 +104,14 @@ class Hook:
 
 
 @contextmanager
-def listening(status: int = 200) -> Iterator[tuple[str, Hook]]:
-    """Serve a web hook on loopback, which answers with a status; yields its address and what comes."""
+def listening(status: int = 200, *, parse: Callable[[bytes], Any] = json.loads) -> Iterator[tuple[str, Hook]]:
+    """Serve a web hook on loopback, which answers with a status; yields its address and what comes, parsed."""
     hook = Hook()
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            hook.got.append((self.path, json.loads(body)))
+            hook.got.append((self.path, parse(body)))
             self.send_response(status)
             self.end_headers()
 

@@ -1,6 +1,12 @@
 """What the tool that breaks lines of the kernel draws."""
 
-from tests.mutations import draw, find_code, list_mutations, list_near
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests import mutations
+from tests.mutations import draw, find_code, find_failure, list_mutations, list_near
 
 SOURCE = '''"""Not < this, nor 1."""
 from a import b
@@ -37,9 +43,36 @@ def test_a_seed_draws_the_same_lines_again_and_none_twice() -> None:
     assert drawn != draw(seed=8, count=40)
 
 
-def test_tests_of_the_lines_own_room_run_first() -> None:
-    assert list_near("reconcile/gate/stages.py") == [
-        ["tests/unit/reconcile", "tests/unit/gate"],
-        ["tests/integration/reconcile", "tests/integration/gate", "-n2"],
-    ]
+def test_tests_that_import_the_lines_module_run_first_and_then_those_of_its_room() -> None:
+    unit, unit_room, integration, integration_room = list_near("reconcile/gate/approval.py")
+
+    assert "tests/property/test_gate_machine.py" in unit
+    assert unit_room == ["tests/unit/reconcile", "tests/unit/gate"]
+    assert integration == ["tests/integration/gate/test_approval.py", "-n2"]
+    assert integration_room == ["tests/integration/reconcile", "tests/integration/gate", "-n2"]
     assert list_near("elsewhere.py") == []
+
+
+@pytest.mark.parametrize(
+    ("exits", "expected"),
+    [
+        ([0], None),
+        ([5], None),
+        ([1, 1], "tests/a.py::test_a"),
+        ([1, 0, 0], None),  # slow, then well
+        ([1, 0, 1, 1], "tests/a.py::test_a"),
+        ([1, 0, 1, 0], None),
+    ],
+)
+def test_a_failure_is_one_that_fails_alone_too_and_what_passes_runs_once(
+    monkeypatch: pytest.MonkeyPatch, exits: list[int], expected: str | None
+) -> None:
+    left = list(exits)
+
+    def run(*_: object) -> CompletedProcess[str]:
+        code = left.pop(0)
+        return CompletedProcess([], code, "FAILED tests/a.py::test_a - assert 1 == 2" if code == 1 else "")
+
+    monkeypatch.setattr(mutations, "run_tests", run)
+
+    assert (find_failure(Path(), ["tests"]), left) == (expected, [])

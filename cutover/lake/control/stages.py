@@ -12,6 +12,9 @@ from cutover.errors import LakeError
 from cutover.lake.control import control_tables, versions
 from cutover.settings import Settings
 
+WITHDRAWN = "withdrawn"
+"""Event of a row that takes the turn of a proposed move, which nobody can make any more then."""
+
 
 class Stage(StrEnum):
     """Where a pipeline stands on its way from two paths to one."""
@@ -36,8 +39,17 @@ def stage_since(settings: Settings, pipeline: Pipeline) -> datetime | None:
     return None if move is None else move["at"]
 
 
+def list_moves(settings: Settings, name: str) -> list[dict[str, Any]]:
+    """Return the moves in the gate's history of a pipeline, the oldest first; what was withdrawn was no move.
+
+    Raises:
+        LakeError: The table cannot be read, or rows of it are gone.
+    """
+    return [row for row in control_tables.read(settings, "gate", name) if row["event"] != WITHDRAWN]
+
+
 def _newest_move(settings: Settings, pipeline: Pipeline) -> Mapping[str, Any] | None:
-    rows, own = control_tables.read(settings, "gate", pipeline.name), result_fingerprint(pipeline)
+    rows, own = list_moves(settings, pipeline.name), result_fingerprint(pipeline)
     if not rows or rows[-1]["result_fingerprint"] != own:
         return None
     deleted = None

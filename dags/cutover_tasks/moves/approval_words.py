@@ -5,6 +5,9 @@ from typing import Any
 
 _NO_REASON = "approved in Airflow"
 
+NOT_MADE = "withdrawn by Airflow: no task of the run has made it"
+"""Why a proposal is withdrawn."""
+
 
 def as_cell(text: str) -> str:
     """Return a text as one cell of a Markdown table in which nothing is markup."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -9,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
+from cutover_tasks.moves.approval_words import NOT_MADE
 from cutover_tasks.moves.cutover_task import parse_proposal
 from cutover_tasks.task_errors import fail_without_retries
 
@@ -42,7 +44,7 @@ def verify_served(pipeline: str, stage: str) -> str:
 
 
 def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
-    """Put the stage back where it was before the move, if this run made one.
+    """Put the stage back where it was before the move, if this run made one; withdraw what it proposed otherwise.
 
     Args:
         pipeline: Its name.
@@ -52,6 +54,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         AirflowSkipException: It made none.
         AirflowFailException: It did, and the stage is back: the run did not end well.
     """
+    from cutover.lake.control.control_tables import OvertakenError  # noqa: PLC0415 -- as above
     from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
     from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
 
@@ -61,6 +64,8 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     wanted = parse_proposal(proposal)
     with fail_without_retries():
         settings = load_settings()
+        with suppress(OvertakenError):  # perhaps by this run's own task, which somebody marked failed at its commit
+            stage.withdraw(settings, wanted, NOT_MADE, SystemClock())
         if not approval.has_moved(settings, wanted):
             msg = f"Nothing to put back: {pipeline} was not moved."
             raise AirflowSkipException(msg)

@@ -27,14 +27,13 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
     Raises:
         AirflowFailException: There is no way back from here to that stage, or no reason was given.
     """
-    from cutover.lake.control import control_tables  # noqa: PLC0415 -- brings duckdb: only where a task runs
-    from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
+    from cutover.lake.control.stages import Stage, list_moves  # noqa: PLC0415 -- brings duckdb: only where a task runs
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()
         definition, wanted = catalogue.get(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
-        rows = control_tables.read(settings, "gate", pipeline)
+        rows = list_moves(settings, pipeline)
         newest = json.loads(rows[-1]["evidence"] or "{}") if rows else {}
         if (newest.get("because") or {}).get("run") == run_id:
             log.info("%s is in %s already by this run", pipeline, rows[-1]["stage"])

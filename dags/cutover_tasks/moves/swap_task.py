@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
 from cutover.settings import Settings, load_settings
-from cutover_tasks.moves.approval_words import as_cell, name_of_person, read_reason
+from cutover_tasks.moves.approval_words import NOT_MADE, as_cell, name_of_person, read_reason
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def verify_served(pipeline: str, name: str) -> str:
 
 
 def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
-    """Let the old definition serve again, if this run's swap is the newest one of its name.
+    """Let the old definition serve again, if this run's swap is the newest of its name; withdraw it if it was not made.
 
     Args:
         pipeline: The changed definition.
@@ -154,6 +155,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
             then, and what to do.
     """
     from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
+    from cutover.lake.control.control_tables import OvertakenError  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table  # noqa: PLC0415 -- as above
     from cutover.streaming.beside import approval, swap  # noqa: PLC0415 -- as above
 
@@ -164,6 +166,8 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     name = wanted.basis.of
     with fail_without_retries():
         settings = load_settings()
+        with suppress(OvertakenError):  # perhaps by this run's own task, which somebody marked failed at its commit
+            approval.withdraw(settings, wanted, NOT_MADE, SystemClock())
         state, serves = approval.find_state(settings, wanted), swaps.served_by(settings, name)
         if state is approval.SwapState.NEITHER or serves not in {pipeline, name}:
             msg = f"Nothing to swap back: {serves} serves {name}, and a swap of this run is not the newest one."

@@ -1,15 +1,22 @@
-"""A person before Airflow in a real browser: starts a run, opens its report, approves a move; a viewer may not."""
+"""A person before Airflow: starts a run, opens its report, approves, rejects; a viewer may not. Killed tasks go on."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
 from urllib.parse import quote
 
+import psutil
 import pytest
 from confluent_kafka import Producer
 
+from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.infra import start, stop
 from cutover.infra.airflow import instance
@@ -17,6 +24,7 @@ from cutover.infra.demo.runs import Runs
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import current_stage
 from cutover.log.kafka import LogClient
+from cutover.reconcile.gate import stage
 from cutover.settings import KafkaSettings, Settings
 from tests.support.browser import PROGRAM, Page, running_browser
 from tests.support.self_tests import record_passed
@@ -24,6 +32,9 @@ from tests.support.until import until
 
 MINUTE = 60.0
 NAME = "approved"
+NUMBERS = count(1_000, 100)  # of the first record of the next hundred
+MOVES = f"{NAME}_cutover"
+REST = ("move_stage", "verify_move", "put_stage_back", "finish")
 HOUR = 3_600_000  # milliseconds
 WHY = "seen in the report"
 DEFINITION = """
@@ -38,10 +49,8 @@ approved = Pipeline(
     policy=Policy(runs=1),
 )
 """
-pytestmark = [
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(PROGRAM is None, reason="no browser: apt-get install chromium"),
-]
+pytestmark = pytest.mark.timeout(900)
+in_browser = pytest.mark.skipif(PROGRAM is None, reason="no browser: apt-get install chromium")
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +65,7 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     )
     with suppress(CutoverError):
         LogClient(settings).create_topic(NAME, partitions=2, config={"retention.ms": "-1"})
-    _send(settings)
+    _send(settings, range(1_000))
     running = start.up(settings, broker_only=False, tell=lambda _: None)
     found = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
     try:
@@ -68,11 +77,11 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         stop.down(settings, tell=lambda _: None)
 
 
-def _send(settings: Settings) -> None:
-    """Send sales of the last ten hours, 100 an hour."""
+def _send(settings: Settings, numbers: range) -> None:
+    """Send sales, the first thousand within the last ten hours, 100 an hour."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 20})
     first = (datetime.now(UTC) - timedelta(hours=10)).timestamp() * 1000
-    for number in range(1_000):
+    for number in numbers:
         at = int(first + number * HOUR / 100)
         value = {"shop": "abc"[number % 3], "amount": number, "at": at}
         producer.produce(NAME, json.dumps(value).encode(), partition=number % 2, timestamp=at)
@@ -100,12 +109,69 @@ def newest_run(runs: Runs, dag: str) -> str | None:
     return str(found[0]["dag_run_id"]) if found else None
 
 
+def read_tasks(runs: Runs, run: str) -> dict[str, dict[str, Any]]:
+    """Return the tasks of a run of the cutover DAG by their ids."""
+    path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances"
+    return {str(one["task_id"]): dict(one) for one in runs.api.get(path)["task_instances"]}
+
+
+def read_states(runs: Runs, run: str) -> dict[str, str]:
+    return {name: str(one["state"]) for name, one in read_tasks(runs, run).items()}
+
+
 def tell_state(runs: Runs, run: str) -> str | None:
     """Return how the approval of a run of the cutover DAG stands, None before it waits."""
-    path = f"dags/{NAME}_cutover/dagRuns/{quote(run, safe='')}/taskInstances"
-    assert runs.api.state(f"{NAME}_cutover", run) != "failed"
-    states = {one["task_id"]: one["state"] for one in runs.api.get(path)["task_instances"]}
-    return str(states["approve"]) if states.get("approve") in {"deferred", "awaiting_input", "success"} else None
+    assert runs.api.state(MOVES, run) != "failed"
+    state = read_states(runs, run).get("approve")
+    return state if state in {"deferred", "awaiting_input", "success"} else None
+
+
+def propose(runs: Runs) -> str:
+    """Start the cutover DAG and return its run once that waits for a person."""
+    runs.unpause(MOVES)
+    run = runs.trigger(MOVES)
+    until(lambda: tell_state(runs, run), within=3 * MINUTE)
+    return run
+
+
+def answer_by_api(runs: Runs, run: str, option: str) -> None:
+    path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances/approve/-1/hitlDetails"
+    runs.api.patch(path, {"chosen_options": [option], "params_input": {"why": WHY}})
+
+
+def prove(runs: Runs) -> Pipeline:
+    """Let batch serve, and make evidence that the stage may move on: newer records, on which both paths agree."""
+    pipeline = catalogue.get(runs.settings, NAME)
+    if str(current_stage(runs.settings, pipeline)) != "LAMBDA":
+        stage.move(runs.settings, pipeline, "rollback", "the next test", SystemClock())
+    first = next(NUMBERS)
+    _send(runs.settings, range(first, first + 100))
+    runs.read_all(since=datetime.now(UTC))
+    assert runs.verdict(runs.recompute()).verdict == "CONSISTENT"
+    record_passed(runs.settings, pipeline)
+    return pipeline
+
+
+def kill_task(runs: Runs, run: str, task: str) -> None:
+    """End a task's process by force while it is at work."""
+    title = f"airflow worker -- {until(lambda: _find_running(runs, run, task), within=2 * MINUTE)}"
+
+    def find() -> list[psutil.Process]:
+        return [one for one in psutil.process_iter(["cmdline"]) if title in " ".join(one.info["cmdline"] or [])]
+
+    (process,) = until(find, within=MINUTE, every=0.02)
+    os.kill(process.pid, signal.SIGKILL)
+
+
+def _find_running(runs: Runs, run: str, task: str) -> str | None:
+    found = read_tasks(runs, run).get(task, {})
+    return str(found["id"]) if found.get("state") == "running" else None
+
+
+def read_moves(runs: Runs) -> list[tuple[str, str, str]]:
+    """Return the gate's history: what happened, to which stage, by whom."""
+    rows = control_tables.read(runs.settings, "gate", NAME)
+    return [(str(row["event"]), str(row["stage"]), str(row["who"])) for row in rows]
 
 
 def answer(page: Page, runs: Runs, run: str) -> None:
@@ -116,6 +182,7 @@ def answer(page: Page, runs: Runs, run: str) -> None:
     page.click("[data-testid='hitl-option-Approve']")
 
 
+@in_browser
 def test_a_run_that_is_started_by_hand_ends_in_a_report_in_its_tab(page: Page, runs: Runs) -> None:
     batch = f"{NAME}_batch"
     runs.unpause(batch)
@@ -134,13 +201,22 @@ def test_a_run_that_is_started_by_hand_ends_in_a_report_in_its_tab(page: Page, r
     page.wait_for(f"{shown}.includes('Streaming and batch agree in all')")
 
 
+def test_who_rejects_a_move_skips_it(runs: Runs) -> None:
+    pipeline, before = prove(runs), read_moves(runs)
+    run = propose(runs)
+
+    answer_by_api(runs, run, "Reject")
+
+    assert runs.wait(MOVES, run, title="is rejected") == "success"
+    done = dict.fromkeys(("collect_evidence", "approve"), "success")
+    assert read_states(runs, run) == done | dict.fromkeys(REST, "skipped")
+    assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("LAMBDA", before)
+
+
+@in_browser
 def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Page, runs: Runs) -> None:
-    settings, pipeline = runs.settings, catalogue.get(runs.settings, NAME)
-    runs.verdict(runs.recompute())
-    record_passed(settings, pipeline)
-    runs.unpause(f"{NAME}_cutover")
-    run = runs.trigger(f"{NAME}_cutover")
-    until(lambda: tell_state(runs, run), within=3 * MINUTE)
+    settings, pipeline = runs.settings, prove(runs)
+    run = propose(runs)
 
     log_in(page, runs, "viewer")
     answer(page, runs, run)
@@ -150,6 +226,40 @@ def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Pag
     with running_browser(online=True) as other:
         log_in(other, runs, instance.ADMIN)
         answer(other, runs, run)
-        assert runs.wait(f"{NAME}_cutover", run, title="moves") == "success"
+        assert runs.wait(MOVES, run, title="moves") == "success"
     row = control_tables.read(settings, "gate", NAME)[-1]
     assert (str(current_stage(settings, pipeline)), row["who"], row["why"]) == ("SHADOW", "airflow:admin", WHY)
+
+
+def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) -> None:
+    pipeline = prove(runs)
+    run = propose(runs)
+    stage.move(runs.settings, pipeline, "advance", "by hand", SystemClock())
+    moves = read_moves(runs)
+
+    answer_by_api(runs, run, "Approve")
+
+    assert runs.wait(MOVES, run, title="is refused") == "failed"
+    rest = {"move_stage": "failed", "verify_move": "upstream_failed", "put_stage_back": "skipped"}
+    found = read_states(runs, run)
+    assert {name: found[name] for name in rest} == rest
+    assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("SHADOW", moves)
+
+
+def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs) -> None:
+    pipeline = prove(runs)
+    before = read_moves(runs)
+    runs.unpause(MOVES)
+    run = runs.trigger(MOVES)
+
+    kill_task(runs, run, "collect_evidence")
+    until(lambda: tell_state(runs, run), within=3 * MINUTE)
+    answer_by_api(runs, run, "Approve")
+    kill_task(runs, run, "move_stage")
+    kill_task(runs, run, "verify_move")
+
+    assert runs.wait(MOVES, run, title="moves") == "success"
+    killed = ("collect_evidence", "move_stage", "verify_move")
+    assert {name: read_tasks(runs, run)[name]["try_number"] for name in killed} == dict.fromkeys(killed, 2)
+    assert read_moves(runs) == [*before, ("advanced", "SHADOW", "airflow:admin")]
+    assert str(current_stage(runs.settings, pipeline)) == "SHADOW"

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 from confluent_kafka import Producer
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from cutover.errors import CutoverError
 from cutover.infra import start, stop
@@ -19,7 +20,8 @@ from cutover.infra.demo.runs import Runs
 from cutover.infra.processes.supervisor import Supervisor
 from cutover.log.kafka import LogClient
 from cutover.process import is_alive, parse_identity
-from cutover.settings import KafkaSettings, Settings
+from cutover.settings import KafkaSettings, MetricsSettings, Settings
+from tests.support.alerting import Hook, listening
 from tests.support.until import until
 
 MINUTE = 60.0
@@ -41,12 +43,24 @@ pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+def collector() -> Iterator[tuple[str, Hook]]:
+    """A collector of OpenTelemetry's metrics: its address, and the messages that came."""
+    with listening(parse=ExportMetricsServiceRequest.FromString) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def runs(collector: tuple[str, Hook], kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
     """An installation of this module's own; its stream has read 1,000 records."""
     pipelines = tmp_path_factory.mktemp("pipelines")
     (pipelines / "chain.py").write_text(DEFINITION)
     kafka = KafkaSettings(bootstrap_servers=kafka_bootstrap)
-    settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=pipelines, kafka=kafka)
+    settings = Settings(
+        home=tmp_path_factory.mktemp("home"),
+        pipelines=pipelines,
+        kafka=kafka,
+        metrics=MetricsSettings(airflow_port=urlsplit(collector[0]).port),
+    )
     with suppress(CutoverError):
         LogClient(settings).create_topic(TOPIC, partitions=2, config={"retention.ms": "-1"})
     send(settings, first=0, count=1_000)
@@ -151,6 +165,22 @@ def test_batch_run_is_followed_by_the_report_on_its_cut(runs: Runs) -> None:
     verdict = runs.verdict(runs.recompute())
 
     assert (verdict.verdict, verdict.exit_code) == ("CONSISTENT", 0)
+
+
+def test_a_collector_is_sent_the_metrics_of_airflow(runs: Runs, collector: tuple[str, Hook]) -> None:
+    streaming(runs)
+
+    def read_names() -> set[str]:
+        return {
+            metric.name
+            for path, sent in collector[1].got
+            if path == "/v1/metrics"
+            for resource in sent.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
+    until(lambda: {"airflow.scheduler_heartbeat", "airflow.ti_successes"} <= read_names(), within=MINUTE)
 
 
 def test_task_stopped_by_hand_stops_the_driver(runs: Runs) -> None:

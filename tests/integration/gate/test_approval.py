@@ -12,6 +12,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline
 from cutover.errors import LakeError
 from cutover.lake.control import control_tables
+from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.gate import approval, evidence, present, stage
 from cutover.reconcile.gate.approval import Approval, Proposal
@@ -87,6 +88,33 @@ def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, click
     with pytest.raises(LakeError, match="expected the person who gave it, got nobody"):
         move(place, clicks, proposed(place, clicks), who=" ")
     assert control_tables.read(place, "gate", "clicks") == []
+
+
+def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
+    place: Settings,  # noqa: F811
+    clicks: Pipeline,  # noqa: F811
+    shown: Evidence,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert shown.runs
+    proposal = proposed(place, clicks)
+
+    def look(*_: object) -> PresentState:
+        stage.withdraw(place, proposal, "it was marked failed", CLOCK)
+        return PresentState(run=run(3), reason="they agree")
+
+    monkeypatch.setattr(present, "look", look)
+
+    with pytest.raises(OvertakenError):
+        move(place, clicks, proposal)
+    (row,) = control_tables.read(place, "gate", "clicks")
+    assert (row["event"], row["why"]) == ("withdrawn", "it was marked failed")
+    assert (current_stage(place, clicks), approval.has_moved(place, proposal)) == (Stage.LAMBDA, False)
+
+    monkeypatch.setattr(present, "look", lambda *_: PresentState(run=run(3), reason="they agree"))
+    assert move(place, clicks, proposed(place, clicks)) is Stage.SHADOW  # what spoke for it speaks for it still
+    stage.withdraw(place, proposal, "too late", CLOCK)
+    assert len(control_tables.read(place, "gate", "clicks")) == 2
 
 
 def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
