@@ -253,12 +253,12 @@ def _list_tests_of(file: str, rooms: Sequence[str]) -> list[str]:
 
 
 def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]]) -> str | None:
-    """Break the line in a copy, return the test that notices (None: none), and mend the line."""
+    """Break the line in a copy, return the test of these kinds that notices (None: none), and mend the line."""
     file = copy / mutation.file
     whole = file.read_text(encoding="utf-8")
     file.write_text(apply_mutation(mutation, whole), encoding="utf-8")
     try:
-        return find_notice(copy, [*list_near(mutation.file), *kinds])
+        return find_notice(copy, kinds)
     finally:
         file.write_text(whole, encoding="utf-8")
 
@@ -273,24 +273,39 @@ def copy_repository(to: Path) -> Path:
 
 
 def find_unnoticed(copies: Sequence[Path], drawn: Sequence[Mutation]) -> list[Mutation]:
-    """Try as many mutations at once as there are copies, print a line for each; return those that no test notices."""
+    """Return the mutations that no test notices; a line is printed for each test that does.
+
+    All are tried with the tests near them before any is tried with all the others: those take long.
+    """
+    left = _try_all(copies, [(mutation, list_near(mutation.file)) for mutation in drawn])
+    if left:
+        _tell(f"{len(drawn) - len(left)} of {len(drawn)} noticed by tests near them; the rest by all others")
+    return _try_all(copies, [(mutation, KINDS) for mutation in left])
+
+
+def _try_all(copies: Sequence[Path], tasks: Sequence[tuple[Mutation, Sequence[Sequence[str]]]]) -> list[Mutation]:
+    """Try as many mutations at once as there are copies; return those that these kinds of tests do not notice."""
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
         free.put(copy)
 
-    def attempt(mutation: Mutation) -> bool:
+    def attempt(task: tuple[Mutation, Sequence[Sequence[str]]]) -> bool:
         copy, began = free.get(), time.monotonic()
         try:
-            noticed = try_mutation(copy, mutation, KINDS)
+            noticed = try_mutation(copy, *task)
         finally:
             free.put(copy)
-        sys.stdout.write(f"{mutation}\n    {noticed or 'NOT NOTICED'} ({time.monotonic() - began:.0f} s)\n")
-        sys.stdout.flush()
+        _tell(f"{task[0]}\n    {noticed or 'not noticed'} ({time.monotonic() - began:.0f} s)")
         return noticed is not None
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        noticed = list(pool.map(attempt, drawn))
-    return [mutation for mutation, seen in zip(drawn, noticed, strict=True) if not seen]
+        noticed = list(pool.map(attempt, tasks))
+    return [mutation for (mutation, _), seen in zip(tasks, noticed, strict=True) if not seen]
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -36,7 +36,7 @@ from cutover.records.fold import finish_sql
 NEAR = 0.04
 """An answer is near batch's if no measure of its window is further off than this share."""
 
-LEAST, MOST, MOST_ROWS = 20, 1_000, 100_000
+LEAST, MOST, MOST_ROWS = 20, 1_000, 30_000
 """Windows that are looked at, the newest ones: so many at least; more while both sides have fewer rows in them.
 
 Where the fewest have more rows, each so-manieth key is looked at in them, by a hash of the key.

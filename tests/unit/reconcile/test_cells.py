@@ -1,9 +1,13 @@
 """Values of cells compare as the diff's own SQL does."""
 
+from unittest.mock import Mock
+
+import duckdb
 import pytest
 
-from cutover.reconcile.attribution.cells import equal
-from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Value
+from cutover.reconcile.attribution.cells import equal, total
+from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout, Value
+from cutover.reconcile.comparison.shared_tables import SharedTable
 
 NAN, INFINITE = float("nan"), float("inf")
 FLOAT = Value(name="v", exact=False, relative=FLOAT_RELATIVE)
@@ -27,3 +31,18 @@ FLOAT = Value(name="v", exact=False, relative=FLOAT_RELATIVE)
 def test_floats(left: float | None, right: float | None, *, same: bool) -> None:
     assert equal(FLOAT, left, right) is same
     assert equal(FLOAT, right, left) is same
+
+
+def test_a_cell_counts_where_it_differs_with_or_without_what_was_late() -> None:
+    rows = (
+        ("(1, 2, 1, 5, 6, 5)", 2),  # both differ, and late rows make them equal
+        ("(1, 1, 2, 5, 5, 5)", 1),  # late rows make one differ
+        ("(1, 2, 2, 5, 6, 5)", 2),
+        ("(1, 1, 1, 5, 5, 5)", 1),  # a state of its alone
+    )
+    layout = Layout(keys=("k",), values=(Value(name="n"), Value(name="m")), group=None, wide=frozenset())
+    for values, expected in rows:
+        with duckdb.connect() as connection:
+            columns = "t(__b0, __v0_0, __v1_0, __b1, __v0_1, __v1_1)"
+            connection.execute(f"CREATE TABLE {SharedTable.TOUCHED} AS SELECT * FROM (VALUES {values}) {columns}")  # noqa: S608 -- ours
+            assert total(Mock(connection=connection, layout=layout, merged=("late",))) == expected
