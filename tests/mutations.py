@@ -229,27 +229,28 @@ def run_tests(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def list_near(file: str) -> list[list[str]]:
+def list_near(file: str, root: Path = ROOT) -> list[list[str]]:
     """Return the tests that are likely to notice a line: of each kind those that import its module, then of its room.
 
     Args:
         file: The module's path in the repository.
+        root: Of the repository, or of a copy.
     """
     kinds = []
     for room, *kind in (("tests/unit tests/spec tests/property",), ("tests/integration", "-n2")):
-        kinds.append([*_list_tests_of(file, room.split()), *kind])
-        found = (ROOT / room.split()[0] / part for part in Path(file).parts)
-        kinds.append([*(str(folder.relative_to(ROOT)) for folder in found if folder.is_dir()), *kind])
+        kinds.append([*_list_tests_of(file, room.split(), root), *kind])
+        found = (root / room.split()[0] / part for part in Path(file).parts)
+        kinds.append([*(str(folder.relative_to(root)) for folder in found if folder.is_dir()), *kind])
     return [kind for kind in kinds if kind and not kind[0].startswith("-")]
 
 
-def _list_tests_of(file: str, rooms: Sequence[str]) -> list[str]:
+def _list_tests_of(file: str, rooms: Sequence[str], root: Path) -> list[str]:
     """Return the test files that import a module by its name."""
     *rest, name = Path(file).with_suffix("").parts
     parent = ".".join(["cutover", *rest[rest[:1] == ["cutover"] :]])
     imports = re.compile(rf"from {re.escape(parent)}(\.{name} import|\b import .*\b{name}\b)")
-    found = (path for room in rooms for path in sorted((ROOT / room).rglob("test_*.py")))
-    return [str(path.relative_to(ROOT)) for path in found if imports.search(path.read_text(encoding="utf-8"))]
+    found = (path for room in rooms for path in sorted((root / room).rglob("test_*.py")))
+    return [str(path.relative_to(root)) for path in found if imports.search(path.read_text(encoding="utf-8"))]
 
 
 def try_mutation(copy: Path, mutation: Mutation, kinds: Sequence[Sequence[str]]) -> str | None:
@@ -277,7 +278,7 @@ def find_unnoticed(copies: Sequence[Path], drawn: Sequence[Mutation]) -> list[Mu
 
     All are tried with the tests near them before any is tried with all the others: those take long.
     """
-    left = _try_all(copies, [(mutation, list_near(mutation.file)) for mutation in drawn])
+    left = _try_all(copies, [(mutation, list_near(mutation.file, copies[0])) for mutation in drawn])
     if left:
         _tell(f"{len(drawn) - len(left)} of {len(drawn)} noticed by tests near them; the rest by all others")
     return _try_all(copies, [(mutation, KINDS) for mutation in left])

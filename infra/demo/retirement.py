@@ -67,7 +67,6 @@ class Retirement:
         dag = f"{PIPELINE}_cutover"
         self.runs.unpause(dag)
         run_id = self.runs.trigger(dag)
-        task = f"dags/{dag}/dagRuns/{quote(run_id, safe='')}/taskInstances/approve/-1/hitlDetails"
 
         def look(tell: Tell) -> str | None:
             states = self._states(dag, run_id)
@@ -77,8 +76,7 @@ class Retirement:
         hint = self.runs.page(dag, run_id)
         if until(f"{dag}: waits to be asked", look, within=_ANSWERED_WITHIN, hint=hint) == "failed":
             raise self._explain(dag, run_id)
-        body = {"chosen_options": ["Approve"], "params_input": {"why": _WHY}}
-        self.api.patch(task, body)
+        self.runs.answer(dag, run_id, option="Approve", why=_WHY)
         self.story.tell("approval", f"{instance.ADMIN} approved the move to {target}: {_WHY}")
         if self.runs.wait(dag, run_id, title=f"moves to {target}") != "success":
             raise self._explain(dag, run_id)

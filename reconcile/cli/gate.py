@@ -47,7 +47,7 @@ def choose_pipeline(
 
 @app.command()
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """List the evidence, what is missing, and every move so far."""
+    """List the evidence, what is missing, and the history of moves."""
     settings, pipeline = _of(context)
     evidence = evidence_of.read(settings, pipeline)
     now = SystemClock().now()

@@ -1,8 +1,9 @@
 """What a person approves: one move, on the evidence that was shown, and nothing else.
 
 A proposal names the stage, the version, the definition, what audits are to find and the runs that counted. The move
-that it allows is refused once any of that is no more: another move was made, the definition, the version or the policy
-of audits changed, or a run that was shown does not count any more since it expired or a later one spoke against it.
+that it allows is refused once any of that is no more: another move was made, this one was withdrawn, the definition,
+the version or the policy of audits changed, or a run that was shown does not count any more since it expired or a later
+one spoke against it.
 """
 
 import hashlib
@@ -91,7 +92,7 @@ def refuse_changed(
     gone = [run_id for run_id in approved.runs if run_id not in counted]
     for what, then, now in (
         ("pipeline", approved.pipeline, pipeline.name),
-        ("moves of the gate", approved.turn, turn),
+        ("moves and withdrawals", approved.turn, turn),
         ("stage", approved.stage, str(decision.stage)),
         ("target", approved.target, str(decision.target)),
         ("definition", approved.result_fingerprint, result_fingerprint(pipeline)),

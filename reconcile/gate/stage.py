@@ -95,9 +95,12 @@ def withdraw(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> 
     there is nothing to withdraw.
 
     Raises:
-        OvertakenError: A move was made in this moment, perhaps this one; nothing was written.
-        LakeError: The history cannot be read.
+        LakeError: The history cannot be read, or other processes were always faster.
     """
+    control_tables.unless_overtaken(lambda: _withdraw_now(settings, proposal, why, clock))
+
+
+def _withdraw_now(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> None:
     turn = len(control_tables.read(settings, "gate", proposal.pipeline))
     if turn != proposal.turn:
         return

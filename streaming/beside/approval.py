@@ -1,8 +1,8 @@
 """What a person approves of a swap: one definition in place of another, as both were when they were compared.
 
 The swap is refused once its basis is another one: a version was added or let serve, a definition or its note changed,
-or another swap was made. Both are compared once more then, and whatever the note does not declare refuses the
-swap, too; how many rows differ as declared may grow while records come.
+another swap was made, or this one was withdrawn. Both are compared once more then, and whatever the note does not
+declare refuses the swap, too; how many rows differ as declared may grow while records come.
 """
 
 import hashlib
@@ -107,8 +107,8 @@ def make_proposal(
         LakeError: They have no cut in common, or cannot be compared.
     """
     settings = versions.looking_at_served(settings)
-    refuse_replaced(settings, new, old)
     basis = SwapBasis.read(settings, new, old)
+    refuse_replaced(settings, new, old)
     found = compare_definitions(settings, new, old)
     refuse_others(found, Agreed(), f"cutover swap {new.name}")
     now = clock.now()
@@ -167,17 +167,14 @@ def refuse_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
 def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock) -> None:
     """Withdraw a swap that was proposed and is not made: whoever is still at it cannot make it any more.
 
-    A row of the history takes its turn; the old definition serves as before. If either name was swapped since, there is
-    nothing to withdraw.
+    A row of the history takes its turn; the name is served as before. If it was swapped since, there is nothing to
+    withdraw.
 
     Raises:
-        OvertakenError: A swap was made in this moment, perhaps this one; nothing was written.
-        LakeError: The history cannot be read.
+        LakeError: The history cannot be read, or other processes were always faster.
     """
-    basis = approved.basis
-    if (swaps.next_turn(settings, basis.pipeline), swaps.next_turn(settings, basis.of)) == basis.turns:
-        kept = json.dumps({"withdrawn": approved.digest})
-        swaps.swap(settings, basis.of, basis.of, why=why, found=kept, clock=clock, turn=basis.turns[1])
+    kept = json.dumps({"withdrawn": approved.digest})
+    swaps.withdraw(settings, approved.basis.of, why=why, found=kept, clock=clock, turn=approved.basis.turns[1])
 
 
 class SwapState(StrEnum):

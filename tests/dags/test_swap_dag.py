@@ -104,23 +104,26 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
         put_back("clicks_2", proposal)
     assert len(swaps.history(at_work, "clicks")) == 3
+    behind = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # made while somebody swapped
+    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
+        put_back("clicks_2", behind)
+    assert (len(swaps.history(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
         compare("clicks_2", "run-1")
 
 
 def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    proposal, compare_as_is = compare("clicks_2", "run-1"), compare_definitions
+    proposal, swap_as_is = compare("clicks_2", "run-1"), swaps.swap
 
-    def compare_while_marked_failed(*given: Any) -> Any:
-        found = compare_as_is(*given)
+    def swap_while_marked_failed(*given: Any, **named: Any) -> None:
         for _ in range(2):  # killed after its write: once more
             with pytest.raises(AirflowSkipException, match="a swap of this run is not the newest one"):
                 put_back("clicks_2", proposal)
-        return found
+        swap_as_is(*given, **named)
 
-    monkeypatch.setattr(swapping, "compare_definitions", compare_while_marked_failed)
+    monkeypatch.setattr(swaps, "swap", swap_while_marked_failed)
 
-    with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn since"):
+    with pytest.raises(AirflowFailException, match="another process appended row 0 first"):
         swap_approved("clicks_2", proposal, ADA)
     (row,) = swaps.history(at_work, "clicks")
     assert (row["served_by"], "withdrawn by Airflow" in row["why"]) == ("clicks", True)

@@ -18,7 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, stages
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage
 from cutover.reconcile.gate.approval import Approval, Proposal
@@ -118,6 +118,19 @@ class Gate(RuleBasedStateMachine):
         stage.move(NOWHERE, self.world.pipeline, "rollback", "drill", clock, back_to=Stage.SHADOW)
         assert current_stage(NOWHERE, self.world.pipeline) is Stage.SHADOW
 
+    @rule(proposal=proposals)
+    def withdraw(self, proposal: Proposal | None) -> None:
+        """Withdraw a move that is not made: it cannot be made any more, and all else stays as it was."""
+        if proposal is None:
+            return
+        before = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
+        stage.withdraw(NOWHERE, proposal, "marked failed", WorldClock(self.world))
+        after = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
+        assert after == before, "a withdrawal changed what counts"
+        made = [one for one in self.world.tables["gate"] if one["event"] == "advanced"]
+        self.move(proposal, "airflow:ada")
+        assert [one for one in self.world.tables["gate"] if one["event"] == "advanced"] == made, "it was withdrawn"
+
     def move(self, proposal: Proposal, who: str) -> None:
         """Do what the task of the DAG does with an answer."""
         if approval.has_moved(NOWHERE, proposal):
@@ -147,7 +160,7 @@ class Gate(RuleBasedStateMachine):
         """Hold a new row of the history to what was there, read from the bare rows."""
         if one["event"] != "advanced":
             return
-        rows = self.world.tables["gate"][: one["sequence"]]
+        rows = [row for row in self.world.tables["gate"][: one["sequence"]] if row["event"] != "withdrawn"]
         same = rows and rows[-1]["result_fingerprint"] == result_fingerprint(self.world.pipeline)
         before = rows[-1]["stage"] if same else "LAMBDA"
         assert (before, one["stage"]) in {("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA")}
@@ -225,6 +238,8 @@ DEFECTS: dict[str, Callable[[], Any]] = {
     "nobody is a person": lambda: mock.patch.object(stage, "refuse_unnamed"),
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
     "nobody looks within the move": lambda: mock.patch.object(World, "look", look_away),
+    "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw"),
+    "a withdrawal is a move": lambda: mock.patch.object(stages, "WITHDRAWN", "other"),
 }
 
 
@@ -245,10 +260,12 @@ REAL_LOOK = World.look
     [
         ("a bad run breaks no row", "moved without evidence"),
         ("evidence never expires", "moved without evidence"),
-        ("an approval fits every evidence", "approved for another moment"),
+        ("an approval fits every evidence", "approved for another moment|it was withdrawn"),
         ("nobody is a person", "approved by nobody"),
         ("rows are written out of turn", "two moves were decided"),
         ("nobody looks within the move", "the paths differed within the move"),
+        ("a withdrawal writes nothing", "it was withdrawn"),
+        ("a withdrawal is a move", "a withdrawal changed what counts"),
     ],
 )
 def test_planted_defect_is_found(defect: str, said: str) -> None:

@@ -14,6 +14,7 @@ from unittest import mock
 from cutover.definition import Count, Pipeline, Policy
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.lake.control import control_tables
+from cutover.lake.control.stages import list_moves
 from cutover.lake.control.versions import Version
 from cutover.lake.serving import serving_table
 from cutover.reconcile.gate import evidence as evidence_of
@@ -89,7 +90,7 @@ class World:
         )
         runs = evidence_of.runs(lines(self.tables["reconciliations"]), version, policy=self.pipeline.policy)
         return GateEvidence(
-            runs=evidence_of.since(runs, self.tables["gate"], version),
+            runs=evidence_of.since(runs, list_moves(Settings(), "clicks"), version),
             replay=Replayability(retention=None, needed=timedelta(hours=1)),
             self_test=passed(self.now),
             audit_refusal="no sample" if self.refused else None,

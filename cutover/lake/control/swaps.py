@@ -82,6 +82,31 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, by what evidence, and
     log.warning("definition_swapped", pipeline=name, served_by=follower, why=why)
 
 
+def withdraw(settings: Settings, name: str, *, why: str, found: str, clock: Clock, turn: int) -> None:
+    """Take the turn of a swap that is not made, so that whoever is still at it cannot make it; who serves stays.
+
+    Args:
+        settings: Where the lake is.
+        name: Of the pipeline that was to be replaced.
+        why: The reason.
+        found: What was withdrawn, as JSON.
+        clock: When that is.
+        turn: Of `next_turn`, before the swap was proposed; nothing is written once it is over.
+
+    Raises:
+        LakeError: The history cannot be read, or other processes were always faster.
+    """
+
+    def write() -> None:
+        if next_turn(settings, name) != turn:
+            return
+        row = {"pipeline": name, "at": clock.now(), "who": user(), "why": why, "found": found}
+        control_tables.append(settings, "swaps", [row | {"served_by": _newest(settings, name)}], turn=turn)
+        log.warning("swap_withdrawn", pipeline=name, why=why)
+
+    control_tables.unless_overtaken(write)
+
+
 def _newest(settings: Settings, name: str) -> str:
     rows = history(settings, name)
     return str(rows[-1]["served_by"]) if rows else name

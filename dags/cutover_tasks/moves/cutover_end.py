@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
@@ -54,7 +53,6 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         AirflowSkipException: It made none.
         AirflowFailException: It did, and the stage is back: the run did not end well.
     """
-    from cutover.lake.control.control_tables import OvertakenError  # noqa: PLC0415 -- as above
     from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
     from cutover.reconcile.gate import approval, stage  # noqa: PLC0415 -- as above
 
@@ -64,8 +62,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     wanted = parse_proposal(proposal)
     with fail_without_retries():
         settings = load_settings()
-        with suppress(OvertakenError):  # perhaps by this run's own task, which somebody marked failed at its commit
-            stage.withdraw(settings, wanted, NOT_MADE, SystemClock())
+        stage.withdraw(settings, wanted, NOT_MADE, SystemClock())  # a task that was marked failed may still be at it
         if not approval.has_moved(settings, wanted):
             msg = f"Nothing to put back: {pipeline} was not moved."
             raise AirflowSkipException(msg)

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -155,7 +154,6 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
             then, and what to do.
     """
     from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
-    from cutover.lake.control.control_tables import OvertakenError  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table  # noqa: PLC0415 -- as above
     from cutover.streaming.beside import approval, swap  # noqa: PLC0415 -- as above
 
@@ -166,8 +164,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     name = wanted.basis.of
     with fail_without_retries():
         settings = load_settings()
-        with suppress(OvertakenError):  # perhaps by this run's own task, which somebody marked failed at its commit
-            approval.withdraw(settings, wanted, NOT_MADE, SystemClock())
+        approval.withdraw(settings, wanted, NOT_MADE, SystemClock())  # a task that was marked failed may still be at it
         state, serves = approval.find_state(settings, wanted), swaps.served_by(settings, name)
         if state is approval.SwapState.NEITHER or serves not in {pipeline, name}:
             msg = f"Nothing to swap back: {serves} serves {name}, and a swap of this run is not the newest one."

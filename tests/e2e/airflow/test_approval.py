@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.infra import start, stop
 from cutover.infra.airflow import instance
+from cutover.infra.airflow.api import FINAL
 from cutover.infra.demo.runs import Runs
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import current_stage
@@ -78,14 +80,30 @@ def runs(kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def _send(settings: Settings, numbers: range) -> None:
-    """Send sales, the first thousand within the last ten hours, 100 an hour."""
+    """Send sales from two days ago on, 100 an hour."""
     producer = Producer({"bootstrap.servers": settings.kafka.bootstrap_servers, "linger.ms": 20})
-    first = (datetime.now(UTC) - timedelta(hours=10)).timestamp() * 1000
+    refused: list[str] = []
+    first = (datetime.now(UTC) - timedelta(hours=48)).timestamp() * 1000
     for number in numbers:
         at = int(first + number * HOUR / 100)
         value = {"shop": "abc"[number % 3], "amount": number, "at": at}
-        producer.produce(NAME, json.dumps(value).encode(), partition=number % 2, timestamp=at)
+        producer.produce(
+            NAME,
+            json.dumps(value).encode(),
+            partition=number % 2,
+            timestamp=at,
+            on_delivery=lambda error, _: refused.append(str(error)) if error else None,
+        )
     producer.flush()
+    assert refused == []
+
+
+@pytest.fixture(autouse=True)
+def nothing_open(runs: Runs) -> Iterator[None]:
+    """End what a test that failed has left waiting: one run at a time."""
+    yield
+    for one in runs.api.get(f"dags/{MOVES}/dagRuns", state=["queued", "running"])["dag_runs"]:
+        runs.api.patch(f"dags/{MOVES}/dagRuns/{quote(one['dag_run_id'], safe='')}", {"state": "failed"})
 
 
 @pytest.fixture
@@ -134,9 +152,14 @@ def propose(runs: Runs) -> str:
     return run
 
 
-def answer_by_api(runs: Runs, run: str, option: str) -> None:
-    path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances/approve/-1/hitlDetails"
-    runs.api.patch(path, {"chosen_options": [option], "params_input": {"why": WHY}})
+def find_end(runs: Runs, run: str) -> str:
+    """Return the state in which a run of the cutover DAG ended."""
+
+    def look() -> str | None:
+        state = runs.api.state(MOVES, run)
+        return state if state in FINAL else None
+
+    return until(look, within=5 * MINUTE) or ""
 
 
 def prove(runs: Runs) -> Pipeline:
@@ -205,9 +228,9 @@ def test_who_rejects_a_move_skips_it(runs: Runs) -> None:
     pipeline, before = prove(runs), read_moves(runs)
     run = propose(runs)
 
-    answer_by_api(runs, run, "Reject")
+    runs.answer(MOVES, run, option="Reject", why=WHY)
 
-    assert runs.wait(MOVES, run, title="is rejected") == "success"
+    assert find_end(runs, run) == "success"
     done = dict.fromkeys(("collect_evidence", "approve"), "success")
     assert read_states(runs, run) == done | dict.fromkeys(REST, "skipped")
     assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("LAMBDA", before)
@@ -226,7 +249,7 @@ def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Pag
     with running_browser(online=True) as other:
         log_in(other, runs, instance.ADMIN)
         answer(other, runs, run)
-        assert runs.wait(MOVES, run, title="moves") == "success"
+        assert find_end(runs, run) == "success"
     row = control_tables.read(settings, "gate", NAME)[-1]
     assert (str(current_stage(settings, pipeline)), row["who"], row["why"]) == ("SHADOW", "airflow:admin", WHY)
 
@@ -237,9 +260,9 @@ def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) ->
     stage.move(runs.settings, pipeline, "advance", "by hand", SystemClock())
     moves = read_moves(runs)
 
-    answer_by_api(runs, run, "Approve")
+    runs.answer(MOVES, run, option="Approve", why=WHY)
 
-    assert runs.wait(MOVES, run, title="is refused") == "failed"
+    assert find_end(runs, run) == "failed"
     rest = {"move_stage": "failed", "verify_move": "upstream_failed", "put_stage_back": "skipped"}
     found = read_states(runs, run)
     assert {name: found[name] for name in rest} == rest
@@ -254,12 +277,29 @@ def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs
 
     kill_task(runs, run, "collect_evidence")
     until(lambda: tell_state(runs, run), within=3 * MINUTE)
-    answer_by_api(runs, run, "Approve")
+    runs.answer(MOVES, run, option="Approve", why=WHY)
     kill_task(runs, run, "move_stage")
     kill_task(runs, run, "verify_move")
 
-    assert runs.wait(MOVES, run, title="moves") == "success"
+    assert find_end(runs, run) == "success"
     killed = ("collect_evidence", "move_stage", "verify_move")
     assert {name: read_tasks(runs, run)[name]["try_number"] for name in killed} == dict.fromkeys(killed, 2)
     assert read_moves(runs) == [*before, ("advanced", "SHADOW", "airflow:admin")]
     assert str(current_stage(runs.settings, pipeline)) == "SHADOW"
+
+
+def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(runs: Runs) -> None:
+    pipeline = prove(runs)
+    before = read_moves(runs)
+    run = propose(runs)
+    runs.answer(MOVES, run, option="Approve", why=WHY)
+    until(lambda: _find_running(runs, run, "move_stage"), within=2 * MINUTE)
+
+    path = f"dags/{MOVES}/dagRuns/{quote(run, safe='')}/taskInstances/move_stage"
+    runs.api.patch(path, {"new_state": "failed"})
+
+    assert find_end(runs, run) == "failed"
+    time.sleep(20)  # whoever is still at work has the time to move
+    assert str(current_stage(runs.settings, pipeline)) == "LAMBDA"
+    made = [event for event, _, _ in read_moves(runs)[len(before) :]]
+    assert made in (["withdrawn"], ["advanced", "rolled_back"])

@@ -78,7 +78,7 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
     proposal = proposed(place, clicks)
     move(place, clicks, proposal)
 
-    with pytest.raises(LakeError, match="moves of the gate: 0 was approved, it is 1"):
+    with pytest.raises(LakeError, match="moves and withdrawals: 0 was approved, it is 1"):
         move(place, clicks, proposal)
     assert len(control_tables.read(place, "gate", "clicks")) == 1
 
@@ -145,7 +145,7 @@ def another_definition(_settings: Settings, pipeline: Pipeline, _shown: Evidence
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (another_move, "moves of the gate: 0 was approved, it is 2"),
+        (another_move, "moves and withdrawals: 0 was approved, it is 2"),
         (another_version, "version of the stream: 0 was approved, it is 1"),
         (expired_run, "run r1 was shown and does not count any more"),
         (bad_run, "run r1 and 1 more was shown"),
