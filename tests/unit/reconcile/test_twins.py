@@ -5,9 +5,12 @@ from unittest.mock import Mock
 import duckdb
 import pytest
 
-from cutover.definition import Avg, Count, Fixed, Lateness, Pipeline, Stddev, Topic
-from cutover.reconcile.attribution.proof import find_broken_places
+from cutover.definition import Avg, Count, Fixed, Lateness, Pipeline, Sessions, Stddev, Topic
+from cutover.definition.windows.window_fn import Interval
+from cutover.reconcile.attribution.claims import Place
+from cutover.reconcile.attribution.proof import _places, find_broken_places
 from cutover.reconcile.comparison import duplicates
+from cutover.reconcile.comparison.components import MEMBERS
 from cutover.reconcile.comparison.layout import Layout, Value
 
 ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
@@ -64,3 +67,31 @@ def test_states_of_batch_that_do_not_give_its_measures_are_not_taken_for_the_log
         found = find_broken_places(sides, pipeline)
 
     assert found == {2, 3, 4}
+
+
+def test_sessions_of_a_place_are_those_of_its_whole_key() -> None:
+    pipeline = Pipeline(
+        name="p",
+        source=Topic(name="p", schema="a string, b string, at timestamp", event_time="at"),
+        key=("a", "b"),
+        window=Sessions(gap="1 second"),
+        measures={"n": Count()},
+        lateness=Lateness(out_of_orderness="0 seconds", allowed="0 seconds"),
+    )
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TEMP TABLE asked_places AS SELECT make_timestamptz(0) AS __component, *"
+            " FROM (VALUES ('x', 'y', 7), ('x', 'q', 8)) t(a, b, __place)"
+        )
+        connection.execute(
+            f"CREATE TEMP TABLE {MEMBERS} AS SELECT make_timestamptz(0) AS window_start,"  # noqa: S608 -- ours
+            " make_timestamptz(ends) AS window_end, a, b"
+            " FROM (VALUES (5, 'x', 'y'), (6, 'x', 'z'), (7, 'z', 'q')) t(ends, a, b)"
+        )
+        layout = Layout(
+            keys=("window_start", "a", "b"), values=(), group=None, wide=frozenset(), component="__component"
+        )
+
+        found = _places(Mock(connection=connection, layout=layout), pipeline)
+
+    assert found == {7: Place(Interval(0, 5), ("x", "y"))}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Avg, Count, Fixed, Lateness, Lookup, Max, Pipeline, Sum, Topic
+from cutover.definition import Avg, Count, First, Fixed, Last, Lateness, Lookup, Max, Pipeline, Sum, Topic
 from cutover.errors import DefinitionError
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class, Reason
@@ -56,6 +56,17 @@ def test_measures_leave_nulls_out_and_keep_a_null_key() -> None:
 
     assert row(result, 0, None) == (2, {"n": 2, "total": 2 * 3 + 2 * 5, "worst": 5, "mean": 3 / 2})
     assert row(result, 3600, "a") == (1, {"n": 1, "total": 2 * -1, "worst": -1, "mean": -1 / 4})
+
+
+def test_the_first_microsecond_of_1970_comes_before_the_second() -> None:
+    source = Topic(name="t", schema="at timestamp NOT NULL, k string, v int", event_time="at")
+    pipeline = replace(PIPELINE, source=source, derive={}, measures={"first": First("v"), "last": Last("v")})
+    log = [
+        record(0, {"at": "1970-01-01T00:00:00.000001Z", "k": "a", "v": 2}, log=0),
+        record(1, {"at": "1970-01-01T00:00:00.000000Z", "k": "a", "v": 1}, log=0),
+    ]
+
+    assert row(run(pipeline, log), 0, "a") == (2, {"first": 1, "last": 2})
 
 
 def test_a_failing_expression_makes_a_record_malformed_even_where_it_would_be_filtered() -> None:
