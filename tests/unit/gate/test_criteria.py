@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
-from cutover.reconcile.gate.decide import Condition, ContractCheck, GateEvidence, SeenHazard, decide
+from cutover.reconcile.gate.decide import Condition, ContractCheck, EvidenceRun, GateEvidence, SeenHazard, decide
 from tests.unit.gate.test_decide import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, run
 
 
@@ -16,6 +16,21 @@ def decided(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **changes: Any
     fields: dict[str, Any] = {"runs": (run(1), run(2), run(3)), "replay": ROOMY, "self_test": TESTED} | changes
     decision = decide(stage, GateEvidence(**fields), "advance", policy, NOW)
     return {condition.name: condition for condition in decision.conditions}
+
+
+@pytest.mark.parametrize(
+    ("runs", "said"),
+    [
+        pytest.param((run(2), run(3)), "", id="all count"),
+        pytest.param((run(1), run(1), run(2)), " (1 more do not count: same or older cut", id="a cut twice"),
+        pytest.param((run(1), run(1), run(2), run(3)), "", id="enough"),
+    ],
+)
+def test_runs_that_do_not_count_are_told_while_some_are_missing(runs: tuple[EvidenceRun, ...], said: str) -> None:
+    found = decided(runs=runs)["runs"].found
+
+    assert found.partition("with a newer cut")[2].startswith(said)
+    assert ("do not count" in found) is bool(said)
 
 
 @pytest.mark.parametrize(("age", "met"), [(HOUR, True), (DAY, True), (DAY + HOUR, False), (-DAY - HOUR, False)])

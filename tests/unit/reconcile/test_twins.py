@@ -7,11 +7,13 @@ import pytest
 
 from cutover.definition import Avg, Count, Fixed, Lateness, Pipeline, Sessions, Stddev, Topic
 from cutover.definition.windows.window_fn import Interval
+from cutover.reconcile.attribution.causes import _records_of
 from cutover.reconcile.attribution.claims import Place
 from cutover.reconcile.attribution.proof import _places, find_broken_places
 from cutover.reconcile.comparison import duplicates
 from cutover.reconcile.comparison.components import MEMBERS
 from cutover.reconcile.comparison.layout import Layout, Value
+from cutover.reconcile.comparison.shared_tables import SharedTable
 
 ROWS = {  # table -> (offset, id) of its rows, all of one window and event time
     "the stream counted the other twin": ({"stream_twins": [(3, 1)], "batch_twins": [(5, 1)]}, [3, 5]),
@@ -36,6 +38,24 @@ def test_a_swap_is_believed_among_twins_alone(case: str) -> None:
         found = connection.execute("SELECT __offset FROM swapped ORDER BY 1").fetchall()
 
     assert [offset for (offset,) in found] == expected
+
+
+def test_a_late_record_that_batch_calls_a_duplicate_stands_behind_nothing() -> None:
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"CREATE TEMP TABLE {SharedTable.LEDGER} AS SELECT * FROM (VALUES ('late', 0, 3, 0), ('late', 0, 4, 0),"  # noqa: S608 -- ours
+            " ('late', 1, 3, 0), ('malformed', 0, 9, 0)) t(_class, _partition, _offset, window_start)"
+        )
+        connection.execute(
+            f"CREATE TEMP TABLE {duplicates.LEFT_OUT} AS SELECT 0 AS __partition, 3 AS __offset, 0 AS window_start"
+        )
+
+        def read(*, tells_twins: bool) -> set[tuple[int, int]]:
+            query = _records_of(Mock(connection=connection, tells_twins=tells_twins), "late")
+            return set(connection.execute(query).fetchall())
+
+        assert read(tells_twins=True) == {(0, 4), (1, 3)}
+        assert read(tells_twins=False) == {(0, 3), (0, 4), (1, 3)}
 
 
 def test_states_of_batch_that_do_not_give_its_measures_are_not_taken_for_the_logs() -> None:

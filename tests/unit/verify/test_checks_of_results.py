@@ -70,6 +70,13 @@ def test_an_epoch_that_is_right_is_not_named() -> None:
     assert list(n4_prefix.check(facts(prefix=prefix))) == []
 
 
+def test_what_was_computed_again_is_added_up() -> None:
+    other = portion(first=4, last=8, records=2, expected={}, found={})
+    prefix = Prefix(portions=(portion(), other), of_epochs=12, sampled=False, seed=0)
+
+    assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "7 of 12 epochs, 5 records, 1 rows"
+
+
 def test_ids_that_are_those_of_the_log_are_not_named() -> None:
     known = frozenset({("a", 7), (None, 8)})
     found = portion(expected_ids=known, found_ids=known)
