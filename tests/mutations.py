@@ -274,17 +274,20 @@ def copy_repository(to: Path) -> Path:
 
 
 def find_unnoticed(copies: Sequence[Path], drawn: Sequence[Mutation]) -> list[Mutation]:
-    """Return the mutations that no test notices; a line is printed for each test that does.
+    """Return the mutations that no test notices; what became of each is printed, of some after each of both passes.
 
     All are tried with the tests near them before any is tried with all the others: those take long.
     """
-    left = _try_all(copies, [(mutation, list_near(mutation.file, copies[0])) for mutation in drawn])
+    near = [(mutation, list_near(mutation.file, copies[0])) for mutation in drawn]
+    left = _try_all(copies, near, missed="not noticed by tests near it")
     if left:
         _tell(f"{len(drawn) - len(left)} of {len(drawn)} noticed by tests near them; the rest by all others")
-    return _try_all(copies, [(mutation, KINDS) for mutation in left])
+    return _try_all(copies, [(mutation, KINDS) for mutation in left], missed="NOT NOTICED")
 
 
-def _try_all(copies: Sequence[Path], tasks: Sequence[tuple[Mutation, Sequence[Sequence[str]]]]) -> list[Mutation]:
+def _try_all(
+    copies: Sequence[Path], tasks: Sequence[tuple[Mutation, Sequence[Sequence[str]]]], *, missed: str
+) -> list[Mutation]:
     """Try as many mutations at once as there are copies; return those that these kinds of tests do not notice."""
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
@@ -296,7 +299,7 @@ def _try_all(copies: Sequence[Path], tasks: Sequence[tuple[Mutation, Sequence[Se
             noticed = try_mutation(copy, *task)
         finally:
             free.put(copy)
-        _tell(f"{task[0]}\n    {noticed or 'not noticed'} ({time.monotonic() - began:.0f} s)")
+        _tell(f"{task[0]}\n    {noticed or missed} ({time.monotonic() - began:.0f} s)")
         return noticed is not None
 
     with ThreadPoolExecutor(len(copies)) as pool:

@@ -20,6 +20,7 @@ READ_WITHIN = 1800.0
 RUN_WITHIN = 3600.0
 REFUSALS = 10  # in a row
 ASKED_SECONDS = 5.0
+ANSWERED_WITHIN = 180.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,14 +156,29 @@ class Runs:
         return _await(f"{dag}: {title}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
 
     def answer(self, dag: str, run: str, *, option: str, why: str) -> None:
-        """Answer the task `approve` of a run that waits for a person, by the REST API.
+        """Answer the task `approve` of a run that waits for a person, by the REST API; again where it is asked again.
 
         Airflow 3.3.2 fails the try of a task that is answered before its scheduler has seen it wait, which it does each
-        second or so; no person is that quick.
+        second or so: no person is that quick. That task is tried again, and asks again.
+
+        Raises:
+            CutoverError: It took no answer, or the run ended before one.
         """
-        time.sleep(ASKED_SECONDS)
-        task = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/approve/-1/hitlDetails"
-        self.api.patch(task, {"chosen_options": [option], "params_input": {"why": why}})
+        task = f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances/approve"
+        answered = -1
+
+        def look(tell: Tell) -> str | None:
+            nonlocal answered
+            found = self.api.get(task)
+            tell(f"approve is {found['state']}", 0, None)
+            if found["state"] in {"awaiting_input", "deferred"} and found["try_number"] != answered:
+                time.sleep(ASKED_SECONDS)
+                self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [option], "params_input": {"why": why}})
+                answered = found["try_number"]
+            return str(found["state"]) if found["state"] in FINAL else None
+
+        if _await(f"{dag}: is answered", look, within=ANSWERED_WITHIN, hint=self.page(dag, run)) != "success":
+            self._explain(dag, run)
 
     def page(self, dag: str, run: str | None = None) -> str:
         """Address in Airflow's UI, of a DAG or of one run."""

@@ -10,12 +10,13 @@ from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.lake.control import swaps
+from cutover.lake.control import control_tables, swaps
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
 from cutover.reconcile.verify import record
 from cutover.settings import Settings
 from cutover.streaming import driver
+from cutover.streaming.beside import approval
 from cutover.streaming.beside import swap as swapping
 from cutover.streaming.beside.compare import compare_definitions
 from cutover.streaming.beside.replay import replay_definition
@@ -104,12 +105,45 @@ def test_a_swap_of_somebody_else_is_not_taken_back(at_work: Settings) -> None:
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
         put_back("clicks_2", proposal)
     assert len(swaps.history(at_work, "clicks")) == 3
-    behind = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # made while somebody swapped
+    behind = proposal | {"basis": proposal["basis"] | {"turns": [0, 3]}}  # no comparison proposes that; even so
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
         put_back("clicks_2", behind)
     assert (len(swaps.history(at_work, "clicks")), swaps.served_by(at_work, "clicks")) == (4, "clicks_2")
     with pytest.raises(AirflowFailException, match="expected two that serve their own names, got `clicks`"):
         compare("clicks_2", "run-1")
+
+
+def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
+    at_work: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, old = catalogue.get(at_work, "clicks_2"), catalogue.get(at_work, "clicks")
+    refuse_as_is = approval.refuse_replaced
+
+    def refuse_before_a_swap(*given: Any) -> None:
+        refuse_as_is(*given)
+        swapping.swap(at_work, new, old, why="by hand", agreed=Agreed(), clock=SystemClock())
+
+    monkeypatch.setattr(approval, "refuse_replaced", refuse_before_a_swap)
+    proposal = compare("clicks_2", "run-1")
+
+    with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
+        put_back("clicks_2", proposal)
+    assert [row["why"] for row in swaps.history(at_work, "clicks")] == ["by hand"]
+
+
+def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    proposal, append = compare("clicks_2", "run-1"), control_tables.append
+
+    def append_behind_the_swap(*given: Any, **named: Any) -> int:
+        monkeypatch.setattr(control_tables, "append", append)
+        assert swap_approved("clicks_2", proposal, ADA) == "clicks"
+        return append(*given, **named)
+
+    monkeypatch.setattr(control_tables, "append", append_behind_the_swap)
+
+    with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
+        put_back("clicks_2", proposal)
+    assert [row["served_by"] for row in swaps.history(at_work, "clicks")] == ["clicks_2", "clicks"]
 
 
 def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

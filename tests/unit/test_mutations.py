@@ -6,7 +6,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests import mutations
-from tests.mutations import draw, find_code, find_failure, list_mutations, list_near
+from tests.mutations import Mutation, draw, find_code, find_failure, find_unnoticed, list_mutations, list_near
 
 SOURCE = '''"""Not < this, nor 1."""
 from a import b
@@ -76,3 +76,24 @@ def test_a_failure_is_one_that_fails_alone_too_and_what_passes_runs_once(
     monkeypatch.setattr(mutations, "run_tests", run)
 
     assert (find_failure(Path(), ["tests"]), left) == (expected, [])
+
+
+def test_what_tests_near_a_line_do_not_notice_is_tried_with_all_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = draw(seed=7, count=3)
+    by_near, by_others, by_none = drawn
+    tried: list[tuple[Mutation, bool]] = []
+
+    def attempt(_copy: Path, mutation: Mutation, kinds: object) -> str | None:
+        is_last = kinds is mutations.KINDS
+        tried.append((mutation, is_last))
+        return "tests/a.py::test_a" if mutation is (by_others if is_last else by_near) else None
+
+    monkeypatch.setattr(mutations, "try_mutation", attempt)
+
+    assert find_unnoticed([mutations.ROOT], drawn) == [by_none]
+    assert tried == [(by_near, False), (by_others, False), (by_none, False), (by_others, True), (by_none, True)]
+    said = capsys.readouterr().out
+    assert said.count("not noticed by tests near it") == 2
+    assert said.count("NOT NOTICED") == 1

@@ -201,7 +201,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
             "served_by": pa.string(),  # pipeline whose rows are served under this one's name
             "who": pa.string(),
             "why": pa.string(),
-            "found": pa.string(),  # what a comparison of both said
+            "found": pa.string(),  # what a comparison of both said; or what was withdrawn
         }
     ),
 }

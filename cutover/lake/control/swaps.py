@@ -38,7 +38,7 @@ def list_names(settings: Settings, served: str) -> list[str]:
 
 
 def history(settings: Settings, name: str) -> list[dict[str, Any]]:
-    """Return every swap of a name, the oldest first.
+    """Return every swap of a name, and every one that was withdrawn (`found` says so), the oldest first.
 
     Raises:
         LakeError: The table cannot be read, or rows of it are gone.

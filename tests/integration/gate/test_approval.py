@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,26 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     assert move(place, clicks, proposed(place, clicks)) is Stage.SHADOW  # what spoke for it speaks for it still
     stage.withdraw(place, proposal, "too late", CLOCK)
     assert len(control_tables.read(place, "gate", "clicks")) == 2
+
+
+@pytest.mark.usefixtures("shown")
+def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
+    place: Settings,  # noqa: F811
+    clicks: Pipeline,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proposal, append = proposed(place, clicks), control_tables.append
+
+    def append_behind_the_move(*given: Any, **named: Any) -> int:
+        monkeypatch.setattr(control_tables, "append", append)
+        assert move(place, clicks, proposal) is Stage.SHADOW
+        return append(*given, **named)
+
+    monkeypatch.setattr(control_tables, "append", append_behind_the_move)
+
+    stage.withdraw(place, proposal, "it was marked failed", CLOCK)
+    assert approval.has_moved(place, proposal)
+    assert [row["event"] for row in control_tables.read(place, "gate", "clicks")] == ["advanced"]
 
 
 def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pipeline:
