@@ -7,7 +7,7 @@ from cutover.lineage.runs import Touched
 from cutover.settings import Settings
 
 
-def touched(settings: Settings, pipeline: Pipeline, found: BatchRun | None) -> Touched:
+def find_touched(settings: Settings, pipeline: Pipeline, found: BatchRun | None) -> Touched:
     """Return the offsets that a run read for the first time and its tables; nothing, where it had nothing to do."""
     if found is None:
         return Touched()
@@ -20,12 +20,12 @@ def touched(settings: Settings, pipeline: Pipeline, found: BatchRun | None) -> T
     return Touched(inputs=tuple(read), outputs=tuple(outputs), facets=facets)
 
 
-def touched_by_repair(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun, bool]) -> Touched:
+def find_touched_by_repair(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun, bool]) -> Touched:
     """Return what a repair wrote; nothing, where it had been published before."""
     made, was_there = found
-    return touched(settings, pipeline, None if was_there else made)
+    return find_touched(settings, pipeline, None if was_there else made)
 
 
-def touched_by_undo(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun | None, str]) -> Touched:
+def find_touched_by_undo(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun | None, str]) -> Touched:
     """Return what taking a repair back wrote; nothing, where it was a draft."""
-    return touched(settings, pipeline, found[0])
+    return find_touched(settings, pipeline, found[0])

@@ -49,8 +49,8 @@ from cutover.timestamps import to_micros
 CLOCK = SystemClock()
 
 
-@runs.recorded("batch", lineage.touched)
-@tasks.told("batch", tasks.texts(batch_metrics.samples))
+@runs.tell_lineage("batch", lineage.find_touched)
+@tasks.write_metrics("batch", tasks.texts(batch_metrics.samples))
 def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

@@ -56,15 +56,15 @@ def reconcile_dag(pipeline: Pipeline) -> None:
 
         @task(trigger_rule="all_done", doc_md="Judges what must hold whatever happened; a violated check fails it.")
         def verify() -> dict[str, Any]:
-            from cutover_tasks.check_task import verified  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_task import verify  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            return verified(pipeline.name)
+            return verify(pipeline.name)
 
         @task(trigger_rule="all_done", doc_md="Checks the bytes of the next listed files; a damaged one fails it.")
         def scrub() -> dict[str, Any]:
-            from cutover_tasks.check_task import scrubbed  # noqa: PLC0415 -- the task's work, loaded when it runs
+            from cutover_tasks.check_task import scrub  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            return scrubbed(pipeline.name)
+            return scrub(pipeline.name)
 
         @task(doc_md="Red if a comparison or a check is: a run's last task says how the run ended.")
         def settle() -> None:

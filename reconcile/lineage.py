@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import InputDataset
 
 
-def touched(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> Touched:
+def find_touched(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> Touched:
     """Return the log up to the cut and both tables, at the versions compared, and the verdict."""
     from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
 
@@ -23,7 +23,7 @@ def touched(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> To
     return Touched(inputs=tuple(_inputs(settings, pipeline, found)), outputs=(history,), facets=facets)
 
 
-def touched_by_audit(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> Touched:
+def find_touched_by_audit(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> Touched:
     """Return the stream's table, and what the audit said of the windows that it drew."""
     from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
 

@@ -47,8 +47,8 @@ def _render_metrics(settings: Settings, pipeline: Pipeline, _: Reconciliation) -
     return exposition.render(one for one in found if one is not None)
 
 
-@runs.recorded("reconcile", lineage.touched)
-@tasks.told("reconcile", _render_metrics)
+@runs.tell_lineage("reconcile", lineage.find_touched)
+@tasks.write_metrics("reconcile", _render_metrics)
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

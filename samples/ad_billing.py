@@ -45,8 +45,8 @@ def sample(*, viewers: int, days: int, seed: int) -> Sample:
                 clicks += [clicked] if clicked else []
     budgets = [chance.randint(4, 12) for _ in range(ADVERTISERS)]
     return Sample(
-        impressions=_numbered(impressions),
-        clicks=_numbered(clicks),
+        impressions=_number(impressions),
+        clicks=_number(clicks),
         advertisers=tuple({"advertiser": _advertiser(i), "budget": budget} for i, budget in enumerate(budgets)),
     )
 
@@ -80,7 +80,7 @@ def _advertiser(number: int) -> str:
     return f"advertiser-{number:02}"
 
 
-def _numbered(records: list[Record]) -> tuple[Record, ...]:
+def _number(records: list[Record]) -> tuple[Record, ...]:
     ordered = sorted(records, key=lambda record: (record["logged"], record["viewer"], record["at"]))
     return tuple({"id": number} | record for number, record in enumerate(ordered))
 

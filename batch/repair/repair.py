@@ -120,7 +120,7 @@ def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, pro
     return Drafted(draft=one, effect=seen)
 
 
-@runs.recorded("repair", lineage.touched_by_repair)
+@runs.tell_lineage("repair", lineage.find_touched_by_repair)
 def publish_draft(
     settings: Settings,
     pipeline: Pipeline,

@@ -128,7 +128,7 @@ def is_wanted(settings: Settings) -> bool:
 
 
 @contextmanager
-def told(run: LineageRun, touched: Callable[[], Touched]) -> Iterator[None]:
+def tell_run(run: LineageRun, touched: Callable[[], Touched]) -> Iterator[None]:
     """Tell that a run began, and how it ended."""
     run.tell("START")
     try:
@@ -144,7 +144,7 @@ def end_of(error: BaseException) -> State:
     return "ABORT" if isinstance(error, KeyboardInterrupt) else "FAIL"
 
 
-def recorded(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
+def tell_lineage(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
     """Return a decorator that tells of each run of a task.
 
     Args:
@@ -156,7 +156,7 @@ def recorded(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Res
         @wraps(function)
         def run(settings: Settings, pipeline: Pipeline, *args: Given.args, **kwargs: Given.kwargs) -> Result:
             this, results = LineageRun(settings, pipeline.name, task), list[Result]()
-            with told(this, lambda: describe(settings, pipeline, results[0]) if results else Touched()):
+            with tell_run(this, lambda: describe(settings, pipeline, results[0]) if results else Touched()):
                 results.append(function(settings, pipeline, *args, **kwargs))
             return results[0]
 

@@ -17,7 +17,7 @@ Task = Callable[Concatenate[Settings, Pipeline, Given], Result]
 Describe = Callable[[Settings, Pipeline, Result], str]
 
 
-def told(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
+def write_metrics(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
     """Return a decorator that writes a task's two files: of every run, and of the newest one that had a result.
 
     Args:

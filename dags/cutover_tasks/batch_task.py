@@ -43,7 +43,7 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
         )
     refuse_empty(pipeline, wanted)
     end = run_command(batch_arguments(pipeline, wanted), on_line=log.info)
-    return announced(pipeline, end)
+    return make_event(pipeline, end)
 
 
 def refuse_empty(pipeline: str, wanted: RunRange) -> None:
@@ -64,7 +64,7 @@ def batch_arguments(pipeline: str, wanted: RunRange) -> list[str]:
     return ["batch", pipeline, "--json", *(word for name, at in bounds if at for word in (name, at.isoformat()))]
 
 
-def announced(pipeline: str, end: ChildEnd) -> dict[str, Any]:
+def make_event(pipeline: str, end: ChildEnd) -> dict[str, Any]:
     """Return what the asset event says of a run that ended well.
 
     Raises:

@@ -12,7 +12,7 @@ from cutover_tasks.task_errors import fail_without_retries
 log = logging.getLogger("airflow.task")
 
 
-def verified(pipeline: str) -> dict[str, Any]:
+def verify(pipeline: str) -> dict[str, Any]:
     """Judge the checks that must hold whatever happened.
 
     Returns:
@@ -35,7 +35,7 @@ def verified(pipeline: str) -> dict[str, Any]:
     return {"exit_code": found.exit_code, "checks": {name: str(one.state) for name, one in found.checks.items()}}
 
 
-def scrubbed(pipeline: str) -> dict[str, Any]:
+def scrub(pipeline: str) -> dict[str, Any]:
     """Check the bytes of the next files of a pipeline's tables.
 
     Returns:

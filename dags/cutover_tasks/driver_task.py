@@ -73,7 +73,7 @@ class DriverTask(BaseOperator):
             newest = "no epoch" if epoch is None else f"epoch {epoch}"
             self.log.info("re-attached to driver %d: %s committed", beat.pid, newest)
         else:
-            story = "no epoch committed yet, begins at 0" if epoch is None else resumed(epoch)
+            story = "no epoch committed yet, begins at 0" if epoch is None else describe_resume(epoch)
             self.log.info("%s (driver %d)", story, beat.pid)
 
 
@@ -88,6 +88,6 @@ def newest_epoch(settings: Settings, pipeline: Pipeline) -> int | None:
     return None if record is None else record.epoch
 
 
-def resumed(epoch: int) -> str:
+def describe_resume(epoch: int) -> str:
     """Return how the log tells of a new start."""
     return f"epoch {epoch} committed, resumed at {epoch + 1}"

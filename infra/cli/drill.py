@@ -39,7 +39,7 @@ def drill(
     if show:
         _list(as_json=as_json)
         return
-    chosen = list(DRILLS.values()) if every else [DRILLS[_known(name)] for name in names or ()]
+    chosen = list(DRILLS.values()) if every else [DRILLS[_check_name(name)] for name in names or ()]
     if not chosen:
         msg = "`cutover drill`: expected the name of a drill, or --all, got neither."
         raise DefinitionError(msg + "\nHint: `cutover drill --list`.")
@@ -48,7 +48,7 @@ def drill(
         raise typer.Exit(1)
 
 
-def _known(name: str) -> str:
+def _check_name(name: str) -> str:
     from cutover.infra.drills.catalogue import DRILLS
 
     if name not in DRILLS:

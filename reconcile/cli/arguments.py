@@ -58,7 +58,7 @@ def names(text: str, option: str) -> tuple[str, ...]:
     return found
 
 
-def listed(texts: Sequence[str], option: str) -> tuple[str, ...]:
+def list_names(texts: Sequence[str], option: str) -> tuple[str, ...]:
     """Return the column names of an option that may be given several times, each with several names."""
     return tuple(dict.fromkeys(name for text in texts for name in names(text, option)))
 

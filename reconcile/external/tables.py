@@ -132,7 +132,7 @@ def _windows(opened: OpenTables, asked: DiffRequest) -> Windows:
         return Windows()
     compared, lowest, highest = opened.measure_groups()
     query = f"SELECT count(*) FROM (SELECT DISTINCT {identifier(group)} FROM different)"
-    ends = (None if end is None else str(_shown(asked, group, end)) for end in (lowest, highest))
+    ends = (None if end is None else str(_mask(asked, group, end)) for end in (lowest, highest))
     return Windows(compared=compared, different=number(opened.connection, query), first=next(ends), last=next(ends))
 
 
@@ -187,7 +187,7 @@ def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layo
 def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[Difference]:
     """Return a cell for each value that differs; one named after the key where a row without values is on one side."""
     at = len(layout.keys)
-    key = {name: _shown(asked, name, value) for name, value in zip(layout.keys, row[:at], strict=True)}
+    key = {name: _mask(asked, name, value) for name, value in zip(layout.keys, row[:at], strict=True)}
     window = None if layout.group is None else _window_text(key.pop(layout.group))
     kind, flat = str(row[at]), row[at + 1 :]
     found = [(v.name, flat[3 * i], flat[3 * i + 1]) for i, v in enumerate(layout.values) if flat[3 * i + 2]]
@@ -197,8 +197,8 @@ def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[D
             key=key,
             measure=name,
             kind=kind,
-            streaming=_shown(asked, name, actual),
-            batch=_shown(asked, name, expected),
+            streaming=_mask(asked, name, actual),
+            batch=_mask(asked, name, expected),
             difference=None if name in asked.masked else minus(actual, expected, additive=False),
             cause=UNEXPLAINED,
         )
@@ -211,7 +211,7 @@ def _window_text(value: Scalar) -> str:
     return "null" if value is None else str(value)
 
 
-def _shown(asked: DiffRequest, name: str, value: object) -> Scalar:
+def _mask(asked: DiffRequest, name: str, value: object) -> Scalar:
     """Return a value as a report may show it."""
     return MASKED if name in asked.masked else scalar(value)
 

@@ -60,7 +60,7 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
     """
     turn = len(control_tables.read(settings, "gate", pipeline.name))
     stage, evidence = current_stage(settings, pipeline), evidence_of.read(settings, pipeline)
-    decision = decide(stage, evidence, "advance", pipeline.policy, clock.now()).named(pipeline.name)
+    decision = decide(stage, evidence, "advance", pipeline.policy, clock.now()).name_pipeline(pipeline.name)
     if not decision.allowed:
         return decision, None
     return decision, Proposal(

@@ -235,8 +235,8 @@ def check_replay(replay: Replayability | None, policy: Policy, now: datetime) ->
     held = "has no bound of size" if by_size is None else f"has held its records for {_say(by_size)} within its size"
     larger = "a larger `retention.bytes`, or more time for the log to show what it holds"
     return (
-        _kept("replay", replay.retention, needed, f"the log {how}; {asked}", more),
-        _kept("replay by size", by_size, needed, f"the log {held}; {asked}", larger),
+        _check_kept("replay", replay.retention, needed, f"the log {how}; {asked}", more),
+        _check_kept("replay by size", by_size, needed, f"the log {held}; {asked}", larger),
     )
 
 
@@ -270,7 +270,7 @@ def _none_of(name: str, number: int, unit: str, found: str, to_pass: str) -> Con
     return Condition(name=name, met=not number, found=found, number=number, threshold=0, unit=unit, to_pass=need)
 
 
-def _kept(name: str, time: timedelta | None, needed: timedelta, found: str, to_pass: str) -> Condition:
+def _check_kept(name: str, time: timedelta | None, needed: timedelta, found: str, to_pass: str) -> Condition:
     met = time is None or time >= needed
     return Condition(
         name=name,

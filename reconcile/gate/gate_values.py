@@ -142,7 +142,7 @@ class GateDecision:
         """Return whether the move may be made."""
         return self.target is not None and all(condition.met for condition in self.conditions)
 
-    def named(self, pipeline: str) -> "GateDecision":
+    def name_pipeline(self, pipeline: str) -> "GateDecision":
         """Return the same with the pipeline's name in the commands of its texts, where conditions write `P`."""
         conditions = (
             replace(one, found=_name(one.found, pipeline), to_pass=_name(one.to_pass, pipeline))

@@ -29,7 +29,7 @@ from cutover.settings import Settings
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
 
 
-@tasks.told("gate", tasks.texts(gate_metrics.samples))
+@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples))
 def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,
@@ -59,7 +59,9 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
     stage, seen = current_stage(settings, pipeline), _read_next_sequence(settings, pipeline.name)
     evidence = _evidence(settings, pipeline, wanted)
-    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to).named(pipeline.name)
+    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to).name_pipeline(
+        pipeline.name
+    )
     if approved is not None:
         refuse_unnamed(approved)
         refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
@@ -69,7 +71,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
         found = present.look(settings, pipeline, clock)
         seen = _read_next_sequence(settings, pipeline.name)
         evidence = replace(evidence_of.read(settings, pipeline), present=found)
-        decision = decide(stage, evidence, wanted, pipeline.policy, clock.now()).named(pipeline.name)
+        decision = decide(stage, evidence, wanted, pipeline.policy, clock.now()).name_pipeline(pipeline.name)
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
         entry = {

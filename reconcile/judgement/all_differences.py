@@ -47,7 +47,7 @@ def _query(sides: Sides) -> str:
     ]
     for side, column in (("batch", "__b{}"), ("streaming", "__v0_{}")):
         names = [sides.layout.values[i].name for i in shown]
-        columns += _struct(side, names, [_stored(sides, column.format(i)) for i in shown])
+        columns += _struct(side, names, [_cast_sql(sides, column.format(i)) for i in shown])
     return f"SELECT {', '.join(columns)} FROM {SharedTable.TOUCHED} t ORDER BY {key_columns(sides.layout)}, __copy"
 
 
@@ -64,7 +64,7 @@ def _cause_sql(sides: Sides) -> str:
     return f"coalesce(nullif(concat_ws(' + ', {', '.join(parts)}), ''), {literal(UNEXPLAINED)})"
 
 
-def _stored(sides: Sides, column: str) -> str:
+def _cast_sql(sides: Sides, column: str) -> str:
     """Return SQL for a value in a type that Parquet has: it would make a double of an integer of 128 bits."""
     kind, largest = first(
         sides.connection, f"SELECT any_value(typeof({column})), max({column}) FROM {SharedTable.TOUCHED}"

@@ -25,7 +25,7 @@ class Looks:
     def __post_init__(self) -> None:
         self._views, self._summaries, self._known = Kept(self.clock), Kept(self.clock), Kept(self.clock)
 
-    def known(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:
+    def find_pipelines(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:
         """Return the pipelines by name, and what is wrong with the definitions that do not load."""
         return self._known.get("", self._scan)
 

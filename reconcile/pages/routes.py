@@ -66,7 +66,7 @@ class _Routes:
 
     def list_pipelines(self, request: Request) -> Response:
         """Show those that the reader may read."""
-        known, problems = self._looks.known()
+        known, problems = self._looks.find_pipelines()
         mine = [one for name, one in sorted(known.items()) if self._may_read(request, name)]
         return _show(html.render_index([self._looks.summary(one) for one in mine], problems))
 
@@ -114,7 +114,7 @@ class _Routes:
             raise _not_here()
         if not self._may_read(request, name):
             raise HTTPException(403, "Forbidden")
-        found = self._looks.known()[0].get(name)
+        found = self._looks.find_pipelines()[0].get(name)
         if found is None:
             raise _not_here()
         return found

@@ -101,15 +101,15 @@ def split_refused(plants: Sequence[Plant], found: Reconciliation) -> tuple[list[
 
 def judge_blamed(plants: Sequence[Plant]) -> TrialResult:
     """Return what a refusal that names each of these plants found: all of their rows, none by a name of its own."""
-    return TrialResult(plants=tuple(_refused(plant, len(plant.expected)) for plant in plants))
+    return TrialResult(plants=tuple(_make_refused(plant, len(plant.expected)) for plant in plants))
 
 
 def judge_single(plant: Plant, found: Reconciliation, label: str) -> TrialResult:
     """Return what a refusal found that a plant alone led to and that does not name it: something, and not what."""
-    return TrialResult(plants=(_refused(plant, 0),), failures=(f"{label}: {found.verdict}: {found.sentence}",))
+    return TrialResult(plants=(_make_refused(plant, 0),), failures=(f"{label}: {found.verdict}: {found.sentence}",))
 
 
-def _refused(plant: Plant, refused: int) -> PlantResult:
+def _make_refused(plant: Plant, refused: int) -> PlantResult:
     rows = len(plant.expected)
     return PlantResult(kind=plant.kind, planted=rows, found=rows, refused=refused, unjudged=plant.unjudged)
 

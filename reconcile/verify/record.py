@@ -34,7 +34,7 @@ class Standing:
     epoch: int  # newest one that the run looked at
 
 
-@tasks.told("verify", tasks.texts(verify_metrics.samples))
+@tasks.write_metrics("verify", tasks.texts(verify_metrics.samples))
 def verify_and_record(
     settings: Settings,
     pipeline: Pipeline,

@@ -34,7 +34,7 @@ SHOWN = 20
 """Rows and windows that an audit names."""
 
 
-@runs.recorded("audit", lineage.touched_by_audit)
+@runs.tell_lineage("audit", lineage.find_touched_by_audit)
 def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: Clock) -> WindowAudit:
     """Look at a sample of the windows that became final since the last audit, and record what was found, if any did.
 

@@ -31,10 +31,10 @@ class AlertingRule:
     def to_yaml(self) -> str:
         """Return an entry of the list `rules`, indented as it stands there."""
         return (
-            f"      - alert: {self.name}\n        expr: {_quoted(self.when)}\n        for: {self.lasting}\n"
+            f"      - alert: {self.name}\n        expr: {_quote(self.when)}\n        for: {self.lasting}\n"
             f"        labels: {{severity: {self.severity}, owner: {self.owner}}}\n"
-            f"        annotations:\n          summary: {_quoted(self.summary)}\n"
-            f"          runbook: {_quoted(f'docs/runbooks/{self.runbook}.md')}\n"
+            f"        annotations:\n          summary: {_quote(self.summary)}\n"
+            f"          runbook: {_quote(f'docs/runbooks/{self.runbook}.md')}\n"
         )
 
 
@@ -124,7 +124,7 @@ def render_rules() -> str:
     return f"{_HEAD}groups:\n{''.join(texts)}"
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a YAML string in single quotes."""
     return "'" + text.replace("'", "''") + "'"
 

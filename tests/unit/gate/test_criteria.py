@@ -115,7 +115,7 @@ def test_kappa_asks_for_windows_that_a_sample_can_speak_for(
 
 def test_commands_of_conditions_name_the_pipeline() -> None:
     evidence = GateEvidence(runs=(run(1),), replay=None, self_test=None)
-    decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).named("flights")
+    decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).name_pipeline("flights")
     texts = [text for one in decision.conditions for text in (one.found, one.to_pass)]
 
     assert [text for text in texts if "P`" in text or " P " in text] == []

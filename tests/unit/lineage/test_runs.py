@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from cutover.lineage import datasets, runs
 from cutover.lineage.listener import describe_trouble
-from cutover.lineage.runs import LineageRun, Touched, told
+from cutover.lineage.runs import LineageRun, Touched, tell_run
 from cutover.settings import KafkaSettings, LineageSettings, Settings
 
 
@@ -55,7 +55,7 @@ def fail() -> NoReturn:
 
 
 def test_a_run_begins_and_ends(wanted: Settings, listener: Listener) -> None:
-    with told(LineageRun(wanted, "clicks", "batch"), lambda: Touched(facets={"epoch": 7})):
+    with tell_run(LineageRun(wanted, "clicks", "batch"), lambda: Touched(facets={"epoch": 7})):
         pass
 
     assert listener.states == ["START", "COMPLETE"]
@@ -65,14 +65,14 @@ def test_a_run_begins_and_ends(wanted: Settings, listener: Listener) -> None:
 
 @pytest.mark.parametrize(("error", "state"), [(ValueError(), "FAIL"), (KeyboardInterrupt(), "ABORT")])
 def test_an_end_by_an_error_is_told(wanted: Settings, listener: Listener, error: BaseException, state: str) -> None:
-    with pytest.raises(type(error)), told(LineageRun(wanted, "clicks", "batch"), Touched):
+    with pytest.raises(type(error)), tell_run(LineageRun(wanted, "clicks", "batch"), Touched):
         raise error
 
     assert listener.states == ["START", state]
 
 
 def test_an_end_is_told_though_nobody_knows_what_was_touched(wanted: Settings, listener: Listener) -> None:
-    with pytest.raises(OSError, match="cannot be read"), told(LineageRun(wanted, "clicks", "batch"), fail):
+    with pytest.raises(OSError, match="cannot be read"), tell_run(LineageRun(wanted, "clicks", "batch"), fail):
         fail()
 
     assert listener.states == ["START", "FAIL"]
@@ -116,7 +116,7 @@ def test_a_client_that_is_not_installed_ends_nothing(wanted: Settings, monkeypat
 
     monkeypatch.setattr(runs, "connect", connect)
 
-    with capture_logs() as logged, told(LineageRun(wanted, "clicks", "batch"), Touched):
+    with capture_logs() as logged, tell_run(LineageRun(wanted, "clicks", "batch"), Touched):
         pass
 
     assert [one["error"] for one in logged] == ["ImportError"]
@@ -132,7 +132,7 @@ def test_no_word_of_an_error_is_logged_since_it_may_hold_a_password() -> None:
 
 
 def test_nobody_listens_unless_somebody_is_named(tmp_path: Path, listener: Listener) -> None:
-    with told(LineageRun(Settings(home=tmp_path), "clicks", "batch"), fail):
+    with tell_run(LineageRun(Settings(home=tmp_path), "clicks", "batch"), fail):
         pass
 
     assert listener.taken == []
@@ -160,8 +160,8 @@ def test_a_join_names_both_topics_with_their_own_partitions(tmp_path: Path) -> N
 
     found = list(datasets.topics(settings, "l,r", "L,R", "C", {0: (0, 1), 1_000_002: (0, 5)}))
 
-    told = [(one.name, one.inputFacets["cutover_offsets"]) for one in found if one.inputFacets]
-    assert [(name, facet.topicId, facet.ranges) for name, facet in told] == [  # type: ignore[attr-defined]
+    sent = [(one.name, one.inputFacets["cutover_offsets"]) for one in found if one.inputFacets]
+    assert [(name, facet.topicId, facet.ranges) for name, facet in sent] == [  # type: ignore[attr-defined]
         ("l", "L", [{"partition": 0, "from": 0, "to": 1}]),
         ("r", "R", [{"partition": 2, "from": 0, "to": 5}]),
     ]

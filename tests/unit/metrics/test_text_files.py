@@ -23,7 +23,7 @@ def describe(pipeline: Pipeline, value: int) -> list[MetricSample]:
     return [MetricSample("cutover_batch_epoch", (pipeline.name,), value)]
 
 
-@tasks.told("batch", tasks.texts(describe))
+@tasks.write_metrics("batch", tasks.texts(describe))
 def work(settings: Settings, pipeline: Pipeline, value: int) -> int:  # noqa: ARG001 -- the shape of a task
     return 10 // value
 
@@ -78,7 +78,7 @@ def test_folder_that_cannot_be_written_is_a_warning(
 
 
 def test_description_that_fails_leaves_the_result(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    @tasks.told("batch", lambda *_: 1 // 0)  # type: ignore[arg-type]  # it is to fail
+    @tasks.write_metrics("batch", lambda *_: 1 // 0)  # type: ignore[arg-type]  # it is to fail
     def other(settings: Settings, pipeline: Pipeline) -> int:  # noqa: ARG001 -- the shape of a task
         return 7
 
