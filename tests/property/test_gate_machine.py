@@ -118,10 +118,10 @@ class Gate(RuleBasedStateMachine):
         stage.move(NOWHERE, self.world.pipeline, "rollback", "drill", clock, back_to=Stage.SHADOW)
         assert current_stage(NOWHERE, self.world.pipeline) is Stage.SHADOW
 
-    @rule(proposal=proposals, beside=st.booleans())
-    def withdraw(self, proposal: Proposal | None, *, beside: bool) -> None:
+    @rule(proposal=proposals, beside=st.booleans(), chance=st.integers(0, 3))
+    def withdraw(self, proposal: Proposal | None, *, beside: bool, chance: int) -> None:
         """Withdraw a move that is not made, perhaps while it is: it cannot be made any more, and all else stays."""
-        if proposal is None:
+        if proposal is None or chance:
             return
         before = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
         if beside:
@@ -196,7 +196,7 @@ class Gate(RuleBasedStateMachine):
 
 
 RULES = settings(
-    max_examples=200,
+    max_examples=600,
     stateful_step_count=30,
     derandomize=True,
     deadline=None,
