@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
+from cutover.lake.control.pins import list_held
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
@@ -109,10 +110,7 @@ def pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Iterator[P
         LakeError: The pins or the epoch log cannot be read.
     """
     version = versions.current(settings, pipeline)
-    last: dict[tuple[int, str], dict[str, Any]] = {}
-    for row in control_tables.read(settings, "pins", pipeline.name):
-        last[row["epoch"], row["holder"]] = row
-    held = [row for row in last.values() if not row["released"] and row["expires_at"] > now]
+    held = list_held(settings, pipeline.name, now=now)
     if version is None or not held or not delta.exists(version.uri):
         return
     kept = _retention_of(delta.open_table(version.uri).metadata().configuration)

@@ -52,31 +52,40 @@ def release(settings: Settings, version: Version, epoch: int, *, holder: str, no
 
 def list_pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
     """Ascending, without those whose pin expired or was released: no fold may merge across one of them."""
-    held = _list_held_pins(settings, version.pipeline, version.result_fingerprint, now)
-    return tuple(sorted({row["epoch"] for row in held if row["stream_version"] == version.number}))
+    return tuple(sorted({row["epoch"] for row in list_held_by_version(settings, version, now=now)}))
+
+
+def list_held_by_version(settings: Settings, version: Version, *, now: datetime) -> list[dict[str, Any]]:
+    """Return the newest row of each pin of a stream version that holds: the columns of the control table `pins`."""
+    held = list_held(settings, version.pipeline, now=now)
+    return [row for row in held if _get_version(row) == (version.result_fingerprint, version.number)]
+
+
+def list_held(settings: Settings, pipeline: str, *, now: datetime) -> list[dict[str, Any]]:
+    """Return the newest row of each pin that holds, of all versions: the columns of the control table `pins`."""
+    last = {
+        (*_get_version(row), row["epoch"], row["holder"]): row
+        for row in control_tables.read(settings, "pins", pipeline)
+    }
+    return [row for row in last.values() if not row["released"] and row["expires_at"] > now]
 
 
 def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:
     """Return who holds an epoch of any version under a result fingerprint now."""
-    return tuple(sorted({row["holder"] for row in _list_held_pins(settings, pipeline, fingerprint, now)}))
+    return list_holders(settings, pipeline, fingerprint, None, now=now)
 
 
 def list_holders(
     settings: Settings, pipeline: str, fingerprint: str, number: int | None, *, now: datetime
 ) -> tuple[str, ...]:
     """Return who holds an epoch of one version now; None: of any version under the fingerprint."""
-    held = _list_held_pins(settings, pipeline, fingerprint, now)
+    held = (row for row in list_held(settings, pipeline, now=now) if row["result_fingerprint"] == fingerprint)
     return tuple(sorted({row["holder"] for row in held if number in {None, row["stream_version"]}}))
 
 
-def _list_held_pins(settings: Settings, pipeline: str, fingerprint: str, now: datetime) -> list[dict[str, Any]]:
-    """Return the newest row of each pin that holds."""
-    last = {
-        (row["stream_version"], row["epoch"], row["holder"]): row
-        for row in control_tables.read(settings, "pins", pipeline)
-        if row["result_fingerprint"] == fingerprint
-    }
-    return [row for row in last.values() if not row["released"] and row["expires_at"] > now]
+def _get_version(row: dict[str, Any]) -> tuple[str, int]:
+    """Return the result fingerprint and the number of the stream version that a pin is of."""
+    return row["result_fingerprint"], row["stream_version"]
 
 
 def _row(version: Version, epoch: int, holder: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from cutover.infra.drills.drill import Drill, nothing
 from cutover.infra.drills.stack import PIPELINE, Stack
 from cutover.lake.control import pins
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.reconcile.watch import troubles
 
 HOLDER = "drill"
 SOON = 30 / 3_600  # of the schedule, an hour: 30 seconds
@@ -30,9 +29,9 @@ def pin_for_too_long(stack: Stack) -> None:
 def release(stack: Stack) -> None:
     """Let it go, whichever epochs came since: the holder is done."""
     now = SystemClock().now()
-    for pin in troubles.pins(stack.settings, stack.pipeline, now=now):
-        if pin.holder == HOLDER:
-            pins.release(stack.settings, stack.version, pin.epoch, holder=HOLDER, now=now)
+    for held in pins.list_held_by_version(stack.settings, stack.version, now=now):
+        if held["holder"] == HOLDER:
+            pins.release(stack.settings, stack.version, held["epoch"], holder=HOLDER, now=now)
 
 
 def compare(stack: Stack) -> None:
