@@ -1,4 +1,4 @@
-"""When a window takes no more rows: the one place that says by which watermark a row is late and a window closed.
+"""When a window takes no more rows: by which watermark it is closed, and a row late for it.
 
 A window without a gap ends before its `end`: it is closed, and a row in it late, once the watermark has passed the end
 and the allowed lateness. The end of a session still belongs to it, since the gap is inclusive. A row at time t is late

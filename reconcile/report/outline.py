@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from cutover.reconcile.report import drill_down, verdicts
+from cutover.reconcile.report import repeat, verdicts
 from cutover.reconcile.report.drawings import windows
 from cutover.reconcile.result.outcome import Reconciliation
 
@@ -18,7 +18,7 @@ def sections(result: Reconciliation) -> list[Section]:
     found += _of_evidence(result)
     if verdicts.runbook(result):
         found.append(("runbook", "What to do"))
-    if drill_down.commands(result):
+    if repeat.commands(result):
         found.append(("deeper", "Do it again"))
     return found
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from cutover.output.cells import visible
 from cutover.reconcile.advisor import advice_text
-from cutover.reconcile.report import charts, drill_down, outline, runbooks, script, steps, tree, verdicts
+from cutover.reconcile.report import charts, outline, repeat, runbooks, script, steps, tree, verdicts
 from cutover.reconcile.report.drawings import calendar, epochs, rates
 from cutover.reconcile.result import cost_text, lateness_text, text
 from cutover.reconcile.result.codec import Scalar
@@ -106,7 +106,7 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "details": steps.details(result),
         "advice_heads": advice_text.HEADS,
         "proof_heads": advice_text.PROOF_HEADS,
-        "commands": drill_down.commands(result),
+        "commands": repeat.commands(result),
         **_charts(result),
         **_tables(result),
     }

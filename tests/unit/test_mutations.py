@@ -1,12 +1,17 @@
-"""What the tool that breaks lines of the kernel draws."""
+"""What the tool that breaks lines of the kernel draws, and which tests it tries."""
 
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
+from coverage import CoverageData
 
-from tests import mutations
-from tests.mutations import Mutation, draw, find_code, find_failure, find_unnoticed, list_mutations, list_near
+from tests.mutations import __main__ as tool
+from tests.mutations import copies
+from tests.mutations.__main__ import find_unnoticed, plan_steps
+from tests.mutations.changes import ROOT, Mutation, draw, find_code, list_mutations
+from tests.mutations.copies import find_failure
+from tests.mutations.runners import Runners, find_statement, list_importers
 
 SOURCE = '''"""Not < this, nor 1."""
 from a import b
@@ -43,14 +48,72 @@ def test_a_seed_draws_the_same_lines_again_and_none_twice() -> None:
     assert drawn != draw(seed=8, count=40)
 
 
-def test_tests_that_import_the_lines_module_run_first_and_then_those_of_its_room() -> None:
-    unit, unit_room, integration, integration_room = list_near("reconcile/gate/approval.py")
+def test_unit_tests_that_import_the_lines_module_are_tried_first() -> None:
+    assert "tests/unit/gate/test_hazards.py" in list_importers("reconcile/gate/hazards.py")
+    assert list_importers("elsewhere.py") == []
 
-    assert "tests/property/test_gate_machine.py" in unit
-    assert unit_room == ["tests/unit/reconcile", "tests/unit/gate"]
-    assert integration == ["tests/integration/gate/test_approval.py", "-n2"]
-    assert integration_room == ["tests/integration/reconcile", "tests/integration/gate", "-n2"]
-    assert list_near("elsewhere.py") == []
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (1, None),  # when the module is read
+        (3, None),  # the head of a function too
+        (5, range(5, 6)),  # a head of a statement, without its body
+        (7, range(6, 9)),
+        (10, range(10, 11)),
+        (12, range(12, 13)),  # a statement that stands alone on its line
+    ],
+)
+def test_a_statement_is_all_its_lines_and_a_head_is_none_of_its_body(line: int, expected: range | None) -> None:
+    source = """\
+LIMIT = 1
+
+def f(a):
+    g()
+    if a:
+        return (
+            a + 1
+        )
+    match a:
+        case 2:
+            pass
+    return LIMIT
+"""
+    assert find_statement(source, line) == expected
+
+
+def measure(tests: dict[str, dict[int, list[str]]], tmp_path: Path) -> CoverageData:
+    """Return what coverage writes: of each file the tests by the line that they ran."""
+    data = CoverageData(str(tmp_path / "data"))
+    for file, lines in tests.items():
+        for line, names in lines.items():
+            for name in names:
+                data.set_context(name)
+                data.add_lines({f"/copy/{file}": [line]})
+    return data
+
+
+def test_all_tests_that_run_a_statement_are_planned_the_quickest_first_in_growing_steps(tmp_path: Path) -> None:
+    file = "reconcile/gate/hazards.py"
+    lines = (ROOT / file).read_text(encoding="utf-8").splitlines()
+    line = next(number for number, text in enumerate(lines, 1) if text.startswith("    return "))
+    ran = ["a.py", "", "slow.py", "slower.py::test_a[1|2] (call)", "gone.py", "b.py", "slowest.py"]
+    data = measure({file: {line: ran, line - 1: ["elsewhere.py"]}, "other/hazards.py": {line: ["other.py"]}}, tmp_path)
+    root = tmp_path / "copy"
+    for name in (file, "reconcile/gate/stage.py", "a.py", "b.py", "slow.py", "slower.py", "slowest.py", "elsewhere.py"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text((ROOT / file).read_text(encoding="utf-8"))
+    runners = Runners(data, {"slow.py": 30.0, "slower.py": 50.0, "slowest.py": 60.0}, root)
+
+    assert runners.plan(file, line) == [["a.py", "b.py", "slow.py"], ["slower.py"], ["slowest.py"]]
+    assert runners.plan(file, 1) == [["a.py", "b.py", "elsewhere.py", "slow.py"], ["slower.py"], ["slowest.py"]]
+    assert runners.plan("reconcile/gate/stage.py", 1) == []
+
+
+def test_where_no_test_that_runs_a_line_notices_all_are_tried(tmp_path: Path) -> None:
+    mutation = Mutation(file="reconcile/gate/__init__.py", line=1, before="", after="")
+
+    assert plan_steps(mutation, Runners(measure({}, tmp_path), {}), ROOT) == [[*copies.ALL, "-n2"]]
 
 
 @pytest.mark.parametrize(
@@ -73,27 +136,22 @@ def test_a_failure_is_one_that_fails_alone_too_and_what_passes_runs_once(
         code = left.pop(0)
         return CompletedProcess([], code, "FAILED tests/a.py::test_a - assert 1 == 2" if code == 1 else "")
 
-    monkeypatch.setattr(mutations, "run_tests", run)
+    monkeypatch.setattr(copies, "run_tests", run)
 
     assert (find_failure(Path(), ["tests"]), left) == (expected, [])
 
 
-def test_what_tests_near_a_line_do_not_notice_is_tried_with_all_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_each_line_is_tried_and_those_that_no_test_notices_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     drawn = draw(seed=7, count=3)
-    by_near, by_others, by_none = drawn
-    tried: list[tuple[Mutation, bool]] = []
 
-    def attempt(_copy: Path, mutation: Mutation, kinds: object) -> str | None:
-        is_last = kinds is mutations.KINDS
-        tried.append((mutation, is_last))
-        return "tests/a.py::test_a" if mutation is (by_others if is_last else by_near) else None
+    def attempt(_copy: Path, mutation: Mutation, _steps: object) -> str | None:
+        return None if mutation is drawn[1] else "tests/a.py::test_a"
 
-    monkeypatch.setattr(mutations, "try_mutation", attempt)
+    monkeypatch.setattr(tool, "try_mutation", attempt)
 
-    assert find_unnoticed([mutations.ROOT], drawn) == [by_none]
-    assert tried == [(by_near, False), (by_others, False), (by_none, False), (by_others, True), (by_none, True)]
+    assert find_unnoticed([ROOT], drawn, Runners(measure({}, tmp_path), {})) == [drawn[1]]
     said = capsys.readouterr().out
-    assert said.count("not noticed by tests near it") == 2
     assert said.count("NOT NOTICED") == 1
+    assert said.count("tests/a.py::test_a") == 2

@@ -36,6 +36,7 @@ MINUTE = 60.0
 NAME = "approved"
 NUMBERS = count(1_000, 100)  # of the first record of the next hundred
 MOVES = f"{NAME}_cutover"
+BACK = f"{NAME}_rollback"
 REST = ("move_stage", "verify_move", "put_stage_back", "finish")
 HOUR = 3_600_000  # milliseconds
 WHY = "seen in the report"
@@ -303,3 +304,22 @@ def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(r
     assert str(current_stage(runs.settings, pipeline)) == "LAMBDA"
     made = [event for event, _, _ in read_moves(runs)[len(before) :]]
     assert made in (["withdrawn"], ["advanced", "rolled_back"])
+
+
+def test_airflows_database_is_lost_and_the_stage_is_not(runs: Runs) -> None:
+    settings, pipeline = runs.settings, prove(runs)
+    stage.move(settings, pipeline, "advance", "by hand", SystemClock())
+    moves = read_moves(runs)
+
+    stop.down(settings, tell=lambda _: None)
+    for file in instance.folder(settings).glob("airflow.db*"):
+        file.unlink()
+    running = start.up(settings, broker_only=False, tell=lambda _: None)
+    again = Runs(api=instance.api(settings, running.ports), settings=settings, pipeline=NAME)
+    again.unpause(BACK)
+    assert again.api.get(f"dags/{BACK}/dagRuns")["total_entries"] == 0
+    assert (str(current_stage(settings, pipeline)), read_moves(again)) == ("SHADOW", moves)
+
+    run = again.api.trigger(BACK, {"why": "a new database"})
+    assert again.wait(BACK, run, title="rolls back") == "success"
+    assert read_moves(again) == [*moves, ("rolled_back", "LAMBDA", "airflow:admin")]

@@ -1,6 +1,12 @@
 """Moves against a real lake: what is appended, what is refused, what the command line says."""
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -33,6 +39,9 @@ clicks = Pipeline(
 )
 '''
 CLOCK = SystemClock()
+COMMAND = str(Path(sys.executable).with_name("cutover"))
+_RIGHTS = "-dac_override,-dac_read_search"
+BOUND = ("setpriv", f"--bounding-set={_RIGHTS}", f"--inh-caps={_RIGHTS}") if os.geteuid() == 0 else ()
 
 
 @pytest.fixture
@@ -187,6 +196,46 @@ def test_command_lets_batch_serve_again_from_the_last_stage(
     assert main(["gate", "clicks", "rollback", "--why", "late burst", *asked]) == 0
     assert current_stage(place, clicks) == target
     assert "`cutover batch clicks` catches it up" in capsys.readouterr().out
+
+
+@contextmanager
+def held_read_only(folder: Path) -> Iterator[None]:
+    """Take the right to write from a folder and all in it."""
+    inside = [folder, *folder.rglob("*")]
+    modes = {path: path.stat().st_mode for path in inside}
+    try:
+        for path, mode in modes.items():
+            path.chmod(mode & ~0o222)
+        yield
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
+
+
+def ask(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose rights are those of the files' modes, also where the tests run as root."""
+    return subprocess.run([*BOUND, COMMAND, *words], capture_output=True, text=True, check=False)
+
+
+def is_bound() -> bool:
+    """Return whether commands can be kept from writing where the modes forbid it."""
+    if BOUND and shutil.which(BOUND[0]) is None:
+        return False
+    return not BOUND or subprocess.run([*BOUND, "true"], check=False, capture_output=True).returncode == 0
+
+
+@pytest.mark.skipif(not is_bound(), reason="root writes to everything here")
+def test_a_lake_that_cannot_be_written_keeps_its_stage_and_tells_it(place: Settings, clicks: Pipeline) -> None:
+    put(place, clicks, "KAPPA")
+    with held_read_only(place.home / "lake"):
+        shown, refused = ask("gate", "clicks", "show", "--json"), ask("gate", "clicks", "rollback", "--why", "drill")
+
+    assert (shown.returncode, json.loads(shown.stdout)["stage"]) == (0, "KAPPA")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "expected a place that can be written, got: [Errno 13] Permission denied" in refused.stderr
+    assert "Hint: nothing was committed" in refused.stderr
+    assert [row["stage"] for row in control_tables.read(place, "gate", "clicks")] == ["KAPPA"]
+    assert main(["gate", "clicks", "rollback", "--why", "drill"]) == 0
 
 
 def test_unknown_pipeline_is_one_clear_message(place: Settings, capsys: pytest.CaptureFixture[str]) -> None:

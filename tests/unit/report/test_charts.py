@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
-from cutover.reconcile.report import charts, drill_down
+from cutover.reconcile.report import charts, repeat
 from cutover.reconcile.report.drawings import epochs, lateness, waterfall, windows
 from cutover.reconcile.result.outcome import (
     LatenessBin,
@@ -167,7 +167,7 @@ def test_nothing_to_draw_is_none() -> None:
 
 def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
     change = replace(flights().differences[0], key={"a": "x'; rm -rf /", "b": None})
-    lines = [line for _, line in drill_down.commands(replace(flights(), differences=(change,)))]
+    lines = [line for _, line in repeat.commands(replace(flights(), differences=(change,)))]
 
     assert lines[1].endswith("'x'\"'\"'; rm -rf /,null'")
 
@@ -176,20 +176,20 @@ def test_first_command_is_this_comparison_again() -> None:
     asked = replace(flights(), from_="2013-02-01T00:00:00Z")
 
     line = "cutover reconcile flights --cut 328 --from 2013-02-01T00:00:00Z --json"
-    assert drill_down.commands(asked)[0] == ("the same comparison again, at this cut", line)
+    assert repeat.commands(asked)[0] == ("the same comparison again, at this cut", line)
 
 
 def test_key_that_cannot_be_typed_gets_no_command() -> None:
     change = replace(flights().differences[0], key={"a": "x\x1b"})
 
-    assert "explain" not in str(drill_down.commands(replace(flights(), differences=(change,))))
+    assert "explain" not in str(repeat.commands(replace(flights(), differences=(change,))))
 
 
 def test_windows_that_differ_can_be_computed_anew_by_a_line_to_copy() -> None:
     cells = [replace(flights().differences[0], window_start=f"2013-02-08T{hour}:00:00Z") for hour in (14, 14, 15)]
 
-    lines = [line for _, line in drill_down.commands(replace(flights(), differences=tuple(cells)))]
+    lines = [line for _, line in repeat.commands(replace(flights(), differences=tuple(cells)))]
 
     assert "cutover repair flights --window 2013-02-08T14:00:00Z --window 2013-02-08T15:00:00Z" in lines
-    none = [line for _, line in drill_down.commands(replace(flights(), differences=()))]
+    none = [line for _, line in repeat.commands(replace(flights(), differences=()))]
     assert [line for line in none if "repair" in line] == []

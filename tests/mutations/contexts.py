@@ -1,0 +1,15 @@
+"""A plugin of pytest that tells coverage which test file runs now."""
+
+from collections.abc import Iterator
+
+import coverage
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note the lines that a test and its fixtures run under the name of its file."""
+    measured = coverage.Coverage.current()
+    if measured is not None:
+        measured.switch_context(item.nodeid.partition("::")[0])
+    return (yield)
