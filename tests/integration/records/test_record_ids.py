@@ -1,0 +1,90 @@
+"""Record ids in Spark: of which event times they are remembered, and how the records of known ids are marked."""
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.durations import MICROSECONDS
+from cutover.records import duplicates
+from cutover.records.classify import classify_records
+from tests.support.frames import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+MINUTE, HOUR = MICROSECONDS["minute"], MICROSECONDS["hour"]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+PARSED = (
+    "_partition int, _offset bigint, _log_time timestamp, _event_time timestamp, _reason string, _filtered boolean,"
+    " _unknown int, id bigint"
+)
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(
+        name="t", schema="id bigint NOT NULL, at timestamp", event_time="at", record_id="id", id_horizon="1 hour"
+    ),
+    key=("id",),
+    window=Fixed(hours=6),
+    measures={"n": Count()},
+    lateness=Lateness(allowed="0 seconds", max_ahead="1 day"),
+)
+WATERMARK = 10 * HOUR
+REMEMBERED = WATERMARK - HOUR
+
+
+def parsed(spark: "SparkSession", events: "Sequence[int]", *, partition: int = 0) -> "DataFrame":
+    """Return well formed records of these event times, in microseconds; id and offset are the place in the list."""
+    times = [EPOCH + timedelta(microseconds=event) for event in events]
+    rows: list[tuple[Any, ...]] = [
+        (partition, offset, time, time, None, False, 0, offset) for offset, time in enumerate(times)
+    ]
+    return frame(spark, rows, PARSED)
+
+
+def classes(spark: "SparkSession", events: "Sequence[int]", watermark: int | None) -> list[str]:
+    made = classify_records(parsed(spark, events), PIPELINE, watermark_micros=watermark)
+    table = made.select("_offset", "_class").toArrow().sort_by("_offset")
+    return [str(row["_class"]) for row in table.to_pylist()]
+
+
+def test_record_of_a_forgotten_minute_is_late_though_its_window_is_open(spark: "SparkSession") -> None:
+    assert classes(spark, [REMEMBERED - 1, REMEMBERED], WATERMARK) == ["late", "accepted"]
+
+
+def test_record_of_a_closed_window_is_late_though_its_id_is_remembered(spark: "SparkSession") -> None:
+    closed = 12 * HOUR
+
+    assert classes(spark, [closed - 1, closed], closed) == ["late", "accepted"]
+
+
+def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") -> None:
+    records = parsed(spark, [REMEMBERED - 1, REMEMBERED, REMEMBERED + MINUTE])
+
+    found = duplicates.candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
+
+    assert found.to_pylist() == [
+        {"id": 1, "event_time": REMEMBERED, "partition": 0, "offset": 1},
+        {"id": 2, "event_time": REMEMBERED + MINUTE, "partition": 0, "offset": 2},
+    ]
+
+
+def test_ids_of_every_time_are_looked_up_before_the_first_watermark(spark: "SparkSession") -> None:
+    records = parsed(spark, [0, REMEMBERED])
+
+    assert duplicates.candidates(records, PIPELINE, None).toArrow().sort_by("offset")["offset"].to_pylist() == [0, 1]
+
+
+def test_records_are_flagged_at_more_positions_than_a_query_lists(spark: "SparkSession") -> None:
+    records = parsed(spark, [0, 1, 2]).unionAll(parsed(spark, [0, 1, 2], partition=1))
+    places = [(0, 1), (1, 2), *((2, offset) for offset in range(duplicates.MOST_LISTED))]
+    columns = {"partition": pa.array([p for p, _ in places], pa.int32()), "offset": pa.array([o for _, o in places])}
+
+    rows, is_twin = duplicates.flag_records(records, pa.table(columns))
+
+    found = rows.selectExpr("_partition", "_offset", f"{is_twin} AS twin").toArrow().to_pylist()
+    assert len(found) == 3 + 3
+    assert {(row["_partition"], row["_offset"]) for row in found if row["twin"]} == {(0, 1), (1, 2)}

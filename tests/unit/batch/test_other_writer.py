@@ -1,0 +1,62 @@
+"""A batch run whose table another writer commits to between its look and its commit."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake.exceptions import CommitFailedError
+
+from cutover.batch.write import publish
+from cutover.batch.write.replace import replace_windows
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import batch_schema
+from cutover.settings import Settings
+
+PIPELINE = Pipeline(
+    name="flights",
+    source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
+
+
+def rows(key: str) -> pa.Table:
+    row = {"window_start": NOON, "window_end": NOON + HOUR, "k": key, "n": 1, "_n": 1, "_epoch": 0}
+    return pa.Table.from_pylist([row], schema=batch_schema(PIPELINE))
+
+
+def made() -> Any:
+    first = round(NOON.timestamp()) * 1_000_000
+    run = SimpleNamespace(run_id="batch-1", epoch=0, anew=False)
+    return SimpleNamespace(run=run, rows=rows("ours"), replaced=[(first, first + 3_600_000_000)])
+
+
+def test_run_that_another_commit_overtakes_publishes_no_windows(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(*arguments: Any, **options: Any) -> int:
+        commits.append(delta.open_table(uri), rows("theirs"))
+        return replace_windows(*arguments, **options)
+
+    uri = batch_uri(settings, PIPELINE)
+    monkeypatch.setattr(publish, "replace_windows", overtaken)
+
+    with pytest.raises(CommitFailedError):
+        publish._replace(settings, PIPELINE, made())
+
+    table = delta.open_table(uri)
+    assert table.to_pyarrow_table()["k"].to_pylist() == ["theirs"]
+
+
+def test_run_that_nobody_overtakes_publishes_its_windows_under_its_name(settings: Settings) -> None:
+    version = publish._replace(settings, PIPELINE, made())
+
+    table = delta.open_table(batch_uri(settings, PIPELINE))
+    assert (version, table.to_pyarrow_table()["k"].to_pylist()) == (1, ["ours"])
+    assert delta.history(table)[0]["userMetadata"] == '{"run_id": "batch-1", "epoch": 0}'

@@ -1,0 +1,29 @@
+"""What runs a path once more is found by the entry points of the installation."""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from cutover.batch.apart import recompute_apart
+from cutover.errors import LakeError
+from cutover.lake.epochs import repeats
+from cutover.streaming.simulation.repeated import repeat
+
+
+def test_each_path_is_run_again_by_what_it_registered() -> None:
+    assert (repeats.find_repeat(), repeats.find_recompute()) == (repeat, recompute_apart)
+
+
+@pytest.mark.parametrize(
+    ("find", "name", "other"),
+    [(repeats.find_repeat, "streaming", "batch"), (repeats.find_recompute, "batch", "streaming")],
+)
+def test_installation_without_a_path_is_refused_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, find: Callable[[], object], name: str, other: str
+) -> None:
+    registered = EntryPoints([EntryPoint(name=other, value="builtins:len", group=repeats.GROUP)])
+    monkeypatch.setattr(repeats, "entry_points", registered.select)
+
+    with pytest.raises(LakeError, match=rf"(?s)`cutover.repeats`: expected `{name}`, found none.*make setup"):
+        find()

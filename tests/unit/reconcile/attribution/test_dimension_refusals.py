@@ -1,0 +1,144 @@
+"""Where versions of a dimension may be the cause and that can no longer be shown, nothing is said of the data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from cutover.engine.in_force import InForce
+from cutover.lake.dimensions import dimension as dimensions
+from cutover.lake.dimensions.joined_versions import VersionSpan
+from cutover.lake.dimensions.rejoin import Rejoin
+from cutover.log.cut import LogId
+from cutover.reconcile.attribution import dimension
+from cutover.reconcile.attribution.dimension import Suspects, _make_unshown_error, _refuse_other_settings
+from cutover.reconcile.preconditions.seal import SealError
+from cutover.reconcile.result.seal import SealBreach
+from cutover.settings import Settings
+from tests.unit.reconcile.attribution.indexed import PIPELINE, make_run, span
+
+LOG = LogId(cluster_id="cluster-1", topic="views", topic_id="topic-1")
+OLD, NEW = (span(0, 100, 0),), (span(0, 100, 1),)
+GONE = 7  # a version that the table does not have
+
+
+def write_dimension(settings: Settings) -> str:
+    """Write versions 0 and 1, and return the table's id."""
+    for campaign in ("x", "y"):
+        rows = pa.table({"ad": ["a"], "campaign": [campaign]})
+        write_deltalake(dimensions.own_uri(settings, "ads"), rows, mode="overwrite")
+    return dimensions.open_dimension(settings, PIPELINE, "ads").table_id
+
+
+def find_refusal(  # noqa: PLR0913 -- what both sides joined, what is read, and what the log says
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    reads: Mapping[int, tuple[int, int]],
+    stream: Sequence[VersionSpan] = OLD,
+    batch: Sequence[VersionSpan] = NEW,
+    log: LogId = LOG,
+    begins: Mapping[int, int] | None = None,
+) -> SealBreach | None:
+    """Return why it cannot be shown what versions did, None if it can; all spans are of the table that is there."""
+    table_id = write_dimension(settings)
+    stream, batch = (tuple(replace(one, table_id=table_id) for one in spans) for spans in (stream, batch))
+    client = Mock(describe=lambda _: log, earliest=lambda _: {0: 0} if begins is None else begins)
+    monkeypatch.setattr(dimension, "LogClient", lambda _: client)
+    suspects = [Suspects(run=make_run("a", dimensions={"ads": batch}), windows=(0,), reads=reads)]
+    try:
+        dimension._refuse_unshown(settings, PIPELINE, Rejoin(settings, PIPELINE), {"ads": stream}, suspects)
+    except SealError as error:
+        return error.breach
+    return None
+
+
+def test_what_can_be_read_as_it_was_joined_is_not_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert find_refusal(settings, monkeypatch, reads={0: (0, 100)}) is None
+
+
+@pytest.mark.parametrize("side", ["stream", "batch"])
+def test_a_version_that_is_gone_is_missed_where_records_that_are_read_were_joined_with_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    spans: Any = {side: (span(0, 20, 0), span(20, 100, GONE))}
+
+    assert find_refusal(settings, monkeypatch, reads={0: (10, 20)}, **spans) is None
+    refused = find_refusal(settings, monkeypatch, reads={0: (10, 21)}, **spans)
+    assert refused is not None
+    assert (refused.code, refused.runbook) == ("dimension", "DimensionChanged")
+    assert f"version {GONE}" in refused.message
+
+
+def test_a_partition_of_which_no_epoch_recorded_a_version_cannot_be_shown(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = find_refusal(settings, monkeypatch, reads={0: (0, 100), 1: (0, 5)})
+
+    assert refused is not None
+    assert "lookup `ads`" in refused.message
+
+
+@pytest.mark.parametrize("changes", [{"cluster_id": "another"}, {"topic_id": "another"}], ids=str)
+def test_a_log_that_was_made_again_shows_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, changes: Mapping[str, str]
+) -> None:
+    refused = find_refusal(settings, monkeypatch, reads={0: (0, 100)}, log=replace(LOG, **changes))
+
+    assert refused is not None
+    assert "topic `views` is another log by now" in refused.message
+
+
+@pytest.mark.parametrize(
+    ("begins", "gone"),
+    [
+        ({0: 10, 1: 5}, None),
+        ({0: 11, 1: 5}, "partition 0 from offset 10"),
+        ({0: 10, 1: 6}, "partition 1 from offset 5"),
+    ],
+)
+def test_records_that_have_left_the_log_show_nothing(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, begins: Mapping[int, int], gone: str | None
+) -> None:
+    stream, batch = ((*spans, replace(spans[0], partition=1)) for spans in (OLD, NEW))
+    reads = {0: (10, 20), 1: (5, 20)}
+
+    refused = find_refusal(settings, monkeypatch, reads=reads, stream=stream, batch=batch, begins=begins)
+
+    assert (refused is not None) is (gone is not None)
+    assert refused is None or f"records of {gone} on have left the log" in refused.message
+
+
+def test_a_partition_of_which_the_log_names_no_beginning_holds_all_its_records(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_refusal(settings, monkeypatch, reads={0: (0, 100)}, begins={}) is None
+
+
+@pytest.mark.parametrize("why", ["the table is gone", "the table is gone."])
+def test_a_refusal_ends_in_one_full_stop(why: str) -> None:
+    message = _make_unshown_error(PIPELINE, why).breach.message
+
+    assert message.endswith("whether that is the cause cannot be shown: the table is gone.")
+
+
+HERE = InForce({"spark": {"spark.sql.ansi.enabled": "true"}})
+
+
+def test_a_session_that_folds_as_batch_judged_is_not_refused() -> None:
+    run = make_run("a", in_force="d", in_force_items=HERE.families)
+
+    _refuse_other_settings(PIPELINE, Mock(run=run), [run], HERE)
+
+
+def test_a_session_that_folds_under_another_setting_than_batch_judged_by_is_refused() -> None:
+    run = make_run("a", in_force="d", in_force_items={"spark": {"spark.sql.ansi.enabled": "false"}})
+
+    with pytest.raises(SealError, match=r"ansi\.enabled") as refused:
+        _refuse_other_settings(PIPELINE, Mock(run=run), [run], HERE)
+
+    assert (refused.value.breach.code, refused.value.runbook) == ("settings", "SealBroken")

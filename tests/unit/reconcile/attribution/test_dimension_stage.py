@@ -1,0 +1,118 @@
+"""The stage in which batch's versions take the place of the stream's: only where the stream's are borne out."""
+
+from collections.abc import Iterator, Mapping
+
+import duckdb
+import pytest
+
+from cutover.engine import queries
+from cutover.reconcile.attribution import causes
+from cutover.reconcile.attribution.dimension import AS_BATCH, AS_STREAM, _with_stage
+from cutover.reconcile.comparison.layout import Layout, Value
+from cutover.reconcile.comparison.shared_tables import SharedTable, stage
+from cutover.reconcile.comparison.sides import DIMENSION, Sides
+from cutover.reconcile.result.outcome import Cause
+from tests.unit.reconcile.attribution.indexed import HOUR
+
+Cells = Mapping[tuple[int, str | None], int]  # hour, campaign -> records
+
+LAYOUT = Layout(keys=("window_start", "campaign"), values=(Value(name="_n"),), group="window_start", wide=frozenset())
+SEEN: Cells = {(0, "x"): 2, (0, None): 3, (0, "other"): 7, (0, "left"): 4, (0, "wrong"): 5, (1, "x"): 6}
+FOLDED: Cells = {cell: n for cell, n in SEEN.items() if cell[0] == 0} | {(0, "wrong"): 1}
+OTHERWISE: Cells = {(0, "x"): 1, (0, None): 4, (0, "other"): 7, (0, "come"): 3, (0, "wrong"): 2}
+MOVED: Cells = {(0, "x"): 2, (0, None): 4, (0, "left"): 4, (0, "come"): 3}
+STAGE: Cells = {(0, "x"): 1, (0, None): 4, (0, "other"): 7, (0, "come"): 3, (0, "wrong"): 5, (1, "x"): 6}
+
+
+@pytest.fixture
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with queries.connect() as made:
+        yield made
+
+
+def put(connection: duckdb.DuckDBPyConnection, name: str, cells: Cells) -> None:
+    connection.execute(f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, campaign VARCHAR, _n BIGINT)")
+    for (hour, campaign), records in cells.items():
+        row = [hour * HOUR, campaign, records]
+        connection.execute(f"INSERT INTO {name} VALUES (make_timestamptz(?), ?, ?)", row)  # noqa: S608 -- ours
+
+
+def read(connection: duckdb.DuckDBPyConnection, name: str, value: str = "_n") -> Cells:
+    query = f"SELECT epoch_us(window_start) // {HOUR}, campaign, {value} FROM {name}"  # noqa: S608 -- ours
+    rows = connection.execute(query).fetchall()
+    found = {(hour, campaign): records for hour, campaign, records in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def sides_of(connection: duckdb.DuckDBPyConnection, *stages: Cells, same_definition: bool = True) -> Sides:
+    """Return sides with the stream's cells after each class, and both ways to fold the first window."""
+    for number, cells in enumerate(stages):
+        put(connection, stage(number), cells)
+    put(connection, AS_STREAM, FOLDED)
+    put(connection, AS_BATCH, OTHERWISE)
+    return Sides(
+        connection=connection,
+        layout=LAYOUT,
+        merged=("late", "future")[: len(stages) - 1],
+        same_definition=same_definition,
+        tells_twins=False,
+        open_windows=0,
+        incomplete={},
+        unjudged=(),
+    )
+
+
+def test_rows_that_the_stream_has_as_folded_anew_become_those_of_batchs_versions(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    sides = _with_stage(sides_of(connection, SEEN, SEEN), [0])
+
+    assert sides.merged == ("late", DIMENSION)
+    assert read(connection, "stage_2") == STAGE
+    assert read(connection, "moved_2", "records") == MOVED
+
+
+def test_a_further_stage_keeps_what_the_classes_before_it_merged_elsewhere(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    future: Cells = {(1, "x"): 9, (0, "future"): 1}
+
+    sides = _with_stage(sides_of(connection, SEEN, SEEN, {**SEEN, **future}), [0])
+
+    assert sides.merged == ("late", "future", DIMENSION)
+    assert read(connection, "stage_3") == {**STAGE, **future}
+
+
+def test_no_stage_is_added_where_nothing_of_the_stream_is_borne_out(connection: duckdb.DuckDBPyConnection) -> None:
+    before = sides_of(connection, SEEN, {cell: records + 1 for cell, records in {**OTHERWISE, **SEEN}.items()})
+
+    assert _with_stage(before, [0]) == before
+
+
+def count_dimension(connection: duckdb.DuckDBPyConnection, expected: Cells, sides: Sides) -> Cause:
+    """Return what versions are the cause of, where batch has the cells and no ledger says anything."""
+    put(connection, SharedTable.EXPECTED, expected)
+    for number in range(1, len(sides.merged)):
+        put(connection, f"moved_{number}", {})
+    for name in (SharedTable.DOUBTFUL, "ledger_keys", SharedTable.LEDGER):
+        connection.execute(
+            f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, campaign VARCHAR, _class VARCHAR,"
+            " _partition INTEGER, _offset BIGINT)"
+        )
+    return causes.find(sides, causes.differ(sides)).causes[DIMENSION]
+
+
+def test_records_behind_a_version_are_those_of_its_rows_in_which_the_sides_differ(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    sides = _with_stage(sides_of(connection, SEEN, SEEN, SEEN, same_definition=False), [0])
+    as_batch_but_for_one = {**STAGE, (0, "x"): SEEN[0, "x"]}
+
+    assert count_dimension(connection, as_batch_but_for_one, sides) == Cause(rows=3, events=4 + 4 + 3)
+
+
+def test_records_behind_a_version_count_with_one_class_merged_too(connection: duckdb.DuckDBPyConnection) -> None:
+    sides = _with_stage(sides_of(connection, SEEN, SEEN), [0])
+
+    assert count_dimension(connection, STAGE, sides) == Cause(rows=4, events=2 + 4 + 4 + 3)

@@ -1,0 +1,1 @@
+"""Both sides, and the diff between them."""

@@ -1,0 +1,43 @@
+"""A diff under a budget: groups in their order, each once, until it is spent."""
+
+import duckdb
+import pytest
+
+from cutover.reconcile.comparison.diff import WHOLE, Budget, Diff, diff
+from cutover.reconcile.comparison.layout import Layout, value_of
+
+LAYOUT = Layout(keys=("w", "k"), values=(value_of("n", "BIGINT"),), group="w", wide=frozenset())
+AMPLE = Budget(rows=1_000_000)
+
+
+def find(groups: int, budget: Budget, *, each: int = 3) -> tuple[Diff, list[int]]:
+    """Compare so many groups of rows that all differ; return what was found, and the groups of the found rows."""
+    with duckdb.connect() as connection:
+        for side, value in (("e", "w"), ("a", "-w")):
+            connection.execute(
+                f"CREATE TEMP TABLE {side} AS SELECT w, k, {value} AS n"  # noqa: S608 -- ours
+                f" FROM range(1, {groups + 1}) r(w), range({each}) s(k)"
+            )
+        found = diff(connection, LAYOUT, "e", "a", into="d", budget=budget)
+        return found, [int(w) for (w,) in connection.execute("SELECT w FROM d ORDER BY w").fetchall()]
+
+
+@pytest.mark.parametrize("groups", [0, 1, 2, 40, 100])
+def test_a_budget_that_is_never_spent_finds_each_row_of_each_group_once(groups: int) -> None:
+    found, rows = find(groups, AMPLE)
+
+    assert rows == [w for w in range(1, groups + 1) for _ in range(3)]
+    assert found == find(groups, WHOLE)[0]
+    assert (found.joined, found.unfinished) == (groups, 0)
+
+
+def test_a_budget_that_is_spent_leaves_the_last_groups_alone_and_counts_them() -> None:
+    found, rows = find(40, Budget(rows=1))
+
+    assert 0 < found.joined < 40
+    assert found.joined + found.unfinished == 40
+    assert rows == [w for w in range(1, found.joined + 1) for _ in range(3)]
+
+
+def test_a_budget_of_no_time_still_looks_at_some_groups() -> None:
+    assert find(40, Budget(seconds=0))[0].rows > 0

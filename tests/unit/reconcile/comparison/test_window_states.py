@@ -1,0 +1,66 @@
+"""Which windows are judged: those that are closed, and of which no record is gone."""
+
+from unittest.mock import Mock
+
+import pytest
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.definition.windows.window_fn import Interval
+from cutover.lake.batch_runs import Incomplete, Range
+from cutover.lake.epochs.delivery import NOTHING
+from cutover.reconcile.comparison.sides import list_uncovered_ranges, state_of
+
+HOUR = 3_600_000_000
+PIPELINE = Pipeline(
+    name="clicks",
+    source=Topic(name="clicks", schema="who string, at timestamp NOT NULL", event_time="at"),
+    key=("who",),
+    window=Fixed(hours=1),
+    measures={"clicks": Count()},
+    lateness=Lateness(out_of_orderness="0 seconds", allowed="0 seconds"),
+)
+
+
+def evidence(*gone: tuple[int, int, str], stale: tuple[Range, ...] = ()) -> Mock:
+    """Return what a comparison is made from whose batch lacks records of hours `[from, to)`, closed up to hour 8."""
+    incomplete = [Incomplete(window_start=a * HOUR, window_end=b * HOUR, reason=why) for a, b, why in gone]
+    run = Mock(incomplete=incomplete, stale=stale)
+    return Mock(run=run, losses=(), delivered=NOTHING, unread=(), watermark=8 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("hour", "expected"),
+    [
+        (0, "closed"),
+        (1, "incomplete(expired)"),
+        (2, "incomplete(expired)"),
+        (3, "closed"),
+        (5, "incomplete(lost)"),
+        (7, "closed"),
+        (8, "open"),
+        (9, "incomplete(lost)"),
+        (10, "open"),
+    ],
+)
+def test_a_window_says_why_it_is_not_judged_and_an_open_one_only_that_its_records_are_lost(
+    hour: int, expected: str
+) -> None:
+    known = evidence((1, 3, "expired"), (5, 6, "lost"), (9, 10, "lost"), (10, 11, "expired"))
+
+    assert state_of(PIPELINE, known, Interval(hour * HOUR, (hour + 1) * HOUR)) == expected
+
+
+def test_what_is_lost_and_expired_is_called_lost() -> None:
+    known = evidence((1, 3, "expired"), (2, 3, "lost"))
+
+    assert state_of(PIPELINE, known, Interval(2 * HOUR, 3 * HOUR)) == "incomplete(lost)"
+
+
+def test_each_range_that_is_not_judged_is_listed_once() -> None:
+    known = evidence((1, 3, "expired"), (5, 6, "lost"), stale=((6 * HOUR, 7 * HOUR),))
+
+    assert list_uncovered_ranges(PIPELINE, known) == (
+        (5 * HOUR, 6 * HOUR),
+        (1 * HOUR, 3 * HOUR),
+        (6 * HOUR, 7 * HOUR),
+    )

@@ -1,0 +1,1 @@
+"""What a comparison comes to, and what is kept of it."""

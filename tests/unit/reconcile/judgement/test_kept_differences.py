@@ -1,0 +1,89 @@
+"""Differences as the history keeps them: of which runs, and who closed one and why."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.lake.control import control_tables
+from cutover.lake.control.signature import user
+from cutover.reconcile.judgement import history, lifecycle, records
+from cutover.reconcile.judgement.lifecycle import OpenDifference
+from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
+from cutover.reconcile.result.seal import Seal, Versions
+from cutover.settings import Settings
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+FOUND = Difference(
+    window_start="2026-01-01T00:00:00Z",
+    key={"shop": "a"},
+    measure="revenue",
+    kind="changed",
+    streaming=1,
+    batch=2,
+    difference=1 - 2,
+    cause="unexplained",
+)
+
+
+def record(settings: Settings, *, holds: bool = True) -> None:
+    """Record a comparison that found one row that nothing explains."""
+    found = Reconciliation(
+        pipeline="sales",
+        run_id="run-1",
+        at="2026-01-02T00:00:00Z",
+        verdict=Verdict.DIVERGED,
+        exit_code=1,
+        sentence="They differ.",
+        seal=Seal(epoch=3, holds=holds, versions=Versions(stream=0)),
+        differences=(FOUND,),
+        differences_total=1,
+    )
+    history.record(settings, found, history.find_entry(settings, found, fingerprint="f", version=0, at=NOW))
+
+
+def read_open(settings: Settings) -> list[OpenDifference]:
+    lines = records.of_definition(records.read(settings, "sales"), "f")
+    return list(lifecycle.open_differences(settings, "sales", lines, 0).values())
+
+
+@pytest.mark.parametrize(
+    ("holds", "version", "expected"),
+    [
+        pytest.param(True, None, [("run-1", '{"shop": "a"}')], id="of the version that serves"),
+        pytest.param(True, 1, [], id="of a version beside it"),
+        pytest.param(False, None, [], id="not comparable"),
+        pytest.param(False, 1, [], id="neither"),
+    ],
+)
+def test_differences_live_where_the_serving_version_was_compared_while_each_run_has_its_row(
+    settings: Settings, holds: bool, version: int | None, expected: list[tuple[str, str]]
+) -> None:
+    record(settings.model_copy(update={"stream_version": version}), holds=holds)
+
+    rows = control_tables.read(settings, "differences", "sales")
+    assert [(row["run_id"], row["key"]) for row in rows] == expected
+    assert [row["run_id"] for row in control_tables.read(settings, "reconciliations", "sales")] == ["run-1"]
+
+
+def test_a_difference_that_was_closed_is_off_the_list_and_keeps_who_and_why(settings: Settings) -> None:
+    record(settings)
+    (one,) = read_open(settings)
+
+    lifecycle.close(settings, "sales", "f", one, " a backfill ", NOW)
+
+    row = control_tables.read(settings, "differences", "sales")[-1]
+    assert json.loads(row["detail"]) == {"who": user(), "why": "a backfill"}
+    assert (row["state"], row["run_id"], row["at"]) == ("closed", "run-1", NOW)
+    assert read_open(settings) == []
+
+
+def test_a_difference_is_not_closed_without_a_reason(settings: Settings) -> None:
+    record(settings)
+    (one,) = read_open(settings)
+
+    with pytest.raises(DefinitionError, match="Resolve: expected a reason"):
+        lifecycle.close(settings, "sales", "f", one, "  ", NOW)
+
+    assert read_open(settings) == [one]

@@ -1,0 +1,1 @@
+"""What has to hold before two sides are compared."""

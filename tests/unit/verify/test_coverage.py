@@ -1,0 +1,158 @@
+"""What each check says that it looked at, and what it says that it left out."""
+
+from dataclasses import replace
+
+import pytest
+
+from cutover.reconcile.verify.facts.facts import (
+    NOT_ASKED,
+    Finals,
+    LogCounts,
+    Paths,
+    Prefix,
+    RecomputedPortion,
+    Refold,
+    Twice,
+)
+from cutover.reconcile.verify.invariants import (
+    n1_completeness,
+    n2_single_effect,
+    n3_contiguity,
+    n4_prefix,
+    n5_path_agreement,
+    n6_monotonicity,
+    n8_determinism,
+    n9_sole_writer,
+)
+from cutover.reconcile.verify.model import Unknown
+from tests.support.losses import LOSS
+from tests.unit.verify.epochs import chain_of, epoch
+from tests.unit.verify.facts_of import facts, texts
+
+COUNTED = LogCounts(records={(1, 0): 5, (1, 1): 5, (2, 0): 1_000}, newest={}, whole=False)
+AWAY = Unknown(why="the broker is away")
+
+
+def test_records_that_were_counted_again_are_added_up_by_epoch() -> None:
+    assert n1_completeness.describe_coverage(facts(log=COUNTED)) == "2 of 3 epochs, 1,010 records"
+    assert n1_completeness.describe_coverage(facts(log=AWAY)) == "3 epochs"
+
+
+def test_epochs_that_were_not_counted_are_said_with_their_reason() -> None:
+    left = replace(COUNTED, left_out="Epochs 0 to 1 are not in the log any more.")
+
+    assert [*n1_completeness.notes(facts(log=left))] == ["Epochs 0 to 1 are not in the log any more."]
+    assert [*n1_completeness.notes(facts(log=COUNTED))] == [*n1_completeness.notes(facts(log=AWAY))] == []
+
+
+def test_commits_that_are_kept_are_counted() -> None:
+    assert n2_single_effect.describe_coverage(facts()) == "3 epochs, 4 kept commits"
+    assert n2_single_effect.describe_coverage(facts(commits=AWAY)) == "3 epochs, 0 kept commits"
+
+
+def test_offsets_are_counted_from_where_each_epoch_began_and_from_0_in_a_new_partition() -> None:
+    grown = epoch(3, end={0: 20, 1: 20, 2: 1_007})
+
+    assert n3_contiguity.describe_coverage(facts()) == "3 epochs, 30 offsets"
+    assert n3_contiguity.describe_coverage(facts(records=(*chain_of(3), grown))) == "4 epochs, 1,047 offsets"
+
+
+def test_a_log_that_began_behind_0_is_said_by_its_first_epoch_alone() -> None:
+    behind = epoch(0, start={0: 0, 1: 1_200})
+
+    assert [*n3_contiguity.notes(facts(records=(behind, epoch(1))))] == [
+        "Partition 1 was read from offset 1,200 on: the log held nothing before it."
+    ]
+    assert [*n3_contiguity.notes(facts())] == []
+
+
+@pytest.mark.parametrize(("following", "end"), [(6_000, "6,000"), (None, "an unknown offset")])
+def test_a_recorded_loss_is_said_with_its_offsets_and_its_reason(following: int | None, end: str) -> None:
+    loss = replace(LOSS, partition=1, first=4_000, next=following)
+
+    assert [*n3_contiguity.notes(facts(losses=(loss,)))] == [
+        f"Partition 1: offsets 4,000 to {end} are a recorded loss (me: retention)."
+    ]
+
+
+def portion(**changes: object) -> RecomputedPortion:
+    none = frozenset[object]()
+    values: dict[str, object] = {"expected": {}, "found": {}, "expected_ledger": none, "found_ledger": none}
+    values |= {"first": 4, "last": 4, "records": 0, **changes}
+    return RecomputedPortion(**values)  # type: ignore[arg-type]  # changes are named by the tests
+
+
+FOLDS = (Refold(version=8, windows=1, different=()), Refold(version=9, windows=1, different=()))
+
+
+def test_folds_that_were_held_against_the_version_before_are_counted() -> None:
+    with_folds = Prefix(portions=(portion(),), of_epochs=2_000, sampled=False, seed=0, folds=FOLDS)
+
+    assert n4_prefix.describe_coverage(facts(prefix=with_folds)) == "1 of 2,000 epochs, 0 records, 0 rows, 2 folds"
+    assert n4_prefix.describe_coverage(facts(prefix=AWAY)) == ""
+
+
+def test_a_sample_is_said_with_its_seed_and_beside_what_was_left_out() -> None:
+    sample = Prefix(portions=(), of_epochs=2, sampled=True, seed=7, left_out="Epoch 0 is not in the log any more.")
+
+    assert [*n4_prefix.notes(facts(prefix=sample))] == [
+        "A sample of the epochs was recomputed (--seed 7); --all takes every one.",
+        "Epoch 0 is not in the log any more.",
+    ]
+    assert [*n4_prefix.notes(facts(prefix=replace(sample, sampled=False, left_out="")))] == []
+    assert [*n4_prefix.notes(facts(prefix=AWAY))] == []
+
+
+PATHS = Paths(epoch=2, windows=3_000, rows=4_000, late_rows=1, unexplained=())
+
+
+def test_rows_of_the_newest_comparison_are_counted() -> None:
+    compared = "3,000 windows, 4,000 rows at epoch 2, 1 differ by late rows"
+
+    assert n5_path_agreement.describe_coverage(facts(paths=PATHS)) == compared
+    assert n5_path_agreement.describe_coverage(facts(paths=AWAY)) == ""
+
+
+def test_rows_that_people_accept_and_windows_that_are_incomplete_are_said() -> None:
+    found = replace(PATHS, accepted=1_000, incomplete=2_000)
+
+    assert [*n5_path_agreement.notes(facts(paths=found))] == [
+        "1,000 rows without a cause are accepted by rule, and so no violation.",
+        "2,000 windows are incomplete: records were lost, or batch does not vouch for them.",
+    ]
+    assert [*n5_path_agreement.notes(facts(paths=PATHS))] == [*n5_path_agreement.notes(facts(paths=AWAY))] == []
+
+
+def test_windows_that_were_final_are_counted() -> None:
+    finals = Finals(version=2, epoch=1, windows=4_000, changed=())
+
+    assert n6_monotonicity.describe_coverage(facts(finals=finals)) == "3 epochs, 4,000 windows final at epoch 1"
+    assert n6_monotonicity.describe_coverage(facts(finals=AWAY)) == "3 epochs"
+
+
+def test_time_that_could_not_be_compared_is_said_with_its_reason() -> None:
+    finals = Finals(version=2, epoch=1, windows=4, changed=())
+
+    assert [*n6_monotonicity.notes(facts(finals=AWAY, log=AWAY))] == [
+        "the broker is away",
+        "The watermark was not held against the log's timestamps: the broker is away",
+    ]
+    assert [*n6_monotonicity.notes(facts(finals=finals, log=COUNTED))] == [
+        "The watermark was held against the log's timestamps only as far as the log was read."
+    ]
+    assert [*n6_monotonicity.notes(facts(finals=finals))] == []
+
+
+def test_windows_that_two_runs_computed_are_added_up() -> None:
+    pairs = tuple(Twice(first_run="a", second_run=name, windows=1_000, changed=()) for name in "bc")
+
+    assert n8_determinism.describe_coverage(facts(twice=pairs)) == "2,000 windows of 2 pairs of runs"
+    assert n8_determinism.describe_coverage(facts(twice=())) == "no cut was computed twice"
+    assert n8_determinism.describe_coverage(facts(twice=NOT_ASKED)) == ""
+
+
+def test_what_another_writer_changed_is_named_where_it_could_be_looked_at() -> None:
+    assert texts(n9_sole_writer.check(facts(foreign=("Table `a`: expected one.",)))) == "Table `a`: expected one."
+    assert n9_sole_writer.describe_coverage(facts(foreign=())) == "the newest version of each table"
+    assert [*n9_sole_writer.check(facts(foreign=AWAY))] == []
+    assert n9_sole_writer.describe_coverage(facts(foreign=AWAY)) == ""
