@@ -60,7 +60,7 @@ _CHANGES = tuple(
         (r"\bsum\(", "max("),
         (r"\bany\(", "all("),
         (r"\ball\(", "any("),
-        (r"\bTrue\b", "False"),
+        (r"(?<!strict=)\bTrue\b", "False"),  # a check of lengths that are equal is no result
         (r"\bFalse\b", "True"),
         (r"(?<![\w.\"'{])0(?![\w.])", "1"),
         (r"(?<!SELECT )(?<![\w.\"'{])1(?![\w.])", "2"),  # what an EXISTS selects means nothing
