@@ -31,7 +31,8 @@ TEXT = f("a < b", strict=True)
 def test_code_is_no_docstring_no_import_no_head_and_no_comment() -> None:
     code = {number: line.rstrip() for number, line in find_code(SOURCE).items()}
 
-    assert code == {4: "LIMIT = 0", 9: "    return (", 10: "        end <= LIMIT", 11: "    )", 12: "TEXT = f(       , strict=True)"}
+    text = "TEXT = f(       , strict=True)"
+    assert code == {4: "LIMIT = 0", 9: "    return (", 10: "        end <= LIMIT", 11: "    )", 12: text}
 
 
 def test_each_mutation_changes_one_place_of_one_line() -> None:
