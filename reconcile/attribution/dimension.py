@@ -3,7 +3,7 @@
 Where that may be, the records of the windows are read from the log and joined twice: with the versions that the
 stream's epochs recorded, and with those that the batch run recorded. A (window, key) whose first result is what the
 stream has, late rows merged, has the second one in a stage of its own; if that is what batch has, versions are the
-cause.
+cause. A team's SQL may count future rows and duplicates too: there both results are also made with these.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
@@ -34,6 +34,7 @@ from cutover.reconcile.comparison.sides import DIMENSION, Sides, key_columns
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.seal import SealError, SealEvidence
 from cutover.reconcile.result.seal import DimensionVersions, SealBreach
+from cutover.records.classes import Class
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 
@@ -69,9 +70,10 @@ def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence,
         RefoldPart(windows=one.windows, reads=one.reads, by_stream=recorded, by_batch=one.run.dimensions)
         for one in suspects
     ]
-    made_with = refold.make(sides.connection, settings, pipeline, rejoin, parts, into=(AS_STREAM, AS_BATCH))
+    further = () if sides.same_definition else tuple(map(Class, sides.merged[_MERGED:]))
+    made_with = refold.make(sides.connection, settings, pipeline, parts, into=(AS_STREAM, AS_BATCH), further=further)
     _refuse_other_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), made_with)
-    return _with_stage(sides, [start for one in suspects for start in one.windows])
+    return _with_stage(sides, [start for one in suspects for start in one.windows], further)
 
 
 def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> tuple[DimensionVersions, ...]:
@@ -219,26 +221,53 @@ def _make_unshown_error(pipeline: Pipeline, why: str) -> SealError:
     return SealError(SealBreach(code="dimension", message=text.rstrip(".") + ".", runbook="DimensionChanged"))
 
 
-def _with_stage(sides: Sides, windows: Sequence[int]) -> Sides:
+def _with_stage(sides: Sides, windows: Sequence[int], further: Sequence[Class] = ()) -> Sides:
     """Add the stage in which batch's versions take the place of the stream's, where the stream's are borne out."""
     connection, layout, at = sides.connection, sides.layout, len(sides.merged) + 1
-    keys, moved = key_columns(layout), f"moved_{at}"
     connection.register("suspected_windows", pa.table({"start": pa.array(windows, pa.int64())}))
-    inside = "epoch_us(window_start) IN (SELECT start FROM suspected_windows)"
-    connection.execute(f"CREATE TEMP VIEW {SEEN} AS SELECT * FROM {stage(_MERGED)} WHERE {inside}")
-    diff(connection, layout, AS_STREAM, SEEN, into="disproved")
-    diff(connection, layout, AS_STREAM, AS_BATCH, into="apart_by_version")
-    both = f"SELECT {keys}, _n FROM {AS_STREAM} UNION ALL SELECT {keys}, _n FROM {AS_BATCH}"
+    for also in range(len(further) + 1):
+        _compare_folds(sides, also)
+    moved = f"moved_{at}"
+    choices = " UNION ALL ".join(f"SELECT *, {also} AS __also FROM shown_{also}" for also in range(len(further) + 1))
+    # The first set of classes that makes a (window, key) equal to batch; where none does, the first that bears it out.
     connection.execute(
-        f"CREATE TEMP TABLE {moved} AS SELECT {keys}, max(_n) AS records FROM ({both}) j"
-        f" WHERE EXISTS (SELECT 1 FROM apart_by_version a WHERE {layout.same_key('a', 'j')})"
-        f" AND NOT EXISTS (SELECT 1 FROM disproved d WHERE {layout.same_key('d', 'j')}) GROUP BY ALL"
+        f"CREATE TEMP TABLE {moved} AS SELECT * FROM ({choices})"
+        f" QUALIFY row_number() OVER (PARTITION BY {key_columns(layout)} ORDER BY __is_off, __also) = 1"
     )
     if not number(connection, f"SELECT count(*) FROM {moved}"):
         return sides
-    there = f"EXISTS (SELECT 1 FROM {moved} m WHERE {layout.same_key('m', 'r')})"
+    there = f"EXISTS (SELECT 1 FROM {moved} m WHERE {layout.same_key('m', 'r')}"
+    replaced = " UNION ALL BY NAME ".join(
+        f"SELECT * FROM {refold.counting(AS_BATCH, also)} r WHERE {there} AND m.__also = {also})"
+        for also in range(len(further) + 1)
+    )
     connection.execute(
-        f"CREATE TEMP VIEW {stage(at)} AS SELECT * FROM {stage(at - 1)} r WHERE NOT {there}"
-        f" UNION ALL BY NAME SELECT * FROM {AS_BATCH} r WHERE {there}"
+        f"CREATE TEMP VIEW {stage(at)} AS SELECT * FROM {stage(at - 1)} r WHERE NOT {there})"
+        f" UNION ALL BY NAME {replaced}"
     )
     return replace(sides, merged=(*sides.merged, DIMENSION))
+
+
+def _compare_folds(sides: Sides, also: int) -> None:
+    """Make `shown_<also>`: where the versions make a difference and the stream's are borne out, so many classes folded.
+
+    Its columns: the keys, `records` (at most so many are behind it), `__is_off` (batch has something else yet).
+    """
+    connection, layout, keys = sides.connection, sides.layout, key_columns(sides.layout)
+    as_stream, as_batch = refold.counting(AS_STREAM, also), refold.counting(AS_BATCH, also)
+    inside = "epoch_us(window_start) IN (SELECT start FROM suspected_windows)"
+    names = (f"{SEEN}_{also}", f"expected_{also}")
+    for name, whole in zip(names, (stage(_MERGED + also), SharedTable.EXPECTED), strict=True):
+        connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {whole} WHERE {inside}")
+    diff(connection, layout, as_stream, names[0], into=f"disproved_{also}")
+    diff(connection, layout, as_stream, as_batch, into=f"by_version_{also}")
+    diff(connection, layout, names[1], as_batch, into=f"off_{also}")
+    both = f"SELECT {keys}, _n FROM {as_stream} UNION ALL SELECT {keys}, _n FROM {as_batch}"
+    there = {
+        name: f"EXISTS (SELECT 1 FROM {name}_{also} o WHERE {layout.same_key('o', 'j')})"
+        for name in ("by_version", "disproved", "off")
+    }
+    connection.execute(
+        f"CREATE TEMP TABLE shown_{also} AS SELECT {keys}, max(_n) AS records, {there['off']} AS __is_off"
+        f" FROM ({both}) j WHERE {there['by_version']} AND NOT {there['disproved']} GROUP BY ALL"
+    )

@@ -15,6 +15,7 @@ from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.rejoin import Rejoin, Spans
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records import duplicates
+from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.enrich import Dimensions
 from cutover.records.fold import finish_sql
@@ -41,12 +42,20 @@ def make(
     connection: duckdb.DuckDBPyConnection,
     settings: Settings,
     pipeline: Pipeline,
-    rejoin: Rejoin,
     parts: Sequence[RefoldPart],
     *,
     into: tuple[str, str],
+    further: Sequence[Class] = (),
 ) -> InForce:
     """Make two tables of what `fold.finish_sql` returns: joined as the stream did, joined as batch did.
+
+    Args:
+        connection: Where the tables are made.
+        settings: How to reach the log.
+        pipeline: The definition.
+        parts: Which windows, of which records, joined with which versions on each side.
+        into: The names of the two tables.
+        further: Classes whose rows are folded too, one more in each of as many tables beside (`counting`).
 
     Returns:
         The settings in force in the session that did it.
@@ -54,7 +63,7 @@ def make(
     Raises:
         LakeError: A version cannot be read.
     """
-    spark = session(settings, app=f"cutover reconcile {pipeline.name}")
+    spark, rejoin = session(settings, app=f"cutover reconcile {pipeline.name}"), Rejoin(settings, pipeline)
     for name, of in zip(into, ("by_stream", "by_batch"), strict=True):
         rows = []
         for part in parts:
@@ -69,9 +78,16 @@ def make(
                 )
             )
         connection.register("refolded", pa.concat_tables(rows))
-        connection.execute(f"CREATE TEMP TABLE {name} AS {finish_sql(pipeline, 'refolded')}")
+        for also in range(len(further) + 1):
+            folded = finish_sql(pipeline, "refolded", keep=(Class.ACCEPTED, *further[:also]))
+            connection.execute(f"CREATE TEMP TABLE {counting(name, also)} AS {folded}")
         connection.unregister("refolded")
     return readback.of_session(spark, pipeline)
+
+
+def counting(name: str, also: int) -> str:
+    """Return the table of `make` in which the first `also` of the further classes are folded too."""
+    return f"{name}_{also}" if also else name
 
 
 def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":

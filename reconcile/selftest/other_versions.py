@@ -16,7 +16,6 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.dimensions import dimension, joined_versions, load
 from cutover.lake.dimensions.joined_versions import VersionSpan
-from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import IndexKind, batch_schema
 from cutover.reconcile.attribution import refold
@@ -140,7 +139,7 @@ def _fold(settings: Settings, pipeline: Pipeline, run: BatchRun, suspects: Seque
         for one in suspects
     ]
     with queries.connect() as connection:
-        refold.make(connection, settings, pipeline, Rejoin(settings, pipeline), parts, into=_FOLDED)
+        refold.make(connection, settings, pipeline, parts, into=_FOLDED)
         rows: pa.Table = connection.sql(f"SELECT *, {run.epoch} AS _epoch FROM {_FOLDED[1]}").to_arrow_table()  # noqa: S608 -- ours
     schema = batch_schema(pipeline)
     return rows.select(schema.names).cast(schema)

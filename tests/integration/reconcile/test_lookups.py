@@ -43,6 +43,7 @@ from tests.support.capabilities import shown
 
 ADS = ("a", "b", "c", "unknown", None)
 FIRST = [Event(id=i, minute=i / 3, key=ADS[i % 5], partition=i % 2) for i in range(90)]
+FUTURE = Event(id=150, minute=25, key="a", partition=0, logged=-40)
 SECOND = [Event(id=200 + i, minute=30 + i / 2, key=ADS[i % 5], partition=i % 2) for i in range(40)]
 LATE = [Event(id=500 + i, minute=1, key="a", partition=0, logged=50) for i in range(3)]
 CAMPAIGNS: tuple[Mapping[str, str | None], ...] = (
@@ -126,7 +127,7 @@ def lab(spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.Temp
     made = Lab(settings=settings, pipeline=pipeline(topic))
     rig.make_topic(settings, topic, partitions=2)
     write(settings, 0)
-    made.drain(FIRST, writes=1)
+    made.drain([*FIRST, FUTURE], writes=1)
     write(settings, 2)
     made.drain([*SECOND, *LATE, *(Event(id=900 + p, minute=130, key="a", partition=p) for p in range(2))])
     made.batch()
@@ -235,6 +236,27 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
     assert (parted.seal.dimensions[0].streaming, parted.seal.dimensions[0].batch) == ((0, 2), (0, 1, 2))
     assert [value.cause for value in explained.values] == ["dimension", "dimension"]
     assert {name for name, cause in again.causes.items() if cause.rows} == {"late"}
+
+
+@pytest.mark.parametrize(
+    ("counted", "future"), [("('accepted')", 0), ("('accepted', 'future')", 1)], ids=["accepted", "future too"]
+)
+def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_counts(
+    own: Lab, tmp_path: Path, counted: str, future: int
+) -> None:
+    (tmp_path / "views.sql").write_text(SQL.replace("= 'accepted'", f"IN {counted}"), encoding="utf-8")
+    changed = replace(own.pipeline, batch=Sql("views.sql"), file=tmp_path / "views.py")
+    own.batch(changed)
+    before = own.reconcile(changed)
+    fork.fork(own.settings, own.pipeline, 1, SystemClock())
+    own.drain([])
+
+    own.batch(changed)
+    found = own.reconcile(changed)
+
+    assert (before.causes["future"].rows, before.causes["dimension"].rows) == (future, 0)
+    assert (found.verdict, found.causes["unexplained"].rows) == (Verdict.EXPLAINED, 0)
+    assert found.causes["dimension"].rows > 0
 
 
 def test_a_replay_joins_what_is_there_now_and_batch_follows_it(own: Lab) -> None:

@@ -12,6 +12,7 @@ from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.result.outcome import Cause
+from cutover.records.classes import Class
 from tests.unit.reconcile.attribution.indexed import HOUR
 
 Cells = Mapping[tuple[int, str | None], int]  # hour, campaign -> records
@@ -45,8 +46,11 @@ def read(connection: duckdb.DuckDBPyConnection, name: str, value: str = "_n") ->
     return found
 
 
-def sides_of(connection: duckdb.DuckDBPyConnection, *stages: Cells, same_definition: bool = True) -> Sides:
+def sides_of(
+    connection: duckdb.DuckDBPyConnection, *stages: Cells, expected: Cells = STAGE, same_definition: bool = True
+) -> Sides:
     """Return sides with the stream's cells after each class, and both ways to fold the first window."""
+    put(connection, SharedTable.EXPECTED, expected)
     for number, cells in enumerate(stages):
         put(connection, stage(number), cells)
     put(connection, AS_STREAM, FOLDED)
@@ -90,9 +94,8 @@ def test_no_stage_is_added_where_nothing_of_the_stream_is_borne_out(connection: 
     assert _with_stage(before, [0]) == before
 
 
-def count_dimension(connection: duckdb.DuckDBPyConnection, expected: Cells, sides: Sides) -> Cause:
-    """Return what versions are the cause of, where batch has the cells and no ledger says anything."""
-    put(connection, SharedTable.EXPECTED, expected)
+def count_dimension(connection: duckdb.DuckDBPyConnection, sides: Sides) -> Cause:
+    """Return what versions are the cause of, where no ledger says anything."""
     for number in range(1, len(sides.merged)):
         put(connection, f"moved_{number}", {})
     for name in (SharedTable.DOUBTFUL, "ledger_keys", SharedTable.LEDGER):
@@ -106,13 +109,36 @@ def count_dimension(connection: duckdb.DuckDBPyConnection, expected: Cells, side
 def test_records_behind_a_version_are_those_of_its_rows_in_which_the_sides_differ(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    sides = _with_stage(sides_of(connection, SEEN, SEEN, SEEN, same_definition=False), [0])
     as_batch_but_for_one = {**STAGE, (0, "x"): SEEN[0, "x"]}
+    made = sides_of(connection, SEEN, SEEN, SEEN, expected=as_batch_but_for_one, same_definition=False)
+    sides = _with_stage(made, [0])
 
-    assert count_dimension(connection, as_batch_but_for_one, sides) == Cause(rows=3, events=4 + 4 + 3)
+    assert count_dimension(connection, sides) == Cause(rows=3, events=4 + 4 + 3)
 
 
 def test_records_behind_a_version_count_with_one_class_merged_too(connection: duckdb.DuckDBPyConnection) -> None:
     sides = _with_stage(sides_of(connection, SEEN, SEEN), [0])
 
-    assert count_dimension(connection, STAGE, sides) == Cause(rows=4, events=2 + 4 + 4 + 3)
+    assert count_dimension(connection, sides) == Cause(rows=4, events=2 + 4 + 4 + 3)
+
+
+WITH_FUTURE: Cells = {(0, "x"): 2, (0, None): 3, (0, "other"): 9, (0, "left"): 4, (0, "wrong"): 5, (1, "x"): 6}
+FOLDED_WITH_FUTURE: Cells = {cell: n for cell, n in WITH_FUTURE.items() if cell[0] == 0}
+OTHERWISE_WITH_FUTURE: Cells = {**OTHERWISE, (0, "x"): 3, (0, "other"): 7, (0, "come"): 5, (0, "wrong"): 5}
+
+
+@pytest.mark.parametrize(
+    ("batch", "come"), [(OTHERWISE, 3), (OTHERWISE_WITH_FUTURE, 5), ({}, 3)], ids=["accepted", "future too", "neither"]
+)
+def test_of_a_teams_sql_that_may_count_future_rows_too_each_moved_row_is_the_one_that_equals_batch(
+    connection: duckdb.DuckDBPyConnection, batch: Cells, come: int
+) -> None:
+    made = sides_of(connection, SEEN, SEEN, WITH_FUTURE, expected=batch, same_definition=False)
+    put(connection, f"{AS_STREAM}_1", FOLDED_WITH_FUTURE)
+    put(connection, f"{AS_BATCH}_1", OTHERWISE_WITH_FUTURE)
+
+    sides = _with_stage(made, [0], [Class.FUTURE])
+
+    assert sides.merged == ("late", "future", DIMENSION)
+    found = read(connection, stage(3))
+    assert (found[0, "come"], found[0, "other"]) == (come, 7)
