@@ -167,8 +167,15 @@ def _cause(sides: Sides, name: str) -> Cause:
     among = f"EXISTS (SELECT 1 FROM {SharedTable.TOUCHED} t WHERE {sides.layout.same_place('t', 'g')} AND {part})"
     query = f"SELECT count(*) FROM ({_records_of(sides, name)} AND {among})"
     if name == DIMENSION:
-        query = f"SELECT sum(records) FROM moved_{sides.merged.index(name) + 1} g WHERE {among}"
+        query = _count_moved_sql(sides, among)
     return Cause(rows=rows, events=number(sides.connection, query))
+
+
+def _count_moved_sql(sides: Sides, among: str) -> str:
+    """Return the query of how many records a version is behind, at most: one that changes its key counts once."""
+    window = identifier(sides.layout.keys[0])
+    moved = f"SELECT {window}, sum(of_stream) AS s, sum(of_batch) AS b FROM moved_{sides.merged.index(DIMENSION) + 1} g"
+    return f"SELECT coalesce(sum(greatest(s, b)), 0) FROM ({moved} WHERE {among} GROUP BY ALL)"
 
 
 def _records_of(sides: Sides, name: str) -> str:

@@ -251,7 +251,7 @@ def _with_stage(sides: Sides, windows: Sequence[int], further: Sequence[Class] =
 def _compare_folds(sides: Sides, also: int) -> None:
     """Make `shown_<also>`: where the versions make a difference and the stream's are borne out, so many classes folded.
 
-    Its columns: the keys, `records` (at most so many are behind it), `__is_off` (batch has something else yet).
+    Its columns: the keys, `of_stream` and `of_batch` (records folded), `__is_off` (batch has something else yet).
     """
     connection, layout, keys = sides.connection, sides.layout, key_columns(sides.layout)
     as_stream, as_batch = refold.counting(AS_STREAM, also), refold.counting(AS_BATCH, also)
@@ -262,12 +262,15 @@ def _compare_folds(sides: Sides, also: int) -> None:
     diff(connection, layout, as_stream, names[0], into=f"disproved_{also}")
     diff(connection, layout, as_stream, as_batch, into=f"by_version_{also}")
     diff(connection, layout, names[1], as_batch, into=f"off_{also}")
-    both = f"SELECT {keys}, _n FROM {as_stream} UNION ALL SELECT {keys}, _n FROM {as_batch}"
+    both = (
+        f"SELECT {keys}, _n AS of_stream, 0 AS of_batch FROM {as_stream} UNION ALL SELECT {keys}, 0, _n FROM {as_batch}"
+    )
     there = {
         name: f"EXISTS (SELECT 1 FROM {name}_{also} o WHERE {layout.same_key('o', 'j')})"
         for name in ("by_version", "disproved", "off")
     }
     connection.execute(
-        f"CREATE TEMP TABLE shown_{also} AS SELECT {keys}, max(_n) AS records, {there['off']} AS __is_off"
-        f" FROM ({both}) j WHERE {there['by_version']} AND NOT {there['disproved']} GROUP BY ALL"
+        f"CREATE TEMP TABLE shown_{also} AS SELECT {keys}, sum(of_stream) AS of_stream, sum(of_batch) AS of_batch,"
+        f" {there['off']} AS __is_off FROM ({both}) j"
+        f" WHERE {there['by_version']} AND NOT {there['disproved']} GROUP BY ALL"
     )

@@ -40,11 +40,13 @@ def _measure(connection: duckdb.DuckDBPyConnection, relation: str, pair: Pair) -
     size = "abs(d)"
     shares = ", ".join(map(str, SHARES))
     left, right = (f"({side})::DOUBLE" for side in (pair.expected, pair.actual))
-    rows = f"SELECT {right} - {left} AS d FROM {relation} WHERE {pair.differs}"
+    # Which is larger is asked of the values themselves: as doubles, large decimals may be the same.
+    is_above = f"({pair.actual}) > ({pair.expected})"
+    rows = f"SELECT {right} - {left} AS d, {is_above} AS is_above FROM {relation} WHERE {pair.differs}"
     count, above, shown, largest, total = first(
         connection,
-        f"SELECT count(*), count(*) FILTER (d > 0), quantile_disc({size}, [{shares}]), max({size}), sum(d ORDER BY d)"
-        f" FROM ({rows}) WHERE isfinite(d)",
+        f"SELECT count(*), count(*) FILTER (is_above), quantile_disc({size}, [{shares}]), max({size}),"
+        f" sum(d ORDER BY d) FROM ({rows}) WHERE isfinite(d)",
     )
     if not count:
         return None

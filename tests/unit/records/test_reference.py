@@ -170,6 +170,16 @@ def test_duplicate_comes_before_late_and_what_is_forgotten_is_late() -> None:
     assert classes(run(longer, log, epochs=ends)) == {(0, 2): Class.DUPLICATE, (0, 4): Class.LATE}
 
 
+def test_a_record_of_a_forgotten_minute_is_late_though_its_window_is_open_and_no_twin_was_there() -> None:
+    shorter = replace(WITH_IDS, source=replace(WITH_IDS.source, id_horizon="5 minutes"))
+    log = [twin(0, 3_000, 7), twin(1, 2_040, 8), twin(2, 2_100, 9)]
+
+    found = run(shorter, log, epochs=[{0: 1}, {0: 3}])
+
+    assert found.watermarks[0] == (3_000 - 600) * MICROS  # so ids of the minute of 2,100 seconds are still known
+    assert classes(found) == {(0, 1): Class.LATE}
+
+
 def test_ids_that_are_known_before_are_given() -> None:
     assert classes(run(WITH_IDS, [twin(5, 10, 7)], epochs=[{0: 6}], watermarks=[None], seen=[(7, 10 * MICROS)])) == {
         (0, 5): Class.DUPLICATE
