@@ -10,7 +10,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.schema import check_name
 from cutover.definition.proposal import template
 from cutover.definition.proposal.guess import Guess, guess
-from cutover.errors import DefinitionError
+from cutover.errors import CutoverError, DefinitionError
 from cutover.log.kafka import LogClient
 from cutover.log.sending.lines import read_lines
 from cutover.log.sending.rows import csv_records, is_json
@@ -73,8 +73,12 @@ def topic_sample(settings: Settings, topic: str) -> tuple[list[dict[str, Any]], 
     if not topic or len(topic) > TOPIC_CHARACTERS or not all(c.isalnum() or c in "._-" for c in topic):
         msg = f"--from: expected a file that exists or a topic, got `{topic[:80]}`."
         raise DefinitionError(msg)
-    client = LogClient(settings)
-    earliest, latest = client.earliest(topic), client.latest(topic)
+    try:
+        client = LogClient(settings)
+        earliest, latest = client.earliest(topic), client.latest(topic)
+    except CutoverError as error:
+        msg = f"--from: there is no file `{topic[:80]}`, so a topic was looked for: {error}"
+        raise type(error)(msg) from error
     share = SAMPLE // max(len(latest), 1)
     found: list[dict[str, Any]] = []
     partitions: list[int] = []

@@ -43,7 +43,10 @@ def lint(
             typer.echo(f"  {text}")
     for text in kafka_warnings(settings.kafka):
         typer.echo(text)
-    if not known:
+    if known:
+        count = sum(map(len, found.values()))
+        typer.echo(f"{len(known)} can run, {count} warning(s). Next: `cutover up`, `cutover stream NAME --detach`.")
+    else:
         typer.echo(f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one.")
 
 

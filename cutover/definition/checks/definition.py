@@ -6,7 +6,9 @@ from difflib import get_close_matches
 from typing import NoReturn, get_args
 
 from cutover.definition.checks import change, joins, lookups, measures
+from cutover.definition.checks.field_types import check_field_types
 from cutover.definition.checks.measures import refuse
+from cutover.definition.checks.schedule import check_schedule
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import NAMES, Measure
@@ -47,27 +49,37 @@ def check(pipeline: Pipeline) -> None:
         DefinitionError: The first thing that does not fit.
     """
     try:
-        _check_names(pipeline)
-        _check_source("source", pipeline.source)
-        lookups.check(pipeline.lookups, schema_types(pipeline.source), KEYWORDS)
-        _check_columns("derive", pipeline)
-        _check_right(pipeline)
-        _measure_kinds(pipeline)
-        _check_window(pipeline)
-        _check_ids(pipeline)
-        _check_panes(pipeline)
-        _check_expressions(pipeline)
-        joins.check(pipeline)
-        _check_key(pipeline)
-        _check_measures(pipeline)
-        _check_delivery(pipeline)
-        _check_limits(pipeline)
-        _check_batch(pipeline)
-        change.check(pipeline)
+        try:
+            _check_meaning(pipeline)
+        except (TypeError, AttributeError, ValueError):
+            check_field_types(pipeline)  # a value that no check of its meaning can read: say of which field
+            raise
+        check_field_types(pipeline)
     except DefinitionError as error:
         place = f"{pipeline.file.name}: " if pipeline.file else ""
         msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {error}"
         raise DefinitionError(msg) from None
+
+
+def _check_meaning(pipeline: Pipeline) -> None:
+    _check_names(pipeline)
+    _check_source("source", pipeline.source)
+    lookups.check(pipeline.lookups, schema_types(pipeline.source), KEYWORDS)
+    _check_columns("derive", pipeline)
+    _check_right(pipeline)
+    _measure_kinds(pipeline)
+    _check_window(pipeline)
+    _check_ids(pipeline)
+    _check_panes(pipeline)
+    _check_expressions(pipeline)
+    joins.check(pipeline)
+    _check_key(pipeline)
+    _check_measures(pipeline)
+    _check_delivery(pipeline)
+    _check_limits(pipeline)
+    _check_batch(pipeline)
+    check_schedule(pipeline.schedule)
+    change.check(pipeline)
 
 
 def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:

@@ -1,9 +1,13 @@
 """The catalogue: every pipeline of the folder of definitions, loaded and checked."""
 
 import runpy
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from traceback import extract_tb
 
 from cutover.definition.checks.definition import check
 from cutover.definition.model.pipeline import Pipeline
@@ -41,7 +45,7 @@ def load(settings: Settings) -> dict[str, Pipeline]:
     """
     found, problems = scan(settings)
     if problems:
-        raise problems[0]
+        raise _join(problems)
     return found
 
 
@@ -54,12 +58,20 @@ def get(settings: Settings, name: str) -> Pipeline:
     known, problems = scan(settings)
     if name in known:
         return known[name]
+    mine = settings.pipelines / f"{name}.py"
+    if mine.is_file():
+        load_file(mine)
     if problems:
-        raise problems[0]
+        raise _join(problems)
     close = get_close_matches(name, known, n=1)
     hint = f"\nHint: did you mean `{close[0]}`?" if close else "\nHint: `cutover init NAME --from FILE` writes one."
     msg = f"Unknown pipeline `{name[:80]}`: expected one of {', '.join(known) or 'none'} in {settings.pipelines}.{hint}"
     raise DefinitionError(msg)
+
+
+def _join(problems: Sequence[DefinitionError]) -> DefinitionError:
+    """Return one error that says all that is wrong, file by file."""
+    return problems[0] if len(problems) == 1 else DefinitionError("\n".join(map(str, problems)))
 
 
 def _name_taken(path: Path, name: str, other: Path | None) -> DefinitionError:
@@ -84,11 +96,20 @@ def load_file(path: Path) -> tuple[Pipeline, ...]:
 
 
 def _run(path: Path) -> dict[str, object]:
+    """Run a file. What it prints goes to standard error: standard output is the command's."""
     try:
-        return runpy.run_path(str(path))
+        with redirect_stdout(sys.stderr):
+            return runpy.run_path(str(path))
     except DefinitionError as error:
         msg = f"{path}: {error}"
         raise DefinitionError(msg) from error
-    except Exception as error:
-        msg = f"{path}: expected a definition that loads, got {type(error).__name__}: {error}"
+    except (Exception, SystemExit) as error:
+        text = "".join(char if char.isprintable() else " " for char in str(error))
+        msg = f"{_find_place(path, error)}: expected a definition that loads, got {type(error).__name__}: {text}"
         raise DefinitionError(msg) from error
+
+
+def _find_place(path: Path, error: BaseException) -> str:
+    """Return the file, and the line of it that was running when it failed."""
+    lines = [frame.lineno for frame in extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"{path}:{lines[-1]}" if lines else str(path)

@@ -121,7 +121,9 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         for name in ("lookups", "derive", "measures"):
-            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+            given = getattr(self, name)
+            if isinstance(given, Mapping):  # anything else is refused by the checks, which name the field
+                object.__setattr__(self, name, MappingProxyType(dict(given)))
 
     def __hash__(self) -> int:
         """Equal definitions have equal names; mappings, which most of the rest is, have no hash."""

@@ -7,7 +7,7 @@ counts. Python and Spark read the clock alike.
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -31,19 +31,18 @@ def _is_zone(name: object) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CalendarWindows(AlignedWindowFn):
     """What windows of a calendar share; a kind says on which days they begin, for Python and for Spark."""
 
     zone: str  # a name of the IANA time zone database, such as `Europe/Berlin`
-    offset: str = "0 hours"  # after midnight, by the clock on the wall; less than a day
+    offset: str = field(default="0 hours", kw_only=True)  # after midnight, by the clock on the wall; less than a day
 
     def __post_init__(self) -> None:
         kind = type(self).__name__
         if not _is_zone(self.zone):
-            msg = (
-                f"Window `{kind}`: zone: expected a name such as `Europe/Berlin` or `UTC`, got `{str(self.zone)[:80]}`."
-            )
+            got = self.zone if isinstance(self.zone, str) else repr(self.zone)
+            msg = f"Window `{kind}`: zone: expected a name such as `Europe/Berlin` or `UTC`, got `{got[:80]}`."
             raise DefinitionError(msg)
         if self.offset_micros >= MICROSECONDS["day"]:
             msg = f"Window `{kind}`: offset: expected less than a day, got `{self.offset}`."
@@ -103,7 +102,7 @@ _LONGEST_DAY = 49 * MICROSECONDS["hour"]  # of a zone that went through the same
 _DAYS_NEAR = range(-2, 3)  # of a date: its day begins less than a day after midnight, and a zone may skip a date
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Daily(CalendarWindows):
     """Days as a clock on the wall counts them: 23 or 25 hours long where the clock is changed.
 

@@ -1,7 +1,7 @@
 """Calendar months of a time zone, as bills count them; first day and hour may be others than midnight of the 1st."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 from cutover.definition.windows.calendar import CalendarWindows
@@ -13,11 +13,11 @@ _LONGEST = 33 * MICROSECONDS["day"]  # 31 days, and a zone that went through the
 _MONTHS_NEAR = range(-2, 3)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Monthly(CalendarWindows):
     """Months as a clock on the wall counts them: from `first_day` of one to `first_day` of the next, at `offset`."""
 
-    first_day: int = 1  # of the month, 1 to 28
+    first_day: int = field(default=1, kw_only=True)  # of the month, 1 to 28
 
     def __post_init__(self) -> None:
         CalendarWindows.__post_init__(self)

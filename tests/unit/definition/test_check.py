@@ -205,7 +205,7 @@ def test_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
 
 
 def test_file_that_does_not_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"a\.py: expected a definition that loads, got ZeroDivisionError"):
+    with pytest.raises(DefinitionError, match=r"a\.py:2: expected a definition that loads, got ZeroDivisionError"):
         catalogue.load(write(tmp_path, "a.py", "1 / 0"))
 
 
@@ -252,3 +252,24 @@ def test_lookups_may_follow_one_another_and_all_later_parts_see_their_columns() 
             measures={"n": Count(), "most": Max("rate")},
         )
     )
+
+
+def test_a_file_that_fails_or_exits_is_told_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match=r"a\.py:3: expected a definition that loads, got SystemExit: 0"):
+        catalogue.load(write(tmp_path, "a.py", "import sys\nsys.exit(0)\n"))
+
+
+def test_what_a_file_prints_is_no_output_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    catalogue.load(write(tmp_path, "a.py", text("a") + 'print("said")'))
+
+    assert capsys.readouterr() == ("", "said\n")
+
+
+def test_all_that_is_wrong_is_told_and_of_a_named_file_its_own(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", "1 / 0")
+    settings = write(tmp_path, "b.py", "kye = Sessions()")
+
+    with pytest.raises(DefinitionError, match=r"(?s)a\.py:2: .*b\.py:2: "):
+        catalogue.load(settings)
+    with pytest.raises(DefinitionError, match=r"^\S*b\.py:2: "):
+        catalogue.get(settings, "b")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from random import Random
 
 import pytest
@@ -13,7 +13,15 @@ from cutover.definition import Count, Daily, Fixed, Global, Monthly, Pipeline, S
 from cutover.definition.checks.definition import check
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sliding import SlidingWindows
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, WindowFn, merge_intervals, newest, oldest
+from cutover.definition.windows.window_fn import (
+    AlignedWindowFn,
+    Interval,
+    WindowFn,
+    list_windows,
+    merge_intervals,
+    newest,
+    oldest,
+)
 from cutover.errors import DefinitionError
 from cutover.timestamps import from_micros
 
@@ -57,6 +65,10 @@ def test_a_day_whose_beginning_the_clock_skips_begins_by_the_clock_before_the_ch
 
 def test_fixed_window_begins_at_its_offset() -> None:
     assert Fixed(hours=1, offset="15 minutes").intervals(0) == (Interval(-45 * 60 * SECOND, 15 * 60 * SECOND),)
+
+
+def test_the_shortest_window_holds_one_moment() -> None:
+    assert SlidingWindows(size=1, every=1).intervals(5) == (Interval(5, 6),)
 
 
 def test_sliding_windows_begin_at_their_offset() -> None:
@@ -275,3 +287,74 @@ def test_every_part_of_a_window_makes_another_truth() -> None:
 
 def test_fingerprint_of_a_fixed_window_is_what_it_was() -> None:
     assert result_fingerprint(PIPELINE) == "a7b7c99d2806"
+
+
+@pytest.mark.parametrize(
+    ("window", "most", "least", "length"),
+    [
+        (SlidingWindows(size=10, every=10), 1, 1, None),
+        (SlidingWindows(size=10, every=5), 2, 2, 5),
+        (SlidingWindows(size=10, every=4), 3, 2, 2),
+        (SlidingWindows(size=10, every=9), 2, 1, 1),
+    ],
+)
+def test_a_row_falls_into_so_many_windows_and_one_slice(
+    window: SlidingWindows, most: int, least: int, length: int | None
+) -> None:
+    assert (window.most, window.least, window.slice_micros, window.reach) == (most, least, length, 10)
+
+
+def test_parts_of_a_size_add_up() -> None:
+    found = Fixed(days=1, hours=2, minutes=30, seconds=4)
+
+    assert found.size == found.every == (26 * 3600 + 30 * 60 + 4) * SECOND
+
+
+def test_the_longest_window_is_36500_days() -> None:
+    assert Fixed(days=36_500).size == 36_500 * 24 * HOUR
+    with pytest.raises(DefinitionError, match="expected a size of at most 36500 days, got 36501"):
+        Fixed(days=36_501)
+
+
+@pytest.mark.parametrize(("size", "every"), [(0, 0), (10, 0), (10, 11), (0, 1), (-1, -1)])
+def test_windows_that_leave_a_gap_or_do_not_move_on_are_refused(size: int, every: int) -> None:
+    with pytest.raises(DefinitionError, match=f"0 < every <= size, got size {size} us, every {every} us"):
+        SlidingWindows(size=size, every=every)
+
+
+@pytest.mark.parametrize(
+    ("zone", "offset", "named", "hours"),
+    [
+        ("Europe/Berlin", "0 hours", date(2024, 3, 31), 23),
+        ("Europe/Berlin", "6 hours", date(2024, 3, 30), 23),
+        ("Europe/Berlin", "6 hours", date(2024, 3, 31), 24),
+        ("Pacific/Apia", "0 hours", date(2011, 12, 30), 0),
+    ],
+)
+def test_a_date_is_as_long_as_its_zone_has_it(zone: str, offset: str, named: date, hours: int) -> None:
+    found = Daily(zone=zone, offset=offset).day(named)
+
+    assert found.end - found.start == hours * HOUR
+
+
+def test_ranges_for_windows_that_lie_where_they_lie() -> None:
+    window = SlidingWindows(size=10, every=5)
+
+    assert [window.last_end(before) for before in (10, 11, 15, 16)] == [15, 20, 20, 25]
+    assert [window.start_after(end) for end in (9, 10, 14, 15)] == [0, 5, 5, 10]
+    assert [window.end_of_starts(event) for event in (9, 10, 14, 15)] == [10, 15, 15, 20]
+    assert window.event_range(Interval(5, 15)) == Interval(5, 15)
+
+
+def test_nothing_starts_after_the_global_window() -> None:
+    (found,) = Global().intervals(0)
+
+    assert (Global().start_after(found.end - 1), Global().start_after(found.end)) == (found.start, found.end)
+
+
+def test_windows_after_a_time_are_listed_up_to_another() -> None:
+    window = SlidingWindows(size=10, every=5)
+
+    assert list(list_windows(window, 10, 20)) == [Interval(5, 15), Interval(10, 20)]
+    assert list(list_windows(window, 9, 14)) == [Interval(0, 10)]
+    assert list(list_windows(window, 9, 9)) == []

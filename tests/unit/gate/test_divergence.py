@@ -98,3 +98,22 @@ def test_what_is_said_to_be_missing_is_enough_and_no_more(found: tuple[int, int]
         return
     assert divergence.is_refuted(blocks + more, diverged, rate)
     assert more == 0 or not divergence.is_refuted(blocks + more - 1, diverged, rate)
+
+
+@pytest.mark.parametrize(("blocks", "diverged"), [(10, 0), (10, 2), (40, 7), (3, 3)])
+def test_the_bet_is_the_mean_of_what_each_share_would_have_won(blocks: int, diverged: int) -> None:
+    def win(share: float, rate: float) -> float:
+        return float(share**diverged * ((1 - share * rate) / (1 - rate)) ** (blocks - diverged))
+
+    expected = win(0.0, 0.2) / 2 + (win(0.1, 0.2) + win(0.3, 0.2) + win(0.6, 0.2)) / 6
+
+    assert divergence.wealth(blocks, diverged, 0.2) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(("blocks", "diverged", "refuted"), [(0, 0, False), (5, 5, False), (5, 4, True), (1, 0, True)])
+def test_that_every_block_diverges_is_refuted_by_one_that_does_not(blocks: int, diverged: int, refuted: bool) -> None:
+    assert divergence.is_refuted(blocks, diverged, 1.0) is refuted
+
+
+def test_a_bet_that_no_double_holds_is_as_large_as_one_can_be() -> None:
+    assert divergence.is_refuted(1_000_000, 0, 0.5)

@@ -121,6 +121,8 @@ BOTH = (point(FIRST, 0), point(SECOND, 2))
             WindowState.UNEXPLAINED,
         ),
         (run("a", total=2, series=BOTH), SECOND, WindowState.DIFFERS),
+        (run("a", total=900, series=BOTH), FIRST, WindowState.EQUAL),
+        (run("a", total=900, series=(point(FIRST, 1),)), FIRST, WindowState.DIFFERS),
         (run("a", series=BOTH), "2026-01-01T00:30:00Z", WindowState.UNJUDGED),
         (run("a", series=BOTH), "2025-12-31T00:00:00Z", WindowState.UNJUDGED),
         (run("a", cell(SECOND), series=(point(FIRST, 1, 2),)), FIRST, WindowState.EQUAL),
@@ -134,8 +136,11 @@ def test_what_a_comparison_says_of_a_window(found: Reconciliation | None, window
 
 
 def test_a_window_that_was_left_out_is_not_judged() -> None:
-    left_out = replace(LINE, unjudged=((START, START + 1),))
+    left_out = replace(LINE, unjudged=((START - 1, START), (START, START + 1)))
+    before = replace(LINE, unjudged=((START - 1, START),))
     refused = replace(LINE, verdict=Verdict.NOT_COMPARABLE)
+
+    assert window_state(before, run("a", series=BOTH), START) is WindowState.EQUAL
 
     for line in (left_out, refused):
         assert window_state(line, run("a", series=BOTH), START) is WindowState.UNJUDGED

@@ -61,3 +61,21 @@ def test_sql_says_the_same() -> None:
 
     assert said == [True, False]
     assert is_closed_sql(SESSIONS, None) == "false"
+
+
+def test_sessions_that_meet_are_one_from_either_side() -> None:
+    early, late = Interval(0, 10), Interval(10, 20)
+
+    assert (touch(early, late), touch(late, early)) == (True, True)
+    assert (touch(early, Interval(11, 21)), touch(Interval(11, 21), early)) == (False, False)
+
+
+def test_a_range_for_sessions_holds_what_touches_them() -> None:
+    gap = 10 * MINUTE
+    window = Sessions("10 minutes")
+
+    assert (window.last_end(100), window.start_after(100)) == (99, 101)
+    assert window.start_after(window.last_end(100)) == 100
+    assert window.end_of_starts(100) == 100 + gap + 1
+    assert window.event_range(Interval(100, 500)) == Interval(100 - gap, 501)
+    assert (window.reach, window.closes_after, window.late_after) == (gap, gap + 1, 1)

@@ -1,3 +1,7 @@
+"""Which offsets are read again: few ranges, that hold every span."""
+
+import pytest
+
 from cutover.records.reading.segments import MOST, NEAR, OffsetSpan, reads
 
 
@@ -30,3 +34,39 @@ def test_of_many_ranges_those_with_the_smallest_gaps_become_one() -> None:
 
     assert len(found) == MOST
     assert found[0] == {0: (0, 2 * NEAR + 1)}
+
+
+@pytest.mark.parametrize(
+    ("first", "ranges"),
+    [
+        pytest.param(10 + NEAR, [(0, 11 + NEAR)], id="as near as can be"),
+        pytest.param(11 + NEAR, [(0, 10), (11 + NEAR, 12 + NEAR)], id="one offset further"),
+    ],
+)
+def test_what_is_near_is_read_on(first: int, ranges: list[tuple[int, int]]) -> None:
+    assert reads([span(0, 0, 9), span(0, first, first)]) == tuple({0: found} for found in ranges)
+
+
+def test_a_span_within_another_shortens_nothing() -> None:
+    assert reads([span(0, 0, 20), span(0, 5, 6)]) == ({0: (0, 21)},)
+
+
+@pytest.mark.parametrize(
+    ("most", "ranges"),
+    [
+        (1, [(0, 7 * NEAR + 1)]),
+        (2, [(0, 2 * NEAR + 1), (7 * NEAR, 7 * NEAR + 1)]),
+        (3, [(0, 1), (2 * NEAR, 2 * NEAR + 1), (7 * NEAR, 7 * NEAR + 1)]),
+        (4, [(0, 1), (2 * NEAR, 2 * NEAR + 1), (7 * NEAR, 7 * NEAR + 1)]),
+    ],
+)
+def test_no_more_ranges_of_a_partition_are_read_than_asked_for(most: int, ranges: list[tuple[int, int]]) -> None:
+    far = [span(0, at * NEAR, at * NEAR) for at in (0, 2, 7)]
+
+    assert reads(far, most=most) == tuple({0: found} for found in ranges)
+
+
+def test_a_long_range_behind_a_small_gap_is_joined_first() -> None:
+    spans = [span(0, 0, 0), span(0, 3 * NEAR, 3 * NEAR), span(0, 5 * NEAR, 9 * NEAR)]
+
+    assert reads(spans, most=2) == ({0: (0, 1)}, {0: (3 * NEAR, 9 * NEAR + 1)})

@@ -1,7 +1,11 @@
 """The watermark's rules, one by one. Times of events in microseconds, of the clock in seconds."""
 
-from cutover.definition import Lateness
-from cutover.records.watermark import Observation, WatermarkState, advance
+from dataclasses import replace
+
+import pytest
+
+from cutover.definition import Fixed, Lateness
+from cutover.records.watermark import Observation, WatermarkState, advance, final_watermark
 
 SECOND = 1_000_000
 LATENESS = Lateness(out_of_orderness="2 seconds", idle_after="10 seconds")
@@ -82,3 +86,33 @@ def test_idleness_counts_anew_from_each_start() -> None:
     started = WatermarkState(watermark=stopped.watermark, max_event=stopped.max_event)
 
     assert frozenset() == after(look(0, p0=(1, 1, None), p1=(2, 2, None)), start=started).idle
+
+
+def test_partition_that_never_held_a_record_is_never_called_idle() -> None:
+    looks = [look(now, p0=(1, 1, 90), p1=(0, 0, None)) for now in (0, 5)]
+
+    assert after(*looks, look(99, p0=(2, 2, 91), p1=(0, 0, None))).idle == frozenset()
+
+
+def test_a_partition_of_which_nothing_was_ever_read_holds_from_its_first_record_on() -> None:
+    seen = look(0, p0=(1, 1, 90))
+
+    assert after(replace(seen, high={0: 1, 1: 1})).watermark is None
+
+
+MINUTE = 60 * SECOND
+LATE = Lateness(allowed="5 minutes", out_of_orderness="2 seconds")
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        pytest.param(WatermarkState(), None, id="nothing was seen"),
+        pytest.param(WatermarkState(watermark=7), 7, id="no event since the start"),
+        pytest.param(WatermarkState(max_event={0: 0, 1: 10 * MINUTE}), (20 + 5) * MINUTE, id="the newest window"),
+        pytest.param(WatermarkState(max_event={0: 10 * MINUTE - 1}, watermark=9), (10 + 5) * MINUTE, id="behind it"),
+        pytest.param(WatermarkState(max_event={0: 1}, watermark=99 * MINUTE), 99 * MINUTE, id="it never goes back"),
+    ],
+)
+def test_the_last_watermark_closes_the_newest_window(state: WatermarkState, expected: int | None) -> None:
+    assert final_watermark(state, Fixed(minutes=10), LATE) == expected

@@ -125,3 +125,16 @@ def test_slices_are_of_sliding_windows_alone() -> None:
     every = (SlidingWindows(size=10, every=2), SlidingWindows(size=10, every=10), Fixed(hours=1))
 
     assert [slices.are_of(pipeline_of(window)) for window in every] == [True, False, False]
+
+
+@pytest.mark.parametrize(("slices_found", "limit", "is_made"), [(24, 6, True), (25, 6, False), (20, 5, False)])
+def test_rows_that_merge_to_few_are_tried_up_to_twenty_times_the_limit(
+    home: Path, slices_found: int, limit: int, *, is_made: bool
+) -> None:
+    pipeline = pipeline_of(SlidingWindows(size=10, every=2))  # each slice lies in five windows
+    rows = [accepted(0, 2, "a", [1])] * slices_found + [late(0, 10)]
+    settings = Settings(home=home, stream=StreamSettings(overflow_rows=limit))
+
+    found = slices.open_slices(table(pipeline, rows), pipeline, settings)
+
+    assert (None if found is None else found.num_rows) == (5 + 1 if is_made else None)

@@ -25,6 +25,7 @@ from cutover.reconcile.verify.invariants import (
     n9_sole_writer,
 )
 from cutover.reconcile.verify.model import Unknown
+from cutover.records.reference import ResultRow
 from tests.support.losses import LOSS
 from tests.unit.verify.epochs import chain_of, epoch
 from tests.unit.verify.facts_of import facts, texts
@@ -90,6 +91,15 @@ def test_folds_that_were_held_against_the_version_before_are_counted() -> None:
 
     assert n4_prefix.describe_coverage(facts(prefix=with_folds)) == "1 of 2,000 epochs, 0 records, 0 rows, 2 folds"
     assert n4_prefix.describe_coverage(facts(prefix=AWAY)) == ""
+
+
+def test_epochs_records_and_rows_of_all_portions_are_added_up() -> None:
+    row = ResultRow(n=1, measures={})
+    rows = {(start, start + 1, ()): row for start in range(3)}
+    portions = (portion(first=4, last=5, records=7, expected=rows), portion(first=8, last=8, records=4, expected=rows))
+    found = Prefix(portions=portions, of_epochs=9, sampled=False, seed=0)
+
+    assert n4_prefix.describe_coverage(facts(prefix=found)) == "3 of 9 epochs, 11 records, 6 rows"
 
 
 def test_a_sample_is_said_with_its_seed_and_beside_what_was_left_out() -> None:

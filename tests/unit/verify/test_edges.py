@@ -5,7 +5,14 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Sliding
-from cutover.reconcile.verify.facts.facts import LedgerFault, LogCounts, Prefix, RecomputedPortion, RowTotals
+from cutover.reconcile.verify.facts.facts import (
+    EpochCommit,
+    LedgerFault,
+    LogCounts,
+    Prefix,
+    RecomputedPortion,
+    RowTotals,
+)
 from cutover.reconcile.verify.invariants import n1_completeness, n2_single_effect, n4_prefix, n6_monotonicity
 from cutover.reconcile.verify.model import MOST, Unknown, cap_violations
 from cutover.records.classes import Class, Reason
@@ -73,7 +80,22 @@ def test_pairs_that_moved_between_epochs_are_named_where_they_are_missing_and_wh
     ]
 
 
+def test_an_epoch_that_counted_nothing_needs_no_accepted_rows() -> None:
+    records, none = (epoch(0, counts={}),), RowTotals(pairs={}, listed={})
+
+    assert texts(n1_completeness.check(facts(records=records, books=none, log=AWAY))) == ""
+
+
 # N2
+
+
+def test_an_epoch_that_was_left_out_is_named_behind_commits_that_carry_none() -> None:
+    marks = (None, epoch(0).to_json(), "fold", epoch(2).to_json())
+    commits = [EpochCommit(version=n, operation="WRITE", mark=mark) for n, mark in enumerate(marks)]
+
+    assert list(n2_single_effect.order("clicks", commits)) == [
+        "Epoch log of clicks: table version 3: expected epoch 1 after epoch 0 (version 1), got epoch 2."
+    ]
 
 
 def test_every_commit_of_a_driver_behind_its_fence_is_named() -> None:

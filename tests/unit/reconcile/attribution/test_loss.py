@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.attribution.loss import sentence
+from cutover.reconcile.attribution.loss import notes, ranges, sentence
+from cutover.reconcile.result.outcome import LostRange
 from tests.support.losses import LOSS
 
 GAP = replace(LOSS, windows_from=0, windows_to=3_600_000_000)
@@ -26,3 +27,44 @@ def test_a_topic_that_was_made_anew_lost_all_from_an_offset_on() -> None:
 
 def test_a_loss_that_touches_no_window_is_not_said() -> None:
     assert sentence([LOSS], {}) is None
+
+
+def test_three_losses_are_named_and_the_others_counted() -> None:
+    found = [replace(GAP, partition=p) for p in range(3)]
+
+    three, five = (str(sentence([*found, *more], {})) for more in ([], [GAP, GAP]))
+
+    assert "partition 2: offsets 40 to 59). 0 closed windows may miss" in three
+    assert "partition 2: offsets 40 to 59; and 2 more). 0 closed windows may miss" in five
+
+
+def test_the_report_shows_what_was_recorded_of_a_loss() -> None:
+    assert ranges([GAP]) == (
+        LostRange(
+            topic="t",
+            topic_id="A",
+            partition=0,
+            first=40,
+            next=60,
+            windows_from="1970-01-01T00:00:00Z",
+            windows_to="1970-01-01T01:00:00Z",
+            stream_version=0,
+            epoch=1,
+            kind="gap",
+            who="me",
+            why="retention",
+            at="2026-01-01T00:00:00Z",
+        ),
+    )
+
+
+def test_windows_before_the_first_gap_may_have_missed_late_records() -> None:
+    later = replace(GAP, windows_from=7_200_000_000, windows_to=9_000_000_000)
+
+    (said,) = notes([LOSS, later, GAP])
+
+    assert said == (
+        "Among the lost records may have been late ones of windows before 1970-01-01T00:00:00Z, which were final by"
+        " then. Neither side has them: a comparison cannot show what both miss."
+    )
+    assert notes([LOSS, replace(GAP, kind="anew")]) == ()

@@ -41,3 +41,14 @@ def test_a_budget_that_is_spent_leaves_the_last_groups_alone_and_counts_them() -
 
 def test_a_budget_of_no_time_still_looks_at_some_groups() -> None:
     assert find(40, Budget(seconds=0))[0].rows > 0
+
+
+@pytest.mark.parametrize(("doubled", "kinds"), [("a", (0, 1)), ("e", (1, 0))])
+def test_a_row_that_one_side_alone_has_twice_is_one_too_many(doubled: str, kinds: tuple[int, int]) -> None:
+    with duckdb.connect() as connection:
+        for side in ("e", "a"):
+            connection.execute(f"CREATE TEMP TABLE {side} AS SELECT w, 1 AS k, 7 AS n FROM range(3) r(w)")  # noqa: S608 -- ours
+        connection.execute(f"INSERT INTO {doubled} VALUES (1, 1, 7)")  # noqa: S608 -- ours
+        found = diff(connection, LAYOUT, "e", "a", into="d")
+
+    assert (found.missing, found.extra, found.changed) == (*kinds, 0)

@@ -86,6 +86,12 @@ def test_windows_that_follow_one_another_are_one_range(settings: Settings) -> No
     assert found == ((micros(0), micros(20)), (micros(30), micros(40)))
 
 
+def test_windows_that_follow_one_another_behind_a_gap_are_a_range_of_their_own(settings: Settings) -> None:
+    found = find(settings, FIXED, (0, 20, 30), (1, 0, 10), (2, 30, 40), start={0: 3})
+
+    assert found == ((micros(0), micros(10)), (micros(20), micros(40)))
+
+
 @pytest.mark.parametrize(
     ("start", "run", "expected"),
     [

@@ -1,0 +1,99 @@
+"""Which audit's finding still stands, which audits say something, and with which code each ends."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.reconcile.judgement import history
+from cutover.reconcile.judgement.audits import audit_record
+from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.seal import Seal, Versions
+from cutover.settings import Settings
+from tests.support.audits import audited
+from tests.unit.watch.facts_of import PIPELINE
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+AGREES, REGRESSION, SILENT = AuditState.AGREES, AuditState.REGRESSION, AuditState.NOT_COMPARABLE
+
+
+def audit(state: AuditState, hour: int = 12, **changes: Any) -> WindowAudit:
+    return audited(PIPELINE.name, state=state, at=NOON.replace(hour=hour).isoformat(), **changes)
+
+
+@pytest.mark.parametrize(("state", "code"), [(AGREES, 0), (AuditState.NOTHING_NEW, 0), (REGRESSION, 1), (SILENT, 2)])
+def test_an_audit_ends_with_one_where_something_is_wrong_and_two_where_nothing_can_be_said(
+    state: AuditState, code: int
+) -> None:
+    assert audit(state).exit_code == code
+
+
+def test_audits_that_say_something_are_those_of_the_version_that_could_compare() -> None:
+    known = [audit(state, stream_version=number) for number in (0, 1, None) for state in (AGREES, SILENT, REGRESSION)]
+
+    for number in (0, 1, None):
+        assert [(one.stream_version, one.state) for one in audit_record.list_judged(known, number)] == [
+            (number, AGREES),
+            (number, REGRESSION),
+        ]
+
+
+def test_an_audit_is_kept_as_it_was_made(settings: Settings) -> None:
+    found = audit(REGRESSION, unexplained=2, wrong=(3, 5), causes={"late": 4}, epoch=7)
+
+    assert audit_record.record(settings, PIPELINE, found) == 0
+    assert audit_record.list_audits(settings, PIPELINE) == (found,)
+
+
+def test_an_audit_that_compared_nothing_names_no_cut_no_row_and_no_cause() -> None:
+    found = audit(SILENT)
+
+    assert (found.epoch, found.unexplained, found.wrong, found.examples, found.causes) == (-1, 0, (), (), {})
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        pytest.param([], None, id="none"),
+        pytest.param([SILENT], None, id="none that says something"),
+        pytest.param([REGRESSION], 0, id="found"),
+        pytest.param([AGREES, REGRESSION], 1, id="found last"),
+        pytest.param([REGRESSION, AGREES], None, id="agrees since"),
+        pytest.param([REGRESSION, SILENT], 0, id="could not compare since"),
+        pytest.param([REGRESSION, REGRESSION], 1, id="found again"),
+    ],
+)
+def test_a_finding_stands_until_an_audit_agrees(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, states: list[AuditState], expected: int | None
+) -> None:
+    known = tuple(audit(state, hour) for hour, state in enumerate(states))
+    monkeypatch.setattr(audit_record, "list_audits", lambda *_: known)
+
+    assert audit_record.find_regression(settings, PIPELINE) == (None if expected is None else known[expected])
+
+
+@pytest.mark.parametrize(
+    ("minutes", "changes", "stands"),
+    [
+        pytest.param(1, {}, False, id="agrees later"),
+        pytest.param(0, {}, True, id="at the same time"),
+        pytest.param(-1, {}, True, id="before"),
+        pytest.param(1, {"exit_code": 1, "verdict": Verdict.DIVERGED}, True, id="differs"),
+        pytest.param(1, {"to": "2026-01-09T00:00:00Z"}, True, id="of a range"),
+    ],
+)
+def test_a_finding_stands_until_a_whole_comparison_that_was_made_later_agrees(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, minutes: int, changes: dict[str, Any], *, stands: bool
+) -> None:
+    wrong = audit(REGRESSION)
+    monkeypatch.setattr(audit_record, "list_audits", lambda *_: (wrong,))
+    compared: dict[str, Any] = {"verdict": Verdict.CONSISTENT, "exit_code": 0, "at": "", "sentence": ""} | changes
+    seal = Seal(epoch=3, versions=Versions(stream=None))
+    found = Reconciliation(pipeline=PIPELINE.name, run_id="r", seal=seal, **compared)
+    at = NOON + timedelta(minutes=minutes)
+    placed = history.find_entry(settings, found, fingerprint=result_fingerprint(PIPELINE), version=None, at=at)
+    history.record(settings, found, placed)
+
+    assert audit_record.find_regression(settings, PIPELINE) == (wrong if stands else None)

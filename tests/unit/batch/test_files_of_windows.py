@@ -1,0 +1,105 @@
+"""Which files of the batch table a run rewrites, keeps, and takes back."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.batch.write.replace import replace_windows, take_back
+from cutover.lake.integrity import foreign_commits
+from cutover.lake.tables import checksums, delta
+
+START = datetime(2013, 1, 1, tzinfo=UTC)
+HOUR = 3_600_000_000
+TIME = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema([("window_start", TIME), ("window_end", TIME), ("v", pa.int64())])
+
+
+def rows(hours: dict[int, int]) -> pa.Table:
+    at = {h: START + timedelta(hours=h) for h in range(9)}
+    found = [{"window_start": at[h], "window_end": at[h + 1], "v": v} for h, v in hours.items()]
+    return pa.Table.from_pylist(found, SCHEMA)
+
+
+def ranges(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
+    base = round(START.timestamp() * 1_000_000)
+    return [(base + a * HOUR, base + b * HOUR) for a, b in pairs]
+
+
+def values(table: DeltaTable) -> list[tuple[int, int]]:
+    found = delta.open_table(table.table_uri).to_pyarrow_table().to_pylist()
+    return sorted(((row["window_start"] - START) // timedelta(hours=1), row["v"]) for row in found)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    """Return a batch table of one file, with the windows of the hours 2 and 3."""
+    made = delta.ensure(str(tmp_path / "batch"), SCHEMA)
+    replace_windows(made, rows({2: 1, 3: 1}), ranges((2, 4)), of="first")
+    return made
+
+
+def test_a_file_that_holds_a_window_of_one_of_several_ranges_is_rewritten(table: DeltaTable) -> None:
+    replace_windows(table, rows({2: 2, 7: 2}), ranges((2, 3), (7, 8)), of="r")
+
+    assert values(table) == [(2, 2), (3, 1), (7, 2)]
+
+
+@pytest.mark.parametrize("beside", [(1, 2), (4, 5)], ids=["before", "after"])
+def test_a_file_whose_windows_meet_a_range_and_lie_outside_stays_as_it_is(
+    table: DeltaTable, beside: tuple[int, int]
+) -> None:
+    (file,) = delta.paths(table)
+
+    replace_windows(table, rows({beside[0]: 2}), ranges(beside), of="r")
+
+    assert file in delta.paths(table)
+    assert values(table) == sorted([(2, 1), (3, 1), (beside[0], 2)])
+
+
+@pytest.mark.parametrize("hours", [{7: 2}, {}], ids=["of other windows", "of none"])
+def test_of_a_run_that_begins_anew_nothing_else_stays(table: DeltaTable, hours: dict[int, int]) -> None:
+    version = replace_windows(table, rows(hours), ranges(*((h, h + 1) for h in hours)), of="r", anew=True)
+
+    assert (version, values(table)) == (2, list(hours.items()))
+
+
+def test_a_run_that_has_nothing_to_replace_makes_no_commit(table: DeltaTable) -> None:
+    assert replace_windows(table, rows({}), [], of="r") == 1
+    assert values(table) == [(2, 1), (3, 1)]
+
+
+def change_since(table: DeltaTable, recorded: int) -> foreign_commits.TableChange:
+    found = foreign_commits.change(table, recorded)
+    assert found is not None
+    return found
+
+
+def test_rows_of_a_first_run_that_was_never_recorded_are_taken_back(table: DeltaTable) -> None:
+    left = change_since(table, 0)
+    assert left.base == 0
+
+    take_back(table, left)
+
+    assert values(table) == []
+
+
+def test_windows_that_a_killed_run_has_only_cleared_are_listed_again(table: DeltaTable) -> None:
+    files = set(delta.paths(table))
+    replace_windows(table, rows({}), ranges((2, 4)), of="killed")
+    assert values(table) == []
+
+    take_back(table, change_since(table, checksums.total(files)))
+
+    assert (values(table), set(delta.paths(table))) == ([(2, 1), (3, 1)], files)
+
+
+@pytest.mark.parametrize("base", [None, -1])
+def test_without_a_version_at_which_a_killed_run_began_the_table_stays_as_it_is(
+    table: DeltaTable, base: int | None
+) -> None:
+    take_back(table, foreign_commits.TableChange(uri=table.table_uri, kind=foreign_commits.Kind.UNFINISHED, base=base))
+
+    assert (table.version(), values(table)) == (1, [(2, 1), (3, 1)])

@@ -1,0 +1,63 @@
+"""What bounds a run: the end of what is closed, and what a log that lost records still holds."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from cutover.batch.plan.dirty import PlanBounds, TouchedWindow, plan
+from cutover.batch.plan.retention import find_unrecorded_gaps, first_left, remaining_offsets, whole_from
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.definition.windows.sliding import SlidingWindows
+from cutover.definition.windows.window_fn import Interval
+from tests.support.losses import LOSS
+
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+    lateness=Lateness(max_ahead="0 seconds"),
+)
+
+
+@pytest.mark.parametrize(("closed", "expected"), [(19, ()), (20, (Interval(10, 20),)), (21, (Interval(10, 20),))])
+def test_a_window_that_ends_at_the_very_time_up_to_which_all_is_closed_is_computed(
+    closed: int, expected: tuple[Interval, ...]
+) -> None:
+    touched = [TouchedWindow(window=Interval(10, 20), scan=0)]
+    bounds = PlanBounds(window=SlidingWindows(size=10, every=10), closed=closed)
+
+    assert plan(touched, [], bounds).compute == expected
+
+
+def test_a_partition_of_which_the_broker_names_no_beginning_has_lost_nothing() -> None:
+    offsets = {3: (0, 2)}
+
+    assert first_left(offsets, {}) == {}
+    assert remaining_offsets(offsets, {}) == offsets
+
+
+@pytest.mark.parametrize(
+    ("found", "is_whole"),
+    [
+        ({0: 8, 1: 6}, True),
+        ({0: 8, 1: 5}, False),
+        ({0: 7, 1: 6}, False),
+        ({0: None, 1: 5}, False),
+        ({0: None, 1: None}, True),
+    ],
+)
+def test_a_window_is_whole_only_if_it_is_so_in_every_partition_that_lost_records(
+    found: Mapping[int, int | None], is_whole: bool
+) -> None:
+    assert whole_from([0], {0: 7, 1: 5}, PIPELINE, lambda _: found) == (0 if is_whole else None)
+
+
+def test_offsets_that_will_come_again_cover_no_gap() -> None:
+    gap, offsets = {0: 60}, {0: (40, 90)}
+
+    assert find_unrecorded_gaps(gap, offsets, [LOSS]) == {}
+    assert find_unrecorded_gaps(gap, offsets, [replace(LOSS, again=True)]) == gap
+    assert find_unrecorded_gaps(gap, offsets, [replace(LOSS, next=None)]) == gap

@@ -1,0 +1,146 @@
+"""What a run says of itself: to the log, of its contract, and of the bytes that it wrote."""
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pyarrow as pa
+import pytest
+
+from cutover.batch.write import contract, publish
+from cutover.definition import Count, Expect, Fixed, Pipeline, Topic
+from cutover.errors import ContractError
+from cutover.lake.batch_runs import BatchRun, ExpectationResult, Incomplete
+from cutover.lake.path_cost import PathCost
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import batch_schema
+from cutover.settings import Settings
+
+PIPELINE = Pipeline(
+    name="flights",
+    source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+    contract=(Expect(type="expect_column_max_to_be_between", arguments={"column": "n"}),),
+)
+NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
+RUN = BatchRun(
+    run_id="batch-1",
+    epoch=3,
+    stream_version=0,
+    topic="t",
+    topic_id="T",
+    cluster_id="C",
+    cut={0: 50, 1: 9},
+    scanned={0: (20, 50), 1: (4, 9)},
+    watermark=None,
+    result_fingerprint="f",
+    batch_fingerprint="same",
+    isolation="read_committed",
+    computed=((0, 1), (2, 3)),
+    stale=((5, 6),),
+    incomplete=(Incomplete(window_start=0, window_end=1, reason="expired"),),
+    batch_version=7,
+    counts={"accepted": 35},
+    seconds=1.5,
+)
+
+
+def test_the_line_of_a_run_counts_records_and_ranges() -> None:
+    assert publish.summary(RUN) == {
+        "run_id": "batch-1",
+        "epoch": 3,
+        "scanned": 30 + 5,
+        "counts": {"accepted": 35},
+        "computed": 2,
+        "stale": 1,
+        "incomplete": 1,
+        "batch_version": 7,
+        "seconds": 1.5,
+    }
+
+
+def kept(name: str, *, success: bool, severity: Any = "critical") -> ExpectationResult:
+    return ExpectationResult(expectation=name, severity=severity, success=success, observed=f"{name} seen")
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        (kept("a", success=True), kept("b", success=True)),
+        (kept("a", success=False, severity="warning"), kept("b", success=True)),
+    ],
+    ids=["all hold", "a warning"],
+)
+def test_a_result_whose_critical_expectations_hold_is_published_with_what_was_seen(
+    monkeypatch: pytest.MonkeyPatch, results: tuple[ExpectationResult, ...]
+) -> None:
+    monkeypatch.setattr(contract, "_frame", Mock())
+    monkeypatch.setattr(contract, "_run", lambda *_: results)
+
+    assert contract.check(PIPELINE, Mock(), "staged") == results
+
+
+def test_critical_expectations_that_fail_are_named_with_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = (kept("a", success=False), kept("b", success=False, severity="warning"), kept("c", success=True))
+    monkeypatch.setattr(contract, "_frame", Mock())
+    monkeypatch.setattr(contract, "_run", lambda *_: found)
+
+    with pytest.raises(ContractError) as refused:
+        contract.check(PIPELINE, Mock(), "staged")
+
+    assert refused.value.text == (
+        "Contract of `flights`: expected every critical expectation to hold on the staged result, got:\n"
+        "  a: got a seen\nHint: nothing was published."
+    )
+
+
+@pytest.mark.parametrize(
+    ("exception", "result", "observed"),
+    [
+        (None, {"unexpected_count": 0, "element_count": 9}, "0 unexpected of 9"),
+        (None, {"unexpected_count": 2}, "2 unexpected of ?"),
+        (None, {"observed_value": 7}, "7"),
+        (None, None, "no value"),
+        ({"exception_message": None}, {"observed_value": 7}, "7"),
+        ({"exception_message": "no column n\nat a place"}, {"observed_value": 7}, "an error: no column n"),
+    ],
+)
+def test_of_an_expectation_a_count_or_a_value_is_told(
+    exception: dict[str, Any] | None, result: dict[str, Any] | None, observed: str
+) -> None:
+    found = SimpleNamespace(success=False, exception_info=exception, result=result)
+    expect = Expect(type="expect_it", arguments={"b": 1, "a": "x"}, severity="warning")
+
+    assert contract._result(expect, found) == ExpectationResult(
+        expectation="expect_it(a='x', b=1)", severity="warning", success=False, observed=observed
+    )
+
+
+def rows(*hours: int) -> pa.Table:
+    at = [NOON + hour * HOUR for hour in hours]
+    found = [{"window_start": start, "window_end": start + HOUR, "k": "a", "n": 1, "_n": 1} for start in at]
+    return pa.Table.from_pylist(found, schema=batch_schema(PIPELINE))
+
+
+@pytest.mark.parametrize("before", [None, PathCost(core_seconds=2.0, read_bytes=5, written_bytes=100)])
+def test_a_run_counts_the_bytes_of_its_own_files_and_what_it_had_used_before(
+    settings: Settings, before: PathCost | None
+) -> None:
+    noon = round(NOON.timestamp()) * 1_000_000
+    for run_id, hour in (("another", 1), ("batch-1", 0)):
+        run = SimpleNamespace(run_id=run_id, epoch=0, anew=False, cost=before)
+        start = noon + hour * 3_600_000_000
+        made: Any = SimpleNamespace(
+            run=run, rows=rows(hour), replaced=[(start, start + 3_600_000_000)], meter=Mock(measure=lambda: None)
+        )
+        publish._replace(settings, PIPELINE, made)
+    listed = delta.actions(delta.open_table(batch_uri(settings, PIPELINE)))
+    (own,) = [int(str(action["size_bytes"])) for action in listed if "-batch-1-" in str(action["path"])]
+
+    cost = publish._measure_cost(settings, PIPELINE, made)
+
+    assert cost.written_bytes == own + (0 if before is None else 100)

@@ -1,0 +1,387 @@
+"""Conditions as a person reads them: number, threshold, what was found and what would make it pass, compared whole."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition.loading.acceptance_files import AcceptanceRules
+from cutover.definition.model.acceptance import AcceptanceRule
+from cutover.lake.control.stages import Stage
+from cutover.reconcile.gate.decide import Condition, ContractCheck, PresentState, Replayability, SeenHazard
+from cutover.reconcile.result.text import THIN
+from tests.support.self_tests import passed
+from tests.unit.gate.test_criteria import decided
+from tests.unit.gate.test_decide import DAY, HOUR, LOSS, NOW, POLICY, ROOMY, now, run
+
+NEWER = "`cutover batch P` gives a newer cut, `cutover reconcile P` compares at it"
+AT_LEAST: dict[str, Any] = {"sense": "at least"}
+
+
+def condition(
+    name: str, found: str, number: float | None, threshold: float | None, *, need: str = "", **rest: Any
+) -> Condition:
+    """Return a condition that is met where nothing is needed."""
+    return Condition(name=name, met=not need, found=found, number=number, threshold=threshold, to_pass=need, **rest)
+
+
+def test_a_single_run_that_is_missing_is_asked_for() -> None:
+    why = "same or older cut, a range, over 7 days, before a break"
+    found = f"2 of 3 consecutive sealed runs within policy, each with a newer cut (1 more do not count: {why})"
+
+    assert decided(runs=(run(1), run(1), run(2)))["runs"] == condition(
+        "runs", found, 2, 3, **AT_LEAST, unit="runs", need=f"1 more in a row: {NEWER}"
+    )
+
+
+def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
+    unit, need = "runs beyond policy", f"a whole run within policy at this or a newer cut: {NEWER}"
+    bad = run(3, within=False, outcome="DIVERGED")
+
+    assert decided(runs=(run(1), run(2), bad))["newest run"] == condition(
+        "newest run", "DIVERGED at epoch 3, 2026-11-21 11:00 UTC", 1, 0, unit=unit, need=need
+    )
+    assert decided()["newest run"] == condition(
+        "newest run", "EXPLAINED at epoch 3, 2026-11-21 11:00 UTC", 0, 0, unit=unit
+    )
+    assert decided(runs=())["newest run"] == condition(
+        "newest run", "no reconciliation under this definition yet", None, 0, unit=unit, need=need
+    )
+
+
+def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
+    runs = (run(1, age=3 * HOUR), run(2, age=2 * HOUR), run(3, age=HOUR))
+    allows = f"the policy allows 1{THIN}d"
+
+    assert decided(runs=runs)["freshness"] == condition(
+        "freshness", f"the newest run that counts is 1{THIN}h old; {allows}", 3_600.0, 86_400.0, unit="seconds"
+    )
+    assert decided(runs=())["freshness"] == condition(
+        "freshness", f"no run counts; {allows}", None, 86_400.0, unit="seconds", need=f"a run now: {NEWER}"
+    )
+
+
+def test_a_run_as_old_as_the_policy_allows_is_fresh() -> None:
+    assert decided(runs=tuple(run(n, age=DAY) for n in (1, 2, 3)))["freshness"].met
+
+
+@pytest.mark.parametrize(
+    ("runs", "since", "same", "asked", "rest"),
+    [
+        pytest.param(4, -1, 4, 3, {}, id="nothing changed"),
+        pytest.param(4, 1, 4, 3, {}, id="changed before the first run"),
+        pytest.param(4, 2, 3, 3, {}, id="as many as the policy asks for are behind it"),
+        pytest.param(4, 3, 2, 3, {"need": f"1 more runs under these settings: {NEWER}"}, id="one too few is behind it"),
+        pytest.param(2, -1, 2, 2, {}, id="no more are asked for than count"),
+    ],
+)
+def test_runs_under_the_settings_in_force_are_counted(
+    runs: int, since: int, same: int, asked: int, rest: dict[str, str]
+) -> None:
+    found = f"{same} of {runs} runs that count are of the settings in force now"
+    told = found if since < 0 else f"{found}, which changed with epoch {since}"
+
+    assert decided(runs=tuple(map(run, range(1, runs + 1))), settings_since=since)["unchanged"] == condition(
+        "unchanged", told, same, asked, **AT_LEAST, unit="runs", **rest
+    )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "asked", "said", "need"),
+    [
+        pytest.param(66, 0.05, "allows 5%", None, id="refuted"),
+        pytest.param(65, 0.05, "allows 5%", "1 more without a divergence would show", id="one block short"),
+        pytest.param(3, 1e-8, "allows 1e-06%", "over a million more without a divergence would show", id="too many"),
+        pytest.param(3, None, "sets no limit", None, id="not asked for"),
+    ],
+)
+def test_divergence_rate_says_how_many_blocks_are_missing(
+    blocks: int, asked: float | None, said: str, need: str | None
+) -> None:
+    runs = tuple(run(n, begun=n) for n in range(blocks))
+
+    found = decided(replace(POLICY, max_divergence=asked), runs=runs)["divergence rate"]
+
+    assert (found.met, found.threshold, found.unit) == (need is None, asked, "of the blocks")
+    assert found.found.endswith(f"; the policy {said}" if need is None else f"; the policy {said}, which {need}")
+    assert found.to_pass == ("" if need is None else f"{need} it: {NEWER}")
+
+
+def test_losses_say_which_runs_count_behind_the_last_of_them() -> None:
+    losses = (LOSS, replace(LOSS, until=900_000_000, text="another"), replace(LOSS, until=3))
+    need = "a cut on whose watermark is 1970-01-01 00:15 UTC or later"
+
+    assert decided(losses=losses, runs=(run(1, watermark=5),))["losses"] == condition(
+        "losses", f"another; runs count from {need}", 2, 0, unit="losses", need=f"runs from {need}"
+    )
+    assert decided(losses=(LOSS,), runs=(run(1, watermark=500),))["losses"] == condition(
+        "losses", "1 accepted, all behind the newest run", 0, 0, unit="losses"
+    )
+    assert decided()["losses"] == condition("losses", "none accepted", 0, 0, unit="losses")
+
+
+def test_every_foreign_write_is_told() -> None:
+    need = "undo them or compute the windows anew: docs/runbooks/ForeignWrite.md"
+
+    assert decided(foreign=("A wrote.", "B wrote."))["tables"] == condition(
+        "tables", "A wrote. B wrote.", 2, 0, unit="foreign writes", need=need
+    )
+    assert decided()["tables"] == condition("tables", "nobody else has changed a row", 0, 0, unit="foreign writes")
+
+
+RULE = AcceptanceRule.model_validate(
+    {"reason": "moved", "owner": "ada", "expires": NOW + DAY, "max_rows": 5, "all": True}
+)
+OLD = RULE.model_copy(update={"expires": NOW - DAY})
+NEEDED = run(3, accepted_by=(("moved", RULE.digest),))
+GONE = "rule `moved`, which runs that count need, was changed or taken away"
+EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew it or take it away"
+
+
+@pytest.mark.parametrize(
+    ("rules", "last", "number", "found"),
+    [
+        pytest.param(AcceptanceRules(), run(3), 0, "none", id="no rules"),
+        pytest.param(AcceptanceRules(rules={"moved": RULE}), NEEDED, 0, "1 in force", id="as runs need it"),
+        pytest.param(AcceptanceRules(), NEEDED, 1, GONE, id="taken away"),
+        pytest.param(AcceptanceRules(rules={"moved": OLD.model_copy(update={"expires": NOW + HOUR})}), NEEDED, 1, GONE),
+        pytest.param(AcceptanceRules(rules={"old": OLD}), run(3), 1, EXPIRED, id="expired"),
+        pytest.param(
+            AcceptanceRules(rules={"moved": RULE}),
+            run(3, exceeded=(("moved", "6 rows, of 5"),)),
+            1,
+            "rule `moved` is exceeded: 6 rows, of 5",
+            id="exceeded",
+        ),
+        pytest.param(
+            AcceptanceRules(rules={"old": OLD}, problems={"a": "a.toml: no TOML", "b": "b.toml: no TOML"}),
+            NEEDED,
+            4,
+            f"a.toml: no TOML; b.toml: no TOML; {EXPIRED}",
+            id="the first three are named",
+        ),
+    ],
+)
+def test_rules_are_in_force_and_as_the_runs_that_count_need_them(
+    rules: AcceptanceRules, last: Any, number: int, found: str
+) -> None:
+    rest = {"need": f"put the rules right, then compare again: {NEWER}"} if number else {}
+
+    assert decided(rules=rules, runs=(run(1), run(2), last))["accepted"] == condition(
+        "accepted", found, number, 0, unit="rules", **rest
+    )
+
+
+def test_contract_names_three_of_the_expectations_that_do_not_hold() -> None:
+    found = ContractCheck(run_id="b7", judged=4, failed=("rows", "no null"))
+
+    assert decided(contract=found, expectations=6)["contract"] == condition(
+        "contract",
+        "2 of 6 hold in the newest batch run b7: rows; no null; not judged by it",
+        4,
+        0,
+        unit="expectations",
+        need="a batch run that holds them: `cutover batch P`",
+    )
+    assert decided(contract=replace(found, judged=6, failed=()), expectations=6)["contract"] == condition(
+        "contract", "6 of 6 hold in the newest batch run b7", 0, 0, unit="expectations"
+    )
+
+
+def test_a_self_test_speaks_for_thirty_days() -> None:
+    told = "500 of 500 planted rows found, 0 false alarms in 2,000 windows, 500 of 500 named right"
+    need = "one that passes, within 30 days: `cutover selftest P`"
+    late = timedelta(seconds=1)
+
+    assert decided(self_test=passed(NOW - 30 * DAY))["self-test"] == condition(
+        "self-test", told, 1.0, 1, **AT_LEAST, unit="found"
+    )
+    assert decided(self_test=passed(NOW - 30 * DAY - late))["self-test"] == condition(
+        "self-test", f"{told}; over 30 days ago", 1.0, 1, **AT_LEAST, unit="found", need=need
+    )
+
+
+def test_a_missing_self_test_is_asked_for() -> None:
+    told, need = "none under this definition: `cutover selftest P` makes one", "`cutover selftest P`"
+
+    assert decided(self_test=None)["self-test"] == condition(
+        "self-test", told, None, 1, **AT_LEAST, unit="found", need=need
+    )
+
+
+NEED = DAY + 2 * DAY + 2 * HOUR  # found, approved, twice the replay
+ASKED = (
+    f"3{THIN}d 2{THIN}h are asked for: 1{THIN}d until it is found, 2{THIN}d until it is approved, "
+    f"twice 1{THIN}h of measured replay"
+)
+LONGER = f"`retention.ms` of at least {int(NEED.total_seconds()) * 1000}, and no compaction"
+LARGER = "a larger `retention.bytes`, or more time for the log to show what it holds"
+
+
+@pytest.mark.parametrize(
+    ("replay", "by_time", "by_size"),
+    [
+        pytest.param(ROOMY, ("is kept for ever", None, ""), ("has no bound of size", None, ""), id="without an end"),
+        pytest.param(
+            Replayability(retention=7 * DAY, needed=HOUR, is_bounded=True, held_since=NOW - 4 * DAY),
+            (f"is kept for 7{THIN}d", 7 * DAY, ""),
+            (f"has held its records for 4{THIN}d within its size", 4 * DAY, ""),
+            id="long enough",
+        ),
+        pytest.param(
+            Replayability(retention=timedelta(0), needed=HOUR, is_bounded=True, held_since=NOW - DAY),
+            ("is compacted", timedelta(0), LONGER),
+            (f"has held its records for 1{THIN}d within its size", DAY, LARGER),
+            id="neither",
+        ),
+        pytest.param(
+            Replayability(retention=None, needed=HOUR, is_bounded=True),
+            ("is kept for ever", None, ""),
+            (f"has held its records for 0.0{THIN}s within its size", timedelta(0), LARGER),
+            id="nothing read",
+        ),
+    ],
+)
+def test_how_long_the_log_is_kept_is_set_against_what_a_replay_takes(
+    replay: Replayability, by_time: tuple[str, timedelta | None, str], by_size: tuple[str, timedelta | None, str]
+) -> None:
+    found = decided(replay=replay)
+
+    for name, (how, kept, need) in (("replay", by_time), ("replay by size", by_size)):
+        number = None if kept is None else kept.total_seconds()
+        rest = {"need": need} if need else {}
+        assert found[name] == condition(
+            name, f"the log {how}; {ASKED}", number, NEED.total_seconds(), **AT_LEAST, unit="seconds", **rest
+        )
+
+
+def test_what_nobody_measured_of_the_log_is_no_number() -> None:
+    silent = "the log did not answer, so its retention is not known"
+    unmeasured = "no epoch was committed, so the time of a replay is not measured"
+    rest = {**AT_LEAST, "unit": "seconds"}
+
+    assert decided(replay=None)["replay"] == condition(
+        "replay", silent, None, None, **rest, need="a broker that answers: `cutover doctor`"
+    )
+    assert decided(replay=Replayability(retention=None, needed=None))["replay"] == condition(
+        "replay", unmeasured, None, None, **rest, need="an epoch with records: `cutover stream P --drain`"
+    )
+
+
+def test_a_refusal_to_sample_is_one_and_names_its_way_out() -> None:
+    asks = "a fault in 1 % of the rows of final windows is found within 7 days with a chance of 95 %"
+    need = "a policy that a sample can meet: `policy.audit` in the definition"
+
+    assert decided(stage=Stage.SHADOW, audit_refusal="got sessions.")["audit"] == condition(
+        "audit", "got sessions.", 1, 0, unit="refusals", need=need
+    )
+    assert decided(stage=Stage.SHADOW, audit_refusal=None)["audit"] == condition(
+        "audit", f"daily samples can hold what the policy asks for: {asks}", 0, 0, unit="refusals"
+    )
+
+
+@pytest.mark.parametrize(
+    ("present", "found"),
+    [
+        pytest.param(
+            now(),
+            [
+                condition("compared now", "EXPLAINED: Agree.", 0, 0, unit="runs beyond policy"),
+                condition("verified now", "no check is violated", 0, 0, unit="violations"),
+                condition("alerts now", "none that wakes someone", 0, 0, unit="pages"),
+            ],
+            id="all is well",
+        ),
+        pytest.param(
+            now(
+                run=run(3, within=False, outcome="DIVERGED"),
+                reason="Differ.",
+                violations=("N1: a", "N2: b", "N3: c"),
+                unjudged="no table",
+                pages=("A: x", "B: y"),
+            ),
+            [
+                condition("compared now", "DIVERGED: Differ.", 1, 0, unit="runs beyond policy", need=NEWER),
+                condition(
+                    "verified now",
+                    "N1: a; N2: b; N3: c",
+                    4,
+                    0,
+                    unit="violations",
+                    need="`cutover verify P` without a violation",
+                ),
+                condition(
+                    "alerts now",
+                    "A: x; B: y",
+                    2,
+                    0,
+                    unit="pages",
+                    need="what the alerts ask for: `cutover watch P --once`",
+                ),
+            ],
+            id="nothing is",
+        ),
+    ],
+)
+def test_what_is_there_now_is_counted(present: PresentState, found: list[Condition]) -> None:
+    conditions = decided(present=present)
+
+    assert [conditions[one.name] for one in found] == found
+
+
+WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
+SEEN = SeenHazard(kind="late_burst", epoch=2, at=NOW - 2 * DAY, text="90 late records in epoch 2")
+WITHIN = f"asked for within 2{THIN}d"
+
+
+@pytest.mark.parametrize(
+    ("seen", "runs", "found", "number", "need"),
+    [
+        pytest.param(
+            None,
+            (run(3),),
+            f"never recorded of this version; {WITHIN}",
+            0,
+            "an epoch with 10 late records and more than the policy's late share",
+            id="never",
+        ),
+        pytest.param(
+            SEEN,
+            (run(1), run(2), run(3), run(4, within=False), run(5, whole=False)),
+            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; 2 runs at its cut or a newer one agreed",
+            2,
+            "",
+            id="just within, whole runs that agreed at its cut or behind it count",
+        ),
+        pytest.param(
+            replace(SEEN, at=NOW - 2 * DAY - HOUR),
+            (run(2),),
+            f"2026-11-19 11:00 UTC: 90 late records in epoch 2; {WITHIN}",
+            0,
+            "an epoch with 10 late records and more than the policy's late share",
+            id="too long ago",
+        ),
+        pytest.param(
+            SEEN,
+            (run(1),),
+            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; 0 runs at its cut or a newer one agreed",
+            0,
+            "a run within policy at a newer cut: `cutover batch P`, `cutover reconcile P`",
+            id="not compared since",
+        ),
+    ],
+)
+def test_a_hazard_counts_the_runs_behind_it(
+    seen: SeenHazard | None, runs: tuple[Any, ...], found: str, number: int, need: str
+) -> None:
+    rest = {"need": need} if need else {}
+    hazards = () if seen is None else (seen,)
+
+    assert decided(WANTED, hazards=hazards, runs=runs)["hazard late_burst"] == condition(
+        "hazard late_burst", found, number, 1, **AT_LEAST, unit="runs behind it", **rest
+    )
+
+
+def test_a_policy_without_hazards_asks_for_none() -> None:
+    assert decided()["hazards"] == condition("hazards", "the policy asks for none; seen: none", 0, 0)

@@ -1,0 +1,67 @@
+"""Bounds of what counts, and what a decision tells Prometheus: the stage behind it, allowed or not, what is missing."""
+
+from datetime import timedelta
+
+import pytest
+
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.lake.control.stages import Stage
+from cutover.metrics.families import MetricSample
+from cutover.reconcile.gate import gate_metrics
+from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_ahead, list_blocks
+from tests.unit.gate.test_decide import HOUR, NOW, run
+
+PIPELINE = Pipeline(
+    name="clicks",
+    source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+
+
+@pytest.mark.parametrize(
+    ("missing", "behind", "allowed"), [(0, Stage.SHADOW, 1.0), (1, Stage.LAMBDA, 0.0)], ids=["moved", "refused"]
+)
+def test_a_decision_is_told_as_numbers(missing: int, behind: Stage, allowed: float) -> None:
+    conditions = [Condition(name=f"c{n}", met=n >= missing, found="") for n in range(3)]
+    decision = GateDecision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, conditions=tuple(conditions))
+
+    assert list(gate_metrics.samples(PIPELINE, decision)) == [
+        *(MetricSample("cutover_gate_stage", ("clicks", str(stage)), float(stage is behind)) for stage in Stage),
+        MetricSample("cutover_gate_allowed", ("clicks", "advance"), allowed),
+        MetricSample("cutover_gate_conditions", ("clicks", "met"), 3 - missing),
+        MetricSample("cutover_gate_conditions", ("clicks", "missing"), missing),
+    ]
+
+
+LOSS = LostWindows(accepted=NOW - 2 * HOUR, until=500, text="lost")
+
+
+@pytest.mark.parametrize(
+    ("found", "touched"),
+    [
+        pytest.param(run(1, age=HOUR, watermark=500), False, id="made after it, behind its last window"),
+        pytest.param(run(1, age=2 * HOUR, watermark=900), True, id="made as it was accepted"),
+        pytest.param(run(1, age=2 * HOUR - timedelta(seconds=1), watermark=900), False, id="a second later"),
+        pytest.param(run(1, age=HOUR, watermark=499), True, id="its last window is open"),
+    ],
+)
+def test_a_run_speaks_for_lost_windows_up_to_a_bound(found: EvidenceRun, touched: bool) -> None:
+    assert LOSS.touches(found) is touched
+
+
+@pytest.mark.parametrize(
+    ("end", "before", "ahead"), [(None, None, True), (7, None, True), (None, 7, True), (8, 7, True), (7, 7, False)]
+)
+def test_a_later_epoch_is_ahead_unless_it_is_known_to_have_read_nothing(
+    end: int | None, before: int | None, ahead: bool
+) -> None:
+    assert is_ahead(run(2, end=end), run(1, end=before)) is ahead
+
+
+def test_what_a_range_finds_is_held_against_the_newest_of_some_blocks() -> None:
+    runs = [run(n, begun=n) for n in (1, 2, 3)]
+    late = run(2, begun=4, whole=False, outcome="DIVERGED", within=False)
+
+    assert list_blocks((*runs, late)) == (False, False, True)

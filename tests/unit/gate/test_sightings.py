@@ -1,0 +1,134 @@
+"""Hazards at their bounds, and the words in which each is told."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition.model.pipeline import Policy
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.gate import hazards
+from cutover.reconcile.gate.decide import SeenHazard
+from cutover.reconcile.judgement.records import lines
+from tests.unit.gate.test_evidence import AT, row, said
+from tests.unit.gate.test_hazards import POLICY, START, found, hourly, log
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("records", "kind", "text"),
+    [
+        pytest.param(log({}, {"run_id": "b"}), "restart", "a driver began with epoch 1", id="restart"),
+        pytest.param(log({}, {"end": {0: 100, 2: 1, 1: 5}}), "partitions", "partitions [1, 2] are new in epoch 1"),
+        pytest.param(
+            log({"leaders": {1: 1, 0: 3}}, {"leaders": {1: 2, 0: 4}}),
+            "partitions",
+            "partitions [0, 1] have another leader in epoch 1",
+            id="leaders",
+        ),
+        pytest.param(
+            log({}, {"unknown": 7_000}), "schema_change", "7,000 records of epoch 1 have unknown fields", id="schema"
+        ),
+        pytest.param(
+            log({}, {"counts": {"late": 1_200, "accepted": 9}}),
+            "late_burst",
+            "1,200 late records in epoch 1",
+            id="late",
+        ),
+    ],
+)
+def test_a_sighting_says_what_was_recorded_and_when(records: list[EpochRecord], kind: Any, text: str) -> None:
+    assert hazards.find_hazards(records, POLICY) == (SeenHazard(kind=kind, epoch=1, at=START + HOUR, text=text),)
+
+
+def test_an_epoch_without_a_time_was_seen_at_no_time_that_counts() -> None:
+    (seen,) = hazards.find_hazards([replace(hourly(0), counts={"late": 20}, processing_time="")], POLICY)
+
+    assert seen.at == datetime.fromtimestamp(0, UTC)
+
+
+@pytest.mark.parametrize(
+    ("records", "policy", "expected"),
+    [
+        pytest.param(log({"counts": {"late": 10, "accepted": 1}}), POLICY, ["late_burst"], id="ten late ones"),
+        pytest.param(log({"counts": {"late": 10}}), Policy(max_late_share=0.95), ["late_burst"], id="nothing else"),
+        pytest.param(log({"unknown": 7}, {"records": 0}, {"unknown": 7}), POLICY, [], id="an epoch of no records"),
+        pytest.param(log({"end": {}}, {"end": {0: 1}}), POLICY, ["partitions"], id="the first partition"),
+    ],
+)
+def test_bounds_of_what_an_epoch_shows(records: list[EpochRecord], policy: Policy, expected: list[str]) -> None:
+    assert [one.kind for one in hazards.find_hazards(records, policy)] == expected
+
+
+def half_past(number: int, **changes: Any) -> EpochRecord:
+    """Return an epoch that read, as it came, what was sent half an hour later in an hour of the log."""
+    return replace(
+        minutes_in(number, 31), oldest_log_time=(hourly(number).oldest_log_time or 0) + 1_800_000_000, **changes
+    )
+
+
+def minutes_in(number: int, minutes: int, **changes: Any) -> EpochRecord:
+    """Return an epoch that read what was sent in one hour, so many minutes after the first of it was sent."""
+    plain = hourly(number)
+    sent = datetime.fromtimestamp((plain.oldest_log_time or 0) / 1e6, UTC)
+    return replace(plain, processing_time=(sent + timedelta(minutes=minutes)).isoformat(), **changes)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        pytest.param([*map(hourly, range(23)), replace(hourly(23), records=200)], [23], id="the 24th hour"),
+        pytest.param([*map(hourly, range(24)), *(minutes_in(24, m, epoch=24 + m) for m in (1, 2))], [26], id="in two"),
+        pytest.param([*map(hourly, range(25)), half_past(24, epoch=25)], [25], id="half an hour later"),
+        pytest.param([*map(hourly, range(24)), minutes_in(24, 10, records=200)], [24], id="read ten minutes later"),
+        pytest.param([*map(hourly, range(24)), minutes_in(24, 11, records=200)], [], id="read later than that"),
+        pytest.param(
+            [*map(hourly, range(24)), replace(hourly(24), records=200, processing_time="")], [], id="nobody knows when"
+        ),
+        pytest.param(
+            [*map(hourly, range(22)), replace(hourly(22), records=0), replace(hourly(23), records=200)],
+            [],
+            id="an hour of no records is none",
+        ),
+        pytest.param(
+            [*map(hourly, range(24)), replace(hourly(24), records=0, oldest_log_time=None)], [], id="nothing was read"
+        ),
+    ],
+)
+def test_an_hour_is_made_of_all_that_was_read_of_it_as_it_came(records: list[EpochRecord], expected: list[int]) -> None:
+    assert [epoch for kind, epoch in found(records) if kind == "peak"] == expected
+
+
+def test_a_peak_is_told_with_the_median_hour() -> None:
+    records = [*map(hourly, range(24)), replace(hourly(24), records=1_200), replace(hourly(25), records=100)]
+
+    assert [one.text for one in hazards.find_hazards(records, POLICY)] == [
+        "1,200 records in an hour, the median hour has 100"
+    ]
+
+
+REPLAYED = [{"result_fingerprint": "aa", "stream_version": 1, "beside": True}]
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        pytest.param(said(row(4), **{"from": "2026-01-01T00:00:00Z"}), id="over a range"),
+        pytest.param(row(4, exit_code=1), id="beyond the policy"),
+        pytest.param(row(4, verdict="DIVERGED"), id="they differ"),
+    ],
+)
+def test_a_replay_counts_by_a_whole_comparison_that_agrees_alone(one: dict[str, Any]) -> None:
+    assert hazards.find_replay(REPLAYED, lines([one])) is None
+
+
+def test_a_replay_was_seen_when_it_agreed_last() -> None:
+    history = lines([row(4), row(5), row(5, run_id="again", at=AT + HOUR, sequence=9, exit_code=1)])
+
+    seen = hazards.find_replay(REPLAYED, history)
+
+    assert seen == SeenHazard(
+        kind="replay", epoch=0, at=AT + timedelta(minutes=5), text="stream-1 was replayed and agreed"
+    )

@@ -1,0 +1,69 @@
+"""Rows of several epochs in one file: whether an epoch is still told apart, and which epochs a file is of."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.merged_epochs import list_merged_spans
+from cutover.lake.epochs.prefix import find_folded_classes
+from cutover.lake.tables import checksums, commits, data_files, delta
+from cutover.lake.tables.schemas import make_schema
+from tests.unit.streaming.epochs import FIRST, SECOND
+
+SCHEMA = make_schema(
+    {"_kind": pa.string(), "_epoch": pa.int64(), "_record": pa.string(), "_class": pa.string(), "_n": pa.int64()}
+)
+COUNTED = [
+    replace(FIRST, counts={"accepted": 3, "late": 1, "future": 0}),
+    replace(SECOND, counts={"accepted": 2, "late": 0, "future": 0}),
+]
+
+
+def epoch_log(folder: Path, *rows: tuple[int, str, int]) -> EpochLog:
+    """Return a log of rows: epoch, class, pairs."""
+    table = delta.ensure(str(folder / "stream"), SCHEMA, partition_by=["_kind"])
+    made = [
+        {"_kind": "partial" if kind == "accepted" else "ledger", "_epoch": epoch, "_class": kind, "_n": pairs}
+        for epoch, kind, pairs in rows
+    ]
+    commits.append(table, pa.Table.from_pylist(made, schema=SCHEMA))
+    return EpochLog(str(folder / "stream"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "records", "expected"),
+    [
+        ([(0, "accepted", 2), (0, "accepted", 1), (0, "late", 1), (1, "accepted", 2)], COUNTED[:1], []),
+        ([(0, "accepted", 2), (0, "accepted", 1), (0, "late", 1), (1, "accepted", 2)], COUNTED, []),
+        ([(1, "accepted", 5), (0, "late", 1)], COUNTED, []),
+        ([(1, "accepted", 5), (0, "late", 1)], COUNTED[:1], ["accepted"]),
+        ([(1, "accepted", 5), (1, "late", 1)], COUNTED[:1], ["accepted", "late"]),
+    ],
+    ids=["first of two", "both", "folded, as a whole", "folded, its first part", "both kinds folded"],
+)
+def test_epochs_whose_rows_a_fold_gave_a_later_number_are_no_longer_told_apart(
+    tmp_path: Path, rows: list[tuple[int, str, int]], records: list[EpochRecord], expected: list[str]
+) -> None:
+    assert find_folded_classes(epoch_log(tmp_path, *rows), records) == expected
+
+
+def test_spans_are_of_files_with_partial_aggregates_alone(tmp_path: Path) -> None:
+    table = delta.ensure(str(tmp_path / "stream"), SCHEMA, partition_by=["_kind"])
+    row = pa.Table.from_pylist([{"_epoch": 4}], schema=pa.schema([f for f in SCHEMA if f.name != "_kind"]))
+    weight = checksums.weight_word(0)
+    named = [("partial", ("fold", 3, 4)), ("partial", ("fork", 0, 2)), ("ledger", ("fold", 0, 4)), ("partial", None)]
+    files = [
+        data_files.write(
+            str(tmp_path / "stream"),
+            row,
+            checksums.new_stem("epoch", 4) if words is None else checksums.new_stem(*words, weight),
+            partition={"_kind": kind},
+        )
+        for kind, words in named
+    ]
+    commits.transact(table, files)
+
+    assert list_merged_spans(delta.open_table(str(tmp_path / "stream"))) == [(0, 2), (3, 4)]

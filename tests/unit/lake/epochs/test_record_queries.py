@@ -1,0 +1,106 @@
+"""Records of epochs as their readers ask for them: older ones, the newest ones, and the settings that they name."""
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from cutover.engine.in_force import InForce
+from cutover.lake.epochs import chain
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord, collect_in_force
+from cutover.lake.tables import commits, delta
+from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
+
+ITEMS = {"spark": {"spark.x": "1"}}
+THIRD = replace(SECOND, epoch=2, start={0: 20}, end={0: 30})
+
+
+def epoch_log(folder: Path, *records: EpochRecord) -> EpochLog:
+    table = delta.ensure(str(folder / "stream"), SCHEMA, partition_by=["_kind"])
+    for record in records:
+        row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+        commits.append(table, pa.Table.from_pylist([row], schema=SCHEMA))
+    return EpochLog(str(folder / "stream"))
+
+
+def test_what_the_record_of_an_older_release_lacks_is_nothing() -> None:
+    needed = {
+        "epoch": 0,
+        "run_id": "r",
+        "topic": "t",
+        "topic_id": "A",
+        "cluster_id": "C",
+        "start": {"0": 0},
+        "end": {"0": 10},
+        "max_event": {},
+        "watermark_before": None,
+        "watermark_after": None,
+    }
+
+    read = EpochRecord.from_json(json.dumps(needed))
+
+    assert {field.name: getattr(read, field.name) for field in fields(read) if field.name not in needed} == {
+        "idle": (),
+        "counts": {},
+        "records": 0,
+        "unknown": 0,
+        "lag": 0,
+        "processing_time": "",
+        "seconds": 0.0,
+        "tick": False,
+        "final": False,
+        "result_fingerprint": "",
+        "lateness_fingerprint": "",
+        "isolation": "read_committed",
+        "folded_to": None,
+        "conflicts": 0,
+        "one_key_share": None,
+        "id_conflicts": 0,
+        "panes": None,
+        "dimensions": {},
+        "dimension_ids": {},
+        "delivery": "exactly_once",
+        "marks": {},
+        "leaders": {},
+        "files": "0",
+        "in_force": None,
+        "in_force_items": None,
+        "rows": 0,
+        "oldest_log_time": None,
+        "cost": None,
+        "windows": None,
+    }
+
+
+def test_partitions_that_an_epoch_read_are_those_whose_end_moved_and_new_ones_with_a_record() -> None:
+    assert replace(FIRST, start={0: 5, 1: 5}, end={0: 5, 1: 6, 2: 0, 3: 1}).end_moved == (1, 3)
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, [THIRD]), (2, [SECOND, THIRD]), (9, [FIRST, SECOND, THIRD])])
+def test_recent_epochs_are_the_newest_in_order(tmp_path: Path, number: int, expected: list[EpochRecord]) -> None:
+    assert epoch_log(tmp_path, FIRST, SECOND, THIRD).recent(number) == expected
+
+
+def test_a_log_without_epochs_has_no_recent_one(tmp_path: Path) -> None:
+    assert epoch_log(tmp_path).recent(3) == []
+
+
+def test_settings_stand_in_the_first_epoch_that_a_driver_ran_so_and_later_ones_name_their_digest(
+    tmp_path: Path,
+) -> None:
+    first = replace(FIRST, in_force="d", in_force_items=ITEMS)
+    records = [first, replace(SECOND, in_force="d"), THIRD]
+    log = epoch_log(tmp_path, *records)
+
+    assert collect_in_force(records) == {"d": InForce(ITEMS)}
+    assert (log.in_force("d"), log.in_force("other"), log.in_force(None)) == (InForce(ITEMS), None, None)
+
+
+def test_an_epoch_that_ends_before_it_starts_is_said_once() -> None:
+    wrong = replace(SECOND, end={0: 9})
+
+    assert list(chain.joints("s", [FIRST, wrong], [])) == [
+        "Epoch log of s: epoch 1, partition 0: expected to start at 10, got 10 (end 9)."
+    ]

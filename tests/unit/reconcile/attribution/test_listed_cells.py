@@ -1,0 +1,252 @@
+"""The cells that a report lists: which rows, in which order, and the way from the stream's value to the batch's."""
+
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pytest
+
+from cutover.engine import queries
+from cutover.reconcile.attribution import cells
+from cutover.reconcile.comparison.layout import Layout, Value
+from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.comparison.sides import Sides
+from cutover.reconcile.result.outcome import CellStep, Difference
+from tests.unit.reconcile.attribution.indexed import HOUR
+
+VALUES = (
+    Value(name="clicks", additive=True),
+    Value(name="name"),
+    Value(name="name__state"),
+    Value(name="_n"),
+)
+LAYOUT = Layout(keys=("window_start", "who"), values=VALUES, group="window_start", wide=frozenset())
+SAME = ("x", "x", "x", "x")
+
+
+@pytest.fixture
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    """Yield a comparison without rows; late rows of `a` are in the ledger, future ones of `f` and `a`, of hour 0."""
+    with queries.connect() as made:
+        stages = ", ".join(
+            f"__b{i} {kind}, __v0_{i} {kind}, __v1_{i} {kind}, __v2_{i} {kind}"
+            for i, kind in enumerate(("BIGINT", "VARCHAR", "VARCHAR", "BIGINT"))
+        )
+        made.execute(
+            f"CREATE TEMP TABLE {SharedTable.TOUCHED} (window_start TIMESTAMPTZ, who VARCHAR, __copy BIGINT,"
+            f" _kind VARCHAR, _explained INTEGER, {stages})"
+        )
+        made.execute(
+            "CREATE TEMP TABLE ledger_keys AS SELECT make_timestamptz(0) AS window_start, *"
+            " FROM (VALUES ('a', 'late'), ('f', 'future'), ('a', 'future')) t(who, _class)"
+        )
+        yield made
+
+
+def put(
+    connection: duckdb.DuckDBPyConnection,
+    who: str | None,
+    clicks: Sequence[int | None],
+    *others: Sequence[Any],
+    **at: Any,
+) -> None:
+    """Put a row: of each value the batch's, the stream's, and that after late and after future records."""
+    place: dict[str, Any] = {"hour": 0, "copy": 1, "kind": "changed", "explained": 1} | at
+    hour, *kind = place.values()
+    told = [clicks, *others, *(SAME, SAME, (1, 1, 1, 1))[len(others) :]]
+    row = [None if hour is None else hour * HOUR, who, *kind, *(value for of in told for value in of)]
+    marks = ", ".join("?" for _ in row[1:])
+    connection.execute(f"INSERT INTO {SharedTable.TOUCHED} VALUES (make_timestamptz(?), {marks})", row)  # noqa: S608 -- ours
+
+
+def sides_of(connection: duckdb.DuckDBPyConnection, *, same_definition: bool = True) -> Sides:
+    return Sides(
+        connection=connection,
+        layout=LAYOUT,
+        merged=("late", "future"),
+        same_definition=same_definition,
+        tells_twins=False,
+        open_windows=0,
+        incomplete={},
+        unjudged=(),
+    )
+
+
+def difference(**changes: Any) -> Difference:
+    values: dict[str, Any] = {
+        "window_start": "1970-01-01T00:00:00Z", "key": {"who": "a"}, "measure": "clicks", "kind": "changed",
+        "streaming": 2, "batch": 3, "difference": -1, "cause": "late",
+        "steps": (CellStep(cause="late", before=2, after=3),),
+    }  # fmt: skip
+    return Difference(**(values | changes))
+
+
+def test_a_cell_is_led_from_the_streams_value_to_batchs_by_its_cause(connection: duckdb.DuckDBPyConnection) -> None:
+    put(connection, "a", (3, 2, 3, 3))
+
+    assert cells.read(sides_of(connection)) == (difference(),)
+
+
+def test_what_classes_leave_is_a_last_step_without_a_cause(connection: duckdb.DuckDBPyConnection) -> None:
+    put(connection, "a", (9, 2, 3, 5), explained=0)
+
+    assert cells.read(sides_of(connection)) == (
+        difference(
+            batch=9,
+            difference=-7,
+            cause="late + future + unexplained",
+            steps=(
+                CellStep(cause="late", before=2, after=3),
+                CellStep(cause="future", before=3, after=5),
+                CellStep(cause="unexplained", before=5, after=9),
+            ),
+        ),
+    )
+
+
+def test_classes_take_part_up_to_the_stage_that_equals_batch(connection: duckdb.DuckDBPyConnection) -> None:
+    put(connection, "a", (5, 2, 3, 5), explained=2)
+    put(connection, "f", (5, 2, 2, 5), explained=2)
+
+    found = cells.read(sides_of(connection, same_definition=False))
+
+    assert [(cell.key["who"], cell.cause) for cell in found] == [("a", "late + future"), ("f", "future")]
+
+
+def test_of_a_teams_sql_no_class_takes_part_where_none_makes_the_whole_equal(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    put(connection, "a", (9, 2, 3, 5), explained=0)
+
+    (cell,) = cells.read(sides_of(connection, same_definition=False))
+
+    assert (cell.cause, [step.cause for step in cell.steps]) == ("unexplained", ["unexplained"])
+
+
+def test_records_stand_behind_the_first_of_rows_of_one_key(connection: duckdb.DuckDBPyConnection) -> None:
+    put(connection, "a", (3, 2, 3, 3))
+    put(connection, "a", (3, None, None, None), copy=2, kind="missing", explained=0)
+
+    found = cells.read(sides_of(connection))
+
+    assert [(cell.kind, cell.cause) for cell in found] == [("missing", "unexplained"), ("changed", "late")]
+
+
+def test_a_cell_in_which_the_sides_agree_and_a_ledger_does_not_is_shown(connection: duckdb.DuckDBPyConnection) -> None:
+    put(connection, "a", (2, 2, 3, 3), kind="masked", explained=0)
+
+    (cell,) = cells.read(sides_of(connection))
+
+    assert (cell.kind, cell.difference, cell.cause) == ("masked", 0, "late + future + unexplained")
+
+
+def test_measures_are_shown_before_states_and_states_where_no_measure_differs(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    apart, count = ("y", "x", "y", "y"), (2, 1, 2, 2)
+    put(connection, "a", (3, 2, 3, 3), apart, apart, count)
+    put(connection, "b", (1, 1, 1, 1), SAME, apart, count)
+
+    found = cells.read(sides_of(connection))
+
+    assert [(cell.key["who"], cell.measure) for cell in found] == [
+        ("a", "clicks"),
+        ("a", "name"),
+        ("b", "name__state"),
+        ("b", "_n"),
+    ]
+
+
+def test_a_row_without_a_window_or_a_key_is_shown_without_one(connection: duckdb.DuckDBPyConnection) -> None:
+    put(connection, None, (3, None, None, None), hour=None, kind="missing", explained=0)
+
+    (cell,) = cells.read(sides_of(connection))
+
+    assert (cell.window_start, cell.key, cell.streaming, cell.difference) == (None, {"who": None}, None, -3)
+
+
+def test_rows_without_a_cause_come_first_then_by_window_and_key(connection: duckdb.DuckDBPyConnection) -> None:
+    put(connection, "b", (3, 2, 3, 3), explained=2)
+    put(connection, "a", (3, 2, 3, 3), hour=1)
+    put(connection, "a", (3, 2, 3, 3))
+    put(connection, "z", (3, 2, 2, 2), hour=5, explained=0)
+
+    found = cells.read(sides_of(connection))
+
+    places = [(str(cell.window_start)[11:13], cell.key["who"]) for cell in found]
+    assert places == [("05", "z"), ("00", "a"), ("00", "b"), ("01", "a")]
+
+
+def test_a_rare_kind_of_row_is_not_crowded_out(connection: duckdb.DuckDBPyConnection) -> None:
+    for who in "abcdef":
+        put(connection, who, (3, 2, 2, 2), explained=0)
+    put(connection, "g", (3, None, None, None), kind="missing", explained=0)
+    put(connection, "h", (1, 1, 1, 1), ("y", "x", "x", "x"), explained=0)  # another column differs
+    put(connection, "i", (3, 2, 3, 3))
+
+    found = cells.read(sides_of(connection), limit=4)
+    rest = cells.read(sides_of(connection), where="who > 'g'", limit=4)
+
+    assert [cell.key["who"] for cell in found] == ["a", "b", "g", "h"]
+    assert [cell.key["who"] for cell in rest] == ["h", "i"]
+
+
+def test_each_cell_in_which_any_stage_differs_is_counted_and_each_row_at_least_once(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    put(connection, "a", (3, 2, 3, 3), ("y", "y", "y", "x"))
+    put(connection, "b", (1, 1, 1, 1), SAME, ("y", "x", "y", "y"))
+
+    assert cells.total(sides_of(connection)) == 2 + 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "additive", "expected"),
+    [
+        (5, 3, False, 2),
+        (Decimal("5.5"), 3, False, 2.5),
+        (None, 3, True, -3),
+        (3, None, True, 3),
+        (None, 3, False, None),
+        (3, None, False, None),
+        (None, None, True, None),
+        ("b", "a", False, None),
+        (True, False, False, None),
+        (2, True, False, None),
+        ("b", None, True, None),
+    ],
+)
+def test_values_have_a_difference_where_they_are_numbers(
+    left: object, right: object, *, additive: bool, expected: object
+) -> None:
+    found = cells.minus(left, right, additive=additive)
+
+    assert found is None if expected is None else float(str(found)) == expected
+
+
+NEAR = Value(name="v", exact=False, relative=0.25, absolute=0.5)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (1.0, 1.5, True),  # as far as the absolute bound
+        (1.0, 1.5625, False),
+        (3.0, 4.0, True),  # as far as the relative bound, of the larger one
+        (4.0, 3.0, True),
+        (-3.0, -4.0, True),
+        (3.0, 4.25, False),
+        (None, 0.0, False),
+        (0.0, None, False),
+    ],
+)
+def test_values_are_the_same_up_to_the_larger_of_their_bounds(
+    left: float | None, right: float | None, *, same: bool
+) -> None:
+    assert cells.equal(NEAR, left, right) is same
+
+
+def test_values_that_are_compared_exactly_are_not_near() -> None:
+    assert cells.equal(Value(name="v"), 1.0, 1)
+    assert not cells.equal(Value(name="v", relative=0.5), 1.0, 1.25)

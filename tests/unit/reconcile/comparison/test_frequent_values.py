@@ -1,0 +1,76 @@
+"""Values with more than their share of the rows that differ: by how much, from how few rows on, and in which order."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from cutover.engine import queries
+from cutover.reconcile.comparison import segments
+from cutover.reconcile.result.outcome import KeySegment
+
+Rows = Iterable[tuple[str | None, int]]  # value, rows of it
+
+
+def find(different: Rows, every: Rows, columns: tuple[str, ...] = ("shop",)) -> tuple[KeySegment, ...]:
+    with queries.connect() as connection:
+        for name, rows in (("different", different), ("every", every)):
+            connection.execute(f"CREATE TEMP TABLE {name} (shop VARCHAR)")
+            for value, count in rows:
+                connection.execute(f"INSERT INTO {name} SELECT ? FROM range({count})", [value])  # noqa: S608 -- ours
+        return segments.over_represented(connection, dict.fromkeys(columns, "shop"), "different", "every")
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(4, 0), (5, 1)])
+def test_nothing_is_said_of_fewer_than_five_rows(rows: int, expected: int) -> None:
+    assert len(find([("a", rows)], [("a", rows), ("b", 1_000)])) == expected
+    assert len(find([("a", rows), ("c", 4)], [("a", rows), ("b", 1_000), ("c", 4)])) == expected
+
+
+def test_a_lift_is_the_share_of_the_rows_that_differ_over_that_of_all_rows() -> None:
+    found = find([("a", 6), (None, 9), ("b", 5)], [("a", 20), (None, 40), ("b", 340)])
+
+    assert found == (
+        KeySegment(column="shop", value="a", different=6, rows=20, lift=round(6 / 20 / (20 / 400), 2)),
+        KeySegment(column="shop", value=None, different=9, rows=40, lift=round(9 / 20 / (40 / 400), 2)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("all_rows", "expected"),
+    [
+        # Wilson's lower end of 10 of 20 at 1 % (2.3263 standard deviations) is 0.26926; `a` has 100 of these rows.
+        pytest.param(372, True, id="a share of 0.26882 lies below"),
+        pytest.param(371, False, id="a share of 0.26954 does not"),
+    ],
+)
+def test_a_value_is_named_if_its_share_of_all_lies_below_the_lower_end_for_the_rows_that_differ(
+    all_rows: int, *, expected: bool
+) -> None:
+    rest = [(f"s{n}", 1) for n in range(10)]
+    found = find([("a", 10), *rest], [("a", 100), ("b", all_rows - 110), *rest])
+
+    assert bool(found) is expected
+
+
+@pytest.mark.parametrize(("all_rows", "of_one", "of_two"), [(390, 1, 0), (400, 1, 2)])
+def test_the_more_values_are_looked_at_the_surer_each_must_be(all_rows: int, of_one: int, of_two: int) -> None:
+    rest = [(f"s{n}", 1) for n in range(10)]
+    different, every = [("a", 10), *rest], [("a", 100), ("b", all_rows - 110), *rest]
+
+    assert len(find(different, every)) == of_one
+    assert len(find(different, every, ("shop", "again"))) == of_two
+
+
+def test_the_largest_lift_comes_first_then_more_rows_then_names_and_twenty_are_shown() -> None:
+    different = [*((f"s{n:02}", 5) for n in range(22)), ("most", 20), ("lift", 5)]
+    every = [*((f"s{n:02}", 10) for n in range(22)), ("most", 40), ("lift", 5), ("rest", 100_000)]
+
+    found = find(different, every)
+
+    assert [one.value for one in found] == ["lift", "most", *(f"s{n:02}" for n in range(18))]
+
+
+def test_each_column_is_looked_at() -> None:
+    found = find([("a", 9)], [("a", 9), ("b", 500)], ("shop", "again"))
+
+    assert [(one.column, one.value) for one in found] == [("again", "a"), ("shop", "a")]

@@ -1,0 +1,1 @@
+"""What the history keeps of comparisons and of differences."""

@@ -1,0 +1,242 @@
+"""The life of a difference: what a run opens and takes back, how often it was seen, and what stands for a long list."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition import Count, Fixed, Pipeline, Policy, Topic
+from cutover.reconcile.judgement import history, lifecycle, trend
+from cutover.reconcile.judgement.history import HistoryEntry
+from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.result.outcome import Cause, Difference, Reconciliation, Verdict, Windows
+from cutover.reconcile.result.overview import DifferenceLife
+from cutover.reconcile.result.seal import Seal, Versions
+from cutover.settings import Settings
+from tests.unit.reconcile.judgement.kept.test_history_lines import NOW, line
+
+FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+HOUR = 3_600_000_000
+START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+POSITIONS = {f"r{n}": (True, 0, n, n) for n in range(9)}
+
+
+def cell(shop: str, window: str = FIRST, **changes: Any) -> Difference:
+    made = Difference(
+        window_start=window,
+        key={"shop": shop},
+        measure="sales",
+        kind="changed",
+        streaming=1,
+        batch=2,
+        difference=-1,
+        cause="unexplained",
+    )
+    return replace(made, **changes)
+
+
+def comparison(*cells: Difference, unexplained: int | None = None, **changes: Any) -> Reconciliation:
+    rows = len({str(one.key) + str(one.window_start) for one in cells if "unexplained" in one.cause})
+    made = Reconciliation(
+        pipeline="sales",
+        run_id="now",
+        at="2026-01-02T00:00:00Z",
+        verdict=Verdict.DIVERGED,
+        exit_code=1,
+        sentence="They differ.",
+        seal=Seal(epoch=5, versions=Versions(stream=0), watermark="2026-01-01T09:00:00Z"),
+        windows=Windows(first=FIRST),
+        causes={"unexplained": Cause(rows=rows if unexplained is None else unexplained)},
+        differences=cells,
+    )
+    return replace(made, **changes)
+
+
+def made_by(found: Reconciliation, **changes: Any) -> RecordedComparison:
+    return line(3, said={"causes": {"unexplained": {"rows": found.causes["unexplained"].rows}}}, **changes)
+
+
+def opened(*shops: str, kind: str = "changed", window: str = FIRST) -> dict[tuple[str, str], OpenDifference]:
+    """Return differences of these shops that are open since an earlier run."""
+    keys = [json.dumps({"shop": shop}) if shop else "{}" for shop in shops]
+    return {
+        (window, key): OpenDifference(
+            window_start=window,
+            key=key,
+            kind=kind,
+            first_seen=NOW,
+            first_run="r0",
+            last_seen=NOW,
+            runs=1,
+            run_id="r0",
+        )
+        for key in keys
+    }
+
+
+def states(rows: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return [(str(row["key"]), row["kind"], row["state"]) for row in rows]
+
+
+A, B = '{"shop": "a"}', '{"shop": "b"}'
+
+
+def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_again() -> None:
+    found = comparison(
+        cell("a"), cell("b", accepted_by="backfill", cause="late + unexplained"), cell("c", cause="late")
+    )
+    made = made_by(found)
+
+    rows = lifecycle.rows(found, made, opened("a", "gone"), [])
+
+    assert states(rows) == [
+        (A, "changed", "open"),
+        (B, "changed", "accepted"),
+        ('{"shop": "gone"}', "changed", "resolved"),
+    ]
+    assert rows[0] == {
+        "pipeline": "sales",
+        "result_fingerprint": "f",
+        "run_id": "r3",
+        "at": made.last,
+        "window_start": datetime(2026, 1, 1, tzinfo=UTC),
+        "key": A,
+        "kind": "changed",
+        "cause": "unexplained",
+        "state": "open",
+        "detail": '{"batch": 2, "measure": "sales", "streaming": 1}',
+    }
+    assert json.loads(rows[1]["detail"]) == {"accepted_by": "backfill", "measure": "sales", "streaming": 1, "batch": 2}
+    assert (rows[1]["cause"], rows[2]["cause"], rows[2]["detail"]) == ("late + unexplained", "unexplained", None)
+
+
+def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
+    found = comparison(cell("a"), cell("a", SECOND))
+    newer = [line(8, 9, unjudged=f"[[{START}, {START + HOUR}]]"), line(9, 9, said={"to": "x"})]
+
+    rows = lifecycle.rows(found, made_by(found), {}, newer)
+
+    assert [row["window_start"] for row in rows] == [datetime(2026, 1, 1, tzinfo=UTC)]
+
+
+@pytest.mark.parametrize(
+    ("unexplained", "changes", "expected"),
+    [
+        pytest.param(1, {}, ["resolved"], id="judged away"),
+        pytest.param(2, {}, [], id="perhaps among those that the list had no room for"),
+        pytest.param(1, {"unjudged": f"[[{START}, {START + 1}]]"}, [], id="its window was left out"),
+        pytest.param(1, {"verdict": "NOT_COMPARABLE"}, [], id="nothing was judged"),
+    ],
+)
+def test_a_difference_ends_if_its_window_was_judged_and_all_that_differs_is_listed(
+    unexplained: int, changes: dict[str, Any], expected: list[str]
+) -> None:
+    found = comparison(cell("a"), unexplained=unexplained)
+
+    rows = lifecycle.rows(found, made_by(found, **changes), opened("gone"), [])
+
+    assert [row["state"] for row in rows if "gone" in row["key"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("unexplained", "first", "expected"),
+    [(1, FIRST, []), (2, FIRST, [("{}", BEYOND, "open")]), (2, None, [])],
+)
+def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_window(
+    unexplained: int, first: str | None, expected: list[tuple[str, str, str]]
+) -> None:
+    found = comparison(cell("a", SECOND), unexplained=unexplained, windows=Windows(first=first))
+
+    rows = lifecycle.rows(found, made_by(found), {}, [])
+
+    assert states(rows) == [(A, "changed", "open"), *expected]
+    assert [row["window_start"].hour for row in rows[1:]] == [0] * len(expected)
+
+
+@pytest.mark.parametrize(("unjudged", "expected"), [(None, ["resolved"]), (f"[[{START + HOUR}, {2**62}]]", [])])
+def test_what_was_beyond_the_list_ends_only_where_every_window_is_judged(
+    unjudged: str | None, expected: list[str]
+) -> None:
+    found = comparison()
+
+    rows = lifecycle.rows(found, made_by(found, unjudged=unjudged), opened("", kind=BEYOND), [])
+
+    assert [row["state"] for row in rows] == expected
+
+
+def seen(run: int, state: str = "open", **changes: Any) -> dict[str, Any]:
+    place = {"window_start": datetime(2026, 1, 1, tzinfo=UTC), "key": A, "kind": "changed", "detail": None}
+    return place | {"run_id": f"r{run}", "state": state, "at": NOW + timedelta(minutes=run)} | changes
+
+
+def test_a_difference_keeps_its_first_sight_and_counts_its_runs_and_how_often_it_came_back() -> None:
+    by_rule = {"detail": json.dumps({"accepted_by": "backfill"}), "kind": "missing"}
+    rows = [seen(1), seen(2), seen(3, "resolved"), seen(4), seen(5, "closed"), seen(6, "accepted", **by_rule)]
+
+    (found,) = lifecycle.fold_differences(rows, POSITIONS).values()
+
+    assert found == OpenDifference(
+        window_start=FIRST,
+        key=A,
+        kind="missing",
+        first_seen=NOW + timedelta(minutes=1),
+        first_run="r1",
+        last_seen=NOW + timedelta(minutes=6),
+        runs=4,
+        run_id="r6",
+        state=DifferenceState.ACCEPTED,
+        rule="backfill",
+        returned=2,
+    )
+    assert lifecycle.fold_differences([seen(3, "resolved"), seen(4)], POSITIONS)[FIRST, A].returned == 0
+
+
+def test_a_key_is_read_in_the_definitions_order_and_columns_that_it_lacks_are_left_out() -> None:
+    one = replace(next(iter(opened("a").values())), key='{"desk": 1, "shop": "a"}')
+
+    assert list(lifecycle.read_key(one, ("shop", "desk", "till")).items()) == [("shop", "a"), ("desk", 1)]
+
+
+SALES = Pipeline(
+    name="sales",
+    source=Topic(name="sales", schema="shop string, at timestamp NOT NULL", event_time="at"),
+    key=("shop",),
+    window=Fixed(hours=1),
+    measures={"sales": Count()},
+    policy=Policy(settles_after="8 hours"),
+)
+
+
+def place(settings: Settings, found: Reconciliation) -> HistoryEntry:
+    return history.find_entry(settings, found, fingerprint="f", version=0, at=NOW)
+
+
+def test_a_report_says_of_each_listed_row_without_a_cause_since_when_it_is_known(settings: Settings) -> None:
+    earlier = comparison(cell("a"), run_id="earlier")
+    history.record(settings, earlier, place(settings, earlier))
+    found = comparison(
+        cell("a"), cell("a", measure="other"), cell("b", "2026-01-01T02:00:00Z"), cell("c", cause="late")
+    )
+
+    lives = trend.list_lives(settings, SALES, found, place(settings, found))
+
+    known: dict[str, Any] = {"rule": None, "returned": 0, "first_seen": "2026-01-02T00:00:00Z"}
+    assert lives == (
+        DifferenceLife(window_start=FIRST, key={"shop": "a"}, state="open", first_run="earlier", runs=2, **known),
+        DifferenceLife(
+            window_start="2026-01-01T02:00:00Z", key={"shop": "b"}, state="pending", first_run="now", runs=1, **known
+        ),
+    )
+
+
+def test_no_row_has_a_life_where_nothing_is_judged_or_another_version_is_looked_at(settings: Settings) -> None:
+    found = comparison(cell("a"))
+    broken = replace(found, seal=replace(found.seal, holds=False))
+    beside = settings.model_copy(update={"stream_version": 0})
+
+    assert trend.list_lives(settings, SALES, broken, place(settings, broken)) == ()
+    assert trend.list_lives(beside, SALES, found, place(settings, found)) == ()
+    assert trend.list_lives(settings, SALES, comparison(), place(settings, comparison())) == ()

@@ -1,0 +1,297 @@
+"""Lines of the history: what one says and for what it speaks, when a run is a repeat, and what a report shows of it."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.clock import SystemClock
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.lake.control import versions
+from cutover.reconcile.judgement import history, records, trend
+from cutover.reconcile.judgement.history import RANGES_AT_MOST, HistoryEntry
+from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
+from cutover.reconcile.result.overview import RunOfTrend
+from cutover.reconcile.result.seal import Seal, Versions
+from cutover.settings import Settings
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+SALES = Pipeline(
+    name="sales",
+    source=Topic(name="sales", schema="shop string, at timestamp NOT NULL", event_time="at"),
+    key=("shop",),
+    window=Fixed(hours=1),
+    measures={"sales": Count()},
+)
+CAUSES = {"late": Cause(rows=1), "future": Cause(rows=2)}
+TO = {"to": "2026-01-01T00:00:00Z"}
+
+
+def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> dict[str, Any]:
+    """Return a row of the history; `said` is its result."""
+    return {
+        "run_id": f"r{number}",
+        "cut_key": "k",
+        "content": "c",
+        "at": NOW + timedelta(minutes=number),
+        "sequence": number,
+        "epoch": epoch,
+        "result_fingerprint": "f",
+        "stream_version": 0,
+        "verdict": verdict,
+        "exit_code": 0,
+        "unjudged": None,
+        "report": None,
+        "result": json.dumps(changes.pop("said", {})),
+    } | changes
+
+
+def line(number: int = 0, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> RecordedComparison:
+    (found,) = records.lines([row(number, epoch, verdict, **changes)])
+    return found
+
+
+def entry(made: RecordedComparison, *lines: RecordedComparison, version: int | None = 0) -> HistoryEntry:
+    return HistoryEntry(pipeline="sales", turn=9, lines=lines, made=made, version=version, unjudged=())
+
+
+def found_by(run_id: str, *, epoch: int | None = 3, stream: int | None = 0, **changes: Any) -> Reconciliation:
+    made = Reconciliation(
+        pipeline="sales",
+        run_id=run_id,
+        at="2026-01-02T00:00:00Z",
+        verdict=Verdict.CONSISTENT,
+        exit_code=0,
+        sentence="They agree.",
+        causes=CAUSES,
+        seal=Seal(epoch=epoch, versions=Versions(stream=stream)),
+    )
+    return replace(made, **changes)
+
+
+def record(settings: Settings, found: Reconciliation, fingerprint: str = "f") -> HistoryEntry:
+    placed = history.find_entry(settings, found, fingerprint=fingerprint, version=0, at=NOW)
+    history.record(settings, found, placed)
+    return placed
+
+
+def test_a_run_that_was_made_again_is_one_line_from_its_first_row_to_its_newest() -> None:
+    rows = [row(3, run_id="r"), row(4), row(7, run_id="r"), row(8, run_id="r", exit_code=1, report="x.html")]
+
+    other, again = records.lines(rows)
+
+    assert (other.run_id, other.times) == ("r4", 1)
+    assert again == replace(
+        line(8, run_id="r", exit_code=1, report="x.html"), first=NOW + timedelta(minutes=3), begun=3, times=3
+    )
+
+
+def test_a_line_says_what_its_row_says_and_nothing_of_what_it_lacks() -> None:
+    bare = line(4, None, stream_version=None, result=None)
+
+    assert (bare.epoch, bare.has_cut, bare.whole, bare.unjudged, bare.result) == (-1, False, True, (), {})
+    assert (bare.begun, bare.sequence, bare.times, records.count_unexplained(bare)) == (4, 4, 1, 0)
+    assert not line(said=TO).whole
+    assert line(unjudged="[[1, 2], [4, 9]]").unjudged == ((1, 2), (4, 9))
+    assert records.count_unexplained(line(said={"causes": {"unexplained": {"rows": 7}}})) == 7
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said", "expected"),
+    [
+        ("NOT_COMPARABLE", ["nothing"], True),
+        ("NOT_COMPARABLE", ["nothing", "in a range"], False),
+        ("NOT_COMPARABLE", ["nothing", "folded", "in a range"], True),
+        ("NOT_COMPARABLE", ["no_batch"], True),
+        ("NOT_COMPARABLE", ["no_batch", "of an epoch"], False),
+        ("NOT_COMPARABLE", ["folded", "of an epoch"], True),
+        ("CONSISTENT", ["nothing", "in a range"], True),
+    ],
+)
+def test_a_line_says_something_unless_a_person_asked_for_what_is_not_there(
+    verdict: str, said: list[str], *, expected: bool
+) -> None:
+    codes = [{"code": one} for one in said if " " not in one]
+    seal = {"breaches": codes, "epoch": 0 if "of an epoch" in said else None}
+
+    one = line(verdict=verdict, said={"seal": seal} | (TO if "in a range" in said else {}))
+
+    assert one.speaks is expected
+    assert records.of_definition([one, line(1, result_fingerprint="g")], "f") == ((one,) if expected else ())
+
+
+@pytest.mark.parametrize(("start", "expected"), [(9, True), (10, False), (19, False), (20, True)])
+def test_a_window_is_judged_up_to_where_one_was_left_out_and_from_its_end_on(start: int, *, expected: bool) -> None:
+    assert line(unjudged="[[10, 20]]").has_judged(start) is expected
+    assert not line(verdict="NOT_COMPARABLE").has_judged(start)
+
+
+def test_lines_of_the_version_in_force_come_last_and_what_names_no_version_is_one_of_them() -> None:
+    lines = [line(4, 1), line(3, 9, stream_version=2), line(2, 3, stream_version=None), line(1, 3)]
+
+    assert [one.sequence for one in records.in_order(lines, 0)] == [3, 4, 1, 2]
+    assert [one.sequence for one in records.in_order(lines[2:3], None)] == [2]
+    assert records.position(line(2, 3, stream_version=None), None) == (True, -1, 3, 2)
+    assert records.find_present([*lines, line(9, 99, said=TO)], 0) == lines[2]
+    assert records.find_present(lines[1:2], 0) is None
+
+
+def test_newer_lines_are_the_whole_ones_behind_the_place_of_a_run() -> None:
+    made, other = line(2, 5), [line(1, 6), line(3, 4), line(4, 7), line(5, 8, said=TO), line(6, 5)]
+
+    assert [one.sequence for one in entry(made, *other).newer] == [6, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("made", "lines", "said"),
+    [
+        (line(1, 5), [], None),
+        (line(1, 5), [line(2, 4)], None),
+        (line(1, 5), [line(2, 6)], "Speaks for the cut of epoch 5 alone"),
+        (line(1, 0), [line(2, 6)], "Speaks for the cut of epoch 0 alone"),
+        (line(1, 5, said=TO), [line(2, 6)], "Speaks for a range at the cut of epoch 5 alone"),
+        (line(1, 5, stream_version=1), [line(2, 6)], "Speaks for the cut of epoch 5 of stream-1 alone"),
+        (line(1, 5, stream_version=None), [line(2, 6)], "Speaks for the cut of epoch 5 alone"),
+        (line(1, None, "NOT_COMPARABLE"), [line(2, 6)], "Nothing was compared"),
+    ],
+)
+def test_a_run_that_is_not_the_present_says_what_it_speaks_for_and_what_stands_now(
+    made: RecordedComparison, lines: list[RecordedComparison], said: str | None
+) -> None:
+    now = "what stands for `sales` now is run r2 at epoch 6: CONSISTENT."
+
+    assert entry(made, *lines).speaks_for == (None if said is None else f"{said}; {now}")
+
+
+def test_a_range_beside_no_comparison_says_so() -> None:
+    said = "Speaks for a range at the cut of epoch 5 alone; what stands for `sales` now is no comparison yet."
+
+    assert entry(line(1, 5, said=TO)).speaks_for == said
+
+
+@pytest.mark.parametrize(
+    ("unjudged", "expected"),
+    [
+        ([(5, 9), (1, 3)], ((1, 3), (5, 9))),
+        ([(1, 3), (3, 5)], ((1, 5),)),
+        ([(1, 9), (2, 4), (8, 9)], ((1, 9),)),
+        ([(n, n + 1) for n in range(0, 2 * RANGES_AT_MOST, 2)], None),
+        ([(n, n + 1) for n in range(0, 2 * RANGES_AT_MOST + 2, 2)], ((0, 2 * RANGES_AT_MOST + 1),)),
+    ],
+)
+def test_ranges_that_were_not_judged_are_kept_apart_as_long_as_they_are_few(
+    settings: Settings, unjudged: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
+) -> None:
+    placed = history.find_entry(settings, found_by("a"), fingerprint="f", version=0, at=NOW, unjudged=unjudged)
+
+    assert placed.unjudged == (tuple(unjudged) if expected is None else expected)
+    assert placed.made.unjudged == placed.unjudged
+
+
+RUNS: dict[str, tuple[dict[str, Any], bool]] = {  # what is otherwise in a second run, and whether it is a repeat
+    "nothing": ({}, True),
+    "what passes": ({"seconds": 9.0, "repeats": 4, "repeated_at": "2026-01-03T00:00:00Z", "page": "p"}, True),
+    "tables": ({"seal": Seal(epoch=3, versions=Versions(stream=0, batch_table=8), batch_run="b")}, True),
+    "order": ({"causes": dict(reversed(CAUSES.items()))}, True),
+    "finding": ({"sentence": "They differ."}, False),
+    "end of the range": ({"to": "2026-01-09T00:00:00Z"}, False),
+    "start of the range": ({"from_": "2026-01-09T00:00:00Z"}, False),
+    "cut": ({"epoch": 4}, False),
+    "version": ({"stream": 1}, False),
+}
+
+
+def test_a_run_that_finds_the_same_at_the_same_cut_is_a_repeat_of_its_line(settings: Settings) -> None:
+    record(settings, found_by("first"))
+
+    found = {}
+    for name, (changes, _) in RUNS.items():
+        placed = history.find_entry(settings, found_by("second", **changes), fingerprint="f", version=0, at=NOW)
+        found[name] = (placed.made.run_id, placed.made.times, [one.run_id for one in placed.lines], placed.turn)
+
+    assert found == {
+        name: ("first", 2, [], 1) if repeats else ("second", 1, ["first"], 1) for name, (_, repeats) in RUNS.items()
+    }
+
+
+def test_a_run_repeats_the_newest_line_of_its_cut_alone_and_none_of_another_definition(settings: Settings) -> None:
+    record(settings, found_by("other"), "g")
+    record(settings, found_by("first"))
+    record(settings, found_by("second", sentence="They differ."))
+
+    placed = history.find_entry(settings, found_by("third"), fingerprint="f", version=0, at=NOW)
+
+    assert placed.made.run_id == "third"
+    assert [one.run_id for one in placed.lines] == ["first", "second"]
+
+
+def test_a_row_names_a_cut_only_if_it_was_read_and_else_the_version_that_was_asked_for(settings: Settings) -> None:
+    record(settings.model_copy(update={"stream_version": 4}), found_by("none", stream=None))
+    record(settings, found_by("read", stream=2))
+
+    lines = {one.run_id: one for one in records.read(settings, "sales")}
+    assert [(one.version, one.has_cut, one.epoch) for one in (lines["none"], lines["read"])] == [
+        (4, False, -1),
+        (2, True, 3),
+    ]
+
+
+def test_what_speaks_now_comes_first_then_cuts_from_the_newest_back_then_former_definitions(
+    settings: Settings,
+) -> None:
+    mine = result_fingerprint(SALES)
+    versions.open_or_create(settings, SALES, SystemClock())
+    record(settings, found_by("former", epoch=9, stream=None), "g")
+    for run, epoch, to in (("a", 2, None), ("c", 4, None), ("b", 3, None), ("ranged", 8, NOW.isoformat())):
+        record(settings, found_by(run, epoch=epoch, to=to), mine)
+
+    found = history.newest_first(settings, SALES)
+
+    assert [one.run_id for one in found] == ["c", "ranged", "b", "a", "former"]
+
+
+def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> None:
+    said = {
+        "policy": {"within": False, "late_share": 0.25},
+        "windows": {"compared": 8, "different": 3},
+        "rows": {"missing": 1, "extra": 2, "changed": 4, "compared": 99},
+        "causes": {"unexplained": {"rows": 5}},
+    }
+    lines = [line(n, n) for n in range(trend.RUNS_AT_MOST)]
+
+    found = trend.trend(entry(line(900, 900, "DIVERGED", said=said), *lines, line(99, 99, said=TO)))
+
+    assert [one.epoch for one in found] == [*range(1, trend.RUNS_AT_MOST), 900]
+    assert found[-1] == RunOfTrend(
+        run_id="r900",
+        at="2026-01-02T15:00:00Z",
+        epoch=900,
+        verdict="DIVERGED",
+        within=False,
+        windows=8,
+        different=3,
+        rows=1 + 2 + 4,
+        unexplained=5,
+        late_share=0.25,
+    )
+
+
+def test_a_comparison_that_compared_nothing_has_no_numbers_in_what_a_report_shows() -> None:
+    (found,) = trend.trend(entry(line(0, None, "NOT_COMPARABLE", said={"rows": None})))
+
+    assert found == RunOfTrend(
+        run_id="r0",
+        at="2026-01-02T00:00:00Z",
+        epoch=None,
+        verdict="NOT_COMPARABLE",
+        within=True,
+        windows=0,
+        different=0,
+        rows=0,
+        unexplained=0,
+        late_share=0.0,
+    )

@@ -1,0 +1,129 @@
+"""Which rule of acceptance a row goes to, and what is told of each rule, in force or not."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from cutover.definition.loading.acceptance_files import AcceptanceRules
+from cutover.definition.model.acceptance import AcceptanceRule
+from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, describe_unfit, fits
+from cutover.reconcile.result.outcome import AcceptedRows, Difference, RuleState
+from tests.unit.reconcile.judgement.test_acceptance_rules import AT, NOW, cell
+
+LATER = "2026-01-01T01:00:00Z"
+BROKEN = {"an-odd-one": "no TOML"}
+
+
+def rule(**fields: Any) -> AcceptanceRule:
+    given: dict[str, Any] = {"reason": "r", "owner": "o", "expires": NOW + timedelta(days=9), "max_rows": 9}
+    return AcceptanceRule(**given | {"all": True} | fields)
+
+
+def judge(
+    rules: dict[str, AcceptanceRule], *cells: Difference, now: datetime | None = NOW, problems: dict[str, str] = BROKEN
+) -> tuple[list[str | None], list[tuple[str, RuleState, int]]]:
+    """Return the rule that accepts each cell, and each rule's state and rows."""
+    acceptance = Acceptance(rules=AcceptanceRules(rules=rules, problems=problems), now=now)
+    accepted, found = accept(acceptance, cells)
+    return [one.accepted_by for one in accepted], [(one.rule, one.state, one.rows) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, True),
+        ({"keys": ["a"]}, True),
+        ({"keys": ["b"]}, False),
+        ({"kinds": ["changed"]}, True),
+        ({"kinds": ["missing"]}, False),
+        ({"measures": ["revenue", "sales"]}, True),
+        ({"measures": ["revenue"]}, False),  # the row differs in another one too
+        ({"windows_from": datetime(2026, 1, 1, tzinfo=UTC)}, True),
+        ({"windows_from": datetime(2026, 1, 1, 0, 0, 1, tzinfo=UTC)}, False),
+        ({"windows_to": datetime(2026, 1, 1, tzinfo=UTC)}, False),
+    ],
+)
+def test_a_rule_is_about_a_row_if_all_that_it_names_fits_all_cells(fields: dict[str, Any], *, expected: bool) -> None:
+    row = [cell("a", 1), cell("a", 2, measure="sales")]
+
+    assert fits(rule(**fields), row) is expected
+
+
+def test_a_row_of_two_kinds_fits_a_rule_that_names_both_alone() -> None:
+    row = [cell("a", 1), cell("a", 2, kind="missing")]
+
+    assert [fits(rule(kinds=kinds), row) for kinds in (["changed"], ["changed", "missing"])] == [False, True]
+
+
+def test_a_row_without_a_window_is_no_rules() -> None:
+    assert not fits(rule(), [cell("a", 1, window_start=None)])
+
+
+def test_a_row_goes_to_the_first_rule_that_fits_it_though_that_one_has_expired() -> None:
+    rules = {"a": rule(keys=["a"], expires=NOW), "b": rule(), "c": rule()}
+
+    by, found = judge(rules, cell("a", 1), cell("b", 2), cell("b", 3, window_start=LATER))
+
+    assert by == [None, "b", "b"]
+    assert found == [
+        ("a", RuleState.EXPIRED, 1),
+        ("an-odd-one", RuleState.UNREADABLE, 0),
+        ("b", RuleState.IN_FORCE, 2),
+        ("c", RuleState.IN_FORCE, 0),
+    ]
+
+
+@pytest.mark.parametrize(("most", "state"), [(2, RuleState.IN_FORCE), (1, RuleState.EXCEEDED)])
+def test_as_many_rows_as_a_rule_allows_are_accepted_each_once_for_all_its_cells(most: int, state: RuleState) -> None:
+    rows = (cell("a", 1), cell("a", 1, measure="sales"), cell("b", 1))
+
+    by, found = judge({"few": rule(max_rows=most)}, *rows, problems={})
+
+    assert found == [("few", state, 2)]
+    assert by == ["few" if state is RuleState.IN_FORCE else None] * 3
+
+
+def test_what_has_a_cause_is_no_rules_and_a_row_with_a_part_that_has_none_is() -> None:
+    by, found = judge({"all": rule()}, cell("a", 1, cause="late"), cell("b", 1, cause="late + unexplained"))
+
+    assert (by, found[0]) == ([None, "all"], ("all", RuleState.IN_FORCE, 1))
+
+
+@pytest.mark.parametrize(
+    ("left", "now", "state"),
+    [
+        (timedelta(0), NOW, RuleState.EXPIRED),
+        (timedelta(seconds=1), NOW, RuleState.IN_FORCE),
+        (timedelta(days=9), None, RuleState.EXPIRED),  # nobody said what time it is
+    ],
+)
+def test_a_rule_is_in_force_until_it_expires(left: timedelta, now: datetime | None, state: RuleState) -> None:
+    _, found = judge({"brief": rule(expires=NOW + left)}, cell("a", 1), now=now, problems={})
+
+    assert found == [("brief", state, 1)]
+
+
+def test_all_that_is_known_of_a_rule_is_told_and_of_those_that_accept_nothing_why() -> None:
+    one, over = rule(expires=datetime(2026, 2, 1, 12, 30, tzinfo=UTC)), rule(max_rows=1, keys=["b", "c"])
+    gone = rule(keys=["z"], expires=datetime(2026, 1, 1, 9, 5, tzinfo=UTC))
+    cells = [cell("b", 1), cell("c", 1), cell("a", 1)]
+    rules = AcceptanceRules(rules={"gone": gone, "many": over, "one": one}, problems={"odd": "no TOML"})
+
+    _, found = accept(Acceptance(rules=rules, now=NOW), cells)
+
+    known = {"reason": "r", "owner": "o"}
+    assert found[2:] == (
+        AcceptedRows(rule="odd", state=RuleState.UNREADABLE, rows=0, why="no TOML"),
+        AcceptedRows(
+            rule="one", state=RuleState.IN_FORCE, rows=1, expires="2026-02-01T12:30:00Z", digest=one.digest, **known
+        ),
+    )
+    assert describe_unfit(found) == (
+        "Rule `gone` accepts nothing: it has expired, 2026-01-01 09:05 UTC.",
+        "Rule `many` accepts nothing: 2 rows fit it, and it allows 1.",
+        "Rule `odd` accepts nothing: no TOML.",
+    )
+    assert count_rows(found) == 1
+    assert accept(Acceptance(), [replace(cells[0], window_start=AT)]) == ((cells[0],), ())

@@ -1,0 +1,143 @@
+"""What a verdict comes to where its numbers are at a limit, and how its sentence words them."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cutover.definition import Policy
+from cutover.reconcile.judgement import verdict
+from cutover.reconcile.judgement.verdict import VerdictInput, decide, late_share
+from cutover.reconcile.result.outcome import PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.seal import Seal, SealBreach
+
+NOTHING = VerdictInput(
+    windows=Windows(compared=10, different=1), rows=Rows(compared=20), explained=0, unexplained=0, late_share=0.0
+)
+BREACHES = tuple(
+    SealBreach(code=code, message=f"{code}.", runbook=page) for code, page in (("a", None), ("b", "B"), ("c", "C"))
+)
+
+
+def sentence(**found: Any) -> str:
+    """Return the sentence without its head, which says how many windows and rows differ."""
+    judged = replace(NOTHING, **found)
+    decision = decide(judged, Policy(max_late_share=1.0))
+    return verdict.sentence(decision.verdict, judged, decision.policy).partition("; ")[2]
+
+
+@pytest.mark.parametrize(("late", "accepted", "expected"), [(1, 1, 0.5), (0, 4, 0.0), (4, 0, 1.0)])
+def test_late_share_is_defined_wherever_there_is_a_record(late: int, accepted: int, expected: float) -> None:
+    assert late_share(late, accepted) == expected
+
+
+def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
+    found = replace(NOTHING, explained=4, unexplained=3, accepted=1, dimension=2, late_share=0.25)
+    policy = Policy(max_late_share=0.2, max_unexplained=1, max_dimension_rows=1)
+
+    assert decide(found, policy).policy == PolicyResult(
+        max_late_share=0.2,
+        max_unexplained=1,
+        max_dimension_rows=1,
+        late_share=0.25,
+        unexplained=3,
+        accepted=1,
+        within=False,
+        reasons=(
+            "2 unexplained rows besides 1 that rules accept, the policy allows 1.",
+            "2 rows that another version of a dimension explains, the policy allows 1.",
+            "Late share 25 %, the policy allows 20 %.",
+        ),
+    )
+
+
+@pytest.mark.parametrize(("rows", "within"), [(2, True), (3, False)])
+def test_as_many_unexplained_rows_as_the_policy_allows_are_within_it(rows: int, *, within: bool) -> None:
+    decision = decide(replace(NOTHING, unexplained=rows), Policy(max_unexplained=2))
+
+    assert (decision.verdict, decision.policy.within) == (Verdict.DIVERGED, within)
+    assert decision.policy.reasons == (() if within else ("3 unexplained rows, the policy allows 2.",))
+
+
+def test_rows_that_rules_accept_do_not_count_against_the_policy() -> None:
+    decision = decide(replace(NOTHING, unexplained=3, accepted=3), Policy())
+
+    assert (decision.verdict, decision.exit_code, decision.policy.within) == (Verdict.ACCEPTED, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"explained": 1, "late_share": 0.5}, (1, "LateRateHigh")),
+        ({"unexplained": 1, "accepted": 1, "late_share": 0.5}, (1, "LateRateHigh")),
+        ({"explained": 1}, (0, None)),
+        ({"explained": 1, "dimension": 1}, (1, "DimensionChanged")),
+        ({"unexplained": 1, "accepted": 1, "dimension": 1}, (1, "DimensionChanged")),
+        ({"unexplained": 1}, (1, "DivergenceUnexplained")),
+        ({"unexplained": 1, "dimension": 1}, (1, "DivergenceUnexplained")),
+        ({}, (0, None)),
+    ],
+)
+def test_the_page_for_people_on_call_follows_from_the_verdict_and_what_is_beyond_the_policy(
+    found: dict[str, Any], expected: tuple[int, str | None]
+) -> None:
+    decision = decide(replace(NOTHING, **found), Policy(max_late_share=0.1))
+
+    assert (decision.exit_code, decision.runbook) == expected
+
+
+@pytest.mark.parametrize(
+    ("breaches", "page", "said"),
+    [
+        ((), "NotComparable", "the seal does not hold."),
+        (BREACHES[:1], "NotComparable", "a."),
+        (BREACHES[:2], "B", "a. (and 1 more reasons)"),
+        (BREACHES, "B", "a. (and 2 more reasons)"),
+    ],
+)
+def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_reason_has(
+    breaches: tuple[SealBreach, ...], page: str, said: str
+) -> None:
+    seal = Seal(holds=False, breaches=breaches)
+    decision = verdict.decide_broken_seal(seal, Policy(max_late_share=0.2, max_unexplained=7))
+
+    assert (decision.verdict, decision.exit_code, decision.runbook) == (Verdict.NOT_COMPARABLE, 2, page)
+    assert decision.policy == PolicyResult(
+        max_late_share=0.2, max_unexplained=7, within=False, reasons=tuple(one.message for one in breaches)
+    )
+    assert verdict.sentence_broken(seal) == f"The two sides cannot be compared: {said}"
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({"unexplained": 1}, "1 row has no explanation."),
+        ({"unexplained": 2, "explained": 1}, "2 rows have no explanation, 1 has."),
+        ({"unexplained": 3, "accepted": 2}, "1 row has no explanation, rules accept 2 more."),
+        ({"unexplained": 1, "accepted": 1}, "1 row without an explanation is accepted by rule: within the policy."),
+        (
+            {"unexplained": 2, "accepted": 2, "explained": 1},
+            "2 rows without an explanation are accepted by rule, the other 1 has one: within the policy.",
+        ),
+        (
+            {"unexplained": 2, "accepted": 2, "explained": 3},
+            "2 rows without an explanation are accepted by rule, the other 3 have one: within the policy.",
+        ),
+        (
+            {"explained": 1, "causes": ("late",), "late": 1, "late_share": 0.25},
+            "1 late event, 25 % of all in these windows, explain every difference: within the policy.",
+        ),
+        (
+            {"explained": 1, "causes": ("late", "future")},
+            "late and future events explain every difference: within the policy.",
+        ),
+        (
+            {"explained": 1, "causes": ("dimension",), "dimension": 1},
+            "another version of a dimension explain every difference: beyond the policy.",
+        ),
+    ],
+)
+def test_the_sentence_words_one_row_and_several_what_rules_accept_and_each_cause(
+    found: dict[str, Any], expected: str
+) -> None:
+    assert sentence(**found) == expected

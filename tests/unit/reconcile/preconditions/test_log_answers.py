@@ -1,0 +1,172 @@
+"""What the log itself says: it goes on, it lacks what comes next, it is another one, or it says nothing."""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from cutover import files
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.errors import LakeError, LogError
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.integrity import same_log
+from cutover.lake.tables import delta
+from cutover.reconcile.preconditions import log_origin
+from cutover.reconcile.preconditions.log_origin import LogAnswer
+from cutover.reconcile.result.seal import SealBreach
+from cutover.settings import Settings
+from tests.support.losses import LOSS
+from tests.unit.verify.epochs import epoch
+
+PIPELINE = Pipeline(
+    name="clicks",
+    source=Topic(name="clicks", schema="at timestamp NOT NULL", event_time="at"),
+    key=(),
+    window=Fixed(hours=1),
+    measures={"clicks": Count()},
+)
+NEWEST = epoch(2)  # both partitions up to offset 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Log:
+    """A log as a client tells of it."""
+
+    id_: str = "topic-1"
+    earliest_: tuple[int, int] = (0, 15)
+    latest_: tuple[int, int] = (15, 99)
+    fails: LogError | None = None
+    changed: LogError | None = None
+
+    def topic_id(self, topic: str) -> str:
+        if self.fails is not None:
+            raise self.fails
+        return self.id_ if topic == "clicks" else "none"
+
+    def earliest(self, topic: str) -> dict[int, int]:
+        return dict(enumerate(self.earliest_)) if topic == "clicks" else {}
+
+    def latest(self, topic: str, isolation: str) -> dict[int, int]:
+        return dict(enumerate(self.latest_)) if (topic, isolation) == ("clicks", "read_committed") else {}
+
+
+@dataclass(kw_only=True)
+class Lake:
+    """What the lake holds of the stream."""
+
+    version: object = Mock(uri="u")
+    exists: bool = True
+    newest: Any = NEWEST
+    losses: tuple[Loss, ...] = ()
+
+
+def ask(monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, lake: Lake | None = None) -> LogAnswer:
+    """Ask a log behind a lake; its driver has left no word."""
+    held = lake or Lake()
+
+    def refuse_changed(*_: object) -> None:
+        if log.changed is not None:
+            raise log.changed
+
+    def newest() -> object:
+        if isinstance(held.newest, Exception):
+            raise held.newest
+        return held.newest
+
+    monkeypatch.setattr(versions, "current", lambda *_: held.version)
+    monkeypatch.setattr(delta, "exists", lambda _: held.exists)
+    monkeypatch.setattr(log_origin, "EpochLog", lambda _: Mock(newest=newest))
+    monkeypatch.setattr(losses, "losses", lambda *_: held.losses)
+    monkeypatch.setattr(same_log, "refuse_changed", refuse_changed)
+    monkeypatch.setattr(log_origin, "LogClient", lambda _: log)
+    return log_origin.ask(settings, PIPELINE)
+
+
+def changed(message: str, runbook: str) -> LogAnswer:
+    return LogAnswer(breach=SealBreach(code="log_changed", message=message, runbook=runbook))
+
+
+GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are gone."
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (Log(), LogAnswer()),
+        (Log(latest_=(14, 99)), changed(GONE.format(0, "ends at 14"), "LogDataLost")),
+        (Log(earliest_=(0, 16)), changed(GONE.format(1, "starts at 16"), "LogDataLost")),
+        (
+            Log(id_="topic-2"),
+            changed("Topic clicks has topic id topic-2, the epoch log was built from topic-1.", "TopicIdentityChanged"),
+        ),
+        (
+            Log(fails=LogError("Topic clicks: expected one.\nHint: create it.")),
+            changed("Topic clicks: expected one.", "TopicIdentityChanged"),
+        ),
+        (Log(changed=LogError("Rewritten.", runbook="LogDataLost")), changed("Rewritten.", "LogDataLost")),
+    ],
+    ids=["goes on", "ends before", "begins behind", "another topic", "no topic", "rewritten"],
+)
+def test_a_log_that_answers_is_believed(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, expected: LogAnswer
+) -> None:
+    assert ask(monkeypatch, settings, log) == expected
+
+
+def test_a_recorded_loss_lets_the_log_begin_behind_it(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+    loss = replace(LOSS, topic="clicks", topic_id="topic-1", epoch=3, partition=1, first=15, next=20)
+    log = Log(earliest_=(0, 20))
+
+    assert ask(monkeypatch, settings, log).breach is not None
+    assert ask(monkeypatch, settings, log, Lake(losses=(loss,))) == LogAnswer()
+
+
+@pytest.mark.parametrize(
+    "lake",
+    [
+        Lake(version=None),
+        Lake(exists=False),
+        Lake(newest=None),
+        Lake(newest=LakeError("Broken.", runbook="TableUnreadable")),
+    ],
+    ids=["no version", "no table", "no epoch", "unreadable"],
+)
+def test_where_there_is_no_epoch_the_log_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, lake: Lake
+) -> None:
+    log = Log(fails=LogError("Nobody answers.", runbook="KafkaUnreachable"))
+
+    assert ask(monkeypatch, settings, log, lake) == LogAnswer()
+
+
+def test_a_log_that_does_not_answer_and_a_driver_without_a_word_leave_nothing_to_judge(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    silent = LogError("Nobody answers.\nHint: start it.", runbook="KafkaUnreachable")
+
+    assert ask(monkeypatch, settings, Log(fails=silent)).breach == SealBreach(
+        code="log_silent",
+        message=(
+            "Log of `clicks`: expected it or its driver to tell that it still is what both sides read, got neither:"
+            " Nobody answers. No driver has left word here. Hint: compare again once it answers:"
+            " `cutover reconcile clicks`."
+        ),
+        runbook="NotComparable",
+    )
+
+
+@pytest.mark.parametrize(("later", "code"), [(-1, "log_changed"), (0, None), (1, None)])
+def test_a_loss_that_was_accepted_no_earlier_than_the_drivers_last_word_lets_it_go_on(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, later: int, code: str | None
+) -> None:
+    word = {"state": "FAILED", "runbook": "LogDataLost", "error": "Gone.", "at": LOSS.at.isoformat()}
+    files.write_json(settings.run_dir / "clicks" / "heartbeat.json", word)
+    lake = Lake(losses=(replace(LOSS, at=LOSS.at + timedelta(seconds=later)),))
+    silent = Log(fails=LogError("Nobody answers.", runbook="KafkaUnreachable"))
+
+    breach = ask(monkeypatch, settings, silent, lake).breach
+
+    assert (None if breach is None else breach.code) == code

@@ -1,0 +1,253 @@
+"""Each reason why two sides cannot be compared, in full: code, sentence, runbook; and the bounds at which it begins."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cutover.engine.in_force import InForce
+from cutover.lake.batch_runs import BatchRun
+from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
+from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
+from cutover.reconcile.result.seal import SealBreach
+from tests.support.losses import LOSS
+from tests.unit.verify.epochs import MINUTE, chain_of
+
+ALIKE = InForce({"jvm": {"locale": "en_US"}})
+RECORDS = tuple(replace(record, in_force=ALIKE.digest) for record in chain_of(3))
+PAIRS = {record.epoch: {"accepted": 10, "late": 1} for record in RECORDS}
+BOOKS = ClassCounts(up_to_cut={"accepted": 30}, in_all={"accepted": 30})
+RUN = BatchRun(
+    run_id="batch-1",
+    epoch=2,
+    stream_version=0,
+    topic="clicks",
+    topic_id="topic-1",
+    cluster_id="cluster-1",
+    cut={0: 15, 1: 15},
+    scanned={},
+    watermark=3 * MINUTE,
+    result_fingerprint="f",
+    batch_fingerprint="same",
+    isolation="read_committed",
+    computed=(),
+    batch_version=4,
+)
+AT_1 = replace(RUN, epoch=1, cut={0: 10, 1: 10}, watermark=2 * MINUTE)  # the stream has gone on by one epoch
+TO_1 = ClassCounts(up_to_cut={"accepted": 20}, in_all={"accepted": 30})
+
+
+def facts(**changes: Any) -> SealFacts:
+    """Return what a seal that holds is judged by, but for the changes."""
+    values: dict[str, Any] = {
+        "stream": "clicks/f/stream-0", "definition": "f", "batch_definition": "same", "records": RECORDS,
+        "transaction": 2, "doubts": (), "losses": (), "run": RUN, "unaccounted": None, "books": BOOKS, "pairs": PAIRS,
+        "settings": SettingsOfSides(
+            pipeline="clicks", known={ALIKE.digest: ALIKE}, batch="batch-1", by_batch=ALIKE, here=ALIKE
+        ),
+    }  # fmt: skip
+    return SealFacts(**(values | changes))
+
+
+def with_epoch(number: int, **changes: Any) -> tuple[Any, ...]:
+    return tuple(replace(record, **changes) if record.epoch == number else record for record in RECORDS)
+
+
+def history(message: str) -> SealBreach:
+    return SealBreach(code="history", message=message, runbook="EpochHistoryBroken")
+
+
+def sealed(code: str, message: str, runbook: str = "SealBroken") -> SealBreach:
+    return SealBreach(code=code, message=message, runbook=runbook)
+
+
+@pytest.mark.parametrize("changes", [{}, {"run": AT_1, "books": TO_1}], ids=["newest epoch", "an epoch before it"])
+def test_two_sides_of_one_log_and_one_cut_are_comparable(changes: dict[str, Any]) -> None:
+    assert breaches(facts(**changes)) == ()
+
+
+LOG = "Log `clicks`: epoch 1 read topic id"
+OTHER_LOG = "batch read topic-1 of cluster-1: another log under the same name."
+
+BROKEN: dict[str, tuple[dict[str, Any], tuple[SealBreach, ...]]] = {
+    "what others saw": ({"doubts": ("A reader saw epoch 7.",)}, (history("A reader saw epoch 7."),)),
+    "transaction": (
+        {"transaction": 3},
+        (history("Epoch log of clicks/f/stream-0: transaction says 3, newest epoch row is 2."),),
+    ),
+    "cut": (
+        {"run": replace(RUN, cut={0: 15, 1: 14})},
+        (
+            SealBreach(
+                code="cut",
+                message="Cut of epoch 2: the stream ends at {0: 15, 1: 15}, batch run batch-1 at {0: 15, 1: 14}.",
+                runbook="NotComparable",
+            ),
+        ),
+    ),
+    "watermark": (
+        {"run": replace(RUN, watermark=None)},
+        (
+            SealBreach(
+                code="cut",
+                message="Watermark at epoch 2: the stream has 180000000, the batch run took None.",
+                runbook="NotComparable",
+            ),
+        ),
+    ),
+    "rows that no run left": (
+        {"unaccounted": ("2026-01-01T00:00:00Z", 9)},
+        (
+            SealBreach(
+                code="cut",
+                message=(
+                    "Batch table at version 4, window 2026-01-01T00:00:00Z: expected rows as the last recorded run over"
+                    " it left them, got rows of epoch 9: a run was cut off, or a hand was at work."
+                ),
+                runbook="NotComparable",
+            ),
+        ),
+    ),
+    "result fingerprint of batch": (
+        {"run": replace(RUN, result_fingerprint="g")},
+        (sealed("fingerprint", "Result fingerprint: the definition has f, batch ran with g."),),
+    ),
+    "result fingerprint of epochs": (
+        {"records": with_epoch(1, result_fingerprint="g")},
+        (sealed("fingerprint", "Result fingerprint: the definition has f, streaming ran with f, g."),),
+    ),
+    "lateness": (
+        {"records": with_epoch(1, lateness_fingerprint="m")},
+        (sealed("fingerprint", "Lateness fingerprint: expected one, epochs have l, m."),),
+    ),
+    "SQL of the team": (
+        {"run": replace(RUN, batch_fingerprint="abc")},
+        (sealed("fingerprint", "Batch definition: now same, batch ran with abc."),),
+    ),
+    "isolation": (
+        {"run": replace(RUN, isolation="read_uncommitted")},
+        (sealed("isolation", "Isolation: batch read read_uncommitted, streaming read read_committed."),),
+    ),
+    "topic id": (
+        {"records": with_epoch(1, topic_id="topic-2")},
+        (sealed("log_identity", f"{LOG} topic-2 of cluster cluster-1, {OTHER_LOG}", "TopicIdentityChanged"),),
+    ),
+    "cluster": (
+        {"records": with_epoch(1, cluster_id="cluster-2")},
+        (sealed("log_identity", f"{LOG} topic-1 of cluster cluster-2, {OTHER_LOG}", "TopicIdentityChanged"),),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_what_breaks_the_seal_is_named_with_both_sides_and_alone(case: str) -> None:
+    changes, expected = BROKEN[case]
+
+    assert breaches(facts(**changes)) == expected
+
+
+def test_of_a_log_that_was_another_one_in_several_epochs_the_first_is_named() -> None:
+    found = breaches(facts(run=replace(RUN, topic_id="topic-2")))
+
+    assert [(breach.code, breach.message[:33]) for breach in found] == [
+        ("log_identity", "Log `clicks`: epoch 0 read topic "),
+    ]
+
+
+def test_the_first_break_between_epochs_is_named_and_a_recorded_loss_excuses_it() -> None:
+    lost = (*RECORDS[:2], replace(RECORDS[2], start={0: 12, 1: 13}))
+    losses = [replace(LOSS, topic_id="topic-1", epoch=2, partition=p, first=10, next=12 + p) for p in (0, 1)]
+
+    assert breaches(facts(records=lost)) == (
+        history("Epoch log of clicks/f/stream-0: epoch 2, partition 0: expected to start at 10, got 12 (end 15)."),
+    )
+    assert breaches(facts(records=lost, losses=tuple(losses))) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "newest"),
+    [({"run": replace(RUN, epoch=7)}, "2"), ({"records": (), "transaction": None}, "None")],
+    ids=["a later epoch", "no epoch at all"],
+)
+def test_a_cut_whose_epoch_is_not_there_is_a_broken_history(changes: dict[str, Any], newest: str) -> None:
+    run = changes.get("run", RUN)
+
+    found = breaches(facts(**changes))
+
+    said = f"Batch run batch-1 is at the cut of epoch {run.epoch}, newest epoch row of clicks/f/stream-0 is {newest}."
+    assert [breach for breach in found if breach.code == "history"] == [history(said)]
+
+
+def test_a_stream_without_an_epoch_ran_with_nothing_and_read_nothing() -> None:
+    found = {breach.message for breach in breaches(facts(records=(), transaction=None))}
+
+    assert "Result fingerprint: the definition has f, streaming ran with none." in found
+    assert "Isolation: batch read read_committed, streaming read nothing." in found
+
+
+def test_epochs_behind_the_cut_may_run_under_other_terms() -> None:
+    other = replace(RECORDS[2], result_fingerprint="g", lateness_fingerprint="m", isolation="else", topic_id="topic-2")
+
+    assert breaches(facts(records=(*RECORDS[:2], other), run=AT_1, books=TO_1)) == ()
+
+
+def test_settings_that_are_not_recorded_break_the_seal() -> None:
+    unsaid = replace(facts().settings, by_batch=None)
+
+    assert breaches(facts(settings=unsaid)) == (
+        sealed(
+            "settings",
+            "Settings in force: expected every epoch and run to record them, got none of batch run batch-1.",
+        ),
+    )
+
+
+def counted(up_to_cut: int, in_all: int) -> ClassCounts:
+    return ClassCounts(up_to_cut={"accepted": up_to_cut}, in_all={"accepted": in_all})
+
+
+FOLD = (
+    "Cut of epoch 1: 20 accepted pairs up to it, {} can still be told apart:"
+    " a fold merged epochs across it, and no pin held it."
+)
+
+
+@pytest.mark.parametrize(
+    ("books", "folded_to", "left"),
+    [
+        (counted(20, 30), None, None),
+        (counted(19, 30), None, 19),  # all that was counted is there, less of it up to the cut
+        (counted(19, 29), None, None),  # rows are gone: no fold took them
+        (counted(19, 29), 1, None),  # a fold that ended at the cut
+        (counted(19, 29), 2, 19),  # a fold that went beyond it
+        (counted(20, 29), 2, None),
+        (ClassCounts(up_to_cut={}, in_all={"accepted": 30}), None, 0),
+    ],
+)
+def test_rows_up_to_the_cut_that_a_fold_took_beyond_it_cannot_be_compared(
+    books: ClassCounts, folded_to: int | None, left: int | None
+) -> None:
+    records = with_epoch(2, folded_to=folded_to)
+
+    found = breaches(facts(records=records, run=AT_1, books=books))
+
+    assert found == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))
+
+
+@pytest.mark.parametrize(
+    ("accepted", "books", "left"),
+    [
+        ((0, 0, 0), ClassCounts(up_to_cut={}, in_all={}), None),
+        ((10, 10, 0), counted(15, 20), 15),
+        ((1, 0, 0), ClassCounts(up_to_cut={}, in_all={}), None),  # rows are gone: no fold took them
+    ],
+    ids=["nothing", "nothing behind the cut", "nothing is left"],
+)
+def test_epochs_that_accepted_nothing_add_nothing(
+    accepted: tuple[int, ...], books: ClassCounts, left: int | None
+) -> None:
+    pairs = {number: {"accepted": n} if n else {"late": 1} for number, n in enumerate(accepted)}
+
+    found = breaches(facts(pairs=pairs, run=AT_1, books=books))
+
+    assert found == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))

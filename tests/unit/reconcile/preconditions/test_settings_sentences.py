@@ -1,0 +1,139 @@
+"""What is said where settings in force differ: which epochs, which side, which item, and what mends it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.engine import readback
+from cutover.engine.in_force import InForce
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.reconcile.preconditions import settings_in_force
+from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
+from tests.unit.reconcile.attribution.indexed import make_run
+from tests.unit.verify.epochs import epoch
+
+PIPELINE = Pipeline(
+    name="clicks",
+    source=Topic(name="clicks", schema="at timestamp NOT NULL", event_time="at"),
+    key=(),
+    window=Fixed(hours=1),
+    measures={"clicks": Count()},
+)
+US, TR = InForce({"jvm": {"locale": "en_US"}}), InForce({"jvm": {"locale": "tr_TR"}})
+STREAM = (
+    "one version of the stream holds epochs of both. `cutover replay clicks --into <next version>` builds one under"
+    " what is in force now; `cutover savepoint clicks fork --epoch {}` goes back behind it."
+)
+SIDE = (
+    "run all three under one installation. `cutover batch clicks` computes anew what the log still holds once its"
+    " settings have changed; `cutover replay clicks --into <next version>` does so for the stream."
+)
+LOCALE = "Setting in force, jvm `locale`: expected one value, got several:"
+
+
+def records(*ran: InForce | None) -> list[EpochRecord]:
+    return [epoch(number, in_force=None if one is None else one.digest) for number, one in enumerate(ran)]
+
+
+def said(
+    epochs: Sequence[EpochRecord],
+    *,
+    batch: InForce | None = US,
+    here: InForce = US,
+    known: Sequence[InForce] = (US, TR),
+) -> list[str]:
+    by_digest = {one.digest: one for one in known}
+    found = SettingsOfSides(pipeline="clicks", known=by_digest, batch="batch-1", by_batch=batch, here=here)
+    return list(settings_in_force.texts(epochs, found))
+
+
+def test_epochs_of_one_version_that_ran_apart_are_named_by_their_stretches() -> None:
+    (found,) = said(records(US, US, TR, US, US))
+
+    assert found == (
+        f"{LOCALE} the stream in epochs 0 to 1 and the stream in epochs 3 to 4 ran with `en_US`;"
+        f" the stream in epoch 2 ran with `tr_TR`.\nHint: {STREAM.format(1)}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch", "here", "ran"),
+    [
+        (TR, US, "batch run batch-1 ran with `tr_TR`; the stream in epoch 0 and this comparison ran with `en_US`."),
+        (US, TR, "batch run batch-1 and the stream in epoch 0 ran with `en_US`; this comparison ran with `tr_TR`."),
+    ],
+)
+def test_a_side_that_ran_apart_is_named_beside_the_others(batch: InForce, here: InForce, ran: str) -> None:
+    assert said(records(US), batch=batch, here=here) == [f"{LOCALE} {ran}\nHint: {SIDE}"]
+
+
+def test_an_item_in_which_epochs_differ_is_not_named_once_more_for_the_sides() -> None:
+    zone = InForce({"jvm": {"locale": "tr_TR", "zone": "UTC"}})
+    mixed = InForce({"jvm": {"locale": "tr_TR", "zone": "Asia/Kolkata"}})
+    here = InForce({"jvm": {"locale": "en_US", "zone": "UTC"}})
+
+    found = said(records(zone, here), batch=mixed, here=here, known=(zone, here))
+
+    assert [text.partition(":")[0] for text in found] == [
+        "Setting in force, jvm `locale`",
+        "Setting in force, jvm `zone`",
+    ]
+    assert found[0].endswith(STREAM.format(0))
+    assert found[1].endswith(SIDE)
+
+
+def test_the_same_settings_are_not_named() -> None:
+    assert said(records(US, US)) == []
+
+
+def test_settings_that_were_not_recorded_are_named_by_who_did_not_and_nothing_else_is_said() -> None:
+    (found,) = said(records(US, None, TR), known=(US,), batch=None, here=TR)
+
+    assert found == (
+        "Settings in force: expected every epoch and run to record them,"
+        " got none of the stream in epoch 1, the stream in epoch 2, batch run batch-1."
+    )
+
+
+def test_an_epoch_that_read_nothing_has_no_say_and_without_records_there_is_none() -> None:
+    tick = replace(epoch(1, in_force=None), start={0: 10, 1: 10}, end={0: 10, 1: 10})
+
+    assert said([*records(US), tick]) == []
+    assert said([tick], batch=None) == []
+
+
+def many(value: str, number: int) -> InForce:
+    return InForce({"spark": {f"item.{n:02}": value for n in range(number)}})
+
+
+@pytest.mark.parametrize(("number", "more"), [(12, []), (13, ["1"]), (15, ["3"])])
+def test_twelve_items_are_named_and_the_others_counted(number: int, more: list[str]) -> None:
+    found = list(settings_in_force.of_session(PIPELINE, many("a", number), many("b", number)))
+
+    named = [text.partition("`: ")[0] for text in found[:12]]
+    assert named == [f"Setting in force, spark `item.{n:02}" for n in range(12)]
+    assert found[12:] == [f"Settings in force: {n} more items differ." for n in more]
+
+
+def test_a_session_that_folds_anew_is_held_against_batch() -> None:
+    assert list(settings_in_force.of_session(PIPELINE, US, TR)) == [
+        f"{LOCALE} batch ran with `en_US`; this comparison's session ran with `tr_TR`.\nHint: {SIDE}"
+    ]
+    assert list(settings_in_force.of_session(PIPELINE, US, US)) == []
+    assert list(settings_in_force.of_session(PIPELINE, None, US)) == []  # nobody said what batch ran with
+
+
+def test_sides_are_what_epochs_the_run_and_this_process_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readback, "of_process", lambda asked: US if asked is PIPELINE else TR)
+    told = [epoch(0, in_force=US.digest, in_force_items=US.families), epoch(1, in_force=US.digest)]
+    runs: list[BatchRun] = [
+        make_run("a", in_force=TR.digest, in_force_items=TR.families),
+        make_run("b", in_force=TR.digest),
+    ]
+
+    found = settings_in_force.sides(PIPELINE, told, runs, runs[1])
+
+    assert found == SettingsOfSides(pipeline="clicks", known={US.digest: US}, batch="b", by_batch=TR, here=US)

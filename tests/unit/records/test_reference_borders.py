@@ -1,0 +1,113 @@
+"""The plain Python runner at the borders of epochs, and the places of records that may count."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cutover.definition import ApproxDistinct, Count, Fixed, Lateness, Pipeline, Topic
+from cutover.log.kafka import RawRecord
+from cutover.records.reference import run, spread
+from cutover.records.reference.further import finish
+from cutover.records.reference.hashes import spark_hash
+from cutover.records.reference.place import place_records
+
+MICROS = 1_000_000
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="at timestamp NOT NULL, k string", event_time="at", time_format="seconds"),
+    where="k <> 'off'",
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+    lateness=Lateness(out_of_orderness="0 seconds", allowed="0 seconds", max_ahead="1 hour"),
+)
+
+
+def record(partition: int, offset: int, at: int, **fields: Any) -> RawRecord:
+    value = json.dumps({"at": at, "k": "a", **fields}).encode()
+    return RawRecord(partition=partition, offset=offset, log_time_micros=at * MICROS, value=value)
+
+
+@pytest.mark.parametrize(
+    ("log", "epochs", "expected"),
+    [
+        ([record(0, 0, 900), record(0, 1, 100)], [{0: 2}], [900]),
+        ([record(0, 0, 900), record(1, 0, 100)], [{0: 1}, {0: 1, 1: 1}], [None, 100]),
+        ([record(0, 0, 900), record(1, 0, 100), record(1, 1, 50)], [{0: 0, 1: 1}, {0: 1, 1: 1}], [None, 100]),
+        ([record(0, 0, 900), record(1, 0, 950), record(0, 1, 901)], [{0: 1, 1: 1}, {0: 2, 1: 1}], [900, 901]),
+        ([record(0, 0, 900), record(0, 1, 100), record(0, 2, 200)], [{0: 1}, {0: 2}, {0: 3}], [900, 900, 900]),
+        ([], [{0: 0}], [None]),
+    ],
+    ids=["newest of an epoch", "new partition", "one of two unread", "slowest partition", "never back", "no record"],
+)
+def test_the_watermark_is_the_slowest_partition_s_newest_event_and_waits_for_one_that_has_shown_none(
+    log: list[RawRecord], epochs: list[Mapping[int, int]], expected: list[int | None]
+) -> None:
+    found = run(PIPELINE, log, epochs=epochs)
+
+    assert found.watermarks == tuple(None if at is None else at * MICROS for at in expected)
+
+
+def test_a_partition_that_an_epoch_does_not_name_is_not_read_in_it() -> None:
+    log = [record(0, 0, 10), record(1, 0, 20), record(1, 1, 30, new=1, other=2)]
+
+    first, both = run(PIPELINE, log, epochs=[{0: 1}]), run(PIPELINE, log, epochs=[{0: 1}, {0: 1, 1: 2}])
+
+    assert [row.n for row in first.rows.values()] == [1]
+    assert [row.n for row in both.rows.values()] == [3]
+    assert (first.unknown, both.unknown) == (0, 2)
+
+
+def test_unknown_fields_of_all_well_formed_records_are_summed() -> None:
+    log = [record(0, 0, 10, new=1), record(0, 1, 20, new=1, other=2), record(0, 2, 30, k=7, new=1)]
+
+    assert run(PIPELINE, log).unknown == 3
+
+
+def test_records_behind_one_that_cannot_count_have_their_places() -> None:
+    log = [record(0, 0, 10, k=7), record(0, 1, 20, k="off"), record(1, 5, 4_000), record(0, 9, 10)]
+
+    found = [(placed.group, placed.position, placed.is_future, placed.twin) for placed in place_records(PIPELINE, log)]
+
+    hour = 3600 * MICROS
+    assert found == [((hour, 2 * hour, ("a",)), (1, 5), False, None), ((0, hour, ("a",)), (0, 9), False, None)]
+
+
+@pytest.mark.parametrize(
+    ("values", "variance", "bound"),
+    [
+        ([1.0, 3.0], 2.0, (1 + 9) * 2.0**-48),
+        ([-1.0, -3.0, -2.0], 1.0, (1 + 9 + 4) * 2.0**-48 / 2),
+        ([0.0, 0.0, 0.0], 0.0, 3 * 2.0**-180 / 2),
+        ([2.0**-70, -(2.0**-70)], 2.0**-139, 2.0**-187 + 2 * 2.0**-180),
+    ],
+    ids=["two", "negative ones", "zeros", "tiny ones"],
+)
+def test_a_variance_of_doubles_may_be_off_by_what_squares_and_sums_are_rounded(
+    values: list[float], variance: float, bound: float
+) -> None:
+    found: Any = spread.variance(values)
+
+    assert (found, found.bound) == (variance, pytest.approx(bound, rel=1e-12, abs=0))
+
+
+@pytest.mark.parametrize("function", [spread.variance, spread.stddev])
+def test_one_value_has_no_spread_and_whole_numbers_have_it_exactly(function: Any) -> None:
+    assert function([1.0]) is None
+    assert not isinstance(function([1, 3]), spread.Near)
+    assert function([1, 3, 5]) == {spread.variance: 4.0, spread.stddev: 2.0}[function]
+
+
+def test_a_deviation_of_doubles_lies_between_the_roots_of_both_ends_of_its_variance() -> None:
+    found: Any = spread.stddev([1.0, 3.0])
+
+    assert found == pytest.approx(2.0**0.5)
+    assert found.bound == pytest.approx(2.0**0.5 - (2.0 - 10 * 2.0**-48) ** 0.5, rel=0.1)
+
+
+def test_from_k_values_on_the_number_of_distinct_ones_is_estimated() -> None:
+    most = max(spark_hash(value, "int") for value in range(16))
+
+    assert finish(ApproxDistinct("v", k=16), range(16), "int") == 15 * 2**64 // (most + 2**63)
