@@ -15,10 +15,13 @@ import pytest
 from cutover.settings import KafkaSettings, Settings
 from tests.support import capabilities, schedule, tiers, twice
 from tests.support.broker import running_broker
+from tests.support.depth import register
 from tests.support.quick_spark import INTERPRETED, QUICK, QUICK_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+register()
 
 BOOTSTRAP = "CUTOVER_TEST_BOOTSTRAP"
 os.environ.setdefault("CUTOVER_SPARK__CONF", json.dumps(QUICK_CONF))  # for commands that tests start, Airflow's too

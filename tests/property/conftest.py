@@ -1,4 +1,4 @@
-"""Profiles of Hypothesis, before any module asks which one is in force; each comparison runs twice."""
+"""Each comparison runs twice, and what Spark runs is compiled."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import twice
-from tests.support.depth import register
 from tests.support.quick_spark import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-register()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cutover.batch.plan.dirty import PlanBounds, TouchedWindow, plan
-from cutover.batch.plan.retention import find_unrecorded_gaps, first_left, remaining_offsets, whole_from
+from cutover.batch.plan.retention import find_unrecorded_gaps, first_left, is_outdated, remaining_offsets, whole_from
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import Interval
@@ -61,3 +63,10 @@ def test_offsets_that_will_come_again_cover_no_gap() -> None:
     assert find_unrecorded_gaps(gap, offsets, [LOSS]) == {}
     assert find_unrecorded_gaps(gap, offsets, [replace(LOSS, again=True)]) == gap
     assert find_unrecorded_gaps(gap, offsets, [replace(LOSS, next=None)]) == gap
+
+
+def test_a_run_is_outdated_by_one_of_several_losses() -> None:
+    run: Any = SimpleNamespace(stream_version=0, topic_id="A")
+    gap, anew = replace(LOSS, stream_version=1), replace(LOSS, stream_version=1, again=True)
+
+    assert [is_outdated(run, losses) for losses in ([gap], [gap, anew], [anew, gap], [])] == [False, True, True, False]

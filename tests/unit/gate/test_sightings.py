@@ -63,10 +63,9 @@ def test_bounds_of_what_an_epoch_shows(records: list[EpochRecord], policy: Polic
 
 
 def half_past(number: int, **changes: Any) -> EpochRecord:
-    """Return an epoch that read, as it came, what was sent half an hour later in an hour of the log."""
-    return replace(
-        minutes_in(number, 31), oldest_log_time=(hourly(number).oldest_log_time or 0) + 1_800_000_000, **changes
-    )
+    """Return an epoch that read, as it came, what was sent half an hour before the others of an hour of the log."""
+    sent = (hourly(number).oldest_log_time or 0) - 1_800_000_000
+    return replace(minutes_in(number, -29), oldest_log_time=sent, **changes)
 
 
 def minutes_in(number: int, minutes: int, **changes: Any) -> EpochRecord:
@@ -81,7 +80,7 @@ def minutes_in(number: int, minutes: int, **changes: Any) -> EpochRecord:
     [
         pytest.param([*map(hourly, range(23)), replace(hourly(23), records=200)], [23], id="the 24th hour"),
         pytest.param([*map(hourly, range(24)), *(minutes_in(24, m, epoch=24 + m) for m in (1, 2))], [26], id="in two"),
-        pytest.param([*map(hourly, range(25)), half_past(24, epoch=25)], [25], id="half an hour later"),
+        pytest.param([*map(hourly, range(25)), half_past(24, epoch=25)], [25], id="half an hour before"),
         pytest.param([*map(hourly, range(24)), minutes_in(24, 10, records=200)], [24], id="read ten minutes later"),
         pytest.param([*map(hourly, range(24)), minutes_in(24, 11, records=200)], [], id="read later than that"),
         pytest.param(

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cutover.definition import ApproxDistinct, Count, Fixed, Lateness, Pipeline, Topic
 from cutover.log.kafka import RawRecord
+from cutover.records.classes import Class
 from cutover.records.reference import run, spread
 from cutover.records.reference.further import finish
 from cutover.records.reference.hashes import spark_hash
@@ -58,6 +60,12 @@ def test_a_partition_that_an_epoch_does_not_name_is_not_read_in_it() -> None:
     assert [row.n for row in first.rows.values()] == [1]
     assert [row.n for row in both.rows.values()] == [3]
     assert (first.unknown, both.unknown) == (0, 2)
+
+
+def test_a_record_dated_exactly_as_far_ahead_as_allowed_counts_and_one_beyond_is_future() -> None:
+    log = [replace(record(0, at, at), log_time_micros=0) for at in (3_600, 3_601)]
+
+    assert [(entry.offset, entry.cls) for entry in run(PIPELINE, log).ledger] == [(3_601, Class.FUTURE)]
 
 
 def test_unknown_fields_of_all_well_formed_records_are_summed() -> None:

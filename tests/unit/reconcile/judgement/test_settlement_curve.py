@@ -38,10 +38,13 @@ def measure(windows: Sequence[int], *late: tuple[int, float], pipeline: Pipeline
             f"CREATE TEMP TABLE {SharedTable.EPOCH_WATERMARKS} (epoch BIGINT, watermark BIGINT)"
         )
         starts = [number * 60 * MINUTE for number in range(len(windows))]
-        for start, records in zip(starts, windows, strict=True):
-            for shop, count in (("a", 1), ("b", records - 1)):
-                row = [start, start, shop, count]
-                connection.execute("INSERT INTO stage_1 VALUES (make_timestamptz(?), make_timestamptz(?), ?, ?)", row)
+        rows = ", ".join(
+            f"(make_timestamptz({start}), make_timestamptz({start}), '{shop}', {count})"
+            for start, records in zip(starts, windows, strict=True)
+            for shop, count in (("a", 1), ("b", records - 1))
+        )
+        if rows:
+            connection.execute(f"INSERT INTO stage_1 VALUES {rows}")  # noqa: S608 -- ours
         for epoch, (window, age) in enumerate(late):
             end = starts[window] + 60 * MINUTE
             watermark = end + round((age - 10) * MINUTE)
