@@ -1,31 +1,15 @@
 """Which files of the batch table a run rewrites, keeps, and takes back."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
 from cutover.batch.write.replace import replace_windows, take_back
 from cutover.lake.integrity import foreign_commits
 from cutover.lake.tables import checksums, delta
-
-START = datetime(2013, 1, 1, tzinfo=UTC)
-HOUR = 3_600_000_000
-TIME = pa.timestamp("us", "UTC")
-SCHEMA = pa.schema([("window_start", TIME), ("window_end", TIME), ("v", pa.int64())])
-
-
-def rows(hours: dict[int, int]) -> pa.Table:
-    at = {h: START + timedelta(hours=h) for h in range(9)}
-    found = [{"window_start": at[h], "window_end": at[h + 1], "v": v} for h, v in hours.items()]
-    return pa.Table.from_pylist(found, SCHEMA)
-
-
-def ranges(*pairs: tuple[int, int]) -> list[tuple[int, int]]:
-    base = round(START.timestamp() * 1_000_000)
-    return [(base + a * HOUR, base + b * HOUR) for a, b in pairs]
+from tests.unit.batch.test_replace import SCHEMA, START, ranges, rows
 
 
 def values(table: DeltaTable) -> list[tuple[int, int]]:

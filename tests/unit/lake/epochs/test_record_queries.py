@@ -25,53 +25,57 @@ def epoch_log(folder: Path, *records: EpochRecord) -> EpochLog:
     return EpochLog(str(folder / "stream"))
 
 
+NEEDED = {
+    "epoch": 0,
+    "run_id": "r",
+    "topic": "t",
+    "topic_id": "A",
+    "cluster_id": "C",
+    "start": {"0": 0},
+    "end": {"0": 10},
+    "max_event": {},
+    "watermark_before": None,
+    "watermark_after": None,
+}
+"""All that the first release wrote of an epoch."""
+
+LACKING = {
+    "idle": (),
+    "counts": {},
+    "records": 0,
+    "unknown": 0,
+    "lag": 0,
+    "processing_time": "",
+    "seconds": 0.0,
+    "tick": False,
+    "final": False,
+    "result_fingerprint": "",
+    "lateness_fingerprint": "",
+    "isolation": "read_committed",
+    "folded_to": None,
+    "conflicts": 0,
+    "one_key_share": None,
+    "id_conflicts": 0,
+    "panes": None,
+    "dimensions": {},
+    "dimension_ids": {},
+    "delivery": "exactly_once",
+    "marks": {},
+    "leaders": {},
+    "files": "0",
+    "in_force": None,
+    "in_force_items": None,
+    "rows": 0,
+    "oldest_log_time": None,
+    "cost": None,
+    "windows": None,
+}
+
+
 def test_what_the_record_of_an_older_release_lacks_is_nothing() -> None:
-    needed = {
-        "epoch": 0,
-        "run_id": "r",
-        "topic": "t",
-        "topic_id": "A",
-        "cluster_id": "C",
-        "start": {"0": 0},
-        "end": {"0": 10},
-        "max_event": {},
-        "watermark_before": None,
-        "watermark_after": None,
-    }
+    read = EpochRecord.from_json(json.dumps(NEEDED))
 
-    read = EpochRecord.from_json(json.dumps(needed))
-
-    assert {field.name: getattr(read, field.name) for field in fields(read) if field.name not in needed} == {
-        "idle": (),
-        "counts": {},
-        "records": 0,
-        "unknown": 0,
-        "lag": 0,
-        "processing_time": "",
-        "seconds": 0.0,
-        "tick": False,
-        "final": False,
-        "result_fingerprint": "",
-        "lateness_fingerprint": "",
-        "isolation": "read_committed",
-        "folded_to": None,
-        "conflicts": 0,
-        "one_key_share": None,
-        "id_conflicts": 0,
-        "panes": None,
-        "dimensions": {},
-        "dimension_ids": {},
-        "delivery": "exactly_once",
-        "marks": {},
-        "leaders": {},
-        "files": "0",
-        "in_force": None,
-        "in_force_items": None,
-        "rows": 0,
-        "oldest_log_time": None,
-        "cost": None,
-        "windows": None,
-    }
+    assert {field.name: getattr(read, field.name) for field in fields(read) if field.name not in NEEDED} == LACKING
 
 
 def test_partitions_that_an_epoch_read_are_those_whose_end_moved_and_new_ones_with_a_record() -> None:
