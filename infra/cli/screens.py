@@ -1,5 +1,6 @@
 """Status and doctor on a terminal."""
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -24,14 +25,33 @@ def show_status(found: "InstallationStatus") -> None:
         state = str(beat.get("state", "")) if driver.alive else "not running"
         said = f"epoch {beat.get('epoch')}, lag {beat.get('lag')}, {beat.get('at')}" if beat else "no heartbeat yet"
         table.add_row(f"stream of {escape(driver.pipeline)}", state, str(driver.identity.pid), escape(said))
-    console.print(table if table.row_count else "Nothing runs. `cutover up` starts the broker and Airflow.")
+    if table.row_count:
+        console.print(table, end="\n\n")
     answer = "answers" if found.kafka_answers else "does not answer"
-    console.print(f"\nKafka    {found.kafka or 'none yet'}{f'  ({answer})' if found.kafka else ''}", markup=False)
+    console.print(f"Kafka    {found.kafka or 'none yet'}{f'  ({answer})' if found.kafka else ''}", markup=False)
     if found.airflow is not None:
         health = ", ".join(f"{name} {word}" for name, word in found.airflow_health.items()) or "does not answer"
         console.print(f"Airflow  {found.airflow}  ({health})", markup=False)
         console.print(f"         passwords in {found.password_file}", markup=False, soft_wrap=True)
     console.print(f"Home     {found.home}", markup=False, soft_wrap=True)
+    console.print(_say_running(found), markup=False, soft_wrap=True)
+
+
+def _say_running(found: "InstallationStatus") -> str:
+    """Return what runs, and what to do next, in one line."""
+    running, alive = [p for p in found.programs if p.pid], [d for d in found.drivers if d.alive]
+    said = f"{len(running)} process(es) and {len(alive)} stream(s) run."
+    failed = [p.name for p in found.programs if p.state == "FATAL" or (p.tried and not p.pid)]
+    dead = [d.pipeline for d in found.drivers if not d.alive and "." not in d.pipeline]  # a replay's has one
+    if failed or (alive and not found.kafka_answers):
+        return f"{said} Next: `cutover doctor` says what is wrong with {', '.join(failed) or 'Kafka'}."
+    if not running and not found.kafka_answers:
+        return f"{said} Next: `cutover up`."
+    if dead:
+        return f"{said} Next: `cutover stream {dead[0]} --detach`."
+    if alive:
+        return f"{said} Next: `cutover watch {alive[0].pipeline}`."
+    return f"{said} Next: `cutover stream NAME --detach`."
 
 
 def show_findings(found: "Examination") -> None:
@@ -47,3 +67,7 @@ def show_findings(found: "Examination") -> None:
         settings.add_row(row.name, escape(row.value), escape(row.source), escape(row.meaning))
     console.print()
     console.print(settings)
+    counts = Counter[str](finding.grade for finding in found.findings)
+    said = ", ".join(f"{counts[grade]} {grade}" for grade in COLOURS)
+    asked = "mend what is broken, by its hint" if found.broken else "`cutover up`, or `cutover status` once it runs"
+    console.print(f"\n{said}. Next: {asked}.")

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import NoReturn, get_args
 
 from cutover.definition.checks import change, joins, lookups, measures
+from cutover.definition.checks.contract import check_contract
 from cutover.definition.checks.field_types import check_field_types
 from cutover.definition.checks.measures import refuse
 from cutover.definition.checks.schedule import check_schedule
@@ -78,6 +79,7 @@ def _check_meaning(pipeline: Pipeline) -> None:
     _check_delivery(pipeline)
     _check_limits(pipeline)
     _check_batch(pipeline)
+    check_contract(pipeline.contract)
     check_schedule(pipeline.schedule)
     change.check(pipeline)
 
@@ -281,10 +283,6 @@ def _check_limits(pipeline: Pipeline) -> None:
     for hazard in policy.hazards:
         if hazard not in get_args(HazardKind):
             refuse("policy.hazards", f"any of {', '.join(get_args(HazardKind))}", repr(hazard)[:80])
-    for expectation in pipeline.contract:
-        if expectation.severity not in {"critical", "warning", "info"}:
-            refuse("contract", "severity critical, warning or info", repr(expectation.severity))
-        check_name(expectation.type, of="contract")
 
 
 def _check_times(policy: Policy) -> None:

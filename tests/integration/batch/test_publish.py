@@ -6,6 +6,7 @@ import pytest
 
 from cutover.batch.recompute import run
 from cutover.definition import Expect
+from cutover.definition.checks.contract import list_expectation_types
 from cutover.errors import ContractError, DefinitionError
 from cutover.lake.batch_runs import runs
 from cutover.lake.paths import batch_uri
@@ -69,13 +70,21 @@ def test_a_warning_that_fails_is_recorded_and_published(lab: Lab) -> None:
     assert lab.table(done, "flights") == [(0, 1), (0, 1)]
 
 
-def test_an_unknown_expectation_is_refused_by_name(lab: Lab) -> None:
+def test_arguments_that_an_expectation_does_not_take_are_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=3_600)
-    contract = (Expect(type="expect_miracles", arguments={}),)
+    contract = (Expect(type="expect_column_max_to_be_between", arguments={"miracles": 5}),)
 
-    with pytest.raises(DefinitionError, match="expected a type of Great Expectations, got `expect_miracles`"):
+    with pytest.raises(DefinitionError, match=r"does not take .'miracles': 5."):
         run(lab.settings, replace(lab.pipeline, contract=contract))
+
+
+def test_definitions_may_name_every_type_that_great_expectations_has() -> None:
+    import great_expectations.expectations as gxe  # noqa: PLC0415 -- the import costs seconds
+
+    made = sorted(name.lower() for name in vars(gxe) if name.startswith("Expect") and name != "Expectation")
+
+    assert sorted(name.replace("_", "") for name in list_expectation_types()) == made
 
 
 def test_of_two_runs_at_once_one_waits_and_finds_nothing_to_do(lab: Lab) -> None:

@@ -3,12 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from cutover.batch.write import contract
 from cutover.definition import Count, Expect, Fixed, Pipeline, Topic
 from cutover.engine import queries
-from cutover.errors import DefinitionError
 
 PIPELINE = Pipeline(
     name="flights",
@@ -40,15 +37,12 @@ def test_expectation_is_found_by_its_name_and_given_its_arguments_and_severity()
     assert found == {"column": "n", "severity": "warning"}
 
 
-@pytest.mark.parametrize("name", ["expect_miracles", "unexpected_rows_expectation", "miracles"])
-def test_a_name_that_is_no_expectation_is_refused_with_some_that_are(name: str) -> None:
-    known = of_types("ExpectColumnMaxToBeBetween", "UnexpectedRowsExpectation")
+def test_an_expectation_with_capitals_within_a_word_is_found() -> None:
+    expect = Expect(type="expect_column_kl_divergence_to_be_less_than", arguments={"threshold": 0.1})
 
-    with pytest.raises(DefinitionError) as refused:
-        contract._expectation(PIPELINE, Expect(type=name, arguments={}), known)
+    found = contract._expectation(PIPELINE, expect, of_types("ExpectColumnKLDivergenceToBeLessThan"))
 
-    assert f"expected a type of Great Expectations, got `{name}`." in refused.value.text
-    assert "some of them are ExpectColumnMaxToBeBetween, written" in refused.value.text
+    assert found == {"threshold": 0.1, "severity": "critical"}
 
 
 def test_whole_numbers_beside_a_null_keep_all_their_digits() -> None:

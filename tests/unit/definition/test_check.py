@@ -137,6 +137,10 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "pipeline in the dimensions' place": ({"name": "dimensions"}, "other than that of the folder of dimensions"),
     "rows of an epoch": ({"max_rows_per_epoch": 0}, "a number from 1"),
     "severity": ({"contract": (Expect(type="t", arguments={}, severity="bad"),)}, "critical, warning or info"),  # type: ignore[arg-type]  # what is tested
+    "expectation": (
+        {"contract": (Expect(type="expect_column_max_to_be_betwen", arguments={}),)},
+        "got `expect_column_max_to_be_betwen`.\nHint: did you mean `expect_column_max_to_be_between`?",
+    ),
     "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
     "trigger": ({"trigger": "at watermark"}, "a trigger such as Repeat(AtWatermark())"),
     "changelog into the source": ({"trigger": EachEpoch(), "changelog": "t"}, "another than the source's"),

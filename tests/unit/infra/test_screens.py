@@ -1,0 +1,80 @@
+"""What `cutover status` and `cutover doctor` end with: what happened, and what to do next."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cutover.infra.cli import screens
+from cutover.infra.doctor import Examination, Finding
+from cutover.infra.processes.drivers import DetachedDriver
+from cutover.infra.processes.supervisor import ProgramState
+from cutover.infra.status import InstallationStatus
+
+RUNNING = ProgramState(name="kafka", group="kafka", state="RUNNING", pid=5, detail="")
+FAILED = ProgramState(name="scheduler", group="airflow", state="FATAL", pid=0, detail="")
+STOPPED = ProgramState(name="scheduler", group="airflow", state="STOPPED", pid=0, detail="")
+
+
+class Driver:
+    """A detached driver, without a process behind it."""
+
+    heartbeat = None
+    identity = type("Identity", (), {"pid": 7})
+
+    def __init__(self, pipeline: str, *, alive: bool) -> None:
+        """Keep what the screen asks for."""
+        self.pipeline, self.alive = pipeline, alive
+
+
+def last_line(shown: str) -> str:
+    """Return the line that a person sees last."""
+    return shown.rstrip("\n").splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("programs", "drivers", "answers", "said"),
+    [
+        ((), (), False, "0 process(es) and 0 stream(s) run. Next: `cutover up`."),
+        ((), (("flights", False),), False, "0 process(es) and 0 stream(s) run. Next: `cutover up`."),
+        ((RUNNING, STOPPED), (), True, "1 process(es) and 0 stream(s) run. Next: `cutover stream NAME --detach`."),
+        ((RUNNING, FAILED), (), True, "Next: `cutover doctor` says what is wrong with scheduler."),
+        ((RUNNING,), (("flights", True),), True, "1 process(es) and 1 stream(s) run. Next: `cutover watch flights`."),
+        ((RUNNING,), (("flights", True),), False, "Next: `cutover doctor` says what is wrong with Kafka."),
+        ((RUNNING,), (("ads", True), ("flights", False)), True, "Next: `cutover stream flights --detach`."),
+        ((RUNNING,), (("flights", True), ("flights.stream-1", False)), True, "Next: `cutover watch flights`."),
+    ],
+)
+def test_status_ends_in_what_runs_and_what_to_do_next(
+    programs: Any, drivers: Any, answers: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = InstallationStatus(
+        home=Path("home"),
+        programs=programs,
+        drivers=tuple(cast("DetachedDriver", Driver(name, alive=alive)) for name, alive in drivers),
+        ports=None,
+        kafka="127.0.0.1:1" if answers else None,
+        kafka_answers=answers,
+        airflow=None,
+        airflow_health={},
+        password_file=Path("passwords"),
+    )
+
+    screens.show_status(found)
+
+    assert last_line(capsys.readouterr().out).endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("grade", "said"),
+    [
+        ("ok", "1 ok, 0 note, 0 broken. Next: `cutover up`, or `cutover status` once it runs."),
+        ("broken", "0 ok, 0 note, 1 broken. Next: mend what is broken, by its hint."),
+    ],
+)
+def test_doctor_ends_in_its_count_and_what_to_do_next(
+    grade: Any, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screens.show_findings(Examination(findings=(Finding(thing="java", grade=grade, found="17"),), settings=()))
+
+    assert last_line(capsys.readouterr().out) == said
