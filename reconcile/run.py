@@ -16,7 +16,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import pins, versions
 from cutover.lake.control.control_tables import OvertakenError
-from cutover.lake.tables import checksums
+from cutover.lake.tables.run_memory import read_once
 from cutover.lineage import runs
 from cutover.metrics import tasks
 from cutover.probe import Probe, silent
@@ -47,6 +47,7 @@ def _render_metrics(settings: Settings, pipeline: Pipeline, _: Reconciliation) -
     return exposition.render(one for one in found if one is not None)
 
 
+@read_once()
 @runs.tell_lineage("reconcile", lineage.find_touched)
 @tasks.write_metrics("reconcile", _render_metrics)
 def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
@@ -81,13 +82,12 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     clock = clock or SystemClock()
     at, began = clock.now(), clock.monotonic()
     _check_range(start, end)
-    with checksums.once():
-        acceptance = Acceptance(rules=acceptance_files.load(settings, pipeline), now=at)
-        draft = files.make_draft_path(settings, pipeline.name)
-        asked = ComparisonRequest(
-            start=start, end=end, epoch=epoch, log=log, acceptance=acceptance, parquet=draft, looks_early=True
-        )
-        found, unjudged = judge(settings, pipeline, asked)
+    acceptance = Acceptance(rules=acceptance_files.load(settings, pipeline), now=at)
+    draft = files.make_draft_path(settings, pipeline.name)
+    asked = ComparisonRequest(
+        start=start, end=end, epoch=epoch, log=log, acceptance=acceptance, parquet=draft, looks_early=True
+    )
+    found, unjudged = judge(settings, pipeline, asked)
     tested = selftests.newest(settings, pipeline)
     made = replace(
         found,

@@ -13,7 +13,7 @@ from cutover.json_text import EXACT
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.path_cost import PathCost
 from cutover.lake.paths import batch_uri
-from cutover.lake.tables import delta
+from cutover.lake.tables import delta, run_memory
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.mark import Marks
 from cutover.settings import Settings
@@ -147,8 +147,10 @@ def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
 def recorded_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
     """Return all runs as they were recorded, repairs that were undone too, oldest first."""
     uri = batch_uri(settings, pipeline, "batch_index")
-    if not delta.exists(uri):
-        return []
+    return run_memory.remember(uri, "runs", lambda: _read_runs(uri)).copy() if delta.exists(uri) else []
+
+
+def _read_runs(uri: str) -> list[BatchRun]:
     connection = queries.connect()
     index = delta.open_table(uri)
     delta.bind(connection, "batch_index", index)

@@ -14,7 +14,7 @@ import duckdb
 from cutover.engine import queries
 from cutover.engine.queries import number
 from cutover.errors import LakeError
-from cutover.lake.tables import checksums
+from cutover.lake.tables.run_memory import read_once
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import minus
@@ -63,7 +63,7 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Reco
     """
     at, began = datetime.now(UTC), monotonic()
     bounds = None if settings is None else queries.reading(settings)
-    with queries.connect(bounds) as connection, checksums.once():
+    with queries.connect(bounds) as connection, read_once():
         if bounds is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
         sources = (bind(connection, "left_raw", asked.left), bind(connection, "right_raw", asked.right))

@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
 from cutover.events import log
 from cutover.lake.epochs import delivery
-from cutover.lake.tables import checksums
+from cutover.lake.tables.run_memory import read_once
 from cutover.reconcile.verify.facts import gather
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
@@ -89,9 +89,9 @@ def verify(
     asked = VerifyRequest(now=clock.now(), seed=drawn, every=every)
     checks: dict[str, Checked] = {}
     try:
-        with checksums.once():
+        with read_once():
             source, facts = open_source(settings, pipeline, asked)
-        with source.connection, checksums.once():
+        with source.connection, read_once():
             waived = _waive_checks(source, facts)
             for name in names:
                 if name in waived:

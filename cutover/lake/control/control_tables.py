@@ -15,10 +15,14 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.paths import ControlTable, control_uri
-from cutover.lake.tables import commits, delta
+from cutover.lake.tables import commits, delta, run_memory
 from cutover.lake.tables.schemas import TIMESTAMP, make_schema
 from cutover.settings import Settings
 
+_OWN: Mapping[str, pa.DataType] = {
+    "pipeline": pa.string(),
+    "sequence": pa.int64(),
+}  # whose row it is, and its number among theirs
 SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     "versions": make_schema(
         {
@@ -39,8 +43,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "gate": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "at": TIMESTAMP,
             "event": pa.string(),
             "stage": pa.string(),
@@ -54,8 +57,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "pins": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "stream_version": pa.int64(),
             "epoch": pa.int64(),
@@ -90,8 +92,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     "reconciliations": make_schema(
         {
             "run_id": pa.string(),  # rows of one run id are one line of the history: a repeat has its id
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "at": TIMESTAMP,
             "epoch": pa.int64(),
             "result_fingerprint": pa.string(),
@@ -107,8 +108,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "verifications": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "at": TIMESTAMP,
             "epoch": pa.int64(),
             "result_fingerprint": pa.string(),
@@ -120,8 +120,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "differences": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "run_id": pa.string(),
             "at": TIMESTAMP,
@@ -135,8 +134,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "proofs": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "at": TIMESTAMP,
             "digests": pa.list_(pa.string()),  # of claims that the log bore out
@@ -144,8 +142,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "selftests": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "at": TIMESTAMP,
             "passed": pa.bool_(),
@@ -154,8 +151,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "lateness": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "lateness_fingerprint": pa.string(),
             "at": TIMESTAMP,
@@ -164,8 +160,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "advice": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "at": TIMESTAMP,
             "result": pa.string(),
@@ -173,8 +168,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "audits": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "stream_version": pa.int64(),
             "at": TIMESTAMP,
@@ -186,8 +180,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "noise": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "result_fingerprint": pa.string(),
             "at": TIMESTAMP,
             "result": pa.string(),
@@ -195,8 +188,7 @@ SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     ),
     "swaps": make_schema(
         {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),
+            **_OWN,
             "at": TIMESTAMP,
             "served_by": pa.string(),  # pipeline whose rows are served under this one's name
             "who": pa.string(),
@@ -354,6 +346,11 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
     Raises:
         LakeError: The table cannot be read, or is gone; of a table in `DECIDING`, rows of the pipeline are gone.
     """
+    uri = control_uri(settings, table)
+    return [dict(row) for row in run_memory.remember(uri, pipeline, lambda: _read(settings, table, pipeline))]
+
+
+def _read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
     handle = _open_written(settings, table)
     if handle is None:
         return []

@@ -13,9 +13,7 @@ what it must be before the files are written.
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from urllib.parse import unquote
@@ -23,15 +21,13 @@ from urllib.parse import unquote
 from pyarrow import fs
 
 from cutover.errors import LakeError
+from cutover.lake.tables import run_memory
 
 _NAME = re.compile(r"(?P<stem>[a-z]+(?:-[0-9A-Za-z_.]+)*-[0-9a-f]{16})\.(?P<sum>[0-9a-f]{32})\.parquet")
 _WEIGHT = re.compile(r"-w(?P<weight>[0-9a-f]{32})-[0-9a-f]{16}")
 _PIECE = 1 << 20  # bytes that are read at a time
 _MODULUS = 1 << 128
 APART = "data"  # stem of an epoch's rows that are committed apart from its record: nobody's record counts on them
-
-_Seen = tuple[str, int, int]  # path, bytes, time of change
-_known: ContextVar[set[_Seen] | None] = ContextVar("checked_files", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,19 +124,6 @@ def of_file(system: fs.FileSystem, path: str) -> str:
     return digest.hexdigest()[:32]
 
 
-@contextmanager
-def once() -> Iterator[None]:
-    """Check each file once inside, however often it is read; a file that changed meanwhile is checked again."""
-    if _known.get() is not None:
-        yield
-        return
-    token = _known.set(set())
-    try:
-        yield
-    finally:
-        _known.reset(token)
-
-
 def check(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
     """Refuse a file of ours whose bytes are not those that were committed; a file of others says nothing.
 
@@ -159,7 +142,7 @@ def check(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
         msg = f"{place}: file `{path}` is listed and not there."
         raise FileDamagedError(msg + "\nHint: put it back from a copy of the folder.", file=path)
     seen = (file, int(info.size), int(info.mtime_ns or 0))
-    known = _known.get()
+    known = run_memory.checked_files()
     if name is None or (known is not None and seen in known):
         return
     try:

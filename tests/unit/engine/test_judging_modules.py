@@ -26,8 +26,8 @@ NO_VALUE = {
         cutover.log.transient_errors""",
     "files and their records: bytes are held to checksums, rows to what was recorded of them": """
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.control.control_tables
-        cutover.lake.tables.data_files cutover.lake.tables.file_rows cutover.lake.epochs.delivery
-        cutover.lake.epochs.epoch_log
+        cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows
+        cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
         cutover.lake.tables.folder_names cutover.lake.control.losses cutover.lake.tables.commit_outcome
         cutover.lake.paths cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep

@@ -11,6 +11,7 @@ from deltalake import DeltaTable, QueryBuilder
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, commits, delta, upkeep
+from cutover.lake.tables.run_memory import read_once
 from cutover.lake.tables.schemas import make_schema
 
 SCHEMA = make_schema({"_kind": pa.string(), "n": pa.int64(), "x": pa.float64(), "text": pa.string()})
@@ -67,7 +68,7 @@ def test_a_file_of_a_kind_that_is_not_read_is_not_checked(table: DeltaTable) -> 
 
 def test_a_file_is_checked_once_in_a_run_and_again_once_it_changed(table: DeltaTable) -> None:
     file = files(table)[0]
-    with checksums.once():
+    with read_once():
         read(table)
         file.write_bytes(b"x" * file.stat().st_size)
         with pytest.raises(checksums.FileDamagedError):

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,8 @@ from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
 from cutover.lake.paths import ControlTable, control_uri
-from cutover.lake.tables import delta
+from cutover.lake.tables import delta, run_memory
+from cutover.lake.tables.run_memory import read_once
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,6 +49,54 @@ def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> No
     rows = control_tables.read(settings, "gate", "p")
 
     assert [(r["sequence"], r["stage"]) for r in rows] == [(0, "LAMBDA"), (1, "SHADOW"), (2, "KAPPA")]
+
+
+def test_one_run_opens_a_table_again_only_once_it_changed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    open_table = delta.open_table
+
+    def spy(uri: str, version: int | None = None) -> DeltaTable:
+        opened.append(uri)
+        return open_table(uri, version)
+
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    monkeypatch.setattr(delta, "open_table", spy)
+    with read_once():
+        rows = [control_tables.read(settings, "gate", "p") for _ in range(3)]
+        assert len(opened) == 1
+        rows[0][0]["stage"] = "changed by who read it"
+        assert rows[1] == rows[2] == control_tables.read(settings, "gate", "p") != rows[0]
+        assert control_tables.read(settings, "gate", "other") == []
+
+        control_tables.append(settings, "gate", [gate_row("KAPPA")])
+        assert [row["stage"] for row in control_tables.read(settings, "gate", "p")] == ["SHADOW", "KAPPA"]
+
+        shutil.rmtree(control_uri(settings, "gate"))
+        with pytest.raises(LakeError, match="its folder is gone"):
+            control_tables.read(settings, "gate", "p")
+
+
+def test_two_runs_read_a_table_anew(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    for _ in range(2):
+        with read_once():
+            assert control_tables.read(settings, "gate", "p")
+    monkeypatch.setattr(delta, "open_table", pytest.fail)
+
+    with read_once(), pytest.raises(pytest.fail.Exception):
+        control_tables.read(settings, "gate", "p")
+
+
+def test_a_folder_that_changes_while_it_is_looked_at_is_read_each_time(settings: Settings) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    folder = Path(control_uri(settings, "gate"))
+    (folder / "gone").symlink_to(folder / "nowhere")
+    read = Mock()
+    with read_once():
+        for _ in range(2):
+            run_memory.remember(str(folder), "all", read)
+
+    assert read.call_count == 2
 
 
 def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
