@@ -22,8 +22,8 @@ def same(expected: Any, found: Any) -> bool:
     if isinstance(expected, Near) and math.isinf(expected.bound):
         return found is not None  # beyond what doubles hold, no order of records is better than another
     if isinstance(expected, float) and isinstance(found, float):
-        if math.isnan(expected) or math.isnan(found):
-            return math.isnan(expected) and math.isnan(found)
+        if math.isnan(expected) and math.isnan(found):
+            return True
         bound = expected.bound if isinstance(expected, Near) else 0.0
         return math.isclose(expected, found, rel_tol=FLOAT_RELATIVE, abs_tol=bound)
     return bool(expected == found)

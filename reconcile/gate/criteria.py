@@ -110,7 +110,7 @@ def check_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition
     blocks = list_blocks(runs)
     compared, diverged = len(blocks), sum(blocks)
     bound, asked = divergence.upper_bound(compared, diverged), policy.max_divergence
-    met = asked is None or (compared > 0 and divergence.is_refuted(compared, diverged, asked))
+    met = asked is None or divergence.is_refuted(compared, diverged, asked)
     found = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {bound:.2%} do "
     found += f"({divergence.CONFIDENCE:.0%}, however often looked at); the policy "
     found += "sets no limit" if asked is None else f"allows {asked * 100:g}%"

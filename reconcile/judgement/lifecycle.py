@@ -104,7 +104,7 @@ def close(settings: Settings, pipeline: str, fingerprint: str, one: OpenDifferen
     Raises:
         DefinitionError: `why` is empty or too long.
     """
-    said = json.dumps({"who": signature.user(), "why": signature.reason(why, of="Resolve")}, sort_keys=True)
+    said = json.dumps({"who": signature.user(), "why": signature.reason(why, of="Resolve")})
     row = _row((one.window_start, one.key), one.kind, UNEXPLAINED)
     same = {"pipeline": pipeline, "result_fingerprint": fingerprint, "run_id": one.run_id, "at": now}
     control_tables.append(settings, "differences", [row | same | {"state": _CLOSED, "detail": said}])

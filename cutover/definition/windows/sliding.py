@@ -25,7 +25,7 @@ class SlidingWindows(AlignedWindowFn):
     offset: int = 0
 
     def __post_init__(self) -> None:
-        if self.size <= 0 or self.every <= 0 or self.every > self.size:
+        if self.every <= 0 or self.every > self.size:
             msg = f"Window: expected 0 < every <= size, got size {self.size} us, every {self.every} us."
             raise DefinitionError(msg)
         if self.size > LONGEST_DAYS * MICROSECONDS["day"]:

@@ -97,17 +97,17 @@ def find_delivery_faults(records: Sequence[EpochRecord], tried: Iterable[Attempt
         tried: Attempts, also of epochs that are not recorded: these say nothing yet.
     """
     known = {record.epoch: record for record in records if record.delivery != EXACTLY_ONCE and record.end_moved}
-    found: Counter[int] = Counter()
+    found: set[int] = set()
     doubled = []
     for one in tried:
         record = known.get(one.epoch)
         if record is None:
             continue
-        if one.run_id == record.run_id and not found[one.epoch]:
-            found[one.epoch] = 1
+        if one.run_id == record.run_id and one.epoch not in found:
+            found.add(one.epoch)
         else:
             doubled.append(one)
-    lost = tuple(record for epoch, record in known.items() if not found[epoch])
+    lost = tuple(record for epoch, record in known.items() if epoch not in found)
     return Delivered(doubled=tuple(doubled), lost=lost)
 
 
