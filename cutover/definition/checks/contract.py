@@ -1,44 +1,124 @@
-"""Checks of a contract: its expectations are some that Great Expectations has."""
+"""Checks of a contract: its expectations are some that Great Expectations has, about columns that the result has.
+
+What the package has is read from its text: to import it takes seconds.
+"""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 from cutover.definition.checks.measures import refuse
-from cutover.definition.model.pipeline import Expect
+from cutover.definition.model.pipeline import Expect, Pipeline
 from cutover.definition.model.schema import check_name
 
+_BEYOND = {"ABC", "BaseModel"}  # where the bases of an expectation end
+_COLUMNS = ("column", "column_A", "column_B", "column_list")
 
-def check_contract(contract: Sequence[Expect]) -> None:
-    """Refuse an expectation of another severity or type than there are; its arguments are looked at when it runs.
+
+def check_contract(pipeline: Pipeline) -> None:
+    """Refuse an expectation of another severity, type, argument or column than there are.
+
+    The values of its other arguments are looked at when it runs.
 
     Raises:
         DefinitionError: Says what is expected.
     """
-    for expectation in contract:
+    for expectation in pipeline.contract:
         if expectation.severity not in {"critical", "warning", "info"}:
             refuse("contract", "severity critical, warning or info", repr(expectation.severity))
         check_name(expectation.type, of="contract")
-        known = list_expectation_types()
-        if known and expectation.type not in known:
-            close = get_close_matches(expectation.type, known, n=1)
-            hint = f"did you mean `{close[0]}`?" if close else "such as `expect_column_max_to_be_between`"
-            refuse("contract", "an expectation of Great Expectations", f"`{expectation.type}`", hint)
+        kind, known = expectation.type, list_expectation_types()
+        if known and kind not in known:
+            _refuse_unknown("an expectation of Great Expectations", kind, known, "such as `expect_column_to_exist`")
+        taken = list_arguments(kind) if known else None
+        if taken is not None:
+            _check_arguments(expectation, taken)
+        _check_columns(expectation, pipeline)
+
+
+def _check_arguments(expectation: Expect, taken: Sequence[str]) -> None:
+    of = f"of `{expectation.type}`"
+    for name in expectation.arguments:
+        if name not in taken:
+            _refuse_unknown(f"an argument {of}", name, taken, f"it takes {', '.join(taken)}")
+    for name in _COLUMNS:
+        if name in taken and name not in expectation.arguments:
+            refuse("contract", f"the argument `{name}` {of}", "none")
+
+
+def _check_columns(expectation: Expect, pipeline: Pipeline) -> None:
+    """Refuse columns that the batch result does not have; those that hold the state of a measure are there, too."""
+    known = ("window_start", "window_end", *pipeline.key, *pipeline.measures)
+    states = tuple(f"{measure}__" for measure in pipeline.measures)
+    for argument in _COLUMNS:
+        given = expectation.arguments.get(argument, ())
+        for name in given if isinstance(given, list | tuple) else (given,):
+            if name not in known and not str(name).startswith(("_", *states)):
+                _refuse_unknown(f"a column of {', '.join(known)}", str(name), known)
+
+
+def _refuse_unknown(expected: str, name: str, known: Sequence[str], otherwise: str = "") -> NoReturn:
+    close = get_close_matches(name, known, n=1)
+    refuse("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else otherwise)
 
 
 @cache
 def list_expectation_types() -> tuple[str, ...]:
-    """Return the types that the installed package exports, read from its text: to import it takes seconds.
+    """Return the types that the installed package exports.
 
     Returns:
         Such as `expect_column_max_to_be_between`, sorted; none where the package is not installed.
     """
-    package = find_spec("great_expectations")
-    if package is None or package.origin is None:
+    folder = _find_folder()
+    if folder is None:
         return ()
-    exports = Path(package.origin).parent / "expectations" / "core" / "__init__.py"
-    modules = (node.module for node in ast.parse(exports.read_text()).body if isinstance(node, ast.ImportFrom))
+    exports = ast.parse((folder / "core" / "__init__.py").read_text())
+    modules = (node.module for node in exports.body if isinstance(node, ast.ImportFrom))
     return tuple(sorted(module for module in modules if module and module.startswith("expect_")))
+
+
+@cache
+def list_arguments(expectation_type: str) -> tuple[str, ...] | None:
+    """Return the names of the arguments of one of the types, sorted; None where the text does not tell them all.
+
+    The severity is a field of ours.
+    """
+    folder = _find_folder()
+    if folder is None:
+        return None
+    own = _list_classes(folder / "core" / f"{expectation_type}.py")
+    classes = {**_list_classes(folder / "expectation.py"), **own}
+    named = expectation_type.replace("_", "")
+    names, todo = set[str](), [name for name in own if name.lower() == named]
+    while todo:
+        name = todo.pop()
+        if name in _BEYOND:
+            continue
+        if name not in classes:
+            return None
+        names |= set(_list_fields(classes[name]))
+        todo += [ast.unparse(base).rpartition(".")[2] for base in classes[name].bases]
+    return tuple(sorted(names - {"severity"})) or None
+
+
+def _find_folder() -> Path | None:
+    package = find_spec("great_expectations")
+    return None if package is None or package.origin is None else Path(package.origin).parent / "expectations"
+
+
+@cache
+def _list_classes(module: Path) -> Mapping[str, ast.ClassDef]:
+    return {node.name: node for node in ast.parse(module.read_text()).body if isinstance(node, ast.ClassDef)}
+
+
+def _list_fields(one: ast.ClassDef) -> Iterator[str]:
+    """Yield the fields of a pydantic model that its own body has."""
+    for node in one.body:
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        if not ast.unparse(node.annotation).startswith("ClassVar") and not node.target.id.startswith("_"):
+            yield node.target.id

@@ -58,7 +58,8 @@ def check(pipeline: Pipeline) -> None:
         check_field_types(pipeline)
     except DefinitionError as error:
         place = f"{pipeline.file.name}: " if pipeline.file else ""
-        msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {error}"
+        said = str(error).removeprefix(f"Pipeline `{pipeline.name}`: ")
+        msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {said}"
         raise DefinitionError(msg) from None
 
 
@@ -79,7 +80,7 @@ def _check_meaning(pipeline: Pipeline) -> None:
     _check_delivery(pipeline)
     _check_limits(pipeline)
     _check_batch(pipeline)
-    check_contract(pipeline.contract)
+    check_contract(pipeline)
     check_schedule(pipeline.schedule)
     change.check(pipeline)
 

@@ -140,7 +140,7 @@ def _decode_lines(path: Path) -> Iterator[str]:
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8") + "\n"
         except UnicodeDecodeError:
-            _refuse(path, number, "UTF-8, got other bytes")
+            _refuse(path, number, "UTF-8, got other bytes (`iconv -f LATIN1 -t UTF-8` writes a Latin-1 file anew)")
 
 
 def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Iterator[FileRecord]:

@@ -50,6 +50,10 @@ def ads(**changed: Any) -> dict[str, Any]:
     return {"lookups": {"ads": lookup}}
 
 
+def expects(expectation_type: str, **arguments: Any) -> dict[str, Any]:
+    return {"contract": (Expect(type=expectation_type, arguments=arguments),)}
+
+
 BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "name with a path": ({"name": "../x"}, "expected letters, digits and `_`"),
     "name with a line break": ({"name": "p\n"}, "expected letters, digits and `_`"),
@@ -141,12 +145,38 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
         {"contract": (Expect(type="expect_column_max_to_be_betwen", arguments={}),)},
         "got `expect_column_max_to_be_betwen`.\nHint: did you mean `expect_column_max_to_be_between`?",
     ),
+    "argument of an expectation": (
+        expects("expect_column_max_to_be_between", column="n", max_valu=5),
+        "an argument of `expect_column_max_to_be_between`, got `max_valu`.\nHint: did you mean `max_value`?",
+    ),
+    "severity as an argument": (
+        expects("expect_column_to_exist", column="n", severity="info"),
+        "got `severity`.\nHint: it takes batch_id, catch_exceptions, column, column_index,",
+    ),
+    "expectation on no column": (
+        expects("expect_column_max_to_be_between", max_value=5),
+        "the argument `column` of `expect_column_max_to_be_between`, got none",
+    ),
+    "expectation on a column of the source": (
+        expects("expect_column_max_to_be_between", column="amount"),
+        "expected a column of window_start, window_end, carrier, n, got `amount`",
+    ),
+    "one of many columns": (
+        expects("expect_compound_columns_to_be_unique", column_list=["window_start", "carier"]),
+        "got `carier`.\nHint: did you mean `carrier`?",
+    ),
+    "column that is no text": (expects("expect_column_to_exist", column=3), "got `3`"),
     "batch": ({"batch": "same"}, "SameDefinition() or Sql(file)"),
     "trigger": ({"trigger": "at watermark"}, "a trigger such as Repeat(AtWatermark())"),
     "changelog into the source": ({"trigger": EachEpoch(), "changelog": "t"}, "another than the source's"),
     "changelog without panes": ({"changelog": "u"}, "a pipeline with a trigger"),
     "accumulation": ({"accumulation": "discarding"}, "one of Accumulation.DISCARDING"),
 }
+
+
+def test_a_contract_may_be_about_every_column_of_the_result() -> None:
+    for column in ("window_start", "carrier", "a", "a__count", "_n"):
+        check(replace(GOOD, measures={"a": Avg("amount")}, **expects("expect_column_to_exist", column=column)))
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -219,7 +249,7 @@ def test_file_without_a_pipeline_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_sql_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DefinitionError, match=r"expected a file, found none: legacy/a\.sql"):
+    with pytest.raises(DefinitionError, match=r"^a\.py: pipeline `a`: batch: expected a file, found none: legacy/a\.sql"):
         catalogue.load(write(tmp_path, "a.py", text("a", batch='Sql("legacy/a.sql")')))
 
 

@@ -10,8 +10,8 @@ from cutover.reconcile.attribution import causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
-from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.outcome import Cause
+from tests.support.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR
 
 Rows = Mapping[tuple[int, str], int]  # hour, who -> records
@@ -58,21 +58,8 @@ def put(connection: duckdb.DuckDBPyConnection, table: str, values: str) -> None:
     connection.execute(f"INSERT INTO {table} VALUES ({values})")  # noqa: S608 -- ours
 
 
-def sides_of(connection: duckdb.DuckDBPyConnection, *, same_definition: bool) -> Sides:
-    return Sides(
-        connection=connection,
-        layout=LAYOUT,
-        merged=("late", "future"),
-        same_definition=same_definition,
-        tells_twins=False,
-        open_windows=0,
-        incomplete={},
-        unjudged=(),
-    )
-
-
 def find(connection: duckdb.DuckDBPyConnection, *, same_definition: bool) -> Findings:
-    sides = sides_of(connection, same_definition=same_definition)
+    sides = make_sides(connection, LAYOUT, same_definition=same_definition)
     return causes.find(sides, causes.differ(sides))
 
 
@@ -141,7 +128,7 @@ def test_causes_are_claimed_of_rows_that_a_stage_makes_equal_and_whose_ledger_ho
         put(connection, table, f"make_timestamptz(0), 'spoilt', {n}")
         put(connection, table, f"make_timestamptz(0), 'doubted', {3 if table != stage(0) else 2}")
     put(connection, SharedTable.DOUBTFUL, "make_timestamptz(0), 'doubted'")
-    sides = sides_of(connection, same_definition=same_definition)
+    sides = make_sides(connection, LAYOUT, same_definition=same_definition)
     causes.differ(sides)
 
     claimed = connection.execute(f"SELECT who FROM ({causes.select_claimed_sql(sides)}) ORDER BY 1").fetchall()  # noqa: S608 -- ours
@@ -151,7 +138,7 @@ def test_causes_are_claimed_of_rows_that_a_stage_makes_equal_and_whose_ledger_ho
 
 def test_a_stage_that_moved_nothing_is_as_the_one_before_it(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("DELETE FROM moved_2")
-    sides = sides_of(connection, same_definition=True)
+    sides = make_sides(connection, LAYOUT)
 
     causes.differ(sides)
 

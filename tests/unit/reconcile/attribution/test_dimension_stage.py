@@ -13,6 +13,7 @@ from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.result.outcome import Cause
 from cutover.records.classes import Class
+from tests.support.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR
 
 Cells = Mapping[tuple[int, str | None], int]  # hour, campaign -> records
@@ -55,16 +56,8 @@ def sides_of(
         put(connection, stage(number), cells)
     put(connection, AS_STREAM, FOLDED)
     put(connection, AS_BATCH, OTHERWISE)
-    return Sides(
-        connection=connection,
-        layout=LAYOUT,
-        merged=("late", "future")[: len(stages) - 1],
-        same_definition=same_definition,
-        tells_twins=False,
-        open_windows=0,
-        incomplete={},
-        unjudged=(),
-    )
+    merged = ("late", "future")[: len(stages) - 1]
+    return make_sides(connection, LAYOUT, merged=merged, same_definition=same_definition)
 
 
 def test_rows_that_the_stream_has_as_folded_anew_become_those_of_batchs_versions(

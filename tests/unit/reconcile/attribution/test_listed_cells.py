@@ -11,8 +11,8 @@ from cutover.engine import queries
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.outcome import CellStep, Difference
+from tests.support.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR
 
 VALUES = (
@@ -60,19 +60,6 @@ def put(
     connection.execute(f"INSERT INTO {SharedTable.TOUCHED} VALUES (make_timestamptz(?), {marks})", row)  # noqa: S608 -- ours
 
 
-def sides_of(connection: duckdb.DuckDBPyConnection, *, same_definition: bool = True) -> Sides:
-    return Sides(
-        connection=connection,
-        layout=LAYOUT,
-        merged=("late", "future"),
-        same_definition=same_definition,
-        tells_twins=False,
-        open_windows=0,
-        incomplete={},
-        unjudged=(),
-    )
-
-
 def difference(**changes: Any) -> Difference:
     values: dict[str, Any] = {
         "window_start": "1970-01-01T00:00:00Z", "key": {"who": "a"}, "measure": "clicks", "kind": "changed",
@@ -85,13 +72,13 @@ def difference(**changes: Any) -> Difference:
 def test_a_cell_is_led_from_the_streams_value_to_batchs_by_its_cause(connection: duckdb.DuckDBPyConnection) -> None:
     put(connection, "a", (3, 2, 3, 3))
 
-    assert cells.read(sides_of(connection)) == (difference(),)
+    assert cells.read(make_sides(connection, LAYOUT)) == (difference(),)
 
 
 def test_what_classes_leave_is_a_last_step_without_a_cause(connection: duckdb.DuckDBPyConnection) -> None:
     put(connection, "a", (9, 2, 3, 5), explained=0)
 
-    assert cells.read(sides_of(connection)) == (
+    assert cells.read(make_sides(connection, LAYOUT)) == (
         difference(
             batch=9,
             difference=-7,
@@ -109,7 +96,7 @@ def test_classes_take_part_up_to_the_stage_that_equals_batch(connection: duckdb.
     put(connection, "a", (5, 2, 3, 5), explained=2)
     put(connection, "f", (5, 2, 2, 5), explained=2)
 
-    found = cells.read(sides_of(connection, same_definition=False))
+    found = cells.read(make_sides(connection, LAYOUT, same_definition=False))
 
     assert [(cell.key["who"], cell.cause) for cell in found] == [("a", "late + future"), ("f", "future")]
 
@@ -119,7 +106,7 @@ def test_of_a_teams_sql_no_class_takes_part_where_none_makes_the_whole_equal(
 ) -> None:
     put(connection, "a", (9, 2, 3, 5), explained=0)
 
-    (cell,) = cells.read(sides_of(connection, same_definition=False))
+    (cell,) = cells.read(make_sides(connection, LAYOUT, same_definition=False))
 
     assert (cell.cause, [step.cause for step in cell.steps]) == ("unexplained", ["unexplained"])
 
@@ -128,7 +115,7 @@ def test_records_stand_behind_the_first_of_rows_of_one_key(connection: duckdb.Du
     put(connection, "a", (3, 2, 3, 3))
     put(connection, "a", (3, None, None, None), copy=2, kind="missing", explained=0)
 
-    found = cells.read(sides_of(connection))
+    found = cells.read(make_sides(connection, LAYOUT))
 
     assert [(cell.kind, cell.cause) for cell in found] == [("missing", "unexplained"), ("changed", "late")]
 
@@ -136,7 +123,7 @@ def test_records_stand_behind_the_first_of_rows_of_one_key(connection: duckdb.Du
 def test_a_cell_in_which_the_sides_agree_and_a_ledger_does_not_is_shown(connection: duckdb.DuckDBPyConnection) -> None:
     put(connection, "a", (2, 2, 3, 3), kind="masked", explained=0)
 
-    (cell,) = cells.read(sides_of(connection))
+    (cell,) = cells.read(make_sides(connection, LAYOUT))
 
     assert (cell.kind, cell.difference, cell.cause) == ("masked", 0, "late + future + unexplained")
 
@@ -148,7 +135,7 @@ def test_measures_are_shown_before_states_and_states_where_no_measure_differs(
     put(connection, "a", (3, 2, 3, 3), apart, apart, count)
     put(connection, "b", (1, 1, 1, 1), SAME, apart, count)
 
-    found = cells.read(sides_of(connection))
+    found = cells.read(make_sides(connection, LAYOUT))
 
     assert [(cell.key["who"], cell.measure) for cell in found] == [
         ("a", "clicks"),
@@ -161,7 +148,7 @@ def test_measures_are_shown_before_states_and_states_where_no_measure_differs(
 def test_a_row_without_a_window_or_a_key_is_shown_without_one(connection: duckdb.DuckDBPyConnection) -> None:
     put(connection, None, (3, None, None, None), hour=None, kind="missing", explained=0)
 
-    (cell,) = cells.read(sides_of(connection))
+    (cell,) = cells.read(make_sides(connection, LAYOUT))
 
     assert (cell.window_start, cell.key, cell.streaming, cell.difference) == (None, {"who": None}, None, -3)
 
@@ -172,7 +159,7 @@ def test_rows_without_a_cause_come_first_then_by_window_and_key(connection: duck
     put(connection, "a", (3, 2, 3, 3))
     put(connection, "z", (3, 2, 2, 2), hour=5, explained=0)
 
-    found = cells.read(sides_of(connection))
+    found = cells.read(make_sides(connection, LAYOUT))
 
     places = [(str(cell.window_start)[11:13], cell.key["who"]) for cell in found]
     assert places == [("05", "z"), ("00", "a"), ("00", "b"), ("01", "a")]
@@ -185,8 +172,8 @@ def test_a_rare_kind_of_row_is_not_crowded_out(connection: duckdb.DuckDBPyConnec
     put(connection, "h", (1, 1, 1, 1), ("y", "x", "x", "x"), explained=0)  # another column differs
     put(connection, "i", (3, 2, 3, 3))
 
-    found = cells.read(sides_of(connection), limit=4)
-    rest = cells.read(sides_of(connection), where="who > 'g'", limit=4)
+    found = cells.read(make_sides(connection, LAYOUT), limit=4)
+    rest = cells.read(make_sides(connection, LAYOUT), where="who > 'g'", limit=4)
 
     assert [cell.key["who"] for cell in found] == ["a", "b", "g", "h"]
     assert [cell.key["who"] for cell in rest] == ["h", "i"]
@@ -198,7 +185,7 @@ def test_each_cell_in_which_any_stage_differs_is_counted_and_each_row_at_least_o
     put(connection, "a", (3, 2, 3, 3), ("y", "y", "y", "x"))
     put(connection, "b", (1, 1, 1, 1), SAME, ("y", "x", "y", "y"))
 
-    assert cells.total(sides_of(connection)) == 2 + 1
+    assert cells.total(make_sides(connection, LAYOUT)) == 2 + 1
 
 
 @pytest.mark.parametrize(
