@@ -6,8 +6,8 @@ PYTEST := .venv/bin/pytest
 XDIST := -n auto --dist loadscope --no-loadscope-reorder
 KINDS := unit spec property dags faults e2e integration
 CAPABILITIES := tests/unit/scenarios/test_figures.py tests/property/test_paths_agree.py \
-	tests/property/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
-	tests/integration/reconcile/test_lookups.py tests/integration/streaming/test_delivery.py
+	tests/property/panes/test_streaming_runner.py tests/integration/streaming/test_simulate.py tests/integration/streaming/test_measures.py \
+	tests/integration/reconcile/attribution/test_lookups.py tests/integration/streaming/driver/test_delivery.py
 FAULT ?=
 DRILL ?=
 SECONDS ?= 1800
@@ -51,7 +51,7 @@ test: setup ## linters, types and every test, as many at once as the machine car
 	$(PYTEST) $(XDIST) $(wildcard $(addprefix tests/,$(KINDS))); tests=$$?; \
 	wait $$types && exit $$tests
 
-test-long: setup ## the tests that take long (tests/support/tiers.py): half an hour
+test-long: setup ## the tests that take long (tests/support/suite/tiers.py): half an hour
 	@$(PYTEST) $(XDIST) -m long $(wildcard $(addprefix tests/,$(filter-out faults,$(KINDS))))
 
 test-unit: setup ## pure functions
@@ -64,10 +64,10 @@ test-property: setup ## drawn logs: reference, batch and stream agree
 	@$(PYTEST) tests/property
 
 report-size: setup ## measure the largest report there is; writes into docs/report.md
-	@.venv/bin/python -m tests.support.report_size docs/report.md
+	@.venv/bin/python -m tests.support.pages.report_size docs/report.md
 
 report-pictures: setup ## take the pictures of a report anew, those of the docs and those that tests compare with
-	@.venv/bin/python -m tests.support.pictures
+	@.venv/bin/python -m tests.support.pages.pictures
 
 test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
 	CUTOVER_TEST_COMPILED=1 $(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
@@ -78,11 +78,11 @@ alert-rules: setup ## write infra/alerts/ from the list of alerts
 capabilities: setup ## write docs/capabilities.md from the tests that show what each runner can do
 	@rm -f build/capabilities.jsonl; mkdir -p build
 	@CUTOVER_CAPABILITIES=build/capabilities.jsonl $(PYTEST) -m '' $(CAPABILITIES); code=$$?; \
-	.venv/bin/python -m tests.support.capability_table build/capabilities.jsonl docs/capabilities.md; exit $$code
+	.venv/bin/python -m tests.support.pages.capability_table build/capabilities.jsonl docs/capabilities.md; exit $$code
 
 diff-cases: build/bench/datacompy ## ask four tools about pairs of tables on which they disagree; writes docs/diff-cases.md
-	@.venv/bin/python -m tests.support.diff_case_page docs/diff-cases.md
-	@$(PYTEST) -n0 tests/integration/reconcile/test_diff_cases.py
+	@.venv/bin/python -m tests.support.diff.diff_case_page docs/diff-cases.md
+	@$(PYTEST) -n0 tests/integration/reconcile/diff/test_diff_cases.py
 
 test-dags: setup ## rules over the whole DagBag
 	@$(PYTEST) tests/dags
@@ -110,13 +110,13 @@ drills: setup ## cause every alert on an embedded stack, follow its runbook (DRI
 	.venv/bin/python -m cutover.infra.drills.results_file docs/drills.json docs/drills.md; exit $$code
 
 flips: setup ## flip FLIPS=200 bits in each kind of file of a lake, by SEED=...: no wrong verdict, no traceback
-	@.venv/bin/python -m tests.support.flips --flips $(FLIPS) --seed $(SEED)
+	@.venv/bin/python -m tests.support.comparison.flips --flips $(FLIPS) --seed $(SEED)
 
 mutations: setup ## break LINES=25 lines of the kernel, each in a copy, by SEED=...: which tests notice (docs/tests.md)
 	@.venv/bin/python -m tests.mutations --seed $(SEED) --lines $(LINES)
 
 transfers: setup ## 250 small epochs of bank transfers, two drivers killed: all balances at 200 random epochs
-	@$(PYTEST) tests/integration/streaming/test_transfers.py -m ''
+	@$(PYTEST) tests/integration/streaming/driver/test_transfers.py -m ''
 
 test-cluster: setup ## opt-in: both paths on two workers of a Spark cluster, an executor of each killed on the way
 	@$(PYTEST) tests/cluster
@@ -141,7 +141,7 @@ many-keys: setup ## five million keys in open windows: the memory of the driver'
 	@.venv/bin/python -m benchmarks.many_keys $(ARGS)
 
 skew: setup ## epochs with one large key, and with ten times the keys, against even ones (docs/scale.md)
-	@.venv/bin/python -m benchmarks.skew $(ARGS)
+	@.venv/bin/python -m benchmarks.spikes.skew $(ARGS)
 
 build/bench/datacompy: benchmarks/requirements.txt | setup # the peer alone: it never enters .venv
 	@.venv/bin/uv pip install --quiet --python .venv/bin/python --target build/bench --no-deps --require-hashes -r $<

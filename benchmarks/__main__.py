@@ -10,11 +10,12 @@ from pathlib import Path
 import structlog
 from pyspark.sql import SparkSession
 
-from benchmarks import figures, machine, page
+from benchmarks import figures
 from benchmarks.bench import Bench
-from benchmarks.figure import Figure
-from benchmarks.goals import BY_NAME
 from benchmarks.place import installed
+from benchmarks.shown import machine, page
+from benchmarks.shown.figure import Figure
+from benchmarks.shown.goals import BY_NAME
 
 DOCS = Path(__file__).parent.parent / "docs"
 

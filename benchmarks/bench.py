@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
-from benchmarks.figure import Figure
+from benchmarks.shown.figure import Figure
 from cutover.engine.spark import session
 from cutover.errors import DefinitionError
 from cutover.settings import Settings

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cutover.settings import KafkaSettings, Settings
-from tests.support import capabilities, schedule, tiers, twice
-from tests.support.broker import running_broker
-from tests.support.depth import register
-from tests.support.quick_spark import INTERPRETED, QUICK, QUICK_CONF
+from tests.support.comparison import twice
+from tests.support.pages import capabilities
+from tests.support.servers.broker import running_broker
+from tests.support.suite import schedule, tiers
+from tests.support.suite.depth import register
+from tests.support.suite.quick_spark import INTERPRETED, QUICK, QUICK_CONF
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -22,12 +22,12 @@ from cutover.engine.spark import session
 from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
-from tests.support.broker import running_broker
-from tests.support.fed import Fed, HandClock
-from tests.support.logs import ends_of
-from tests.support.measured import PIPELINE, raw_records
-from tests.support.quick_spark import QUICK
-from tests.support.real_log import Writer
+from tests.support.drivers.fed import Fed, HandClock
+from tests.support.log.logs import ends_of
+from tests.support.log.real_log import Writer
+from tests.support.rows.measured import PIPELINE, raw_records
+from tests.support.servers.broker import running_broker
+from tests.support.suite.quick_spark import QUICK
 
 ROOT = Path(__file__).parents[1].resolve()
 ROOMS = ("cutover", "streaming", "batch", "reconcile")

@@ -25,7 +25,7 @@ def check(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str
 
     Raises:
         ContractError: A critical expectation failed.
-        DefinitionError: An expectation's arguments are unknown; its type was looked at with the definition.
+        DefinitionError: An argument has a value that its expectation does not take.
     """
     if not pipeline.contract:
         return ()

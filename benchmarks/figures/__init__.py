@@ -4,34 +4,36 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 
 from benchmarks.bench import Bench
-from benchmarks.figure import Figure
+from benchmarks.shown.figure import Figure
 
-NAMES = (
-    "epoch",
-    "catchup",
-    "latency",
-    "sustained",
-    "overload",
-    "batch",
-    "reconcile",
-    "diff",
-    "diff_changed",
-    "diff_again",
-    "diff_growth",
-    "growth",
-    "restart",
-    "lookup",
-    "marks",
-    "yahoo",
-    "yahoo_latency",
-    "join",
-    "dedup",
-    "sessions",
-    "sliding",
-    "commands",
-)
+ROOMS = {
+    "epoch": "epochs",
+    "catchup": "epochs",
+    "latency": "epochs",
+    "sustained": "epochs",
+    "overload": "epochs",
+    "batch": "comparison",
+    "reconcile": "comparison",
+    "diff": "comparison",
+    "diff_changed": "comparison",
+    "diff_again": "comparison",
+    "diff_growth": "comparison",
+    "growth": "comparison",
+    "restart": "epochs",
+    "lookup": "epochs",
+    "marks": "epochs",
+    "yahoo": "windows",
+    "yahoo_latency": "windows",
+    "join": "windows",
+    "dedup": "epochs",
+    "sessions": "windows",
+    "sliding": "windows",
+    "commands": "comparison",
+}
+"""Name of a figure, in the order in which they are measured, to its room."""
+NAMES = tuple(ROOMS)
 
 
 def measures(names: tuple[str, ...] = NAMES) -> Mapping[str, Callable[[Bench], Figure]]:
     """Return name to function; a module is imported when it is asked for."""
-    return {name: import_module(f"benchmarks.figures.{name}").measure for name in names}
+    return {name: import_module(f"benchmarks.figures.{ROOMS[name]}.{name}").measure for name in names}

@@ -23,10 +23,10 @@ from pathlib import Path
 import psutil
 from confluent_kafka import Producer
 
-from benchmarks import machine
 from benchmarks.many_keys import page
 from benchmarks.many_keys.driver import settings_of
 from benchmarks.many_keys.fill import PARTITIONS, fill, put
+from benchmarks.shown import machine
 from benchmarks.soak.processes import broker, child
 from cutover.infra.processes.memory import proportional_set_size
 

@@ -14,7 +14,7 @@ SCHEMA = "id bigint, k string, v bigint, at bigint"
 
 
 def run(spark: SparkSession, settings: Settings, pipeline: Pipeline) -> None:
-    """Run it over a whole topic of `benchmarks.events`."""
+    """Run it over a whole topic of `benchmarks.made.events`."""
     topic = pipeline.source.name
     ends = {str(p): offset for p, offset in LogClient(settings).latest(topic).items()}
     records = (

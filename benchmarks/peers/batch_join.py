@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own name for it
 
-from benchmarks.events import SCHEMA
+from benchmarks.made.events import SCHEMA
 
 
 def joined(spark: SparkSession, *, bootstrap: str, left: str, right: str) -> DataFrame:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import machine
+from benchmarks.shown import machine
 
 Note = dict[str, Any]
 BUCKETS, SAMPLES = 100, 200

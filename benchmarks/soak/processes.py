@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from cutover.infra.processes.child import end_with_parent
-from tests.support.broker import running_broker
+from tests.support.servers.broker import running_broker
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from cutover.probe import Point
 from cutover.settings import KafkaSettings, Settings, SparkSettings, StreamSettings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
-from tests.support.until import until
+from tests.support.suite.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,8 +27,8 @@ from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.broker import stop_group
-from tests.support.until import until
+from tests.support.servers.broker import stop_group
+from tests.support.suite.until import until
 
 EXECUTOR = "CoarseGrainedExecutorBackend"
 CAP = 2000

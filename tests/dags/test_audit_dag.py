@@ -19,7 +19,7 @@ from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.judgement.audits import audit_record
 from cutover.reconcile.judgement.audits.audit_record import AuditState
 from cutover.settings import load_settings
-from tests.support.audits import audited
+from tests.support.history.audits import audited
 
 if TYPE_CHECKING:
     from pathlib import Path

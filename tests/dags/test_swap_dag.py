@@ -24,7 +24,7 @@ from cutover.streaming.beside.serve import Agreed
 from tests.dags import test_dag_rules as rules
 from tests.dags.conftest import DAGS
 from tests.integration.streaming import rig
-from tests.integration.streaming.test_swap import DEFINITIONS, DROPS, EVENTS
+from tests.integration.streaming.versions.test_swap import DEFINITIONS, DROPS, EVENTS
 
 if TYPE_CHECKING:
     from pathlib import Path

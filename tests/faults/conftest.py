@@ -8,9 +8,9 @@ import pytest
 
 from cutover.settings import Settings
 from tests.faults.fault import Fault, Part
-from tests.faults.rig import Rig, new_rig
+from tests.faults.running.rig import Rig, new_rig
 from tests.integration.streaming import rig as small
-from tests.support.broker import Broker
+from tests.support.servers.broker import Broker
 
 SEED = int(os.environ.get("CUTOVER_FAULT_SEED", "20261121"))
 LINE = "fault"

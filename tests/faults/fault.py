@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cutover.reconcile.result.outcome import Verdict
 
 if TYPE_CHECKING:
-    from tests.faults.rig import Rig
+    from tests.faults.running.rig import Rig
 
 Hold = Callable[["Rig"], Iterable[str]]
 """A check beside N1 to N6: yields a sentence for each violation. Its function's name is what the table shows."""

@@ -21,13 +21,13 @@ from cutover import events
 from cutover.settings import Settings
 from tests.faults.fault import Fault, Part
 from tests.faults.harms import HARMS, Harm
-from tests.faults.prove import prove
 from tests.faults.result import Result, append
-from tests.faults.rig import Rig, new_rig
+from tests.faults.running.prove import prove
+from tests.faults.running.rig import Rig, new_rig
 from tests.faults.stage import Stage
 from tests.integration.streaming import rig as small
-from tests.support.broker import Broker
-from tests.support.quick_spark import QUICK
+from tests.support.servers.broker import Broker
+from tests.support.suite.quick_spark import QUICK
 
 FEWEST, MOST = 3, 6
 SPREAD_SECONDS = 15.0  # within which the harms of one round begin

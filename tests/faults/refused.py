@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from cutover.lake.serving import views
 from cutover.records.classes import Class
 from tests.faults.fault import Hold
-from tests.faults.rig import Rig
+from tests.faults.running.rig import Rig
 
 Position = tuple[int, int]
 

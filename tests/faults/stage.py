@@ -4,8 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from tests.faults.child import Child
-from tests.faults.rig import Rig
+from tests.faults.running.child import Child
+from tests.faults.running.rig import Rig
 from tests.integration.streaming.rig import Event
 
 PAUSE_SECONDS = 0.25

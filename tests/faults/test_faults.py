@@ -7,9 +7,9 @@ import pytest
 from tests.faults.catalogue import everything
 from tests.faults.conftest import LINE, RESULTS, SEED
 from tests.faults.fault import Fault
-from tests.faults.prove import prove
 from tests.faults.result import append
-from tests.faults.rig import Rig
+from tests.faults.running.prove import prove
+from tests.faults.running.rig import Rig
 
 
 def parameters() -> list[object]:

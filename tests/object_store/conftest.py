@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cutover.settings import Settings
-from tests.support.broker import stop_group
-from tests.support.until import until
+from tests.support.servers.broker import stop_group
+from tests.support.suite.until import until
 
 SERVER = Path(".venv/share/cutover/s3-server/bin/moto_server")
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support import twice
-from tests.support.quick_spark import compiled
+from tests.support.comparison import twice
+from tests.support.suite.quick_spark import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,7 +36,7 @@ from cutover.log.kafka import LogClient
 from cutover.records.closing import find_closed_end
 from cutover.records.reading.scan import Offsets
 from cutover.settings import KafkaSettings, Settings
-from tests.support.depth import depth
+from tests.support.suite.depth import depth
 
 MINUTE = 60_000_000
 GAP = 10 * MINUTE

@@ -37,13 +37,13 @@ from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from tests.integration.streaming.rig import renamed
-from tests.support.books import expected_rows, hold, rows_of
-from tests.support.depth import depth, is_nightly
-from tests.support.fed import Fed, HandClock
-from tests.support.logs import PARTITIONS, Send, ends_of, log_of, pipelines, sends
-from tests.support.quick_spark import QUICK
-from tests.support.real_log import Writer
-from tests.support.until import until
+from tests.support.drivers.books import expected_rows, hold, rows_of
+from tests.support.drivers.fed import Fed, HandClock
+from tests.support.log.logs import PARTITIONS, Send, ends_of, log_of, pipelines, sends
+from tests.support.log.real_log import Writer
+from tests.support.suite.depth import depth, is_nightly
+from tests.support.suite.quick_spark import QUICK
+from tests.support.suite.until import until
 
 MOST_PARTITIONS = PARTITIONS + 2
 VERY_LATE = 200_000  # seconds

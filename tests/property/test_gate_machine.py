@@ -24,7 +24,7 @@ from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, st
 from cutover.reconcile.gate.approval import Approval, Proposal
 from cutover.reconcile.judgement.audits import power
 from cutover.settings import MetricsSettings, Settings
-from tests.support.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
+from tests.support.history.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
 
 WEEK = timedelta(days=7)
 HOURS = st.sampled_from([1, 23, -1, -48, 24 * 3, 24 * 8, -24 * 8])

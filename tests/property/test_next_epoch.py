@@ -11,7 +11,7 @@ from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start, find_breaks, follows, next_number
 from cutover.lake.epochs.offset_gaps import next_offsets
-from tests.support.losses import LOSS
+from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import epoch
 
 offsets = st.integers(0, 8)

@@ -23,13 +23,13 @@ from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from tests.integration.streaming.rig import renamed
-from tests.support.books import expected_rows, hold, rows_of
-from tests.support.capabilities import kind_of, shown, shown_measures
-from tests.support.depth import depth, is_nightly
-from tests.support.fed import Fed, HandClock
-from tests.support.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split
-from tests.support.quick_spark import QUICK
-from tests.support.real_log import Writer
+from tests.support.drivers.books import expected_rows, hold, rows_of
+from tests.support.drivers.fed import Fed, HandClock
+from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split
+from tests.support.log.real_log import Writer
+from tests.support.pages.capabilities import kind_of, shown, shown_measures
+from tests.support.suite.depth import depth, is_nightly
+from tests.support.suite.quick_spark import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

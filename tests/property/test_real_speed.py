@@ -9,7 +9,7 @@ from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.engine import queries
 from cutover.reconcile.advisor import lateness_tables
 from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, find_append_times, find_reached
-from tests.support.real_speed import Record, quantile, simulate
+from tests.support.log.real_speed import Record, quantile, simulate
 
 RECORDS = st.lists(
     st.tuples(st.integers(0, 3), st.integers(0, 60), st.one_of(st.none(), st.integers(0, 80))), max_size=60

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.support.quick_spark import compiled
+from tests.support.suite.quick_spark import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
-from tests.support.frames import frame
+from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from cutover.engine.spark import session as start_session
 from cutover.parity import plan
 from cutover.parity.rules import ParityFinding
 from cutover.settings import Settings
-from tests.support.quick_spark import QUICK
+from tests.support.suite.quick_spark import QUICK
 
 FOLDER = Path(__file__).parents[1] / "unit" / "parity" / "jobs"
 JOBS = sorted(path for path in FOLDER.iterdir() if path.suffix in {".sql", ".py"})

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from cutover.definition.checks.measures import refuse
-from cutover.definition.model.pipeline import Expect, Pipeline
+from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.model.pipeline import Expect, Pipeline, SameDefinition
 from cutover.definition.model.schema import check_name
 
 _BEYOND = {"ABC", "BaseModel"}  # where the bases of an expectation end
-_COLUMNS = ("column", "column_A", "column_B", "column_list")
+_COLUMN, _COLUMNS = ("column", "column_A", "column_B"), "column_list"
 
 
 def check_contract(pipeline: Pipeline) -> None:
@@ -45,20 +46,37 @@ def _check_arguments(expectation: Expect, taken: Sequence[str]) -> None:
     for name in expectation.arguments:
         if name not in taken:
             _refuse_unknown(f"an argument {of}", name, taken, f"it takes {', '.join(taken)}")
-    for name in _COLUMNS:
+    for name in _COLUMN:
         if name in taken and name not in expectation.arguments:
             refuse("contract", f"the argument `{name}` {of}", "none")
 
 
 def _check_columns(expectation: Expect, pipeline: Pipeline) -> None:
-    """Refuse columns that the batch result does not have; those that hold the state of a measure are there, too."""
-    known = ("window_start", "window_end", *pipeline.key, *pipeline.measures)
-    states = tuple(f"{measure}__" for measure in pipeline.measures)
-    for argument in _COLUMNS:
-        given = expectation.arguments.get(argument, ())
-        for name in given if isinstance(given, list | tuple) else (given,):
-            if name not in known and not str(name).startswith(("_", *states)):
-                _refuse_unknown(f"a column of {', '.join(known)}", str(name), known)
+    """Refuse columns that the batch result does not have."""
+    shown = ("window_start", "window_end", *pipeline.key, *pipeline.measures)
+    states = compile_pipeline(pipeline).states if isinstance(pipeline.batch, SameDefinition) else ()
+    known = (*shown, "_n", "_epoch", *(state.column for state in states))
+    for name in _list_columns(expectation):
+        if name not in known:
+            _refuse_unknown(f"a column of {', '.join(shown)}", name, known)
+
+
+def _list_columns(expectation: Expect) -> Iterator[str]:
+    """Yield the columns that the arguments name."""
+    for argument in _COLUMN:
+        if argument in expectation.arguments:
+            yield _check_text(argument, expectation.arguments[argument])
+    names = expectation.arguments.get(_COLUMNS)
+    if names is not None and not isinstance(names, list | tuple):
+        refuse("contract", f"`{_COLUMNS}` as a list of columns", f"a value of type `{type(names).__name__}`")
+    for name in names or ():
+        yield _check_text(_COLUMNS, name)
+
+
+def _check_text(argument: str, name: object) -> str:
+    if not isinstance(name, str):
+        refuse("contract", f"`{argument}` to be names of columns", f"a value of type `{type(name).__name__}`")
+    return name
 
 
 def _refuse_unknown(expected: str, name: str, known: Sequence[str], otherwise: str = "") -> NoReturn:

@@ -5,6 +5,7 @@ are rows was taken away. Each commit has a number of its pipeline's own, so rows
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -347,7 +348,8 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
         LakeError: The table cannot be read, or is gone; of a table in `DECIDING`, rows of the pipeline are gone.
     """
     uri = control_uri(settings, table)
-    return [dict(row) for row in run_memory.remember(uri, pipeline, lambda: _read(settings, table, pipeline))]
+    held = run_memory.remember(uri, pipeline, lambda: _read(settings, table, pipeline))
+    return [{name: copy(value) for name, value in row.items()} for row in held]  # some values are lists
 
 
 def _read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:

@@ -28,9 +28,9 @@ from cutover.lake.control.stages import current_stage
 from cutover.log.kafka import LogClient
 from cutover.reconcile.gate import stage
 from cutover.settings import KafkaSettings, Settings
-from tests.support.browser import PROGRAM, Page, running_browser
-from tests.support.self_tests import record_passed
-from tests.support.until import until
+from tests.support.history.self_tests import record_passed
+from tests.support.servers.browser import PROGRAM, Page, running_browser
+from tests.support.suite.until import until
 
 MINUTE = 60.0
 NAME = "approved"

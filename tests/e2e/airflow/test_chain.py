@@ -21,8 +21,8 @@ from cutover.infra.processes.supervisor import Supervisor
 from cutover.log.kafka import LogClient
 from cutover.process import is_alive, parse_identity
 from cutover.settings import KafkaSettings, MetricsSettings, Settings
-from tests.support.alerting import Hook, listening
-from tests.support.until import until
+from tests.support.servers.alerting import Hook, listening
+from tests.support.suite.until import until
 
 MINUTE = 60.0
 TOPIC = "chain"

@@ -7,9 +7,9 @@ import pytest
 
 from cutover.definition.loading import catalogue
 from cutover.settings import Settings
-from tests.support import recorded
-from tests.support.api_server import ApiServer, running_api_server
-from tests.support.reconciliations import flights
+from tests.support.history import recorded
+from tests.support.history.reconciliations import flights
+from tests.support.servers.api_server import ApiServer, running_api_server
 
 pytestmark = pytest.mark.timeout(300)
 SECRET = b"root-of-nothing-7f3a"

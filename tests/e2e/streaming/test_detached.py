@@ -10,7 +10,7 @@ from cutover.settings import Settings
 from cutover.streaming.process import detached, heartbeat
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.until import until
+from tests.support.suite.until import until
 
 EVENTS = [Event(id=i, minute=i / 3, partition=i % 2) for i in range(50)]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from cutover.definition import Accumulation, EachEpoch, Pipeline, Repeat
 from cutover.lake.serving import views
 from cutover.settings import Settings
-from tests.faults.child import Child
-from tests.faults.task import Place, Task
+from tests.faults.running.child import Child
+from tests.faults.running.task import Place, Task
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 

@@ -1,11 +1,11 @@
 """All faults. A family's module has `FAULTS`, and `RUN_ELSEWHERE` where tests of another kind cause it."""
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from tests.faults.fault import Fault, RunElsewhere
 
-_MODULES = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
+_MODULES = [import_module(found.name) for found in walk_packages(__path__, f"{__name__}.") if not found.ispkg]
 
 
 def everything() -> tuple[Fault, ...]:

@@ -20,7 +20,7 @@ from cutover.reconcile.gate.approval import Approval, Proposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
 from cutover.settings import Settings
 from tests.integration.gate.test_stage import clicks, pipelines, place, put  # noqa: F401 -- fixtures
-from tests.support.self_tests import passed
+from tests.support.history.self_tests import passed
 
 CLOCK = SystemClock()
 

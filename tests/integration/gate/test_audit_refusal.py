@@ -28,8 +28,8 @@ from cutover.reconcile.window_audit.population import _measure_gap, find_populat
 from cutover.reconcile.window_audit.sentence import describe_audit, say_next
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
-from tests.support.audits import audited
-from tests.support.reconciliations import flights
+from tests.support.history.audits import audited
+from tests.support.history.reconciliations import flights
 
 HOURS = 72
 MINUTE = 60_000_000

@@ -23,7 +23,7 @@ from cutover.lake.control.signature import user
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
-from tests.support.reconciliations import record_line
+from tests.support.history.reconciliations import record_line
 
 DEFINITION = '''
 """A pipeline."""

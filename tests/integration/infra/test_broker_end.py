@@ -8,12 +8,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.until import until
+from tests.support.suite.until import until
 
 PROGRAM = """
 import sys, time
 from pathlib import Path
-from tests.support.broker import Broker
+from tests.support.servers.broker import Broker
 
 broker = Broker(Path(sys.argv[1]))
 broker.start()

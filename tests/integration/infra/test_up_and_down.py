@@ -10,7 +10,7 @@ from cutover.infra.processes import family
 from cutover.infra.processes.supervisor import ProgramState, Supervisor
 from cutover.process import identify, is_alive
 from cutover.settings import Settings
-from tests.support.until import until
+from tests.support.suite.until import until
 
 
 def quiet(_text: str) -> None:

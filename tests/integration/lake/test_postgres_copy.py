@@ -22,7 +22,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.settings import ServingSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
-from tests.support.postgres import ask, running_server
+from tests.support.servers.postgres import ask, running_server
 
 HOSTILE = ("<script>", "a'b\"c", "tab\tand\nline \\N \\.", "\u202e", "", None)
 SALES = tuple(Sale(epoch=i % 2, hour=i * 50, shop=shop, amount=i) for i, shop in enumerate(HOSTILE))

@@ -17,7 +17,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write, write_run
-from tests.support.losses import LOSS
+from tests.support.log.losses import LOSS
 
 SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
 

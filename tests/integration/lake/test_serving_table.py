@@ -32,7 +32,7 @@ from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write
-from tests.support.until import until
+from tests.support.suite.until import until
 
 HOSTILE = ("<script>alert(1)</script>", "a'b\"c", "line\nbreak", "\x1b[31m", "", None)
 SALES = tuple(
@@ -186,7 +186,12 @@ def reading(settings: Settings, files: Sequence[Path]) -> Iterator[None]:
     with ExitStack() as ending:
         for file in files:
             out = ending.enter_context(file.open("w", encoding="utf-8"))
-            command = [sys.executable, "-m", "tests.support.serving_reader", serving_uri(settings, PIPELINE.name)]
+            command = [
+                sys.executable,
+                "-m",
+                "tests.support.drivers.serving_reader",
+                serving_uri(settings, PIPELINE.name),
+            ]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out)
             ending.callback(process.wait, 60)
             assert process.stdin is not None

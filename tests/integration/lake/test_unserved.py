@@ -22,7 +22,7 @@ from cutover.lake.serving import unserved
 from cutover.lake.serving.unserved import Unserved, delete_unserved, list_unserved
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
-from tests.support.standing_clock import StandingClock
+from tests.support.suite.standing_clock import StandingClock
 
 SALES = tuple(Sale(hour=hour) for hour in range(3))
 NOW = datetime.now(UTC)

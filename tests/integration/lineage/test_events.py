@@ -18,7 +18,7 @@ from cutover.settings import LineageSettings, Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.alerting import listening
+from tests.support.servers.alerting import listening
 
 EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(40)]
 Told = dict[str, Any]

@@ -7,11 +7,11 @@ import pytest
 
 from cutover.log.kafka import LogClient
 from cutover.settings import KafkaSettings, Settings
-from tests.faults.catalogue.kafka import advertise
-from tests.faults.proxy import Proxy
+from tests.faults.catalogue.log.kafka import advertise
+from tests.faults.running.proxy import Proxy
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.broker import Broker
+from tests.support.servers.broker import Broker
 
 ROUNDS = 4
 

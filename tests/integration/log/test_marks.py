@@ -9,7 +9,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.mark import Mark, digest
 from cutover.log.marks import MarkReader
 from cutover.settings import Settings
-from tests.support.until import until
+from tests.support.suite.until import until
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from cutover.log.kafka import LogClient
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
-from tests.support.broker import Broker
-from tests.support.until import until
+from tests.support.servers.broker import Broker
+from tests.support.suite.until import until
 
 RIGHTS = """
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer

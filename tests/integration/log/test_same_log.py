@@ -13,7 +13,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.mark import Mark
 from cutover.log.marks import MarkReader
 from cutover.settings import Settings
-from tests.integration.streaming.loss import cut_away
+from tests.integration.streaming.log.loss import cut_away
 
 EPOCHS, STEP = 8, 5
 

@@ -11,8 +11,8 @@ import yaml
 
 from cutover.reconcile.watch.alerts.prometheus import render_routing
 from cutover.reconcile.watch.alerts.rules import SEVERITIES
-from tests.support.alerting import alertmanager, ask, find_program, listening
-from tests.support.until import until
+from tests.support.servers.alerting import alertmanager, ask, find_program, listening
+from tests.support.suite.until import until
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = ROOT / "infra" / "alerts" / "cutover.rules.yml"

@@ -26,9 +26,9 @@ from cutover.reconcile.watch.status import status
 from cutover.settings import KafkaSettings, MetricsSettings, Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
-from tests.support.alerting import ask, find_program, prometheus
-from tests.support.background import Background
-from tests.support.until import until
+from tests.support.drivers.background import Background
+from tests.support.servers.alerting import ask, find_program, prometheus
+from tests.support.suite.until import until
 
 ROOT = Path(__file__).resolve().parents[3]
 BOARD = json.loads((ROOT / "infra" / "dashboards" / "cutover.json").read_text(encoding="utf-8"))

@@ -33,8 +33,8 @@ from cutover.reconcile import run
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
-from tests.support.held_log import HeldLog
-from tests.support.planted import put_rows
+from tests.support.comparison.planted import put_rows
+from tests.support.log.held_log import HeldLog
 
 _HELD: dict[Path, HeldLog] = {}
 START = datetime(2026, 1, 1, tzinfo=UTC)

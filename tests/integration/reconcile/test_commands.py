@@ -8,8 +8,8 @@ import pytest
 
 from cutover.cli import app
 from cutover.settings import Settings
+from tests.integration.reconcile.diff.test_tables import ROWS, changed, parquet
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, replace_batch, write
-from tests.integration.reconcile.test_tables import ROWS, changed, parquet
 
 DEFINITION = """
 from cutover.definition import *

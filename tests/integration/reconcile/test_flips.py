@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import flips
+from tests.support.comparison import flips
 
 FLIPS, SEED = 1, 7
 DATA = ("stream/partial", "stream/ledger", "stream/epoch", "batch", "batch_index")

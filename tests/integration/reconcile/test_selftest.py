@@ -35,8 +35,8 @@ from cutover.reconcile.selftest.trial_result import judge_rows
 from cutover.reconcile.selftest.truth import PlantedRow
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, held, lake_of, reconcile, write
-from tests.support.held_log import HeldLog
-from tests.support.self_tests import record_passed
+from tests.support.history.self_tests import record_passed
+from tests.support.log.held_log import HeldLog
 
 SALES = (
     *(

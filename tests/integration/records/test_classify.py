@@ -12,7 +12,7 @@ from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.durations import MICROSECONDS
 from cutover.records.classify import classify_records
-from tests.support.frames import frame
+from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

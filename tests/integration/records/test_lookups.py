@@ -21,8 +21,8 @@ from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from cutover.settings import Settings
-from tests.property.test_records import counts, expected_rows, folded
-from tests.support.frames import frame
+from tests.property.folds.test_records import counts, expected_rows, folded
+from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,8 +17,8 @@ from cutover.records import reference
 from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
-from tests.support.frames import frame
-from tests.support.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
+from tests.support.rows.frames import frame
+from tests.support.rows.measured import EPOCH, PIPELINE, bucket, finished, micros, raw_records
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ import pytest
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
 from tests.integration.records.nasty import PIPELINE, RECORDS, Nasty
-from tests.support.frames import frame
+from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutover.definition import Count, Fixed, Join, Pipeline, Topic
 from cutover.records.parsing.parser import parse_records
-from tests.support.frames import LOG, frame
+from tests.support.rows.frames import LOG, frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

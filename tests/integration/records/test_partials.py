@@ -19,7 +19,7 @@ from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 from tests.integration.records.nasty import AT, PIPELINE, RECORDS
-from tests.support.frames import frame
+from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.durations import MICROSECONDS
 from cutover.records import duplicates
 from cutover.records.classify import classify_records
-from tests.support.frames import frame
+from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

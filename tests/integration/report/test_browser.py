@@ -13,14 +13,15 @@ import pytest
 
 from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
-from tests.support import browser, pictures
-from tests.support.browser import Page
-from tests.support.pictures import SCALE, SHARE, WIDTHS, filter_by, shown, unfold
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
+from tests.support.pages import pictures
+from tests.support.pages.pictures import SCALE, SHARE, WIDTHS, filter_by, shown, unfold
+from tests.support.servers import browser
+from tests.support.servers.browser import Page
 from tests.unit.report.test_page import HOSTILE, hostile
 
 pytestmark = pytest.mark.skipif(browser.PROGRAM is None, reason="no Chromium: apt-get install chromium")
-CHECKS = Path("tests/support/page_checks.js").read_text(encoding="utf-8")
+CHECKS = Path("tests/support/pages/page_checks.js").read_text(encoding="utf-8")
 VISIBLE = """
 (selector => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
   .map(e => e.querySelector("summary .name").textContent))"""

@@ -11,7 +11,7 @@ from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
 from tests.integration.streaming import rig
-from tests.support.background import Background
+from tests.support.drivers.background import Background
 
 Start = Callable[..., Background]
 

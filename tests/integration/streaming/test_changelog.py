@@ -18,7 +18,7 @@ from cutover.settings import Settings
 from cutover.streaming.panes import changelog
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import NOON, Event
-from tests.support.fed import Fed, HandClock
+from tests.support.drivers.fed import Fed, HandClock
 
 EVENTS = [Event(id=i, minute=i, key="ab"[i % 2] if i % 5 else None, partition=i % 2) for i in range(24)]
 

@@ -33,13 +33,13 @@ from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from cutover.streaming.recovery import accept_loss
 from tests.integration.streaming import rig
-from tests.support.books import expected_rows, hold, rows_of
-from tests.support.capabilities import shown
-from tests.support.fed import Fed, HandClock
-from tests.support.joined import TWO, kept
-from tests.support.quick_spark import QUICK
-from tests.support.real_log import Writer
-from tests.support.until import until
+from tests.support.drivers.books import expected_rows, hold, rows_of
+from tests.support.drivers.fed import Fed, HandClock
+from tests.support.log.real_log import Writer
+from tests.support.pages.capabilities import shown
+from tests.support.rows.joined import TWO, kept
+from tests.support.suite.quick_spark import QUICK
+from tests.support.suite.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -28,12 +28,12 @@ from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
 from cutover.streaming.panes.changelog import newest_epoch
 from tests.integration.streaming.rig import renamed
-from tests.support.capabilities import shown_measures
-from tests.support.fed import Fed, HandClock
-from tests.support.logs import ends_of
-from tests.support.measured import PIPELINE, START, micros, raw_records
-from tests.support.quick_spark import QUICK
-from tests.support.real_log import Writer
+from tests.support.drivers.fed import Fed, HandClock
+from tests.support.log.logs import ends_of
+from tests.support.log.real_log import Writer
+from tests.support.pages.capabilities import shown_measures
+from tests.support.rows.measured import PIPELINE, START, micros, raw_records
+from tests.support.suite.quick_spark import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,7 +27,7 @@ from cutover.settings import Settings
 from cutover.streaming.compaction import compactor
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON, Event
-from tests.support.fed import Fed, HandClock
+from tests.support.drivers.fed import Fed, HandClock
 
 ON_TIME_AND_LATE = Repeat(AtWatermark())
 EVENTS = [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(24)]

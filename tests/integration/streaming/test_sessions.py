@@ -18,10 +18,10 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import KafkaSettings, Settings, StreamSettings
 from cutover.streaming import driver
-from tests.support.fed import Fed, HandClock
-from tests.support.logs import START, Send, ends_of, log_of
-from tests.support.quick_spark import QUICK
-from tests.support.real_log import Writer
+from tests.support.drivers.fed import Fed, HandClock
+from tests.support.log.logs import START, Send, ends_of, log_of
+from tests.support.log.real_log import Writer
+from tests.support.suite.quick_spark import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,9 +13,9 @@ from cutover.panes import reference
 from cutover.scenarios.reading.parse import parse_cases, parse_file
 from cutover.settings import Settings
 from cutover.streaming.simulation.runner import run_with
-from tests.support import figures
-from tests.support.capabilities import shown, shown_setting
-from tests.support.figures import FIGURES, given, scenario
+from tests.support.pages import figures
+from tests.support.pages.capabilities import shown, shown_setting
+from tests.support.pages.figures import FIGURES, given, scenario
 
 TRIGGERS_OF_THE_BOOK = {3, 10, 14}  # a delay; on time always, empty and unchanged
 EXAMPLES = [

@@ -15,7 +15,7 @@ from pyspark.errors import StreamingQueryException
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
-from tests.support.until import until
+from tests.support.suite.until import until
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

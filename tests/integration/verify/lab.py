@@ -34,7 +34,7 @@ from cutover.streaming.sink import files
 from cutover.streaming.sink.committer import Committer
 from tests.integration.reconcile.lake_of import in_force, write_run
 from tests.integration.streaming.rig import Event, make_topic, pipeline, send
-from tests.support.planted import put_rows
+from tests.support.comparison.planted import put_rows
 
 Raw = dict[str, Any]
 Rows = list[Raw]

@@ -19,7 +19,7 @@ from cutover.settings import KafkaSettings
 from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
 from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated
-from tests.support.planted import put_rows
+from tests.support.comparison.planted import put_rows
 
 
 def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:

@@ -30,7 +30,7 @@ from cutover.reconcile.watch.gather import Gathering, period
 from cutover.reconcile.watch.observe import Observer
 from cutover.reconcile.watch.unfit import describe_mismatch, find_unfit_records
 from cutover.settings import KafkaSettings, Settings
-from tests.support.until import until
+from tests.support.suite.until import until
 
 DEFINITION = """
 from cutover.definition import Count, Fixed, Pipeline, Topic

@@ -12,7 +12,7 @@ from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAu
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.result.seal import Seal, Versions
 from cutover.settings import Settings
-from tests.support.audits import audited
+from tests.support.history.audits import audited
 from tests.unit.watch.facts_of import PIPELINE
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -12,7 +12,7 @@ from cutover.batch.plan.retention import find_unrecorded_gaps, first_left, is_ou
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import Interval
-from tests.support.losses import LOSS
+from tests.support.log.losses import LOSS
 
 PIPELINE = Pipeline(
     name="p",

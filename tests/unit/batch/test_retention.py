@@ -16,7 +16,7 @@ from cutover.batch.plan.retention import (
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.lake.batch_runs import BatchRun, Incomplete
 from cutover.records.parsing import limits
-from tests.support.losses import LOSS as A_LOSS
+from tests.support.log.losses import LOSS as A_LOSS
 
 HOUR = 3_600_000_000
 PIPELINE = Pipeline(

@@ -2,11 +2,11 @@ from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from benchmarks import page
-from benchmarks.figure import Curve, Figure, Marked, ratio, value
 from benchmarks.figures import NAMES, measures
-from benchmarks.goals import BY_NAME, GOALS
 from benchmarks.rounds import interleaved
+from benchmarks.shown import page
+from benchmarks.shown.figure import Curve, Figure, Marked, ratio, value
+from benchmarks.shown.goals import BY_NAME, GOALS
 
 BARS = Figure(
     name="epoch",

@@ -12,7 +12,7 @@ from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.cost import Agreement
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.result.text import THIN
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
 from tests.unit.cost.test_fold import batch, epoch, used
 
 SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf-8"))

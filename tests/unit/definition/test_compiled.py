@@ -11,7 +11,7 @@ from cutover.definition.compile import compiled
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.compiler import compile_expression
 from cutover.errors import DefinitionError
-from tests.support.joined import ONE, TWO
+from tests.support.rows.joined import ONE, TWO
 
 PLAIN = replace(TWO, join=None, measures={"s": Sum("v")})
 

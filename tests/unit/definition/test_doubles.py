@@ -14,7 +14,7 @@ from cutover.definition.measures import doubles
 from cutover.definition.measures.spread import Stddev, Variance
 from cutover.reconcile.comparison.equal import same
 from cutover.records.reference import spread
-from tests.support.digits import digits_of
+from tests.support.rows.digits import digits_of
 
 BELOW = math.nextafter(doubles.SUMMED, 0.0)
 HOSTILE = [0.0, 0.1, -0.1, 1e16, -1e16, 5e-324, 1e-300, 2.0**-180, 2.0**-181, BELOW, -BELOW, 1e15 + 0.3, 1 / 3]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from tests.faults.producer import Outcome, Report, record
+from tests.faults.running.producer import Outcome, Report, record
 from tests.integration.streaming.rig import Event
 
 

@@ -12,11 +12,11 @@ from cutover import files
 from cutover.errors import LakeError
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
-from tests.faults import prove as proving
 from tests.faults.fault import Fault, Part, nothing
-from tests.faults.prove import prove
 from tests.faults.result import Result, append, keep_newest, read
-from tests.faults.rig import Rig, new_rig
+from tests.faults.running import prove as proving
+from tests.faults.running.prove import prove
+from tests.faults.running.rig import Rig, new_rig
 
 
 def stop(rig: Rig) -> None:

@@ -11,7 +11,7 @@ from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate.decide import Condition, ContractCheck, PresentState, Replayability, SeenHazard
 from cutover.reconcile.result.text import THIN
-from tests.support.self_tests import passed
+from tests.support.history.self_tests import passed
 from tests.unit.gate.test_criteria import decided
 from tests.unit.gate.test_decide import DAY, HOUR, LOSS, NOW, POLICY, ROOMY, now, run
 

@@ -22,7 +22,7 @@ from cutover.reconcile.gate.decide import (
 )
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest.outcome import SelfTest
-from tests.support.self_tests import passed
+from tests.support.history.self_tests import passed
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(runs=3)

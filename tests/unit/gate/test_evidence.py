@@ -17,7 +17,7 @@ from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidenc
 from cutover.reconcile.judgement.records import lines
 from cutover.reconcile.watch import retention
 from tests.integration.streaming import rig
-from tests.support.losses import LOSS as A_LOSS
+from tests.support.log.losses import LOSS as A_LOSS
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VERSION = Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="bb", number=1, uri="lake")

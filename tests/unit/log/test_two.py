@@ -7,7 +7,7 @@ from cutover.definition.model.joins import RIGHT
 from cutover.errors import DefinitionError
 from cutover.log import topic_partitions
 from cutover.log.cut import Cut, LogId
-from tests.support.joined import ONE, TWO
+from tests.support.rows.joined import ONE, TWO
 
 
 def test_a_log_of_two_topics_has_both_names_and_one_of_one_its_own() -> None:

@@ -13,8 +13,8 @@ from cutover.reconcile.pages import routes
 from cutover.reconcile.pages.routes import Access
 from cutover.reconcile.result.outcome import Difference, Verdict
 from cutover.settings import Settings
-from tests.support import recorded
-from tests.support.reconciliations import flights
+from tests.support.history import recorded
+from tests.support.history.reconciliations import flights
 from tests.unit.report.test_page import HOSTILE, outline
 
 ALL, SOME = "all", "some"  # users: who may read every pipeline, and who may read `flights` alone

@@ -5,7 +5,7 @@ import pytest
 from cutover.definition import Accumulation, AfterCount, Repeat, Sessions
 from cutover.panes import batch
 from cutover.panes.model import Watermark
-from tests.support.settings_of_panes import Handling, setting, shown, steps
+from tests.support.drivers.settings_of_panes import Handling, setting, shown, steps
 
 ROWS = "20 1 1 a\n3 2 2 b\n10 3 4 a\n0 4 8 a"
 

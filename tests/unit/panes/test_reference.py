@@ -9,7 +9,7 @@ from cutover.definition.windows.calendar import Daily
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Estimator, Ideal, Outcome
-from tests.support.settings_of_panes import SECOND, Handling, setting, shown, steps
+from tests.support.drivers.settings_of_panes import SECOND, Handling, setting, shown, steps
 
 EVERY_MINUTE = Handling(window=Global(), trigger=Repeat(Every("1 minute")))
 

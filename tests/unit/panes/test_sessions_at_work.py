@@ -4,7 +4,7 @@ from cutover.definition import Accumulation, AfterCount, AtWatermark, Every, Rep
 from cutover.definition.model.triggers import DEFAULT, Trigger
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Outcome, Watermark
-from tests.support.settings_of_panes import SECOND, Handling, setting, shown, steps
+from tests.support.drivers.settings_of_panes import SECOND, Handling, setting, shown, steps
 
 GAP = Sessions("10 seconds")
 EACH = Repeat(AfterCount(1))

@@ -18,7 +18,7 @@ from cutover.definition import (
 from cutover.definition.model.triggers import Trigger
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Outcome, Watermark
-from tests.support.settings_of_panes import Handling, setting, shown, steps
+from tests.support.drivers.settings_of_panes import Handling, setting, shown, steps
 
 NEVER: Watermark = steps((0, 0))
 

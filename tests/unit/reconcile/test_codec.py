@@ -10,7 +10,7 @@ import pytest
 from cutover.errors import LakeError
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.outcome import Reconciliation
-from tests.support import reconciliations
+from tests.support.history import reconciliations
 
 PAIRS = '[{"value": "ß", "count": 2}, {"value": 1.5, "count": 1}]'
 

@@ -9,7 +9,7 @@ from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.text import THIN
 from cutover.reconcile.selftest.self_test import add_up
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
-from tests.support.reconciliations import SELF_TEST
+from tests.support.history.reconciliations import SELF_TEST
 
 DROPPED = PlantResult(kind="dropped rows", planted=10, found=9, named=8, unjudged=2)
 DELAYED = PlantResult(kind="delayed rows", planted=5, found=5, refused=5, unjudged=1)

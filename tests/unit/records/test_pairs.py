@@ -12,7 +12,7 @@ from cutover.definition.model.joins import RIGHT, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finish_sql
-from tests.support.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, kept, table
+from tests.support.rows.joined import EPOCH, HOUR, JOIN, TWO, Row, finished, kept, table
 
 EMPTY = dict.fromkeys(("price", "v", "seen", "x", "n"))
 COUNTED = replace(TWO, measures={"pairs": Count(), "clicks": Sum("c_n"), "worth": Max("v + c_n")})

@@ -20,7 +20,7 @@ from cutover.reconcile.result.advice import (
     select_outcome,
 )
 from cutover.reconcile.result.outcome import Reconciliation
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
 from tests.unit.report.test_log_lateness import HOSTILE
 
 MINUTE = 60_000_000

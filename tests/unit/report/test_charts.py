@@ -21,7 +21,7 @@ from cutover.reconcile.result.outcome import (
     WaterfallStep,
     WindowPoint,
 )
-from tests.support.reconciliations import START, flights, iso
+from tests.support.history.reconciliations import START, flights, iso
 
 SIDES = SideNames()
 BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])

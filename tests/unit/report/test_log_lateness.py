@@ -17,7 +17,7 @@ from cutover.reconcile.result.timeliness import (
     LateSource,
     LogLateness,
 )
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
 
 HOSTILE = "a|b`<script>alert(1)</script>[x](http://e)\n# @all *b* \x1b[31m\0"
 LENGTHS = LatenessQuantiles(p50=0.0, p90=60.0, p99=3_600.0, p999=7_200.0, largest=90_000.0)

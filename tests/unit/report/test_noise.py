@@ -8,7 +8,7 @@ from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.result.overview import DifferenceLife, NoiseLevel, NoiseMeasure
 from cutover.reconcile.result.text import describe_life
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
 from tests.unit.report.test_log_lateness import HOSTILE
 
 MEASURE = NoiseMeasure(

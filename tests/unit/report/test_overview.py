@@ -17,8 +17,8 @@ from cutover.reconcile.report import charts, outline, page
 from cutover.reconcile.report.drawings import calendar, settlement, trend, waterfall
 from cutover.reconcile.result.outcome import SideNames, Verdict, Waterfall, WaterfallStep
 from cutover.reconcile.result.overview import CalendarDay
-from tests.support import report_size
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
+from tests.support.pages import report_size
 from tests.unit.report.test_charts import BOTH, inside
 
 DAYS = st.lists(

@@ -33,7 +33,7 @@ from cutover.reconcile.result.outcome import (
 )
 from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.settings import Settings
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
 
 HOSTILE = (
     "<script>alert(1)</script>",

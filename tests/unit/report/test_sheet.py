@@ -4,7 +4,7 @@ import csv
 from dataclasses import replace
 
 from cutover.reconcile.report.forms.sheet import differences
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
 
 
 def test_a_sheet_that_was_cut_says_so_in_its_last_line() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cutover.reconcile.report import tree
 from cutover.reconcile.result.outcome import Difference, Reconciliation
 from cutover.reconcile.result.overview import RecordBehind
-from tests.support.reconciliations import flights
+from tests.support.history.reconciliations import flights
 
 BASE = flights()
 TEXTS = st.none() | st.sampled_from(["a", "b", "null", ""])

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from cutover.cli import app
-from tests.support.figures import DOCS, EXAMPLES, given
+from tests.support.pages.figures import DOCS, EXAMPLES, given
 
 WITHOUT_PANES = ("case", "points", "window", "trigger", "accumulation", "watermark")
 

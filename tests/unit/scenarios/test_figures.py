@@ -7,8 +7,8 @@ from cutover.scenarios.compare import differences
 from cutover.scenarios.reading.scenario import Expected, Scenario
 from cutover.scenarios.reading.times import read
 from cutover.scenarios.runners import Runner
-from tests.support.capabilities import shown
-from tests.support.figures import FIGURES, scenario
+from tests.support.pages.capabilities import shown
+from tests.support.pages.figures import FIGURES, scenario
 
 BATCH = {6, 10}
 

@@ -33,7 +33,7 @@ from cutover.errors import DefinitionError
 from cutover.panes.model import Estimator, Ideal, WatermarkStep
 from cutover.scenarios.reading import setting
 from cutover.scenarios.reading.times import Style
-from tests.support.scenario_parts import (
+from tests.support.rows.scenario_parts import (
     AT_WATERMARK,
     COUNT,
     EPOCHS,

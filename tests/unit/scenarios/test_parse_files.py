@@ -12,7 +12,7 @@ from cutover.definition import (
 )
 from cutover.errors import DefinitionError
 from cutover.scenarios.reading.parse import parse_cases, parse_file
-from tests.support.scenario_parts import (
+from tests.support.rows.scenario_parts import (
     GOOD,
     POINT,
 )

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from cutover.errors import DefinitionError
 from cutover.scenarios.reading.file_form import make_schema
 from cutover.scenarios.reading.parse import parse
-from tests.support.figures import DOCS, EXAMPLES, FIGURES
+from tests.support.pages.figures import DOCS, EXAMPLES, FIGURES
 
 SCHEMA = json.loads((DOCS / "scenario.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)

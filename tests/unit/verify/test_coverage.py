@@ -26,7 +26,7 @@ from cutover.reconcile.verify.invariants import (
 )
 from cutover.reconcile.verify.model import Unknown
 from cutover.records.reference import ResultRow
-from tests.support.losses import LOSS
+from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import chain_of, epoch
 from tests.unit.verify.facts_of import facts, texts
 

@@ -18,8 +18,8 @@ from cutover.reconcile.judgement.audits.audit_record import AuditState
 from cutover.reconcile.watch.alerts.rules import alerts
 from cutover.reconcile.watch.audit_age import find_audit_age
 from cutover.settings import Settings
-from tests.support.audits import audited
-from tests.support.standing_clock import StandingClock
+from tests.support.history.audits import audited
+from tests.support.suite.standing_clock import StandingClock
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, facts, record
 
 DAY = 86_400_000_000

@@ -13,7 +13,7 @@ from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.result.outcome import Cause
 from cutover.records.classes import Class
-from tests.support.open_sides import make_sides
+from tests.support.comparison.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR
 
 Cells = Mapping[tuple[int, str | None], int]  # hour, campaign -> records

@@ -14,7 +14,7 @@ from cutover.reconcile.attribution.log_rows import ReadPortion, event_time, port
 from cutover.reconcile.attribution.proof import find_gone_records
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
-from tests.support.held_log import HeldLog
+from tests.support.log.held_log import HeldLog
 from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, found, make_run, write_index
 
 SECONDS = replace(PIPELINE, source=replace(PIPELINE.source, time_format="seconds"))

@@ -12,7 +12,7 @@ from cutover.reconcile.attribution.proof import UNPROVEN, Proof
 from cutover.reconcile.comparison.layout import Layout, value_of
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.settings import Settings
-from tests.support.held_log import HeldLog
+from tests.support.log.held_log import HeldLog
 
 PIPELINE = Pipeline(
     name="clicks",

@@ -18,7 +18,7 @@ from cutover.reconcile.preconditions import log_origin
 from cutover.reconcile.preconditions.log_origin import LogAnswer
 from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
-from tests.support.losses import LOSS
+from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import epoch
 
 PIPELINE = Pipeline(

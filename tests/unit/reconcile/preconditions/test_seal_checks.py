@@ -10,7 +10,7 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
 from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
 from cutover.reconcile.result.seal import SealBreach
-from tests.support.losses import LOSS
+from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import MINUTE, chain_of
 
 ALIKE = InForce({"jvm": {"locale": "en_US"}})

@@ -19,7 +19,7 @@ from cutover.streaming.microbatch.enrichment import _refuse_other
 from cutover.streaming.microbatch.held_state import HeldState
 from cutover.streaming.microbatch.settings_in_force import DriverSettingsRecorder
 from cutover.streaming.microbatch.spill import EpochPartials
-from tests.support.standing_clock import StandingClock
+from tests.support.suite.standing_clock import StandingClock
 from tests.unit.streaming.epochs import FIRST, SCHEMA
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -1,0 +1,1 @@
+"""The batch path, the reconciler, `cutover diff` and the commands."""

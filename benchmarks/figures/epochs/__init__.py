@@ -1,0 +1,1 @@
+"""What an epoch costs, and what a driver keeps up with."""

@@ -1,0 +1,63 @@
+"""What a lookup adds to an epoch of 5,000 events: one driver and pipeline without one, and with larger dimensions."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from statistics import median
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from benchmarks.bench import Bench
+from benchmarks.figures.epochs.epoch import EPOCHS, EVENTS, WARM_UP
+from benchmarks.made import yahoo
+from benchmarks.made.streams import Streams
+from benchmarks.rounds import interleaved
+from benchmarks.shown.figure import Figure, ratio
+from cutover.definition import Lookup
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.dimensions import dimension
+from cutover.samples import ad_views
+from cutover.settings import Settings
+
+SIZES = (1_000, 100_000, 1_000_000)  # rows; the last one is beyond `dimensions.broadcast_rows`
+
+
+def measure(bench: Bench) -> Figure:
+    """Return the median trigger time of an epoch, without a lookup and by the size of the dimension."""
+    epochs = bench.sized(EPOCHS, least=WARM_UP + 2)
+    filled = yahoo.filled(bench, "lookup", rows=epochs * EVENTS, cap=EVENTS)
+    plain = replace(filled.pipeline, lookups={}, where="event_type = 'view'", key=("ad_type",))
+    variants = {"ours, no lookup": _typical(filled, replace(plain, name="lookup_none"))}
+    for size in SIZES:
+        _write(bench.settings, f"ads_{size}", size)
+        lookup = Lookup(table=f"ads_{size}", on={"ad_id": "ad_id"}, columns={"campaign_id": "string"})
+        pipeline = replace(plain, name=f"lookup_{size}", lookups={"ads": lookup})
+        variants[f"ours, {size:,} rows"] = _typical(filled, pipeline)
+    samples = interleaved(variants, bench.rounds)
+    none = samples["ours, no lookup"]
+    return Figure(
+        name="lookup",
+        title="An epoch of 5,000 events with a lookup",
+        values=(
+            ratio("lookup_small", samples["ours, 1,000 rows"], none),
+            ratio("lookup_large", samples["ours, 1,000,000 rows"], none),
+        ),
+        sizes={"events_an_epoch": EVENTS, "epochs_a_round": epochs - WARM_UP, "rounds": bench.rounds},
+        unit="s",
+        samples=samples,
+        notes=("A sample is the median `triggerExecution` of a round's epochs. A million rows are dealt out by key.",),
+        full=epochs >= EPOCHS,
+    )
+
+
+def _typical(filled: Streams, pipeline: Pipeline) -> Callable[[int], float]:
+    one = replace(filled, pipeline=pipeline)
+    return lambda number: median(t.seconds for t in one.ours(number).triggers[WARM_UP:])
+
+
+def _write(settings: Settings, name: str, size: int) -> None:
+    """Write a dimension that holds the ads of the events and as many others as it takes."""
+    known = ad_views.world(yahoo.SEED)
+    ids = [*known.ads, *(f"other-{number}" for number in range(size - len(known.ads)))]
+    campaigns = [known.campaign_of(number % len(known.ads)) for number in range(size)]
+    write_deltalake(dimension.own_uri(settings, name), pa.table({"ad_id": ids, "campaign_id": campaigns}))

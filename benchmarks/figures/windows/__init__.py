@@ -1,0 +1,1 @@
+"""Windows and joins of every kind, and the Yahoo Streaming Benchmark."""

@@ -1,0 +1,1 @@
+"""What figures measure over: events, lakes, tables, streams, and the drivers that read them."""

@@ -1,0 +1,1 @@
+"""What is shown of figures: goals, the machine, the page, its pictures."""

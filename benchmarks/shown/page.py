@@ -1,0 +1,81 @@
+"""docs/benchmarks.md and its pictures, written from docs/benchmarks/*.json alone."""
+
+from pathlib import Path
+from statistics import median
+
+from benchmarks.figures import NAMES
+from benchmarks.shown import plots
+from benchmarks.shown.figure import Figure, Value
+from benchmarks.shown.goals import GOALS, Goal
+
+HEAD = """# Benchmarks
+
+What Cutover costs beside the least that Spark can do, and beside what one would write by hand. Written by `make bench`
+from [benchmarks/](benchmarks/)`*.json`; change nothing here. Everything runs on one machine: a real broker, real Spark,
+real Delta, the producer too. What is compared runs by turns in one session, the first round is dropped, a ratio is
+taken within a round, and the number shown is the median over the rounds (lowest to highest). The outputs of peers are
+compared before a figure is written. The peers are small files: [benchmarks/peers/](../benchmarks/peers).
+
+Quote the ratios; seconds and rates belong to the machine and the hour. `load before` is the load average when the run
+began: where it is above the number of cores, other work ran beside, rates are low and spreads are wide.
+"""
+
+
+def store(folder: Path, found: Figure) -> None:
+    """Write one figure's JSON and picture."""
+    place = folder / "benchmarks"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{found.name}.json").write_text(found.to_json(), encoding="utf-8")
+
+
+def write(folder: Path) -> None:
+    """Write the page and the pictures of all figures that are there."""
+    place = folder / "benchmarks"
+    found = [Figure.read(place / f"{name}.json") for name in NAMES if (place / f"{name}.json").is_file()]
+    for figure in found:
+        (place / f"{figure.name}.svg").write_text(plots.draw(figure) + "\n", encoding="utf-8")
+    text = "\n".join([HEAD, _table(found), *(_section(figure) for figure in found)])
+    (folder / "benchmarks.md").write_text(text, encoding="utf-8")
+
+
+def _table(found: list[Figure]) -> str:
+    by_goal = {value.goal: (value, figure) for figure in found for value in figure.values}
+    rows = [_row(goal, *by_goal[goal.name]) for goal in GOALS if goal.name in by_goal]
+    absent = [goal.text for goal in GOALS if goal.name not in by_goal]
+    lines = ["| figure | goal | measured | reached | command |", "|---|---|---|---|---|", *rows, ""]
+    return "\n".join([*lines, *(f"Not measured: {text}." for text in absent), ""])
+
+
+def _row(goal: Goal, value: Value, figure: Figure) -> str:
+    reached = {True: "yes", False: "**no**", None: ""}[goal.reached(value.value)]
+    size = "" if figure.full else " (smaller sizes)"
+    return f"| {goal.text} | {goal.wanted} | {shown(goal, value)}{size} | {reached} | `{figure.command}` |"
+
+
+def shown(goal: Goal, value: Value) -> str:
+    """Return a value with its spread."""
+    low, high = number(value.low), number(value.high)
+    unit = "" if goal.unit == "x" else f" {goal.unit}"
+    spread = "" if value.low == value.high else f" ({low} to {high})"
+    return f"{number(value.value)}{unit}{spread}"
+
+
+def number(value: float) -> str:
+    """Return three significant digits, thousands with commas."""
+    return f"{round(value):,}" if abs(value) >= 100 else f"{value:.3g}"  # noqa: PLR2004 -- whole from there on
+
+
+def _section(figure: Figure) -> str:
+    lines = [f"## {figure.title}", "", f"![{figure.title}](benchmarks/{figure.name}.svg)", ""]
+    lines += [f"| variant | median, {figure.unit} | lowest | highest |", "|---|---|---|---|"]
+    lines += [
+        f"| {name} | {number(median(samples))} | {number(min(samples))} | {number(max(samples))} |"
+        for name, samples in figure.samples.items()
+    ]
+    sizes = ", ".join(f"{name.replace('_', ' ')} {number(size)}" for name, size in figure.sizes.items())
+    lines += ["", f"Sizes: {sizes}."]
+    lines += [f"Equal: {text}." for text in figure.equal]
+    lines += list(figure.notes)
+    machine = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in figure.machine.items())
+    lines += [f"Machine: {machine}.", ""]
+    return "\n".join(lines)

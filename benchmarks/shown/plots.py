@@ -1,0 +1,76 @@
+"""One picture a figure: bars with their spread, or curves over time. Drawn with the report's own elements."""
+
+from collections.abc import Sequence
+from statistics import median
+
+from markupsafe import Markup
+
+from benchmarks.shown.figure import Curve, Figure
+from cutover.output import svg
+from cutover.output.svg import Box, Scale, element, line, path, text
+from cutover.reconcile.report.drawings import axes
+
+WIDTH, BAR, LEFT = 760, 34, 190
+STYLE = """
+svg { font: 13px system-ui, sans-serif; background: #ffffff; }
+text { fill: #59626d; } .name { fill: #1d2126; } .title { fill: #1d2126; font-weight: 600; font-size: 15px; }
+.axis { stroke: #8a929c; } .grid { stroke: #e5e2da; } .mark { stroke: #b3261e; stroke-dasharray: 4 3; }
+.bar { fill: #d99a3d; } .ours { fill: #2a62b0; } .spread { stroke: #1d2126; stroke-width: 1.5; }
+.line0 { stroke: #2a62b0; stroke-width: 2; } .line1 { stroke: #d99a3d; stroke-width: 2; }
+.key0 { fill: #2a62b0; } .key1 { fill: #d99a3d; }
+"""
+
+
+def draw(figure: Figure) -> Markup:
+    """Return the picture of a figure."""
+    return _curves(figure.curve, figure.title) if figure.curve is not None else _bars(figure)
+
+
+def _picture(height: float, label: str, parts: Sequence[Markup]) -> Markup:
+    style = element("style", Markup(STYLE))  # noqa: S704 -- the constant above
+    title = text(12, 26, label, class_="title")
+    attributes: dict[str, str | float] = {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {WIDTH} {height:g}"}
+    return element("svg", style, title, *parts, width=WIDTH, height=height, role="img", aria_label=label, **attributes)
+
+
+def _bars(figure: Figure) -> Markup:
+    top = 66
+    box = Box(left=LEFT, top=top, width=WIDTH - LEFT - 110, height=BAR * len(figure.samples))
+    marks = svg.ticks(0, max(max(numbers) for numbers in figure.samples.values()))
+    scale = Scale(low=0, high=marks[-1], first=box.left, last=box.right)
+    parts = [text(12, top - 12, f"{figure.unit}, median, lowest to highest")]
+    for mark in marks:
+        parts.append(line(scale(mark), box.top, scale(mark), box.bottom, "grid"))
+        parts.append(text(scale(mark), box.bottom + 18, axes.plain(mark), anchor="middle"))
+    for place, (name, numbers) in enumerate(figure.samples.items()):
+        parts += _bar(box.top + place * BAR, name, numbers, scale)
+    return _picture(box.bottom + 34, figure.title, parts)
+
+
+def _bar(top: float, name: str, numbers: Sequence[float], scale: Scale) -> list[Markup]:
+    middle, low, high = median(numbers), min(numbers), max(numbers)
+    box = Box(left=LEFT, top=top + 6, width=scale(middle) - LEFT, height=BAR - 12)
+    y = top + BAR / 2
+    return [
+        text(LEFT - 10, y + 4, name, anchor="end", class_="name"),
+        svg.bar(box, "ours" if name.startswith("ours") else "bar", f"{name}: {middle:g}"),
+        line(scale(low), y, scale(high), y, "spread"),
+        text(scale(high) + 8, y + 4, axes.plain(round(middle, 3 if middle < 10 else 0))),  # noqa: PLR2004 -- short
+    ]
+
+
+def _curves(curve: Curve, title: str) -> Markup:
+    box = Box(left=80, top=92, width=WIDTH - 110, height=240)
+    points = [point for line_ in curve.lines.values() for point in line_]
+    y, parts = axes.vertical(box, 0, max(value for _, value in points))
+    last = max(at for at, _ in points)
+    x = Scale(low=0, high=last, first=box.left, last=box.right)
+    parts += axes.horizontal(box, [(x(at), axes.plain(at)) for at in svg.ticks(0, last, 8) if at <= last])
+    parts += [text(12, box.top - 12, curve.y), axes.unit(box, curve.x)]
+    for place, (name, line_) in enumerate(curve.lines.items()):
+        parts.append(path([(x(at), y(value)) for at, value in line_], f"line{place % 2}"))
+        parts.append(text(200 + 180 * place, 52, name, class_=f"key{place % 2}"))
+    for place, mark in enumerate(curve.marks):
+        parts.append(line(x(mark.at), box.top, x(mark.at), box.bottom, "mark"))
+        parts.append(text(x(mark.at) + 4, box.top + 12 + 14 * (place % 3), mark.text))
+    return _picture(box.bottom + 50, f"{title}: {curve.title}", parts)

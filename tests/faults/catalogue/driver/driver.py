@@ -1,0 +1,227 @@
+"""The driver is killed, at seeded times and just before and after a commit: no epoch is lost or counted twice."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from cutover.lake.tables import delta
+from cutover.streaming.compaction import compactor
+from cutover.streaming.source import query
+from tests.faults.fault import Fault, Hold
+from tests.faults.running.child import Child, Whom
+from tests.faults.running.definition import CAP
+from tests.faults.running.rig import Rig
+from tests.integration.streaming import rig as small
+from tests.integration.streaming.rig import is_by_spark
+
+GONE_SECONDS = 30.0  # how long the other half of a driver may outlive the one that was killed
+LONGEST_LIFE = 3.0  # seconds of input, from a driver's first point to its kill
+INSIDE = ("epoch.planned", "epoch.aggregated")  # the last point before a kill that fell into an epoch
+DAY = 86_400
+
+
+def kill_often(rig: Rig, *, kills: tuple[Whom, ...]) -> None:
+    """Start, feed and kill a driver again and again, at times of the seed."""
+    rig.define(cap=50)
+    ends: list[int] = []
+    said: list[str] = []
+    inside = 0
+    for whom in kills:
+        child = rig.start()
+        child.await_point("start.read")
+        _feed(rig, child, seconds=rig.rng.uniform(0.2, LONGEST_LIFE))
+        ends.append(_kill(rig, child, whom))
+        inside += child.points()[-1].point in INSIDE
+        beat = rig.beat()
+        said += [str(beat.error)] if whom == "jvm" and beat is not None else []
+    rig.send(rig.draw(10))
+    rig.note("ends", ends)
+    rig.note("said", said)
+    rig.note("inside an epoch", inside)
+    rig.note("epochs before the last start", len(rig.records()))
+
+
+def _feed(rig: Rig, child: Child, *, seconds: float) -> None:
+    """Send a few records at a time until the driver's time has come; it has read some by then."""
+    rig.send(rig.draw(20, late=0.05))
+    child.await_point("epoch.planned")
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        rig.send(rig.draw(5, late=0.05))
+        time.sleep(0.05)  # the input's pace
+
+
+def _kill(rig: Rig, child: Child, whom: Whom) -> int:
+    """Kill one half or both, wait for the other half's end, and return Python's end; JVM alone: 2."""
+    jvm = child.jvm()
+    status = child.kill(whom)
+    if status is None:
+        return child.wait(GONE_SECONDS)
+    known = rig.transaction()
+    rig.until(lambda: not jvm.is_running() or jvm.status() == "zombie", GONE_SECONDS)
+    assert rig.transaction() == known, "a driver whose Python was killed committed once more"
+    return status
+
+
+def died_each_time(rig: Rig, *, kills: tuple[Whom, ...]) -> bool:
+    """Return whether every driver ended as it was killed."""
+    return bool(rig.evidence["ends"] == [2 if whom == "jvm" else -signal.SIGKILL for whom in kills])
+
+
+def it_says_that_the_jvm_ended(rig: Rig) -> Iterator[str]:
+    """In one line, each time."""
+    wanted = f"Stream of {rig.pipeline.name}: expected Spark's JVM, it ended."
+    yield from (f"expected {wanted!r}, got {said!r}" for said in rig.evidence["said"] if said != wanted)
+
+
+def some_kills_fell_into_an_epoch(rig: Rig) -> Iterator[str]:
+    """Between `epoch.planned` and `epoch.committed`."""
+    if not rig.evidence["inside an epoch"]:
+        yield "every kill fell between two epochs"
+
+
+def each_start_is_the_end_before(rig: Rig) -> Iterator[str]:
+    """After every kill."""
+    for epoch, end, start in small.gaps(rig.records()):
+        yield f"epoch {epoch}: expected to start at {end}, started at {start}"
+
+
+def kill_after_the_commit(rig: Rig) -> None:
+    """Block after the commit of epoch 2, before Spark has noted the batch, and kill the group."""
+    rig.send(rig.draw(4 * CAP, late=0.1))
+    child = rig.start(block=("epoch.committed", 2))
+    rig.note("marker", child.marker())
+    rig.note("status", child.kill())
+    rig.note("transaction", rig.transaction())
+    rig.note("before", rig.records())
+
+
+def died_after_its_commit(rig: Rig) -> bool:
+    """Marker at epoch 2, transaction 2, wait status -9."""
+    seen = rig.evidence
+    return (seen["marker"].epoch, seen["transaction"], seen["status"]) == (2, 2, -signal.SIGKILL)
+
+
+def nothing_is_read_again(rig: Rig) -> Iterator[str]:
+    """What was committed stands, and the next epoch begins where it ended."""
+    before, after = rig.evidence["before"], rig.records()
+    if after[: len(before)] != before:
+        yield f"epochs 0 to {len(before) - 1} were changed"
+    if dict(after[len(before)].start) != dict(before[-1].end):
+        yield f"epoch {len(before)}: expected to start at {before[-1].end}, started at {after[len(before)].start}"
+
+
+def kill_before_the_commit(rig: Rig, *, overflow: bool) -> None:
+    """Kill with epoch 1 computed and not committed; then send more, so that it ends elsewhere when it is redone."""
+    rig.define(cap=100)
+    rig.send(rig.draw(60))
+    if overflow:
+        rig.tune(overflow_rows=1)
+    rig.drain()
+    rig.send(rig.draw(30))
+    child = rig.start(block=("epoch.aggregated", None))
+    marker = child.marker()
+    rig.note("planned end", _planned_end(rig))
+    rig.note("status", child.kill())
+    rig.note("epoch", marker.epoch)
+    rig.note("transaction", rig.transaction())
+    rig.note("left behind", len(_unlisted(rig)))
+    rig.send(rig.draw(45))
+    rig.send(rig.draw(5, late=1.0))
+
+
+def _planned_end(rig: Rig) -> dict[int, int]:
+    """Return the offsets up to which Spark noted to read, as its own file has them."""
+    place = rig.settings.run_dir / rig.pipeline.name
+    notes = next(place.glob("checkpoint-*"))
+    newest = max(int(file.name) for file in (notes / "offsets").iterdir() if file.name.isdigit())
+    return query.end_offsets(notes, newest, rig.topic)
+
+
+def _unlisted(rig: Rig) -> list[Path]:
+    """Return the data files in the table's folder that its log does not list."""
+    listed = {file.path for file in compactor.list_files(delta.open_table(rig.version.uri))}
+    data = [file for file in rig.table.rglob("*.parquet") if "_delta_log" not in file.parts]
+    return [file for file in data if file.relative_to(rig.table).as_posix() not in listed]
+
+
+def died_before_its_commit(rig: Rig, *, overflow: bool) -> bool:
+    """The epoch was aggregated, is not the newest transaction, and its files are there if Spark wrote some."""
+    seen = rig.evidence
+    not_committed = bool(seen["transaction"] == seen["epoch"] - 1)
+    return seen["status"] == -signal.SIGKILL and not_committed and (seen["left behind"] > 0 or not overflow)
+
+
+def the_epoch_was_redone_with_another_end(rig: Rig) -> Iterator[str]:
+    """Not the end that the marker's epoch had."""
+    redone = next(record for record in rig.records() if record.epoch == rig.evidence["epoch"])
+    if dict(redone.end) == rig.evidence["planned end"]:
+        yield f"epoch {redone.epoch} ended at {redone.end} both times"
+    else:
+        rig.saw("redone")
+
+
+def vacuum_takes_what_was_left_behind(rig: Rig) -> Iterator[str]:
+    """Files of an unfinished epoch are shown to no reader, and go once they are old."""
+    left = [file for file in _unlisted(rig) if is_by_spark(file)]
+    if not left:
+        yield "no file of the unfinished epoch is left to be vacuumed"
+    before, old = rig.counted(), time.time() - DAY
+    for file in left:
+        os.utime(file, (old, old))
+    compactor.tidy(delta.open_table(rig.version.uri), sweep=True)
+    yield from (f"{file.name} is still there" for file in left if file.exists())
+    if rig.counted() != before:
+        yield "the vacuum changed what readers see"
+
+
+def _often(variant: str, what: str, kills: tuple[Whom, ...], holds: tuple[Hold, ...]) -> Fault:
+    return Fault(
+        id="F01",
+        variant=variant,
+        family="driver",
+        title=f"{len(kills)} SIGKILLs at seeded times while records come in: {what}",
+        inject=partial(kill_often, kills=kills),
+        happened=partial(died_each_time, kills=kills),
+        holds=(each_start_is_the_end_before, *holds),
+        alert="StreamNotRunning",
+        limits={"stalled_seconds": 3.0},
+        within=3600,
+    )
+
+
+def _before(variant: str, title: str, *, overflow: bool, extra: tuple[Hold, ...]) -> Fault:
+    return Fault(
+        id="F03",
+        variant=variant,
+        family="driver",
+        title=title,
+        inject=partial(kill_before_the_commit, overflow=overflow),
+        happened=partial(died_before_its_commit, overflow=overflow),
+        holds=(the_epoch_was_redone_with_another_end, *extra),
+    )
+
+
+FAULTS = (
+    _often("a", "the process group", ("group",) * 20, (some_kills_fell_into_an_epoch,)),
+    _often("b", "its JVM alone", ("jvm",) * 20, (some_kills_fell_into_an_epoch, it_says_that_the_jvm_ended)),
+    _often("c", "its Python alone", ("python",) * 20, (some_kills_fell_into_an_epoch,)),
+    Fault(
+        id="F02",
+        family="driver",
+        title="killed after the commit, before Spark noted the batch",
+        inject=kill_after_the_commit,
+        happened=died_after_its_commit,
+        holds=(nothing_is_read_again,),
+    ),
+    _before("", "killed before the commit; the epoch is redone with another end", overflow=False, extra=()),
+    _before(
+        "overflow",
+        "killed with an overflow file written and not committed; redone with another end",
+        overflow=True,
+        extra=(vacuum_takes_what_was_left_behind,),
+    ),
+)

@@ -1,0 +1,352 @@
+"""What a comparison says holds for its cut: older ones, ranges, changed rows and nothing at all open no gate."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+
+import pyarrow as pa
+
+from cutover.clock import SystemClock
+from cutover.definition import Policy
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.tables import delta
+from cutover.probe import Point
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate import present, stage
+from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.judgement import history
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.verify.record import verify_and_record
+from tests.faults.fault import ALWAYS, Fault, Part
+from tests.faults.running.rig import Rig
+from tests.integration.reconcile.lake_of import (
+    PIPELINE,
+    Sale,
+    edited,
+    lake_of,
+    reconcile,
+    replace_batch,
+    write,
+)
+from tests.integration.streaming.log.loss import cut_away
+from tests.integration.streaming.rig import Event
+from tests.support.comparison.planted import put_rows
+from tests.support.history.self_tests import record_passed
+
+SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
+OLD_CUT = 0
+FIRST = 100_000  # ids that the rig does not draw
+ONE_RUN = Policy(max_late_share=1.0, max_malformed_share=1.0, max_future_share=1.0, runs=1)
+OLD_TABLES = {"batch_schedules": 1e9}  # their run is dated by hand
+
+
+def compare_older_ones_after_a_divergence(rig: Rig) -> None:
+    """Diverge at the newest cut; then compare at an older cut, over a range, once more, and one that ends late."""
+    rig.make = lambda: PIPELINE
+    old, new = lake_of([sale for sale in SALES if sale.epoch <= OLD_CUT]), lake_of(SALES)
+    write(rig.settings, replace(new, batch=old.batch, run=old.run))
+    spoilt = edited(new, 0, lambda row: row | {"most": 4711})
+    replace_batch(rig.settings, replace(spoilt, run=replace(new.run, run_id="b2", finished="2026-01-06T00:00:00Z")))
+    first = rig.reconcile()
+    rig.exit_code = first.exit_code
+    rig.note("diverged", [first.run_id, first.verdict.value, first.seal.epoch])
+
+    def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
+        if point == "report.rendered" and not rig.evidence.get("overtaken"):
+            rig.note("overtaken", reconcile(rig.settings, PIPELINE).verdict.value)
+
+    later = [
+        reconcile(rig.settings, PIPELINE, epoch=OLD_CUT),
+        reconcile(rig.settings, PIPELINE, start=datetime(2026, 1, 1, 5, tzinfo=UTC)),
+        reconcile(rig.settings, PIPELINE, epoch=OLD_CUT),
+        reconcile(rig.settings, PIPELINE, epoch=OLD_CUT, probe=overtake),
+    ]
+    rig.note("later", [_told(result) for result in later])
+    rig.note("left", _standing(rig))
+
+
+def _told(result: Reconciliation) -> str:
+    return f"{result.verdict.value} at {result.seal.epoch}, {'past' if result.speaks_for else 'present'}"
+
+
+def _standing(rig: Rig) -> list[str | bool]:
+    """Return what speaks for the pipeline, whether `latest.html` shows it, and what the gate says."""
+    newest = history.find_present(rig.settings, rig.pipeline)
+    folder = rig.settings.reports_dir / rig.pipeline.name
+    assert newest is not None
+    shown = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()
+    found = evidence_of.read(rig.settings, rig.pipeline)
+    decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, SystemClock().now())
+    return [newest.run_id, shown, decision.allowed, *decision.missing]
+
+
+def older_ones_agreed_later(rig: Rig) -> bool:
+    """The history's rows: a divergence at the newest cut, then agreement at older cuts and over a range."""
+    diverged: bool = rig.evidence["diverged"][1:] == [Verdict.DIVERGED.value, 2]
+    return diverged and rig.evidence["later"] == [
+        "CONSISTENT at 0, past",
+        "CONSISTENT at 2, past",
+        "CONSISTENT at 0, past",
+        "CONSISTENT at 0, past",
+    ]
+
+
+def all_follow_the_newest_cut(rig: Rig) -> Iterator[str]:
+    """What speaks, `latest.html` and the gate."""
+    run_id, shown, allowed, *missing = rig.evidence["left"]
+    if run_id != rig.evidence["diverged"][0]:
+        yield f"run {run_id} speaks for the present"
+    if not shown:
+        yield "latest.html shows another run"
+    if allowed or not any(str(text).startswith("newest run: DIVERGED at epoch 2") for text in missing):
+        yield f"the gate says {allowed}: {missing}"
+
+
+def mend_and_compare(rig: Rig) -> None:
+    """Compute the batch right, at the same cut, and compare it whole."""
+    mended = lake_of(SALES)
+    replace_batch(rig.settings, replace(mended, run=replace(mended.run, run_id="b3", finished="2026-01-07T00:00:00Z")))
+    rig.reconcile()
+
+
+def plant_behind_the_last_run(rig: Rig, *, by_hand: bool) -> None:
+    """Give the gate all that it asks for, change rows behind the last comparison, and advance.
+
+    By hand: another writer's commit, which its name gives away. Else as a defect of ours would: only rows are wrong.
+    """
+    _open_the_gate(rig)
+    handle = delta.open_table(rig.version.uri)
+    rig.note("version", int(handle.version()))
+    if by_hand:
+        handle.update(updates={"_n": "_n + 1"}, predicate="_kind = 'partial' AND _epoch = 0")
+    else:
+        before = handle.to_pyarrow_table(partitions=[("_kind", "=", "partial")])
+        rig.note("rows before", before)
+        changed = [row | {"_n": row["_n"] + (row["_epoch"] == 0)} for row in before.to_pylist()]
+        put_rows(rig.version.uri, pa.Table.from_pylist(changed, schema=before.schema), kind="partial")
+    rig.note("version after", int(delta.open_table(rig.version.uri).version()))
+    _advance(rig)
+
+
+def lose_records_before_the_move(rig: Rig) -> None:
+    """Give the gate all that it asks for, lose records that nobody has read, and advance."""
+    _open_the_gate(rig)
+    rig.send(rig.draw(20))
+    ends = rig.client.latest(rig.topic)
+    rig.note("lost", rig.unread())
+    cut_away(rig.settings, rig.topic, ends)
+    _advance(rig)
+
+
+def _open_the_gate(rig: Rig) -> None:
+    """Compare what was read, so that the record and the present both let a move through."""
+    rig.define(policy=ONE_RUN)
+    rig.send(rig.draw(60))
+    rig.close_windows()
+    rig.drain()
+    rig.batch()
+    rig.reconcile()
+    record_passed(rig.settings, rig.pipeline)
+    rig.note("before", _decided(rig))
+    found = present.look(rig.settings, rig.pipeline, SystemClock())
+    rig.note("present", [found.run.within, found.reason, *found.violations, *found.pages])
+
+
+def _advance(rig: Rig) -> None:
+    decision = stage.move(rig.settings, rig.pipeline, "advance", "drill", SystemClock())
+    rig.note("refused", [not decision.allowed, *decision.missing])
+    rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
+
+
+def _decided(rig: Rig) -> bool:
+    found = evidence_of.read(rig.settings, rig.pipeline)
+    return decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, SystemClock().now()).allowed
+
+
+def the_gate_was_open_before(rig: Rig) -> bool:
+    """By the recorded evidence the move was allowed; then rows changed, in a version of their own."""
+    seen = rig.evidence
+    return _was_open(rig) and bool(seen["version after"] == seen["version"] + 1)
+
+
+def _was_open(rig: Rig) -> bool:
+    within, _, *against = rig.evidence["present"]
+    return bool(rig.evidence["before"] and within and not against)
+
+
+def records_were_lost(rig: Rig) -> bool:
+    """The log begins behind what was read, and the gate was open before."""
+    emptied = rig.client.earliest(rig.topic) == rig.client.latest(rig.topic)
+    return _was_open(rig) and rig.evidence["lost"] > 0 and emptied
+
+
+def the_move_is_refused_with_the_reason(rig: Rig, *, reason: str) -> Iterator[str]:
+    """What was looked at inside the move says why; the stage is as it was."""
+    refused, *missing = rig.evidence["refused"]
+    if not refused or not any(str(text).startswith(reason) for text in missing):
+        yield f"the gate says {missing}"
+    if rig.evidence["stage"] != Stage.LAMBDA:
+        yield f"the stage is {rig.evidence['stage']}"
+
+
+def restore(rig: Rig) -> None:
+    """Undo the change, in a version of its own."""
+    delta.open_table(rig.version.uri).restore(rig.evidence["version"])
+
+
+def put_back(rig: Rig) -> None:
+    """Put the rows back as they were."""
+    put_rows(rig.version.uri, rig.evidence["rows before"], kind="partial")
+
+
+def judge_again(rig: Rig) -> None:
+    """Compare and verify all."""
+    rig.reconcile()
+    verify_and_record(rig.settings, rig.pipeline, every=True)
+
+
+def send_nothing_that_counts(rig: Rig) -> None:
+    """Send records of which all are malformed, read them, compute the batch, compare."""
+    rig.send(Event(id=FIRST + n, minute=n, partition=n % 2, raw=b'{"id": ') for n in range(12))
+    _run_all(rig)
+
+
+def send_open_windows(rig: Rig) -> None:
+    """Send records of one window that does not close."""
+    rig.send(Event(id=FIRST + n, minute=1 + n / 100, partition=n % 2) for n in range(12))
+    _run_all(rig)
+
+
+def _run_all(rig: Rig) -> None:
+    rig.drain()
+    rig.batch()
+    found = rig.reconcile()
+    rig.exit_code, rig.said = found.exit_code, found.sentence
+    rig.note("compared", found.windows.compared)
+    rig.note("verdict", found.verdict.value)
+    rig.note("page", (rig.settings.reports_dir / str(found.page)).read_text(encoding="utf-8").count("\N{CHECK MARK}"))
+    rig.note("counted", sum(n for n, _, _ in rig.counted().values()))
+
+
+def nothing_was_compared(rig: Rig, *, counted: int) -> bool:
+    """So many records count in the table, and no window was compared."""
+    return (rig.evidence["compared"], rig.evidence["counted"]) == (0, counted)
+
+
+def it_says_why_and_what_is_next(rig: Rig) -> Iterator[str]:
+    """NOT_COMPARABLE, without a tick."""
+    if rig.evidence["verdict"] != Verdict.NOT_COMPARABLE or rig.evidence["page"]:
+        yield f"the verdict is {rig.evidence['verdict']}, with {rig.evidence['page']} ticks"
+    for part in ("expected a closed window to compare, got", " Hint: ", "`cutover "):
+        if part not in rig.said:
+            yield f"`{part}` is not in `{rig.said}`"
+
+
+def send_more(rig: Rig) -> None:
+    """Send records that close windows."""
+    rig.send(rig.draw(60))
+    rig.close_windows()
+
+
+def refused_by_the_comparison(rig: Rig) -> Iterator[str]:
+    """The comparison inside the move found the rows."""
+    return the_move_is_refused_with_the_reason(rig, reason="compared now: ")
+
+
+def refused_by_the_writer(rig: Rig) -> Iterator[str]:
+    """A table that somebody else wrote to is no evidence."""
+    return the_move_is_refused_with_the_reason(rig, reason="tables: Table")
+
+
+def refused_by_the_alert(rig: Rig) -> Iterator[str]:
+    """The page that fires is the reason."""
+    return the_move_is_refused_with_the_reason(rig, reason="alerts now: LogDataLost")
+
+
+def leave_it(_: Rig) -> None:
+    """Settle nothing: the records are gone."""
+
+
+FAULTS = (
+    Fault(
+        id="F37",
+        variant="older",
+        family="findings",
+        title="older cuts and ranges compared after a divergence at the newest cut",
+        inject=compare_older_ones_after_a_divergence,
+        happened=older_ones_agreed_later,
+        needs=frozenset({Part.LAKE}),
+        limits=OLD_TABLES,
+        settle=mend_and_compare,
+        checks=(),
+        holds=(all_follow_the_newest_cut,),
+        alert="DivergenceUnexplained",
+        exit_code=1,
+    ),
+    Fault(
+        id="F37",
+        variant="behind",
+        family="findings",
+        title="rows changed behind the last comparison, then `gate advance`",
+        inject=partial(plant_behind_the_last_run, by_hand=False),
+        happened=the_gate_was_open_before,
+        heal=put_back,
+        settle=judge_again,
+        holds=(refused_by_the_comparison,),
+        checks=tuple(name for name in ALWAYS if name != "N2"),
+        alert="InvariantBroken",
+        also=("DivergenceUnexplained",),
+        stays=True,  # a commit of ours without a name
+    ),
+    Fault(
+        id="F37",
+        variant="behind-by-hand",
+        family="findings",
+        title="rows changed by another writer behind the last comparison, then `gate advance`",
+        inject=partial(plant_behind_the_last_run, by_hand=True),
+        happened=the_gate_was_open_before,
+        heal=restore,
+        settle=judge_again,
+        holds=(refused_by_the_writer,),
+        alert="ForeignWrite",
+    ),
+    Fault(
+        id="F37",
+        variant="lost",
+        family="findings",
+        title="records lost that nobody accepted, then `gate advance`",
+        inject=lose_records_before_the_move,
+        happened=records_were_lost,
+        settle=leave_it,
+        verdicts=frozenset(),
+        checks=(),
+        holds=(refused_by_the_alert,),
+        alert="LogDataLost",
+        stays=True,  # until somebody accepts the loss
+    ),
+    Fault(
+        id="F40",
+        variant="malformed",
+        family="findings",
+        title="nothing to compare: all records are malformed",
+        inject=send_nothing_that_counts,
+        happened=partial(nothing_was_compared, counted=0),
+        heal=send_more,
+        holds=(it_says_why_and_what_is_next,),
+        alert="NotComparable",
+        exit_code=2,
+    ),
+    Fault(
+        id="F40",
+        variant="open",
+        family="findings",
+        title="nothing to compare: every window is still open",
+        inject=send_open_windows,
+        happened=partial(nothing_was_compared, counted=12),
+        heal=send_more,
+        holds=(it_says_why_and_what_is_next,),
+        alert="NotComparable",
+        exit_code=2,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Faults of tables, files and disks."""

@@ -1,0 +1,325 @@
+"""The lake is harmed: its table logs, its data files. Nothing goes on, and nothing is said of the data."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from cutover.clock import SystemClock
+from cutover.errors import CutoverError
+from cutover.lake.integrity import high_water
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import delta
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.streaming.compaction import compactor
+from cutover.streaming.recovery import accept_loss
+from tests.faults.fault import Fault
+from tests.faults.running import healthy
+from tests.faults.running.rig import Rig
+
+Harm = Callable[[Path], object]  # the epoch log's folder
+KEPT = "kept-table"
+SAID = (Verdict.NOT_COMPARABLE.value, 2)
+
+
+def commits(table: Path) -> list[Path]:
+    """Return the entries of a table's log, oldest first."""
+    return sorted((table / "_delta_log").glob("*.json"))
+
+
+def without(action: str) -> Harm:
+    """Return what takes one kind of action out of the newest entry."""
+
+    def harm(table: Path) -> None:
+        lines = commits(table)[-1].read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = [line for line in lines if not line.startswith(f'{{"{action}"')]
+        commits(table)[-1].write_text("".join(kept), encoding="utf-8")
+
+    return harm
+
+
+def half(table: Path) -> None:
+    """Cut the newest entry in the middle of a line."""
+    newest = commits(table)[-1]
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+
+
+def remove(table: Path, *, last: int = 1, note: bool = True) -> None:
+    """Delete the newest entries; the driver's note beside the table too, if `note` is false."""
+    for file in commits(table)[-last:]:
+        file.unlink()
+    if not note:
+        (table.parent / high_water.NOTE).unlink()
+
+
+def remove_covered(table: Path) -> None:
+    """Write a checkpoint and remove every entry that it covers, as clean-up does."""
+    DeltaTable(str(table)).create_checkpoint()
+    for file in commits(table):
+        file.unlink()
+
+
+LOG_DAMAGE: dict[str, Harm] = {
+    "a-half": half,
+    "b-empty": lambda table: commits(table)[-1].write_bytes(b""),
+    "c-deleted": remove,
+    "c-three-deleted": partial(remove, last=3),
+    "c-deleted-with-the-note": partial(remove, note=False),
+    "d-no-transaction": without("txn"),
+    "e-no-metadata": without("commitInfo"),
+    "f-middle-deleted": lambda table: commits(table)[len(commits(table)) // 2].unlink(),
+}
+OPENS = ("b", "c", "d", "e")  # a plain open succeeds, and says nothing
+
+
+def hashes(table: Path) -> str:
+    """Return a hash over names and contents of a table's log."""
+    found = hashlib.sha256()
+    for file in commits(table):
+        found.update(file.name.encode() + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def damage_the_log(rig: Rig, *, harm: Harm) -> None:
+    """Harm the epoch log's table log, then start a driver and a reconciliation."""
+    healthy.take(rig)
+    rig.note("before", hashes(rig.table))
+    _keep(rig)
+    harm(rig.table)
+    rig.note("after", hashes(rig.table))
+    rig.note("plain open", _opens(rig.table))
+    _try_both(rig)
+
+
+def _keep(rig: Rig) -> None:
+    shutil.copytree(rig.table.parent, rig.settings.home / KEPT)
+
+
+def put_back(rig: Rig) -> None:
+    """Put the table's folder back from a backup."""
+    shutil.rmtree(rig.table.parent)
+    shutil.copytree(rig.settings.home / KEPT, rig.table.parent)
+
+
+def _opens(table: Path) -> bool:
+    try:
+        DeltaTable(str(table))
+    except Exception:  # noqa: BLE001 -- whatever it says
+        return False
+    return True
+
+
+def _try_both(rig: Rig) -> None:
+    """Start a driver, which must refuse, and reconcile; note what was said, and whether anything was written."""
+    before = _files(rig.table)
+    error = rig.refused(rig.drain)
+    rig.note("driver", str(error).splitlines()[0])
+    rig.note("runbook", str(error.runbook))
+    rig.note("reconciler", told(rig.reconcile()))
+    rig.note("written", sorted(_files(rig.table) - before))
+
+
+def _files(table: Path) -> set[str]:
+    return {str(file.relative_to(table)) for file in table.rglob("*") if file.is_file()}
+
+
+def told(found: Reconciliation) -> list[Any]:
+    return [found.verdict.value, found.exit_code, found.runbook, found.sentence]
+
+
+def log_was_damaged(rig: Rig, *, opens: bool) -> bool:
+    """The log's hash is another; a plain open succeeds where the row says so."""
+    seen = rig.evidence
+    return bool(seen["before"] != seen["after"] and seen["plain open"] is opens)
+
+
+def neither_driver_nor_reconciler_went_on(rig: Rig) -> Iterator[str]:
+    """Both name the broken history; no file was written."""
+    seen = rig.evidence
+    if seen["runbook"] != "EpochHistoryBroken":
+        yield f"the driver's runbook is {seen['runbook']}"
+    if tuple(seen["reconciler"][:3]) != (*SAID, "EpochHistoryBroken"):
+        yield f"the reconciler said {seen['reconciler']}"
+    if seen["written"]:
+        yield f"files were written: {seen['written']}"
+
+
+def clean_up(rig: Rig) -> None:
+    """Take away what a checkpoint covers."""
+    healthy.take(rig)
+    rig.note("before", hashes(rig.table))
+    remove_covered(rig.table)
+    rig.note("after", hashes(rig.table))
+    rig.note("plain open", _opens(rig.table))
+
+
+# -- data files
+
+
+def _file_of(rig: Rig, which: str) -> Path:
+    """Return a file of an old epoch, of the newest one, or of the batch table."""
+    if which == "batch":
+        folder = Path(batch_uri(rig.settings, rig.pipeline))
+        return delta.file_path(folder, {"path": delta.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
+    listed = compactor.list_files(delta.open_table(rig.version.uri))
+    wanted = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
+    return rig.table / next(file.path for file in listed if (file.kind, file.last) == wanted)
+
+
+def lose_a_file(rig: Rig, *, which: str) -> None:
+    """Remove a listed data file; then start a driver and reconcile."""
+    healthy.take(rig)
+    file = _file_of(rig, which)
+    rig.note("file", file.name)
+    rig.note("held", ["epochs"] if "_kind=epoch" in file.parts else ["epochs", "windows"])
+    rig.note("listed", any(file.name in uri for uri in delta.open_table(str(_table_of(file))).file_uris()))
+    file.unlink()
+    rig.note("there", file.exists())
+    rig.note("runbook", _runbook(rig.drain))
+    found = rig.reconcile()
+    rig.note("reconciler", told(found))
+    rig.exit_code = found.exit_code
+
+
+def _table_of(file: Path) -> Path:
+    return next(folder for folder in file.parents if (folder / "_delta_log").is_dir())
+
+
+def _runbook(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except CutoverError as error:
+        return str(error.runbook)
+    return "none"
+
+
+def is_listed_and_not_there(rig: Rig) -> bool:
+    """The log lists it, the folder has it no more."""
+    return rig.evidence["listed"] and not rig.evidence["there"]
+
+
+def file_epochs_and_windows_are_named(rig: Rig) -> Iterator[str]:
+    """Never a verdict on the data."""
+    verdict, code, runbook, sentence = rig.evidence["reconciler"]
+    if (verdict, code, runbook) != (*SAID, "TableUnreadable"):
+        yield f"the reconciler said {verdict}, {code}, {runbook}"
+    for part in (rig.evidence["file"], *rig.evidence["held"]):
+        if part not in sentence:
+            yield f"`{part}` is not in `{sentence}`"
+
+
+def stream_went_on(rig: Rig) -> Iterator[str]:
+    """Appends read no data files."""
+    if rig.evidence["runbook"] != "none":
+        yield f"the driver was refused: {rig.evidence['runbook']}"
+
+
+def replay(rig: Rig) -> None:
+    """Record the loss of the table, so that a new version replays the log."""
+    accept_loss.accept(rig.settings, rig.pipeline, "a data file is gone", SystemClock())
+
+
+def compute_anew(rig: Rig) -> None:
+    """Let a run compute every window from the log, and replace the tables."""
+    rig.batch(anew=True)
+
+
+# -- restored by hand
+
+
+def restore(rig: Rig) -> None:
+    """Restore the table to an epoch before the newest, then start a driver and a reconciliation."""
+    healthy.take(rig)
+    rig.note("newest before", rig.newest())
+    table = DeltaTable(rig.version.uri)
+    table.restore(table.version() - 3)
+    rig.note("operation", str(table.history(1)[0]["operation"]))
+    rig.note("rows end at", rig.newest())
+    _keep(rig)
+    _try_both(rig)
+
+
+def was_restored(rig: Rig) -> bool:
+    """RESTORE is in the history, and the rows end earlier."""
+    seen = rig.evidence
+    return bool(seen["operation"] == "RESTORE" and seen["rows end at"] < seen["newest before"])
+
+
+def _log_fault(name: str, harm: Harm) -> Fault:
+    letter = name.split("-", maxsplit=1)[0]
+    return Fault(
+        id="F22",
+        variant=name,
+        family="lake",
+        title="table log damaged",
+        inject=partial(damage_the_log, harm=harm),
+        happened=partial(log_was_damaged, opens=letter in OPENS),
+        heal=put_back,
+        holds=(neither_driver_nor_reconciler_went_on,),
+        alert="EpochHistoryBroken",
+        exit_code=2,
+    )
+
+
+FAULTS = (
+    *(_log_fault(name, harm) for name, harm in LOG_DAMAGE.items()),
+    Fault(
+        id="F22",
+        variant="g-cleaned-up",
+        family="lake",
+        title="table log damaged",
+        inject=clean_up,
+        happened=partial(log_was_damaged, opens=True),
+    ),
+    Fault(
+        id="F23",
+        variant="old-epoch",
+        family="lake",
+        title="data file missing",
+        inject=partial(lose_a_file, which="old"),
+        happened=is_listed_and_not_there,
+        heal=replay,
+        holds=(file_epochs_and_windows_are_named, stream_went_on),
+        alert="TableUnreadable",
+        exit_code=2,
+    ),
+    Fault(
+        id="F23",
+        variant="newest-epoch",
+        family="lake",
+        title="data file missing",
+        inject=partial(lose_a_file, which="newest"),
+        happened=is_listed_and_not_there,
+        heal=replay,
+        holds=(file_epochs_and_windows_are_named,),
+        alert="TableUnreadable",
+        exit_code=2,
+    ),
+    Fault(
+        id="F23",
+        variant="batch",
+        family="lake",
+        title="data file missing",
+        inject=partial(lose_a_file, which="batch"),
+        happened=is_listed_and_not_there,
+        heal=compute_anew,
+        holds=(file_epochs_and_windows_are_named, stream_went_on),
+        alert="TableUnreadable",
+        exit_code=2,
+    ),
+    Fault(
+        id="F24",
+        family="lake",
+        title="restored by hand",
+        inject=restore,
+        happened=was_restored,
+        heal=replay,
+        holds=(neither_driver_nor_reconciler_went_on,),
+        alert="EpochHistoryBroken",
+        exit_code=2,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Faults of the log and of what comes in."""

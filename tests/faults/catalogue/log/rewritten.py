@@ -1,0 +1,183 @@
+"""The log is put back from a copy and written again under its topic id: it is known by what it holds."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from cutover.lake.control import losses
+from cutover.reconcile.result.outcome import Verdict
+from tests.faults.catalogue.log import loss
+from tests.faults.fault import STREAM, Fault, Part
+from tests.faults.running.rig import Rig
+from tests.support.log.rewritten import LogCopy
+from tests.support.oracle.records import append
+
+BROKER = STREAM | {Part.BROKER}
+
+
+def write_again(rig: Rig, *, count: int) -> None:
+    """Read and compare a log to its end; while nobody reads, put its beginning back and write `count` others."""
+    loss.whole(rig)
+    copy = LogCopy(rig.broker, rig.topic, rig.settings.home / "copy")
+    rig.note("kept", rig.client.latest(rig.topic))
+    gone = rig.send(rig.draw(60))
+    rig.drain()
+    rig.batch()
+    rig.reconcile()
+    _note_end(rig, "before")
+    copy.put_back()
+    append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
+    rig.send(rig.draw(count))
+    _stand(rig)
+
+
+def write_again_beside_a_driver(rig: Rig, *, count: int) -> None:
+    """The same while a driver is cut off, which goes on by itself once the broker is back."""
+    loss.whole(rig)
+    driver = rig.background()
+    rig.send(rig.draw(20))
+    rig.until(lambda: rig.unread() == 0)  # it runs: one that starts needs a broker
+    copy = LogCopy(rig.broker, rig.topic, rig.settings.home / "copy")
+    rig.note("kept", rig.client.latest(rig.topic))
+    gone = rig.send(rig.draw(60))
+    rig.until(lambda: rig.unread() == 0)
+    rig.batch()
+    rig.reconcile()
+    _note_end(rig, "before")
+    copy.put_back()
+    append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
+    rig.send(rig.draw(count))
+    rig.until(lambda: not driver.thread.is_alive())
+    rig.note("driver", str(driver.failure))
+    _stand(rig)
+
+
+def _note_end(rig: Rig, when: str) -> None:
+    """Keep id, ends and the record at the last offset that was read: for `happened`, and for what must be named."""
+    end = dict(rig.records()[-1].end) if when == "before" else rig.evidence["before"][1]
+    last = {p: offset - 1 for p, offset in end.items()}
+    values = {r.partition: r.value for r in rig.client.read(rig.topic, {p: [at] for p, at in last.items()})}
+    rig.note(when, (rig.client.topic_id(rig.topic), end, values))
+
+
+def _stand(rig: Rig) -> None:
+    """Let both paths and the reconciler meet such a log; keep what they said."""
+    _note_end(rig, "after")
+    loss.refuse(rig)
+    said = str(rig.evidence["said"])
+    rig.refused(rig.batch)
+    stood = rig.reconcile()
+    rig.note("stood", [stood.verdict.value, stood.exit_code, str(stood.runbook), stood.sentence])
+    rig.note("said", said)
+
+
+def another_record_stands_where_the_last_one_was(rig: Rig) -> bool:
+    """Return whether the topic id is the same, and what stands at the last offset read is not."""
+    (old_id, _, old), (new_id, _, new) = rig.evidence["before"], rig.evidence["after"]
+    return bool(old_id == new_id and all(new.get(p) != value for p, value in old.items()))
+
+
+def nothing_was_judged_while_it_stood(rig: Rig) -> Iterator[str]:
+    """The reconciler, at a cut where both sides had agreed: NOT_COMPARABLE, with the stream's own reason."""
+    verdict, code, runbook, sentence = rig.evidence["stood"]
+    if (verdict, code, runbook) != (
+        Verdict.NOT_COMPARABLE.value,
+        2,
+        "LogDataLost",
+    ) or "expected at offset" not in sentence:
+        yield f"it said {verdict}, exit code {code}, runbook {runbook}: {sentence}"
+
+
+def the_rows_name_exactly_what_was_counted_and_is_gone(rig: Rig) -> Iterator[str]:
+    """From where the copy ended to where the newest epoch did, in each partition; and so does the message."""
+    kept, (_, end, _) = rig.evidence["kept"], rig.evidence["before"]
+    expected = {p: (kept[p], end[p]) for p in end if kept[p] < end[p]}
+    found = {one.partition: (one.first, one.next) for one in loss.recorded(rig) if one.again}
+    if found != expected:
+        yield f"expected the ranges {expected}, recorded are {found}"
+    for partition, (first, next_one) in expected.items():
+        text = f"Topic {rig.topic}, partition {partition}: expected at offset "
+        if (
+            text not in rig.evidence["said"]
+            or f"offsets {first} to {next_one - 1} are gone" not in rig.evidence["said"]
+        ):
+            yield f"expected `{text}..., offsets {first} to {next_one - 1} are gone` in: {rig.evidence['said']}"
+
+
+def every_window_of_what_is_gone_is_touched(rig: Rig) -> Iterator[str]:
+    """The log cannot give it again."""
+    spans = losses.find_touched_windows(loss.recorded(rig))
+    gone = {one.window_start for one in rig.oracle.sent if one.outcome == "aborted" and one.window_start is not None}
+    yield from (f"window {start} is not touched" for start in sorted(gone) if not losses.is_touched(start, spans))
+
+
+def restart(rig: Rig) -> None:
+    """The broker goes and comes back twice, its leaders are others, its records the same; a driver lives through it."""
+    rig.send(rig.draw(60))
+    driver = rig.background()
+    rig.until(lambda: rig.unread() == 0)
+    _note_end(rig, "before")
+    leaders = {p: end.leader_epoch for p, end in rig.client.log_ends(rig.topic).items()}
+    copy = LogCopy(rig.broker, rig.topic, rig.settings.home / "copy")
+    copy.put_back()
+    _note_end(rig, "after")
+    now = {p: end.leader_epoch for p, end in rig.client.log_ends(rig.topic).items()}
+    rig.note("leaders grew", all(now[p] > leader for p, leader in leaders.items()))
+    rig.send(rig.draw(60))
+    rig.until(lambda: rig.unread() == 0)
+    driver.stop()
+    rig.note("driver", str(driver.failure))
+
+
+def leaders_grew_and_records_stayed(rig: Rig) -> bool:
+    """Return whether each partition has a later leader, and the record at the last offset read is the same."""
+    return bool(rig.evidence["leaders grew"] and rig.evidence["before"] == rig.evidence["after"])
+
+
+def the_driver_went_on(rig: Rig) -> Iterator[str]:
+    """One driver, no failure."""
+    if rig.evidence["driver"] != "None" or len({record.run_id for record in rig.records()[:-1]}) > 2:
+        yield f"the driver ended: {rig.evidence['driver']}"
+
+
+def _written(variant: str, title: str, count: int, *, alive: bool) -> Fault:
+    return Fault(
+        id="F34",
+        variant=variant,
+        family="loss",
+        title=f"log rewritten under its topic id: {title}",
+        inject=partial(write_again_beside_a_driver if alive else write_again, count=count),
+        happened=another_record_stands_where_the_last_one_was,
+        needs=BROKER,
+        heal=loss.go_on,
+        holds=(
+            loss.the_stream_said_so_before_it_wrote,
+            loss.the_report_leaves_them_out_and_says_so,
+            loss.no_touched_window_was_replaced,
+            loss.the_gate_was_shut,
+            nothing_was_judged_while_it_stood,
+            the_rows_name_exactly_what_was_counted_and_is_gone,
+            every_window_of_what_is_gone_is_touched,
+        ),
+        alert="LogDataLost",
+        may=frozenset({"KafkaUnreachable"}),
+        exit_code=2,
+    )
+
+
+FAULTS = (
+    _written("a-shorter", "shorter", 16, alive=False),
+    _written("b-longer", "longer", 150, alive=False),
+    _written("c-longer-running", "longer, a driver cut off", 150, alive=True),
+    Fault(
+        id="F34",
+        variant="control",
+        family="loss",
+        title="leaders change, records stay",
+        inject=restart,
+        happened=leaders_grew_and_records_stayed,
+        needs=BROKER,
+        holds=(the_driver_went_on,),
+        may=frozenset({"KafkaUnreachable"}),
+    ),
+)

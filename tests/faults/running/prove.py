@@ -1,0 +1,156 @@
+"""One run of one fault, from its cause to its result."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from cutover.errors import CutoverError
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.watch.alerts.alert import SEVERITIES
+from cutover.records.classes import Class
+from tests.faults.fault import Fault
+from tests.faults.result import Result
+from tests.faults.running.rig import Rig
+
+ALERT_SECONDS = 20.0
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+class NotProvenError(AssertionError):
+    """The fault did not happen, or something did not hold after it."""
+
+
+def prove(fault: Fault, rig: Rig, seed: int) -> Result:
+    """Run a fault and return its result; whatever fails is in `outcome` and `why`."""
+    began = time.monotonic()
+    found = Result(fault=fault.name, outcome="not proven", seed=seed)
+    try:
+        found = _cause(fault, rig, found)
+        found = _look_after(fault, rig, found)
+        found = replace(found, outcome="proven")
+    except Exception as error:  # noqa: BLE001 -- the result says it, and the test fails by it
+        found = replace(found, why=f"{type(error).__name__}: {error}"[:2000])
+    _sometimes(rig)
+    evidence = {name: _portable(rig, value) for name, value in rig.evidence.items() if _plain(value)}
+    found = replace(found, evidence=evidence, why=str(_portable(rig, found.why)))
+    seconds = round(time.monotonic() - began, 1)
+    return replace(found, seconds=seconds, sometimes=tuple(sorted(rig.sometimes)))
+
+
+def _cause(fault: Fault, rig: Rig, found: Result) -> Result:
+    fault.inject(rig)
+    if not fault.happened(rig):
+        msg = f"the fault did not happen: {rig.evidence}"
+        raise NotProvenError(msg)
+    seen = _alerts(fault, rig)
+    if fault.exit_code is not None and rig.exit_code != fault.exit_code:
+        msg = f"expected exit code {fault.exit_code}, got {rig.exit_code}: {rig.said[-500:]}"
+        raise NotProvenError(msg)
+    _no_stack(rig)
+    return replace(found, alerts=tuple(sorted(seen)), exit_code=rig.exit_code)
+
+
+def _alerts(fault: Fault, rig: Rig) -> set[str]:
+    """Return the alerts seen: exactly those of the fault, waited for; and for a silent one none."""
+    wanted = {fault.alert, *fault.also} - {None}
+    deadline = time.monotonic() + ALERT_SECONDS
+    rig.alerts()
+    while not wanted <= rig.seen and time.monotonic() < deadline:
+        time.sleep(0.1)
+        rig.alerts()
+    seen = {name for name in rig.seen - fault.may if name in wanted or SEVERITIES.get(name) != "info"}
+    if seen != wanted:
+        msg = f"expected the alerts {sorted(map(str, wanted)) or 'none'}, saw {sorted(seen) or 'none'}: {rig.firing}"
+        raise NotProvenError(msg)
+    return rig.seen & (seen | fault.may)
+
+
+def _no_stack(rig: Rig) -> None:
+    """The message of a process that stopped is for people: no stack of the JVM in it."""
+    if rig.exit_code == 2 and "\tat org.apache" in rig.said:
+        msg = f"a JVM's stack in the output of the process that stopped: {rig.said[-500:]}"
+        raise NotProvenError(msg)
+
+
+def _look_after(fault: Fault, rig: Rig, found: Result) -> Result:
+    fault.heal(rig)
+    fault.settle(rig)
+    found = replace(found, cleared=_cleared(fault, rig), verdict=_verdict(fault, rig))
+    found = replace(found, checks=_checks(fault, rig))
+    return replace(found, holds=_holds(fault, rig))
+
+
+def _verdict(fault: Fault, rig: Rig) -> str | None:
+    if not fault.verdicts:
+        return None
+    last = rig.reconciliations[-1]
+    if last.verdict not in fault.verdicts:
+        msg = f"expected the verdict {sorted(fault.verdicts)}, got {last.verdict}: {last.sentence}"
+        raise NotProvenError(msg)
+    return str(last.verdict.value)
+
+
+def _checks(fault: Fault, rig: Rig) -> tuple[str, ...]:
+    if not fault.checks:
+        return ()
+    result = rig.verify(fault.checks)
+    _none(f"{v.check}: {v.text}" for v in result.violations)
+    _none([] if result.error is None else [result.error])
+    _none(f"{c.name} cannot be judged: {c.why}" for c in result.checks.values() if c.state is CheckState.NOT_PROVABLE)
+    _none(f"{name} was not judged" for name in fault.checks if name not in result.checks)
+    return fault.checks
+
+
+def _holds(fault: Fault, rig: Rig) -> tuple[str, ...]:
+    for hold in fault.holds:
+        _none(f"{spoken(hold)}: {text}" for text in hold(rig))
+    return tuple(spoken(hold) for hold in fault.holds)
+
+
+def _cleared(fault: Fault, rig: Rig) -> bool:
+    still = {name for name in rig.alerts() - fault.may if SEVERITIES.get(name) != "info"}
+    if still and not fault.stays:
+        msg = f"expected no alert after the fault was healed, {sorted(still)} still fire: {rig.firing}"
+        raise NotProvenError(msg)
+    return not still
+
+
+def _sometimes(rig: Rig) -> None:
+    """Note what happened in passing; what a fault does on purpose it says itself."""
+    try:
+        records = rig.records()
+    except CutoverError:  # a fault may leave a table that cannot be read, on purpose
+        records = []
+    if any(record.counts.get(Class.LATE.value) for record in records):
+        rig.saw("late")
+    if any(record.conflicts for record in records):
+        rig.saw("conflict")
+    if "StreamFenced" in rig.seen or any(event.get("runbook") == "StreamFenced" for event in rig.events()):
+        rig.saw("fenced")
+
+
+def _portable(rig: Rig, value: object) -> object:
+    """Return a value without the folders of this machine: results are published."""
+    if isinstance(value, list):
+        return [_portable(rig, item) for item in value]
+    if not isinstance(value, str):
+        return value
+    return value.replace(str(rig.settings.home.resolve()), "<home>").replace(str(REPOSITORY), "<repository>")
+
+
+def _plain(value: object) -> bool:
+    if isinstance(value, list):
+        return all(_plain(item) for item in value)
+    return isinstance(value, int | float | str)
+
+
+def _none(violations: Iterable[str]) -> None:
+    found = list(violations)
+    if found:
+        raise NotProvenError("; ".join(found[:10]))
+
+
+def spoken(hold: Callable[..., object]) -> str:
+    """Return a check's name as a sentence."""
+    return hold.__name__.replace("_", " ").strip()

@@ -1,0 +1,1 @@
+"""What a run reads: an index, a log that lost some of it, sessions, twins."""

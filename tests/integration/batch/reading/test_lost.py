@@ -1,0 +1,116 @@
+"""Windows that a recorded loss touches: frozen, named, and never replaced by a part of themselves."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cutover.batch.recompute import run
+from cutover.clock import SystemClock
+from cutover.errors import LogError
+from cutover.lake.batch_runs import Incomplete
+from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.kafka import LogClient
+from cutover.records.parsing.limits import MIN_MICROS
+from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, hours
+from tests.integration.batch.reading.test_retention import expire
+from tests.integration.streaming.log.loss import recreate
+from tests.support.log.losses import LOSS
+
+
+def micros(hour: int) -> int:
+    return (BASE + hour * HOUR) * 1_000_000
+
+
+def record(lab: Lab, last: EpochRecord, **changes: object) -> None:
+    """Record a loss of partition 0 behind an epoch, as the step does."""
+    version = versions.current(lab.settings, lab.pipeline)
+    assert version is not None
+    loss = replace(
+        LOSS,
+        pipeline=lab.pipeline.name,
+        result_fingerprint=version.result_fingerprint,
+        stream_version=version.number,
+        epoch=last.epoch + 1,
+        topic=lab.topic,
+        topic_id=last.topic_id,
+        first=last.end[0],
+        next=None,
+        onward_topic_id=last.topic_id,
+        why="a drill",
+        at=SystemClock().now(),
+    )
+    rows = [replace(loss, **changes)]  # type: ignore[arg-type]
+    losses.record(lab.settings, rows, turn=control_tables.next_turn(lab.settings, "losses", lab.pipeline.name))
+
+
+def test_touched_windows_are_frozen_and_all_others_are_computed(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 1), (1, 20, "AA", 2))
+    before = lab.commit_epoch(watermark=HOUR)
+    run(lab.settings, lab.pipeline)
+    lab.send((0, HOUR + 10, "AA", 4), (0, 3 * HOUR + 10, "AA", 8), (1, HOUR + 20, "AA", 16), (1, 40, "AA", 32))
+    expire(lab, 0, 2)  # the record of hour 1 is gone, unread; one of hour 1 is left in the other partition
+    record(lab, before, next=2, windows_from=micros(1), windows_to=micros(3))
+    lab.commit_epoch(watermark=5 * HOUR)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    assert done.incomplete[0] == Incomplete(window_start=micros(1), window_end=micros(3), reason="lost")
+    assert hours(done.computed) == [(3, 4)]
+    # Hour 0 got a late record; what it holds in partition 0 has left the log, so it stays as it was.
+    assert [(entry.window_start, entry.reason) for entry in done.incomplete[1:]] == [(micros(0), "expired")]
+    assert lab.table(done, "delay") == [(0, 3), (3, 8)]
+
+
+def test_touched_window_stays_frozen_when_it_is_asked_for(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 1), (1, HOUR + 20, "AA", 2))
+    before = lab.commit_epoch(watermark=0)
+    record(lab, before, next=before.end[0], windows_from=micros(1), windows_to=micros(2))
+    lab.commit_epoch(watermark=5 * HOUR)
+    start = datetime.fromtimestamp(BASE, UTC)
+
+    done = run(lab.settings, lab.pipeline)
+    again = run(lab.settings, lab.pipeline, start=start, end=start + timedelta(hours=4))
+
+    assert lab.table(done, "delay") == lab.table(again, "delay") == [(0, 1)]
+
+
+def test_log_made_again_feeds_only_windows_that_the_old_one_did_not(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 1), (0, HOUR + 10, "AA", 2))
+    old = lab.commit_epoch(watermark=HOUR)
+    first = run(lab.settings, lab.pipeline)
+    recreate(lab.settings, lab.topic, PARTITIONS)
+    lab.send((0, 20, "AA", 64), (0, HOUR + 20, "AA", 64), (0, 4 * HOUR, "AA", 4))
+    new_id = LogClient(lab.settings).topic_id(lab.topic)
+    changes = {"stream_version": 1, "epoch": 0, "kind": "anew", "again": True, "onward_topic_id": new_id}
+    record(lab, old, windows_from=MIN_MICROS, windows_to=micros(2), **changes)
+    turn = control_tables.next_turn(lab.settings, "versions", lab.pipeline.name)
+    versions.register(lab.settings, lab.pipeline, SystemClock(), turn=turn)
+    lab.commit_epoch(watermark=6 * HOUR)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert first is not None
+    assert done is not None
+    assert lab.table(first, "delay") == [(0, 1)]
+    assert lab.table(done, "delay") == [(0, 1), (4, 4)]
+    assert (done.topic_id, done.scanned[0]) == (new_id, (0, 3))
+    assert done.incomplete == (Incomplete(window_start=MIN_MICROS, window_end=micros(2), reason="lost"),)
+
+
+def test_log_made_again_without_a_recorded_loss_is_refused(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 1))
+    lab.commit_epoch(watermark=HOUR)
+    run(lab.settings, lab.pipeline)
+    recreate(lab.settings, lab.topic, PARTITIONS)
+    lab.send((0, 10, "AA", 1))
+    turn = control_tables.next_turn(lab.settings, "versions", lab.pipeline.name)
+    versions.register(lab.settings, lab.pipeline, SystemClock(), turn=turn)
+    lab.commit_epoch(watermark=HOUR)
+
+    with pytest.raises(LogError, match="accept-loss") as refused:
+        run(lab.settings, lab.pipeline)
+
+    assert refused.value.runbook == "TopicIdentityChanged"

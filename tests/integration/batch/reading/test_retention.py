@@ -1,0 +1,81 @@
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cutover.batch.recompute import run
+from cutover.errors import LogError
+from cutover.lake.batch_runs import runs
+from cutover.log.address import bootstrap_servers
+from cutover.log.kafka import LogClient
+from cutover.records.parsing.limits import MIN_MICROS
+from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab, hours
+from tests.support.suite.until import until
+
+
+def expire(lab: Lab, partition: int, before: int) -> None:
+    """Let the log forget what lies before an offset, as retention does."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(lab.settings)})
+    for future in admin.delete_records([TopicPartition(lab.topic, partition, before)]).values():
+        future.result()
+    assert LogClient(lab.settings).earliest(lab.topic)[partition] == before
+
+
+def test_a_window_whose_records_have_expired_is_frozen(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5), (0, 3_700, "AA", 1))
+    lab.commit_epoch(watermark=2 * HOUR)
+    run(lab.settings, lab.pipeline)
+    expire(lab, 0, 1)
+    lab.send((0, 20, "AA", 100), (0, 3_800, "AA", 100))
+    lab.commit_epoch(watermark=2 * HOUR)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    assert [(row.window_start, row.reason) for row in done.incomplete] == [(BASE * 1_000_000, "expired")]
+    assert hours(done.computed) == [(1, 2)]
+    assert lab.table(done, "flights", "delay") == [(0, 1, 5), (1, 2, 101)]
+
+
+def test_what_expired_before_anybody_scanned_it_leaves_older_windows_incomplete_for_good(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(5)), (1, 20, "AA", 9))
+    expire(lab, 0, 2)
+    lab.commit_epoch(watermark=5 * HOUR)
+
+    first = run(lab.settings, lab.pipeline)
+    second = run(lab.settings, lab.pipeline)
+
+    assert first is not None
+    assert second is not None
+    # The first record left is of hour 2; a record of hour 3 may bear a log timestamp one hour older than its window.
+    assert hours(first.computed) == [(4, 5)]
+    assert [(row.window_start, row.window_end, row.reason) for row in first.incomplete] == [
+        (MIN_MICROS, (BASE + 4 * HOUR) * 1_000_000, "expired")
+    ]
+    assert second.incomplete == first.incomplete
+    assert lab.table(second, "delay") == [(4, 4)]
+
+
+def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=HOUR)
+    lab.send((0, 20, "AA", 5))
+    expire(lab, 0, 2)
+
+    with pytest.raises(LogError, match=r"partition 0: expected offset >= 2, got 1(.|\n)*LogDataLost"):
+        run(lab.settings, lab.pipeline)
+
+    assert runs(lab.settings, lab.pipeline) == []
+
+
+def test_a_topic_made_again_is_refused(lab: Lab) -> None:
+    lab.send((0, 10, "AA", 5))
+    lab.commit_epoch(watermark=HOUR)
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(lab.settings)})
+    admin.delete_topics([lab.topic])[lab.topic].result()
+    client = LogClient(lab.settings)
+    until(lambda: lab.topic not in client.topics())
+    client.create_topic(lab.topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+    lab.send((0, 10, "AA", 5))
+
+    with pytest.raises(LogError, match=r"the topic was made again(.|\n)*TopicIdentityChanged"):
+        run(lab.settings, lab.pipeline)

@@ -1,0 +1,1 @@
+"""Repairs, looked at, published, killed and taken back."""

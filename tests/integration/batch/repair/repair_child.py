@@ -1,0 +1,44 @@
+"""A process that drafts, publishes or takes back a repair, and kills itself with SIGKILL at a named point."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from cutover.batch.repair.repair import make_draft, publish_draft
+from cutover.batch.repair.undo import undo
+from cutover.clock import SystemClock
+from cutover.probe import Point
+from cutover.settings import Settings
+from tests.integration.batch.lab import Lab, pipeline_of
+
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def kill_at(lab: Lab, action: str, point: str, *window: int) -> int:
+    """Return what the process ended with: -9 if the point was reached."""
+    words = [lab.settings.model_dump_json(), lab.topic, action, point, *map(str, window)]
+    command = [sys.executable, "-m", "tests.integration.batch.repair.repair_child", *words]
+    return subprocess.run(command, cwd=ROOT, check=False, timeout=240, stdin=subprocess.DEVNULL).returncode
+
+
+def main() -> None:
+    """Do one action."""
+    raw, topic, action, stop, *window = sys.argv[1:]
+    settings, pipeline, clock = Settings.model_validate_json(raw), pipeline_of(topic), SystemClock()
+
+    def die(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the protocol's names
+        if point == stop:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if action == "draft":
+        make_draft(settings, pipeline, [(int(window[0]), int(window[1]))], clock=clock, probe=die)
+    elif action == "publish":
+        publish_draft(settings, pipeline, None, clock=clock, probe=die)
+    else:
+        undo(settings, pipeline, None, clock=clock, probe=die)
+
+
+if __name__ == "__main__":
+    main()

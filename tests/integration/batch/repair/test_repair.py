@@ -1,0 +1,287 @@
+"""Repairs on a real log and lake: looked at, published, refused, taken back."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from cutover.batch.lock import writer_lock
+from cutover.batch.recompute import run
+from cutover.batch.repair.draft import folder, list_drafts
+from cutover.batch.repair.refusals import require_windows
+from cutover.batch.repair.repair import make_draft, publish_draft
+from cutover.batch.repair.undo import undo
+from cutover.clock import SystemClock
+from cutover.definition import Sessions
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.errors import DefinitionError, LakeError, LogError
+from cutover.lake.batch_runs import Range, runs
+from cutover.lake.control import control_tables, pins, versions
+from cutover.lake.paths import batch_uri
+from cutover.lake.serving import views
+from cutover.lake.serving.vacuum import vacuum
+from cutover.lake.tables import delta
+from cutover.settings import LineageSettings
+from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab
+from tests.integration.streaming.log.loss import cut_away, recreate
+
+CLOCK = SystemClock()
+ROWS = ((0, 10, "AA", 5), (1, 20, "UA", 7), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
+
+
+def window(*hours: int) -> tuple[Range, ...]:
+    return tuple(((BASE + hour * HOUR) * 1_000_000, (BASE + (hour + 1) * HOUR) * 1_000_000) for hour in hours)
+
+
+def served(lab: Lab, columns: str = "carrier, flights, delay") -> list[tuple[Any, ...]]:
+    with views.connect(lab.settings, lab.pipeline) as connection:
+        query = f"SELECT (epoch(window_start)::BIGINT - {BASE}) // {HOUR}, {columns} FROM serving ORDER BY ALL"  # noqa: S608 -- ours
+        return connection.execute(query).fetchall()
+
+
+def versions_of(lab: Lab) -> list[int]:
+    names = ("batch", "batch_index", "batch_ledger")
+    return [int(delta.open_table(batch_uri(lab.settings, lab.pipeline, name)).version()) for name in names]  # type: ignore[arg-type]  # of these names
+
+
+def late(lab: Lab, *rows: tuple[int, int, str | None, int | None]) -> None:
+    """Records of windows that batch has computed, and an epoch behind them."""
+    lab.send(*rows)
+    lab.commit_epoch(watermark=10_800)
+
+
+@pytest.fixture
+def computed(lab: Lab) -> Lab:
+    """Three hours that batch has computed, then a late record in each of the first two."""
+    lab.send(*ROWS)
+    lab.commit_epoch(watermark=10_800)
+    assert run(lab.settings, lab.pipeline) is not None
+    late(lab, (0, 30, "AA", 100), (1, 3_800, None, 9))
+    return lab
+
+
+BEFORE: Sequence[tuple[Any, ...]] = [(0, "AA", 1, 5), (0, "UA", 1, 7), (1, "AA", 1, 1), (2, "AA", 1, 2)]
+AFTER: Sequence[tuple[Any, ...]] = [(0, "AA", 2, 105), (0, "UA", 1, 7), (1, "AA", 1, 1), (2, "AA", 1, 2)]
+
+
+def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> None:
+    tables, before = versions_of(computed), served(computed)
+
+    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+
+    assert made.draft is not None
+    assert made.effect is not None
+    assert made.draft.counts["served"] == {"changed": 1, "same": 1}
+    (change,) = made.effect.changes.to_pylist()
+    assert (change["carrier"], change["old_0"], change["new_0"]) == ("AA", 1, 2)
+    assert (versions_of(computed), served(computed)) == (tables, before)
+    assert before == BEFORE
+
+
+def test_a_published_repair_changes_its_windows_alone_and_keeps_what_was_served(computed: Lab) -> None:
+    first = runs(computed.settings, computed.pipeline)[-1]
+    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+
+    done, was_before = publish_draft(computed.settings, computed.pipeline, None, why="late", clock=CLOCK)
+    again, was_then = publish_draft(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+
+    assert served(computed) == AFTER
+    assert (was_before, was_then, again) == (False, True, done)
+    assert done.computed == window(0)
+    assert done.stale == window(1)  # dirty too, and nobody named it
+    assert done.repair is not None
+    assert (done.repair.batch_run, done.repair.counts) == (first.run_id, {"changed": 1, "same": 1})
+    assert done.repair.served_from == first.finished
+
+
+def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_is_dirty(
+    computed: Lab, tmp_path: Path
+) -> None:
+    lineage = LineageSettings(file=tmp_path / "told.jsonl")
+    heard = computed.settings.model_copy(update={"lineage": lineage})
+    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    done, _ = publish_draft(heard, computed.pipeline, None, clock=CLOCK)
+
+    back, undone = undo(heard, computed.pipeline, None, why="no", clock=CLOCK)
+
+    told = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [one["job"]["name"] for one in told] == [f"{computed.pipeline.name}.repair"] * len(told)
+    ended = [one["run"]["facets"]["cutover_result"]["runId"] for one in told if one["eventType"] == "COMPLETE"]
+    assert ended == [done.run_id, None if back is None else back.run_id]
+
+    assert undone == done.run_id
+    assert back is not None
+    assert served(computed) == BEFORE
+    assert set(back.stale) == {*window(0), *window(1)}
+    rest = run(computed.settings, computed.pipeline)
+    assert rest is not None
+    assert rest.computed == ((window(0)[0][0], window(1)[0][1]),)
+    assert served(computed) == [*AFTER[:3], (1, None, 1, 9), AFTER[3]]
+
+
+def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
+    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 1))
+    later = run(computed.settings, computed.pipeline, start=start, end=end)
+    assert later is not None
+
+    with pytest.raises(LakeError, match=rf"expected no later run over its windows, got batch run {later.run_id}"):
+        undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+
+    assert served(computed) == AFTER
+
+
+@pytest.mark.parametrize("between", ["batch", "repair", "definition"])
+def test_a_draft_is_refused_once_its_ground_has_moved(computed: Lab, between: str) -> None:
+    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    pipeline = computed.pipeline
+    if between == "batch":
+        run(computed.settings, pipeline)
+    elif between == "repair":
+        other = make_draft(computed.settings, pipeline, window(1), clock=CLOCK)
+        assert other.draft is not None
+        publish_draft(computed.settings, pipeline, other.draft.repair_id, clock=CLOCK)
+    else:
+        pipeline = replace(pipeline, where="carrier IS NULL OR carrier <> 'YY'")
+    tables = versions_of(computed)
+    assert made.draft is not None
+
+    with pytest.raises(LakeError, match=EXPECTED[between]):
+        publish_draft(computed.settings, pipeline, made.draft.repair_id, clock=CLOCK)
+
+    assert versions_of(computed) == tables
+
+
+EXPECTED = {
+    "batch": "a batch run .* was recorded meanwhile. Nothing was published",
+    "repair": "a repair .* was recorded meanwhile",
+    "definition": "of another definition",
+}
+
+
+def test_a_topic_made_again_is_refused_at_publishing(computed: Lab) -> None:
+    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    recreate(computed.settings, computed.topic, PARTITIONS)
+
+    with pytest.raises(LogError, match="topic id"):
+        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+
+    assert served(computed) == BEFORE
+
+
+def test_a_repair_while_a_run_is_under_way_is_refused(computed: Lab) -> None:
+    tables = versions_of(computed)
+    with (
+        writer_lock(computed.settings, computed.pipeline.name),
+        pytest.raises(LakeError, match="expected no run and no repair under way"),
+    ):
+        make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+
+    assert versions_of(computed) == tables
+
+
+def test_windows_that_cannot_be_repaired_are_refused(computed: Lab) -> None:
+    tables = versions_of(computed)
+
+    with pytest.raises(DefinitionError, match="closed at the cut of epoch 1"):
+        make_draft(computed.settings, computed.pipeline, window(0, 3), clock=CLOCK)
+    with pytest.raises(DefinitionError, match="nothing is known of them"):
+        make_draft(computed.settings, computed.pipeline, window(-30), clock=CLOCK)
+    run(computed.settings, computed.pipeline)
+    with pytest.raises(DefinitionError, match="a cut that is not behind"):
+        make_draft(computed.settings, computed.pipeline, window(0), epoch=0, clock=CLOCK)
+    with pytest.raises(DefinitionError, match=r"expected the start of one, got .*:30:00Z.*\n.*nearest begin at"):
+        require_windows(computed.pipeline.window, [window(0)[0][0] + 1_800_000_000], "p")
+    with pytest.raises(DefinitionError, match="got sessions"):
+        require_windows(Sessions(gap="30 minutes"), [0], "p")
+
+    assert list_drafts(computed.settings, computed.pipeline) == []
+    assert versions_of(computed)[0] == tables[0] + 1  # of the one run
+
+
+def test_a_window_past_retention_is_refused_before_anything_is_read(computed: Lab) -> None:
+    cut_away(computed.settings, computed.topic, {0: 1})
+    points: list[str] = []
+
+    with pytest.raises(LogError, match=r"past retention\. Nothing was read or changed"):
+        make_draft(
+            computed.settings, computed.pipeline, window(0), clock=CLOCK, probe=lambda point, _: points.append(point)
+        )
+
+    assert points == []
+    made = make_draft(computed.settings, computed.pipeline, window(1), clock=CLOCK)
+    assert made.draft is not None
+
+
+@pytest.mark.parametrize("stage", ["SHADOW", "KAPPA"])
+def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(computed: Lab, stage: str) -> None:
+    row = {"pipeline": computed.topic, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
+    fingerprint = {"result_fingerprint": result_fingerprint(computed.pipeline)}
+    control_tables.append(computed.settings, "gate", [row | fingerprint])
+    assert served(computed) == []  # the laboratory's stream has no rows
+
+    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+
+    assert made.draft is not None
+    assert made.draft.counts == {"served": {"added": 2}, "batch": {"changed": 1, "same": 1}, "streaming": {"added": 2}}
+    assert served(computed, "carrier, flights, _served_by") == [(0, "AA", 2, "repair"), (0, "UA", 1, "repair")]
+    undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+    assert served(computed) == []
+
+
+def test_a_table_that_somebody_changed_meanwhile_is_not_built_on(computed: Lab) -> None:
+    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    DeltaTable(batch_uri(computed.settings, computed.pipeline)).update({"flights": "flights + 1"})
+
+    with pytest.raises(LakeError, match=r"expected no writer but ours, got .*UPDATE"):
+        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+
+    assert made.draft is not None
+    assert [run.run_id for run in runs(computed.settings, computed.pipeline)][1:] == []
+
+
+def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab) -> None:
+    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    assert made.draft is not None
+    place = Path(folder(computed.settings, computed.pipeline, made.draft.repair_id))
+    file = place / made.draft.files["rows"]
+    file.write_bytes(file.read_bytes()[:-1] + b"X")
+
+    with pytest.raises(LakeError, match=r"file `rows-.*expected the bytes that were committed"):
+        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+
+    assert served(computed) == BEFORE
+
+
+def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(computed: Lab) -> None:
+    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    version = versions.current(computed.settings, computed.pipeline)
+    assert version is not None
+    for run_id in (runs(computed.settings, computed.pipeline)[0].run_id, done.run_id):
+        holder = pins.batch_holder(run_id)
+        for epoch in (0, 1):
+            pins.release(computed.settings, version, epoch, holder=holder, now=CLOCK.now())
+    gone = vacuum(computed.settings, computed.pipeline, hours=0, now=CLOCK.now(), dry_run=False)
+
+    undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
+
+    assert gone["batch"] == 1
+    assert served(computed) == BEFORE
+
+
+def test_a_repair_of_what_is_dirty_takes_all_of_it(computed: Lab) -> None:
+    made = make_draft(computed.settings, computed.pipeline, (), clock=CLOCK)
+    assert made.draft is not None
+    done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+
+    assert made.draft.counts["served"] == {"added": 1, "changed": 1, "same": 2}
+    assert done.stale == ()
+    assert make_draft(computed.settings, computed.pipeline, (), clock=CLOCK).draft is None

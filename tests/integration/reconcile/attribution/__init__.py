@@ -1,0 +1,1 @@
+"""Which cause each difference gets."""

@@ -1,0 +1,186 @@
+"""A cause is claimed by the ledger and borne out by the log: only then a difference is explained."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from confluent_kafka import Producer
+
+from cutover.lake.control import control_tables
+from cutover.log.cut import LogId
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.reconcile import run
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, held, lake_of, write
+from tests.support.log.held_log import HeldLog
+
+SALES = (*(Sale(hour=h, amount=h) for h in range(4)), Sale(epoch=1, hour=2, amount=9, kind="late"))
+
+
+def judged(settings: Settings, lake: Lake, log: HeldLog | None = None) -> Reconciliation:
+    write(settings, lake)
+    return run.reconcile(settings, PIPELINE, log=log or held(lake))
+
+
+def with_log(lake: Lake, change: Callable[[dict[str, Any]], dict[str, Any]], offset: int) -> HeldLog:
+    """Return the lake's log with another record at an offset."""
+    records = [_changed(r, change) if r.offset == offset else r for r in lake.log]
+    return HeldLog(records=records)
+
+
+def _changed(record: RawRecord, change: Callable[[dict[str, Any]], dict[str, Any]]) -> RawRecord:
+    return replace(record, value=json.dumps(change(json.loads(record.value or b""))).encode())
+
+
+def of_stream(lake: Lake, values: Raw) -> Lake:
+    """Return the lake with other values in the stream's accepted row of hour 2."""
+    chosen = [(row["window_start"] - START).seconds == 7_200 and row["_class"] == "accepted" for row in lake.partials]
+    rows = tuple(row | values if is_it else row for row, is_it in zip(lake.partials, chosen, strict=True))
+    return replace(lake, partials=rows)
+
+
+def test_late_record_that_the_log_bears_out_explains_its_row(settings: Settings) -> None:
+    result = judged(settings, lake_of(SALES))
+
+    assert (result.verdict, result.causes["late"].rows) == (Verdict.EXPLAINED, 1)
+    note = "Of 1 rows with a cause the log's own records were folded again: 0 are not borne out"
+    assert any(note in text for text in result.notes)
+
+
+BETWEEN = (
+    *(Sale(hour=2, amount=amount) for amount in (4, 6)),
+    *(Sale(epoch=1, hour=2, amount=amount, kind="late") for amount in (1, 9)),
+)
+
+
+def test_late_records_explain_a_minimum_and_a_maximum(settings: Settings) -> None:
+    assert judged(settings, lake_of(BETWEEN)).verdict is Verdict.EXPLAINED
+
+
+@pytest.mark.parametrize("values", [{"least": 3}, {"most": 8}, {"most": 2}], ids=str)
+def test_wrong_minimum_or_maximum_is_not_hidden_by_a_late_record_beyond_it(settings: Settings, values: Raw) -> None:
+    result = judged(settings, of_stream(lake_of(BETWEEN), values))
+
+    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
+
+
+RECORDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "of another window": lambda fields: fields | {"at": "2026-01-01T03:01:00+00:00"},
+    "of another key": lambda fields: fields | {"shop": "b"},
+    "with another value": lambda fields: fields | {"amount": 10},
+    "that is malformed": lambda fields: fields | {"amount": "nine"},
+}
+
+
+@pytest.mark.parametrize("record", RECORDS)
+@pytest.mark.parametrize("offset", [2, 4], ids=["accepted", "late"])
+def test_position_that_holds_another_record_explains_nothing(settings: Settings, record: str, offset: int) -> None:
+    lake = lake_of(SALES)
+
+    result = judged(settings, lake, with_log(lake, RECORDS[record], offset))
+
+    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
+
+
+def test_record_that_the_stream_left_out_without_a_word_explains_nothing(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    more = [*lake.log, replace(lake.log[2], offset=5)]
+    ranges = (*lake.ranges, lake.ranges[2] | {"first_offset": 5, "last_offset": 5})
+    run_ = replace(lake.run, cut={0: 6})
+    epochs = (lake.epochs[0], replace(lake.epochs[1], end={0: 6}))
+
+    result = judged(settings, replace(lake, ranges=ranges, run=run_, epochs=epochs), HeldLog(records=more))
+
+    assert result.verdict is Verdict.DIVERGED
+
+
+def test_records_that_have_left_the_log_prove_nothing(settings: Settings) -> None:
+    lake = lake_of(SALES)
+
+    result = judged(settings, lake, HeldLog(records=lake.log, begins={0: 3}))
+
+    assert (result.verdict, result.exit_code, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, 2, "unproven")
+    assert "offset 2" in result.sentence
+    assert "begins at 3" in result.sentence
+
+
+def test_what_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    proven = judged(settings, lake)
+
+    again = run.reconcile(settings, PIPELINE, log=HeldLog(records=lake.log, begins={0: 5}))
+
+    assert (again.verdict, again.notes) == (proven.verdict, proven.notes)
+    assert again.verdict is Verdict.EXPLAINED
+
+
+def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
+    judged(settings, lake_of(BETWEEN))
+    later = settings.model_copy(update={"home": settings.home / "later"})
+    spoilt = of_stream(lake_of(BETWEEN), {"least": 3})
+    write(later, spoilt)
+    for row in control_tables.read(settings, "proofs", PIPELINE.name):
+        control_tables.append(later, "proofs", [row])
+
+    found = run.reconcile(later, PIPELINE, log=held(spoilt))
+
+    assert found.verdict is Verdict.DIVERGED
+
+
+def test_what_no_class_makes_equal_needs_no_log(settings: Settings) -> None:
+    lake = of_stream(lake_of(SALES), {"revenue": 100})
+
+    assert judged(settings, lake, HeldLog(records=lake.log, begins={0: 5})).verdict is Verdict.DIVERGED
+
+
+def test_equal_sides_need_no_log(settings: Settings) -> None:
+    write(settings, lake_of(SALES[:-1]))
+
+    assert run.reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+
+
+def test_log_that_was_made_again_proves_nothing(settings: Settings) -> None:
+    lake = lake_of(SALES)
+
+    result = judged(settings, lake, replace(held(lake), topic_id="another"))
+
+    assert (result.verdict, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, "unproven")
+
+
+def produced(settings: Settings, records: Sequence[RawRecord]) -> LogId:
+    topic = f"sales-{uuid4().hex[:8]}"
+    client = LogClient(settings)
+    client.create_topic(topic, partitions=1, config={})
+    producer = Producer({"bootstrap.servers": client.bootstrap})
+    for record in records:
+        producer.produce(topic, record.value, timestamp=record.log_time_micros // 1000)
+    producer.flush(30)
+    return client.describe(topic)
+
+
+def test_records_are_read_from_the_cluster_of_the_settings(kafka_settings: Settings) -> None:
+    lake = lake_of(SALES)
+    log = produced(kafka_settings, lake.log)
+    pipeline = replace(PIPELINE, source=replace(PIPELINE.source, name=log.topic))
+    same = {"topic": log.topic, "topic_id": log.topic_id, "cluster_id": log.cluster_id}
+    real = lake_of(SALES, pipeline)
+    epochs = tuple(replace(epoch, **same) for epoch in real.epochs)  # type: ignore[arg-type]  # three texts
+    write(kafka_settings, replace(real, epochs=epochs, run=replace(real.run, **same)), pipeline)  # type: ignore[arg-type]  # the same
+
+    result = run.reconcile(kafka_settings, pipeline)
+    found = explain(kafka_settings, pipeline, START.replace(hour=2), ["a", "1"])
+
+    assert (result.verdict, result.causes["late"].rows) == (Verdict.EXPLAINED, 1)
+    assert [(one.measure, one.difference, one.cause) for one in found.values if "__" not in one.measure] == [
+        ("sales", 1 - 2, "late"),
+        ("revenue", 2 - (2 + 9), "late"),
+        ("least", 0, None),
+        ("most", 2 - 9, "late"),
+        ("mean", 2 - (2 + 9) / 2, "late"),
+    ]
+    assert [(row.class_, row.offset, row.watermark) for row in found.rows] == [("late", 4, "2026-01-05T04:00:00Z")]

@@ -1,0 +1,1 @@
+"""`cutover diff` over real files."""

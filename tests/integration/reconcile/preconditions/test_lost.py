@@ -1,0 +1,225 @@
+"""What the log lost and somebody accepted: never compared, counted by its reason, said on top, a debt at the gate."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import jsonschema
+import pyarrow as pa
+import pytest
+
+from cutover.cli.app import main
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.lake.control import control_tables, losses
+from cutover.lake.control.losses import Loss
+from cutover.lake.control.stages import Stage
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import commits, delta
+from cutover.lake.tables.schemas import BATCH_INDEX
+from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.attribution.loss import sentence
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.gate.decide import decide
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
+from tests.integration.reconcile.test_run import CLEAN, SCHEMA
+from tests.support.log.losses import LOSS as A_LOSS
+
+LOSS = replace(
+    A_LOSS,
+    pipeline=PIPELINE.name,
+    result_fingerprint=result_fingerprint(PIPELINE),
+    epoch=3,
+    topic="sales",
+    topic_id="topic-1",
+    onward_topic_id="topic-1",
+    windows_from=micros(2),
+    windows_to=micros(4),
+    why="a disk was full",
+    at=datetime(2026, 1, 2, tzinfo=UTC),
+)
+
+
+def record(settings: Settings, *rows: Loss) -> None:
+    losses.record(settings, rows, turn=control_tables.next_turn(settings, "losses", PIPELINE.name))
+
+
+def behind(lake: Lake, skipped: int) -> Lake:
+    """Return a lake whose epoch 2 starts behind a gap of offsets."""
+
+    def moved(epoch: EpochRecord) -> EpochRecord:
+        shift = {0: skipped if epoch.epoch >= 2 else 0}
+        start, end = epoch.start[0], epoch.end[0]
+        return replace(epoch, start={0: start + shift[0]}, end={0: end + shift[0]})
+
+    epochs = tuple(map(moved, lake.epochs))
+    return replace(lake, epochs=epochs, run=replace(lake.run, cut=dict(epochs[-1].end)))
+
+
+def spoilt(*, hour: int) -> Lake:
+    """Return a lake whose batch table says something else of one row of an hour."""
+    lake = lake_of(CLEAN)
+    place = next(i for i, row in enumerate(lake.batch) if row["window_start"] == START + timedelta(hours=hour))
+    return edited(lake, place, lambda row: row | {"most": 4711})
+
+
+def run(settings: Settings, lake: Lake, *rows: Loss) -> Reconciliation:
+    write(settings, lake)
+    if rows:
+        record(settings, *rows)
+    return reconcile(settings, PIPELINE)
+
+
+@pytest.mark.parametrize(("hour", "verdict"), [(2, Verdict.CONSISTENT), (3, Verdict.CONSISTENT), (4, Verdict.DIVERGED)])
+def test_touched_windows_are_not_compared_and_all_others_are(settings: Settings, hour: int, verdict: Verdict) -> None:
+    result = run(settings, spoilt(hour=hour), LOSS)
+
+    assert result.verdict is verdict
+    assert (result.windows.compared, result.windows.incomplete) == (5, 2)
+    assert result.windows.incomplete_because == {"lost": 2}
+
+
+def test_window_that_is_lost_and_stale_counts_once_as_lost(settings: Settings) -> None:
+    lake = lake_of(CLEAN)
+    stale = replace(lake.run, stale=((micros(3), micros(5)),))
+
+    result = run(settings, replace(lake, run=stale), LOSS)
+
+    assert result.windows.incomplete_because == {"lost": 2, "stale": 1}
+
+
+def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None:
+    result = run(settings, lake_of(CLEAN), LOSS)
+
+    assert result.loss == (
+        "The log lost records (topic sales, partition 0: offsets 40 to 59). 2 closed windows may miss some of them: "
+        "incomplete(lost), not compared."
+    )
+    assert [(one.partition, one.first, one.next, one.why) for one in result.losses] == [(0, 40, 60, "a disk was full")]
+    assert any("windows before 2026-01-01T02:00:00Z" in note for note in result.notes)
+    jsonschema.validate(result.to_json(), SCHEMA)
+    assert Reconciliation.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert "a disk was full" in (settings.reports_dir / str(result.page)).read_text(encoding="utf-8")
+
+
+def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Settings) -> None:
+    result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=None, windows_to=None))
+
+    others = [note for note in result.notes[1:] if "could not be asked" not in note]
+    assert (result.windows.incomplete, result.loss, len(result.losses), others) == (0, None, 1, [])
+
+
+def test_sentence_names_few_ranges_and_an_unknown_end() -> None:
+    rows = [replace(LOSS, partition=p, next=None if p == 0 else 60) for p in range(5)]
+
+    found = sentence(rows, {"lost": 1})
+
+    assert found is not None
+    assert "partition 0: offset 40 and all after it of topic id topic-1" in found
+    assert "; and 2 more). 1 closed window may miss" in found
+
+
+def test_where_every_closed_window_is_lost_there_is_no_verdict(settings: Settings) -> None:
+    result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=micros(-9), windows_to=micros(99)))
+
+    assert (result.verdict, result.exit_code, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, 2, "uncovered")
+    assert "7 lost" in result.seal.breaches[0].message
+    assert result.loss is not None
+
+
+def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings) -> None:
+    lake = behind(lake_of(CLEAN), 20)
+    end = lake.epochs[1].end[0]
+
+    torn = run(settings, lake)
+    record(settings, replace(LOSS, epoch=2, first=end, next=end + 19))
+    short = reconcile(settings, PIPELINE)
+    record(settings, replace(LOSS, epoch=2, first=end + 19, next=end + 20))
+    whole = reconcile(settings, PIPELINE)
+
+    assert [found.verdict for found in (torn, short)] == [Verdict.NOT_COMPARABLE] * 2
+    assert [breach.runbook for breach in (*torn.seal.breaches, *short.seal.breaches)] == ["EpochHistoryBroken"] * 2
+    assert whole.verdict is Verdict.CONSISTENT
+
+
+def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
+    """Write the batch index: each hour's window with the first offset that holds it."""
+    index = delta.ensure(batch_uri(settings, PIPELINE, "batch_index"), BATCH_INDEX)
+    rows = [
+        {
+            "_kind": "range",
+            "_run": lake.run.run_id,
+            "_partition": 0,
+            "window_start": START + timedelta(hours=int(hour[1:])),
+            "window_end": START + timedelta(hours=int(hour[1:]) + 1),
+            "first_offset": first,
+        }
+        for hour, first in first_offsets.items()
+    ]
+    commits.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
+
+
+def test_window_whose_records_went_before_the_version_began_is_not_compared(settings: Settings) -> None:
+    sales = [Sale(hour=h) for h in range(5)]
+    lake = lake_of(sales)
+    began = tuple(replace(epoch, start={0: 20}, end={0: 25}) for epoch in lake.epochs)
+    batch = lake_of([*sales, Sale(hour=0)]).batch
+    lake = replace(lake, epochs=began, run=replace(lake.run, cut={0: 25}), batch=batch, ranges=())
+    write(settings, lake)
+    scanned(settings, lake, h0=3, h1=19, h2=20, h3=21, h4=25)
+
+    result = reconcile(settings, PIPELINE)
+
+    assert result.verdict is Verdict.CONSISTENT
+    assert (result.windows.compared, result.windows.incomplete_because) == (3, {"unread": 2})
+
+
+@pytest.mark.parametrize(("hour", "state"), [(1, "closed"), (2, "incomplete(lost)"), (3, "incomplete(lost)")])
+def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: int, state: str) -> None:
+    write(settings, lake_of([Sale(hour=h) for h in range(5)]))
+    record(settings, LOSS)
+
+    assert explain(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"]).state == state
+
+
+def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Settings) -> None:
+    run(
+        settings, lake_of(CLEAN), replace(LOSS, windows_to=micros(100))
+    )  # the last one closes at 101, the cut is at 100
+    found = evidence.read(settings, PIPELINE)
+    decision = decide(Stage.LAMBDA, found, "advance", PIPELINE.policy, datetime.now(UTC))
+
+    assert [(lost.until, lost.accepted) for lost in found.losses] == [(micros(101), LOSS.at)]
+    assert (decision.allowed, decision.counted) == (False, ())
+    assert "losses" in {condition.name for condition in decision.conditions if not condition.met}
+
+
+def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None:
+    run(settings, lake_of(CLEAN), LOSS)
+    decision = decide(Stage.LAMBDA, evidence.read(settings, PIPELINE), "advance", PIPELINE.policy, datetime.now(UTC))
+
+    assert len(decision.counted) == 1
+    assert "losses" not in {condition.name for condition in decision.conditions if not condition.met}
+
+
+def test_terminal_names_the_loss(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(settings, lake_of(CLEAN))
+    record(settings, LOSS)
+    definitions = settings.home / "definitions"
+    definitions.mkdir()
+    (definitions / "sales.py").write_text(
+        "from tests.integration.reconcile.lake_of import PIPELINE\n", encoding="utf-8"
+    )
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(definitions))
+
+    code = main(["reconcile", "sales"])
+
+    said = " ".join(capsys.readouterr().out.split())
+    assert code == 0
+    assert "lost The log lost records (topic sales, partition 0: offsets 40 to 59)" in said
+    assert "2 incomplete (2 lost)" in said

@@ -1,0 +1,98 @@
+"""A log that does not answer: its driver's last words count, until somebody has accepted them; without any, nothing."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from cutover.errors import LogError
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, lake_of, leave_word, write
+from tests.integration.reconcile.preconditions.test_lost import LOSS, record
+from tests.integration.reconcile.test_run import CLEAN
+
+AT = datetime(2026, 1, 3, tzinfo=UTC)
+SAID = "Topic sales, partition 0: expected at offset 64 the record that epoch 3 read, got no record"
+
+
+def ended(settings: Settings, **changes: object) -> None:
+    """Leave the last heartbeat of a driver that failed."""
+    failed = {"at": AT.isoformat(), "state": "FAILED", "error": SAID, "runbook": "LogDataLost"}
+    leave_word(settings, PIPELINE, **(failed | changes))
+
+
+@pytest.mark.parametrize("runbook", ["LogDataLost", "TopicIdentityChanged"])
+def test_stream_that_stands_for_its_log_is_not_comparable(settings: Settings, runbook: str) -> None:
+    write(settings, lake_of(CLEAN))
+    ended(settings, runbook=runbook, error=str(LogError(f"{SAID}.\nHint: accept it.", runbook=runbook)))
+
+    result = reconcile(settings, PIPELINE)
+
+    assert (result.verdict, result.exit_code, result.runbook) == (Verdict.NOT_COMPARABLE, 2, runbook)
+    assert SAID in result.sentence
+    assert "Runbook" not in result.sentence
+
+
+@pytest.mark.parametrize("changes", [{"runbook": "StreamNotRunning"}, {"state": "RUNNING", "runbook": None}])
+def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
+    settings: Settings, changes: dict[str, object]
+) -> None:
+    write(settings, lake_of(CLEAN))
+    ended(settings, **changes)
+
+    result = reconcile(settings, PIPELINE)
+
+    assert result.verdict is Verdict.CONSISTENT
+    assert any("could not be asked whether it still is what both sides read" in note for note in result.notes)
+
+
+def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings) -> None:
+    write(settings, lake_of(CLEAN))
+    ended(settings)
+    record(settings, replace(LOSS, at=AT.replace(day=4)))
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize(
+    ("word", "part"),
+    [
+        ({"at": None}, "No driver has left word"),
+        ({"state": "RUNNING", "started": 1.0}, "The driver died without a word"),
+        ({"state": "RUNNING", "silent_since": AT.isoformat()}, "The driver got no answer"),
+        ({"state": "STOPPED", "silent_since": AT.isoformat()}, "The driver got no answer"),
+        ({"state": "FAILED", "runbook": "KafkaUnreachable"}, "The driver got no answer"),
+        ({"state": "FAILED", "runbook": "KafkaRefused"}, "The driver got no answer"),
+    ],
+)
+def test_where_neither_the_log_nor_a_driver_tells_nothing_is_judged(
+    settings: Settings, word: dict[str, object], part: str
+) -> None:
+    write(settings, lake_of(CLEAN))
+    leave_word(settings, PIPELINE, **word)
+
+    result = reconcile(settings, PIPELINE)
+
+    (breach,) = result.seal.breaches
+    assert (result.verdict, result.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "log_silent")
+    assert part in breach.message
+    assert "`cutover reconcile sales`" in breach.message
+
+
+def test_where_no_driver_ever_ran_nothing_is_judged(settings: Settings) -> None:
+    write(settings, lake_of(CLEAN))
+    (settings.run_dir / PIPELINE.name / "heartbeat.json").unlink()
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.NOT_COMPARABLE
+
+
+def test_the_word_of_another_versions_driver_does_not_count(settings: Settings) -> None:
+    write(settings, lake_of(CLEAN))
+    asked = settings.model_copy(update={"stream_version": 0})
+
+    before = reconcile(asked, PIPELINE)
+    leave_word(asked, PIPELINE)
+
+    assert (before.verdict, reconcile(asked, PIPELINE).verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)

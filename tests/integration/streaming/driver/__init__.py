@@ -1,0 +1,1 @@
+"""Drivers that die, compete, fold and tell what they cost."""

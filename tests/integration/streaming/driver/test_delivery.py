@@ -1,0 +1,83 @@
+"""A driver that dies between two commits, in each delivery: what is doubled, what is lost, and who says so."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+
+from cutover.batch import recompute
+from cutover.clock import SystemClock
+from cutover.definition.model.pipeline import Delivery
+from cutover.errors import CutoverError
+from cutover.lake.serving import views
+from cutover.probe import Point
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
+from cutover.settings import Settings
+from cutover.streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+from tests.support.pages.capabilities import shown
+
+EVENTS = [Event(id=i, minute=i, key="ab"[i % 2], partition=i % 2) for i in range(60)]
+AT_ONCE, DIES = 15, 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """How a delivery is broken, and what comes of it."""
+
+    delivery: Delivery
+    point: Point
+    times: int  # that each record of the epoch counts
+    reason: str | None  # why its windows are not judged
+    limit: int = 200_000  # partial rows beyond which the epoch is written by Spark
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(delivery="exactly_once", point="epoch.aggregated", times=1, reason=None),
+        Case(delivery="at_least_once", point="epoch.apart", times=2, reason="doubled"),
+        Case(delivery="at_most_once", point="epoch.apart", times=0, reason="lost"),
+        Case(delivery="at_least_once", point="epoch.apart", times=2, reason="doubled", limit=1),
+    ],
+    ids=lambda case: f"{case.delivery}-{case.limit}",
+)
+def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_named(
+    quick: Settings, topic: str, case: Case
+) -> None:
+    settings = rig.fast(quick, overflow_rows=case.limit)
+    pipeline = replace(rig.pipeline(topic, cap=AT_ONCE), delivery=case.delivery)
+    rig.send(settings, topic, EVENTS)
+
+    def dies(point: Point, epoch: int) -> None:
+        if (point, epoch) == (case.point, DIES):
+            msg = "the driver is gone"
+            raise OSError(msg)
+
+    with pytest.raises(CutoverError):
+        driver.run(settings, pipeline, until="drain", probe=dies)
+    driver.run(settings, pipeline, until="final")
+    recompute.run(settings, pipeline)
+    found = reconcile(settings, pipeline)
+
+    touched = rig.records(settings, pipeline)[DIES]
+    hit = [e for e in EVENTS if touched.start[e.partition] <= e.id // 2 < touched.end[e.partition]]
+    rest = [e for e in EVENTS if e not in hit]
+    assert len(hit) in range(1, AT_ONCE + 1)
+    assert rig.counted(settings, pipeline) == rig.expected([*rest, *hit * case.times])
+    assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert set(found.windows.incomplete_because) == ({case.reason} if case.reason else set())
+    assert found.windows.compared > 0
+    named = [note for note in found.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
+    assert len(named) == (0 if case.reason is None else 1)
+    with views.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
+        states = {str(row[0]) for row in connection.execute("SELECT DISTINCT _state FROM streaming").fetchall()}
+    assert {state for state in states if "(" in state} == ({f"incomplete({case.reason})"} if case.reason else set())
+    checks = verify(settings, pipeline, clock=SystemClock()).checks
+    judged = {name: checks[name].state for name in ("N1", "N2", "N4", "N5")}
+    once = CheckState.HELD if case.reason is None else CheckState.WAIVED
+    assert judged == {"N1": once, "N2": once, "N4": once, "N5": CheckState.HELD}
+    shown(f"delivery: {case.delivery}", "streaming")

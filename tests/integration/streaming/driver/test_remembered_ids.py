@@ -1,0 +1,60 @@
+"""N4 of a stream that remembers ids: what it remembers is held against the log, not against itself."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.definition import Pipeline
+from cutover.lake.control import versions
+from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
+from cutover.settings import Settings
+from cutover.streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+from tests.support.comparison.planted import put_rows
+
+Ids = list[dict[str, Any]]
+EVENTS = [Event(id=i % 7, minute=i % 7, key="ab"[i % 2]) for i in range(20)]
+
+
+def of_ids(settings: Settings, topic: str) -> Pipeline:
+    """Return a drained stream over records of which most came before."""
+    made = rig.pipeline(topic)
+    pipeline = replace(made, source=replace(made.source, record_id="id"))
+    rig.send(settings, topic, EVENTS)
+    driver.run(settings, pipeline, until="drain")
+    return pipeline
+
+
+def edit_ids(settings: Settings, pipeline: Pipeline, edit: Callable[[Ids], Ids]) -> None:
+    """Put edited ids in place of those that the epoch log remembers."""
+    version, schema = versions.current(settings, pipeline), epoch_log_schema(pipeline)
+    assert version is not None
+    rows = DeltaTable(version.uri).to_pyarrow_table().cast(schema).to_pylist()
+    ids = [row | {"_ids": edit(row["_ids"])} for row in rows if row["_kind"] == "ids" and row["_ids"]]
+    assert ids
+    put_rows(version.uri, pa.Table.from_pylist(ids, schema=schema), kind="ids")
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        pytest.param(lambda ids: ids[1:], "to be remembered, it is not", id="forgotten"),
+        pytest.param(lambda ids: [*ids, ids[0] | {"id": 4711}], "no record brings it", id="made up"),
+    ],
+)
+def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[[Ids], Ids], text: str) -> None:
+    pipeline = of_ids(quick, topic)
+    sound = verify(quick, pipeline, only=["N4"], every=True)
+
+    edit_ids(quick, pipeline, edit)
+
+    found = verify(quick, pipeline, only=["N4"], every=True)
+    assert (sound.checks["N4"].state, found.checks["N4"].state) == (CheckState.HELD, CheckState.VIOLATED)
+    assert any(text in violation.text for violation in found.violations)

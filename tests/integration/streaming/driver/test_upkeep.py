@@ -1,0 +1,99 @@
+"""Folds and overflow files: other files, the same rows, and nothing that a reader holds is taken away."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from cutover.clock import SystemClock
+from cutover.lake.control import pins, versions
+from cutover.probe import Point
+from cutover.settings import Settings
+from cutover.streaming import driver
+from cutover.streaming.compaction import compactor
+from cutover.streaming.sink import fencing
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+from tests.support.drivers.background import WITHIN
+
+EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(200)]
+EVENTS += [Event(id=1000 + i, minute=0, logged=60, partition=0) for i in range(20)]  # late
+
+
+class Folds:
+    """Waits at the end for folds that are under way, so that the test sees them committed."""
+
+    def __init__(self) -> None:
+        self.written, self.committed = threading.Event(), list[int]()
+
+    def __call__(self, point: Point, epoch: int) -> None:
+        if point == "compact.written":
+            self.written.set()
+        if point == "compact.committed":
+            self.committed.append(epoch)
+        if point == "epoch.planned" and epoch == LAST_WAIT:
+            assert self.written.wait(WITHIN)
+
+
+LAST_WAIT = 34
+PINNED = 6
+
+
+def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: str) -> None:
+    settings = rig.fast(quick, fold_every=6, reload_every=10)
+    pipeline = rig.pipeline(topic, cap=6)
+    rig.send(settings, topic, EVENTS[: 6 * (PINNED + 1)])
+    driver.run(settings, pipeline, until="drain")
+    version, clock = versions.current(settings, pipeline), SystemClock()
+    assert version is not None
+    later = clock.now() + timedelta(hours=1)
+    pins.pin(settings, version, PINNED, holder="test", expires_at=later, now=clock.now())
+    at_pin = rig.counted(settings, pipeline, epoch=PINNED)
+    ledger_at_pin = rig.counted(settings, pipeline, classes=["late"], epoch=PINNED)
+    rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
+    folds = Folds()
+
+    driver.run(settings, pipeline, until="drain", probe=folds)
+
+    table = rig.epoch_log(settings, pipeline).table
+    found = compactor.list_files(table)
+    epochs = rig.records(settings, pipeline)
+    assert len(epochs) > LAST_WAIT
+    assert folds.committed
+    assert rig.expected(EVENTS) == rig.counted(settings, pipeline)
+    assert at_pin == rig.counted(settings, pipeline, epoch=PINNED)
+    assert ledger_at_pin == rig.counted(settings, pipeline, classes=["late"], epoch=PINNED)
+    assert not any(f.kind == "partial" and f.first <= PINNED < f.last for f in found)
+    assert any(f.kind == "partial" and f.span > 1 for f in found)
+    assert list(range(len(epochs))) == [e.epoch for e in epochs]
+    assert (len(epochs) - 1) == table.transaction_version(version.app_id)
+    assert epochs[-1] == fencing.newest(table)
+
+
+def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driver(quick: Settings, topic: str) -> None:
+    settings = rig.fast(quick, overflow_rows=5)
+    pipeline = rig.pipeline(topic, cap=60)
+    many = [Event(id=i, minute=i / 10, key=f"k{i}", partition=i % 2) for i in range(100)]
+    many += [Event(id=200, raw=b"{", partition=0)]
+    rig.send(settings, topic, many)
+
+    driver.run(settings, pipeline, until="drain")
+
+    assert rig.by_spark(settings, pipeline)
+    assert rig.expected(many[:-1]) == rig.counted(settings, pipeline)
+    assert [
+        (sum(e.records for e in epochs), sum(e.counts["malformed"] for e in epochs))
+        for epochs in [rig.records(settings, pipeline)]
+    ] == [(101, 1)]
+    assert rig.gaps(rig.records(settings, pipeline)) == []
+
+
+@pytest.mark.parametrize("reload_every", [1])
+def test_handle_that_is_loaded_anew_goes_on(quick: Settings, topic: str, reload_every: int) -> None:
+    settings = rig.fast(quick, reload_every=reload_every)
+    pipeline = rig.pipeline(topic, cap=50)
+    rig.send(settings, topic, EVENTS)
+
+    driver.run(settings, pipeline, until="drain")
+
+    assert rig.expected(EVENTS) == rig.counted(settings, pipeline)

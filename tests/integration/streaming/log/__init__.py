@@ -1,0 +1,1 @@
+"""Logs that lose, change, wait and roll back."""

@@ -1,0 +1,349 @@
+"""The recorded step after a loss, against a real log: refused, shown, recorded once, and gone on behind it."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.cli.app import main
+from cutover.clock import SystemClock
+from cutover.definition import Count, Join, Pipeline
+from cutover.definition.model.joins import RIGHT
+from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from cutover.streaming import driver
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.recovery import accept_loss
+from cutover.streaming.sink import fencing
+from cutover.streaming.sink.committer import Committer
+from cutover.streaming.source import start_offsets
+from tests.integration.streaming import rig
+from tests.integration.streaming.log.loss import cut_away, delete, recreate
+from tests.integration.streaming.rig import MINUTE, NOON, Event
+
+CLOCK = SystemClock()
+EVENTS = [Event(id=i, minute=i, partition=i % 2) for i in range(40)]  # 20 in each partition
+LOST = [Event(id=100 + i, minute=40 + i / 2, partition=i % 2) for i in range(40)]  # offsets 20 to 39
+LEFT = [Event(id=200 + i, minute=60 + i, partition=i % 2) for i in range(60)]
+
+
+@pytest.fixture
+def home(kafka_settings: Settings) -> Settings:
+    """Return an installation without Spark: epochs are committed by hand, through all checks of a driver."""
+    return rig.fast(kafka_settings)
+
+
+@pytest.fixture
+def log(home: Settings, topic_name: str) -> str:
+    """Return a topic with two partitions that no other test uses."""
+    rig.make_topic(home, topic_name, partitions=2)
+    return topic_name
+
+
+def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
+    """Commit an epoch that ends at the end of the log; of its rows only its record is written."""
+    version = versions.open_or_create(settings, pipeline, CLOCK)
+    schema = epoch_log_schema(pipeline)
+    table = delta.ensure(version.uri, schema, partition_by=["_kind"])
+    client = LogClient(settings)
+    begun = start_offsets.begin(pipeline, client, fencing.check(table, version), losses.losses(settings, version))
+    committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=begun.accepted)
+    before, end = committer.newest, client.latest(begun.log.topic)
+    seen = dict(before.max_event) if before else {}
+    for partition, first in begun.offsets.items():
+        for found in client.read_range(begun.log.topic, partition, first, end[partition]):
+            seen[partition] = max(seen.get(partition, 0), found.log_time_micros)
+    record = EpochRecord(
+        epoch=before.epoch + 1 if before else 0,
+        run_id=committer.run_id,
+        topic=begun.log.topic,
+        topic_id=begun.log.topic_id,
+        cluster_id=begun.log.cluster_id,
+        start=begun.offsets,
+        end=end,
+        max_event=seen,
+        watermark_before=before.watermark_after if before else None,
+        watermark_after=min(seen.values()) - 5 * MINUTE if seen else None,
+    )
+    own = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+    committer.commit(pa.Table.from_pylist([own], schema=schema), record)
+    return record
+
+
+def refused(settings: Settings, pipeline: Pipeline) -> CutoverError:
+    """Start a driver, which has to end before it starts Spark."""
+    with pytest.raises(CutoverError) as failure:
+        driver.run(settings, pipeline, until="drain")
+    return failure.value
+
+
+def cut_stream(settings: Settings, topic: str) -> Pipeline:
+    """Return a stream that has read forty records, and whose log has lost the next forty."""
+    pipeline = rig.pipeline(topic)
+    rig.send(settings, topic, EVENTS)
+    commit(settings, pipeline)
+    rig.send(settings, topic, [*LOST, *LEFT])
+    cut_away(settings, topic, {0: 40, 1: 40})
+    return pipeline
+
+
+def recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    return losses.losses(settings, version)
+
+
+def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    assert refused(home, pipeline).runbook == "LogDataLost"
+    shown = accept_loss.look(home, pipeline, CLOCK)
+    assert recorded(home, pipeline) == ()
+    assert refused(home, pipeline).runbook == "LogDataLost"
+
+    step = accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
+    commit(home, pipeline)
+
+    assert recorded(home, pipeline) == step.losses
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 20, 40), (1, 20, 40)]
+    assert [(loss.first, loss.windows) for loss in shown.losses] == [(loss.first, loss.windows) for loss in step.losses]
+    records = rig.records(home, pipeline)
+    behind = next(record for record in records if record.epoch == step.losses[0].epoch)
+    assert dict(behind.start) == {0: 40, 1: 40}
+    assert [epoch for epoch, _, _ in rig.gaps(records)] == [behind.epoch]
+
+
+def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record_left(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    watermark = rig.records(home, pipeline)[-1].watermark_after
+    assert watermark == NOON + 33 * MINUTE
+
+    found = accept_loss.look(home, pipeline, CLOCK)
+
+    # 30 to 40 was open; the first records left are of minutes 60 and 61, and 60 minutes ahead are allowed
+    assert {loss.windows for loss in found.losses} == {(NOON + 30 * MINUTE, NOON + 130 * MINUTE)}
+
+
+def test_step_is_recorded_once_and_then_there_is_nothing_to_accept(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    accept_loss.accept(home, pipeline, "first", CLOCK)
+
+    with pytest.raises(LogError, match="expected a loss to accept, got none") as nothing:
+        accept_loss.accept(home, pipeline, "second", CLOCK)
+
+    assert (nothing.value.exit_code, len(recorded(home, pipeline))) == (2, 2)
+
+
+def test_log_that_loses_more_before_the_next_start_asks_for_another_step(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+    accept_loss.accept(home, pipeline, "first", CLOCK)
+    cut_away(home, log, {0: 45})
+
+    assert "partition 0: expected offset 40, log starts at 45" in str(refused(home, pipeline))
+    accept_loss.accept(home, pipeline, "again", CLOCK)
+    commit(home, pipeline)
+
+    found = [(loss.partition, loss.first, loss.next, loss.sequence) for loss in recorded(home, pipeline)]
+    assert found == [(0, 20, 40, 0), (1, 20, 40, 0), (0, 40, 45, 1)]
+
+
+def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Settings, log: str) -> None:
+    pipeline = cut_stream(home, log)
+
+    with only_driver(folder(home, pipeline.name), pipeline.name), pytest.raises(LakeError, match="expected no driver"):
+        accept_loss.accept(home, pipeline, "why", CLOCK)
+    with pytest.raises(DefinitionError, match="expected a reason"):
+        accept_loss.accept(home, pipeline, "  ", CLOCK)
+
+    assert recorded(home, pipeline) == ()
+
+
+def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    with pytest.raises(LogError, match="no stream has begun"):
+        accept_loss.look(home, pipeline, CLOCK)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+
+    with pytest.raises(LogError, match="table and log hold what comes next"):
+        accept_loss.look(home, pipeline, CLOCK)
+
+
+@pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
+def test_topic_made_again_is_read_by_a_new_version(home: Settings, log: str, events: int) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    old = rig.epoch_log(home, pipeline)
+    recreate(home, log)
+    again = [Event(id=1000 + i, minute=200 + i, partition=i % 2) for i in range(events)]
+    rig.send(home, log, again)
+    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+
+    step = accept_loss.accept(home, pipeline, "somebody deleted it", CLOCK)
+    commit(home, pipeline)
+
+    assert (step.kind, step.version) == ("anew", 1)
+    assert {loss.topic_id for loss in step.losses} == {old.records()[-1].topic_id}
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 20, None), (1, 20, None)]
+    assert dict(rig.records(home, pipeline)[0].start) == {0: 0, 1: 0}
+    version = versions.list_versions(home, pipeline)[0]
+    assert (version.uri, old.version) == (old.uri, type(old)(old.uri).version)
+
+
+def test_topic_made_again_twice_asks_for_two_steps(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    recreate(home, log)
+    accept_loss.accept(home, pipeline, "once", CLOCK)
+    recreate(home, log)
+
+    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+    assert accept_loss.accept(home, pipeline, "twice", CLOCK).version == 2
+
+
+def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS[:4])
+    commit(home, pipeline)
+    delete(home, log)
+
+    with pytest.raises(LogError, match="is not there") as gone:
+        accept_loss.look(home, pipeline, CLOCK)
+
+    assert gone.value.runbook == "TopicIdentityChanged"
+
+
+def break_history(uri: str) -> None:
+    """Take the newest entry of the table's log back by restoring it to the version before, as a hand would."""
+    table = DeltaTable(uri)
+    table.restore(table.version() - 1)
+
+
+def lose_a_file(uri: str) -> None:
+    """Take a data file of the first epoch away."""
+    min((Path(uri) / "_kind=epoch").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns).unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "runbook"),
+    [
+        (break_history, "EpochHistoryBroken"),
+        (lose_a_file, "TableUnreadable"),
+        (shutil.rmtree, "ForeignWrite"),
+        (lambda uri: DeltaTable(uri).delete("_epoch = 0"), "ForeignWrite"),
+    ],
+    ids=["restored", "file gone", "table gone", "rows deleted"],
+)
+def test_broken_table_is_left_and_the_log_read_again(
+    home: Settings, log: str, harm: Callable[[str], None], runbook: str
+) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    rig.send(home, log, LOST)
+    commit(home, pipeline)
+    harm(rig.epoch_log(home, pipeline).uri)
+
+    step = accept_loss.accept(home, pipeline, "restored by hand", CLOCK)
+    commit(home, pipeline)
+
+    assert (step.kind, step.runbook, step.version) == ("anew", runbook, 1)
+    assert [(loss.first, loss.next, loss.windows) for loss in step.losses] == [(0, 0, None), (0, 0, None)]
+
+
+def test_broken_table_over_a_log_that_lost_its_beginning_touches_all_that_it_fed(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    lose_a_file(rig.epoch_log(home, pipeline).uri)
+    cut_away(home, log, {0: 10})
+
+    step = accept_loss.accept(home, pipeline, "both", CLOCK)
+    commit(home, pipeline)
+
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(0, 0, 10), (1, 0, 0)]
+    assert losses.is_touched(NOON, losses.find_touched_windows(step.losses))
+
+
+def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Settings, log: str) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    recreate(home, log)
+    rows = accept_loss.look(home, pipeline, CLOCK)
+    losses.record(home, rows.losses, turn=rows.turn)  # and then the process died
+
+    assert refused(home, pipeline).runbook == "TopicIdentityChanged"
+    step = accept_loss.accept(home, pipeline, "again", CLOCK)
+
+    assert step.is_recorded
+    assert len(losses.list_losses(home, pipeline)) == len(rows.losses)
+    assert [version.number for version in versions.list_versions(home, pipeline)] == [0, 1]
+    assert start_offsets.find_expected_log(None, recorded(home, pipeline)) == LogClient(home).topic_id(log)
+
+
+def said(captured: str) -> str:
+    return " ".join(captured.split())
+
+
+def test_command_shows_then_records_then_finds_nothing(
+    home: Settings, log: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut_stream(home, log)
+    rig.for_commands(monkeypatch, home, log)
+
+    codes = [main(["accept-loss", "clicks", *options]) for options in ([], ["--dry-run", "--why", "only a look"])]
+    shown = said(capsys.readouterr().out)
+    assert losses.list_losses(home, rig.pipeline(log)) == ()
+    codes += [main(["accept-loss", "clicks", "--why", "too short", "--json"])]
+    found = json.loads(capsys.readouterr().out)
+    codes += [main(["accept-loss", "clicks", "--why", "again"])]
+    refusal = capsys.readouterr().err
+
+    assert codes == [0, 0, 0, 2]
+    assert "stream-0 goes on at epoch 1, behind the lost offsets." in shown
+    assert "20 to 39 (20)" in shown
+    assert "2026-03-01T12:30:00Z to 2026-03-01T14:00:00Z (10), by start" in shown
+    assert shown.count('Nothing was recorded. `cutover accept-loss clicks --why "..."` records it.') == 2
+    assert (found["recorded"], found["kind"], found["runbook"]) == (True, "gap", "LogDataLost")
+    assert [(row["partition"], row["first"], row["next"], row["why"]) for row in found["losses"]] == [
+        (0, 20, 40, "too short"),
+        (1, 20, 40, "too short"),
+    ]
+    assert "expected a loss to accept, got none" in refusal
+
+
+def test_loss_in_the_right_topic_of_a_join_is_told_and_accepted_alone(home: Settings, log: str) -> None:
+    plain, right = rig.pipeline(log), f"{log}-right"
+    join = Join(right=replace(plain.source, name=right), on={"k": "k"}, prefix="r_")
+    pipeline = replace(plain, join=join, measures={"pairs": Count()})
+    rig.make_topic(home, right, partitions=2)
+    for topic in (log, right):
+        rig.send(home, topic, EVENTS)
+    commit(home, pipeline)
+    for topic in (log, right):
+        rig.send(home, topic, [*LOST, *LEFT])
+    cut_away(home, right, {1: 40})
+
+    failure = refused(home, pipeline)
+    step = accept_loss.accept(home, pipeline, "retention of the right topic was too short", CLOCK)
+    commit(home, pipeline)
+
+    assert failure.runbook == "LogDataLost"
+    assert f"Topic {right}, partition 1" in str(failure)
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(RIGHT + 1, 20, 40)]
+    behind = rig.records(home, pipeline)[-1]
+    assert dict(behind.start) == {0: 20, 1: 20, RIGHT: 20, RIGHT + 1: 40}

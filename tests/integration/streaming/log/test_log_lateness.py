@@ -1,0 +1,116 @@
+"""How late the records of a real log were, beside plain Python: by their log timestamps, and by the driver's ledger."""
+
+import json
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from cutover.cli.app import main
+from cutover.clock import SystemClock
+from cutover.errors import LakeError
+from cutover.reconcile.advisor import record
+from cutover.reconcile.advisor.log_lateness import measure_log_lateness
+from cutover.reconcile.result.timeliness import LateSource
+from cutover.settings import Settings
+from cutover.streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import MINUTE, Event
+from tests.support.log.real_speed import quantile, simulate
+
+OUT_OF_ORDERNESS = 5 * MINUTE
+
+
+def drawn(count: int, *, seed: int) -> list[Event]:
+    """Return records that reach the log minutes after their event time; some are filtered."""
+    draw = random.Random(seed)  # noqa: S311 -- no secret
+    late = [draw.choice((0, 0, 0, 0, 1, 6, 20, 50)) for _ in range(count)]
+    keys = [draw.choice(("a", "b", "drop", None)) for _ in range(count)]
+    return [
+        Event(id=i, minute=max(0, i * 0.5 - by), logged=i * 0.5, key=key, partition=i % 2)
+        for i, (by, key) in enumerate(zip(late, keys, strict=True))
+    ]
+
+
+def expected(events: list[Event]) -> tuple[list[int], int]:
+    """Return how far each record that counts was behind, and how many of them are late at real speed."""
+    records = [(one.partition, int((one.logged or 0) * MINUTE), one.micros) for one in events]
+    reached = simulate(records, MINUTE)
+    counted = [(at, one) for at, one in zip(reached, events, strict=True) if one.key != "drop"]
+    ends = [one.micros // (10 * MINUTE) * 10 * MINUTE + 10 * MINUTE for _, one in counted]
+    late = sum(at - OUT_OF_ORDERNESS >= end for (at, _), end in zip(counted, ends, strict=True))
+    return [max(0, at - one.micros) for at, one in counted], late
+
+
+def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    events = drawn(500, seed=5)
+    rig.send(settings, topic, events)
+    driver.run(settings, pipeline, until="drain")
+
+    found = measure_log_lateness(settings, pipeline, SystemClock())
+
+    behind, late = expected(events)
+    assert found.lateness is not None
+    seconds = [found.lateness.p50, found.lateness.p90, found.lateness.p99, found.lateness.largest]
+    wanted = [*(quantile(behind, share) for share in (0.5, 0.9, 0.99)), max(behind)]
+    assert seconds == [value / 1_000_000 for value in wanted]
+    ledger = rig.ask(settings, pipeline, "SELECT count(*) FROM rows WHERE _class = 'late'")[0][0]
+    assert (found.shares.pairs, found.shares.at_real_speed, found.shares.as_read) == (len(behind), late, ledger)
+    assert late > ledger > 0
+    assert found.shares.pace == pytest.approx(1, rel=0.2)
+    assert {(one.column, one.value) for one in found.segments} == {
+        (None, "0"),
+        (None, "1"),
+        ("k", "a"),
+        ("k", "b"),
+        ("k", None),
+    }
+    partitions = [one for one in found.segments if one.column is None]
+    by_bin: Counter[tuple[float, float | None]] = Counter()
+    for one in partitions:
+        assert sum(count.records for count in one.histogram) == one.records
+        by_bin.update({(count.from_seconds, count.to_seconds): count.records for count in one.histogram})
+    assert {(one.from_seconds, one.to_seconds): one.records for one in found.histogram if one.records} == +by_bin
+
+
+def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    events = [
+        Event(id=i, minute=max(0, i - 40) if i % 4 == 3 and i % 12 == 3 else i, logged=i, key="ab"[i % 4 == 3])
+        for i in range(300)
+    ]
+    rig.send(settings, topic, events)
+    driver.run(settings, pipeline, until="drain")
+
+    found = measure_log_lateness(settings, pipeline, SystemClock())
+
+    late = found.shares.at_real_speed
+    assert found.sources == (LateSource(column="k", value="b", late=late, late_share=1.0, share=0.25),)
+    assert late > 10
+
+
+def test_the_command_keeps_what_it_found_for_the_report(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    rig.send(settings, topic, [replace(one, logged=0.0) for one in drawn(120, seed=6)])
+    driver.run(settings, pipeline, until="drain")
+    rig.for_commands(monkeypatch, settings, topic)
+    assert record.newest(settings, pipeline) is None
+    capsys.readouterr()  # what the driver logged
+
+    code = main(["lateness", "clicks", "--json"])
+
+    said = json.loads(capsys.readouterr().out)
+    assert (code, said["shares"]["pace"], said["shares"]["at_real_speed"]) == (0, None, 0)
+    assert any(note.startswith("All log timestamps are one") for note in said["notes"])
+    kept = record.newest(settings, pipeline)
+    assert kept is not None
+    assert (kept.records, kept.epoch) == (said["records"], said["epoch"])
+
+
+def test_a_log_that_nobody_has_read_is_refused(quick: Settings, topic: str) -> None:
+    with pytest.raises(LakeError, match="expected epochs that have read records, found none"):
+        measure_log_lateness(quick, rig.pipeline(topic), SystemClock())

@@ -1,0 +1,138 @@
+"""A log that was put back from a copy and written again: it is known by what it holds, not by its id and offsets."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from cutover.batch import recompute
+from cutover.definition import Pipeline
+from cutover.definition.model.joins import RIGHT
+from cutover.errors import LogError
+from cutover.lake.control import versions
+from cutover.log.kafka import RawRecord
+from cutover.log.topic_partitions import log_of, topics_of
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.settings import KafkaSettings, Settings
+from cutover.streaming import driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.conftest import Start
+from tests.integration.streaming.rig import Event
+from tests.integration.streaming.test_joins import CLICK, FAR, IN_TIME, LEFT, NEXT, log_of_sent
+from tests.support.drivers.background import Background
+from tests.support.log.real_log import Writer
+from tests.support.log.rewritten import LogCopy
+from tests.support.rows.joined import TWO
+from tests.support.servers.broker import Broker
+from tests.support.suite.until import until
+
+KEPT = [Event(id=i, minute=i, partition=i % 2) for i in range(30)]
+GONE = [Event(id=100 + i, minute=30 + i, partition=i % 2) for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that these tests may stop."""
+    made = Broker(tmp_path_factory.mktemp("broker"))
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def own(settings: Settings, broker: Broker, spark: SparkSession) -> Settings:  # noqa: ARG001 -- the session that drivers share
+    """Return settings with a home of this test's own and the broker that may be stopped."""
+    return rig.fast(
+        settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers=broker.bootstrap, timeout_seconds=60)})
+    )
+
+
+def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
+    own: Settings, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    pipeline = rig.pipeline(topic_name)
+    rig.make_topic(own, topic_name, partitions=2)
+    rig.send(own, topic_name, KEPT)
+    driver.run(own, pipeline, until="drain")
+    copy = LogCopy(broker, topic_name, tmp_path / "copy")
+    rig.send(own, topic_name, GONE)
+    driver.run(own, pipeline, until="drain")
+    before = rig.epoch_log(own, pipeline).version
+
+    copy.put_back()
+    rig.send(own, topic_name, [Event(id=1000 + i, minute=30 + i, partition=i % 2) for i in range(len(GONE))])
+    with pytest.raises(LogError) as refused:
+        driver.run(own, pipeline, until="drain")
+
+    assert refused.value.runbook == "LogDataLost"
+    assert f"Topic {topic_name}, partition 0: expected at offset " in str(refused.value)
+    assert "offsets 15 to 29 are gone or hold others" in str(refused.value)
+    assert before == rig.epoch_log(own, pipeline).version
+
+
+def read_up_to(settings: Settings, pipeline: Pipeline, log: list[RawRecord], beside: Background | None) -> None:
+    """Let a stream read a whole log; drain it where no driver runs."""
+
+    def done() -> bool:
+        epochs = rig.records(settings, pipeline) if versions.current(settings, pipeline) is not None else []
+        return bool(epochs) and sum(epochs[-1].end.values()) == len(log)
+
+    if beside is None:
+        driver.run(settings, pipeline, until="drain")
+    until(done, within=90)
+
+
+OTHERS = tuple((CLICK + p, 9.5, "z", {"n": 7}) for p in (0, 1))
+"""In the place of what the right topic held of `FAR`."""
+
+
+def of_side(log: list[RawRecord], side: int) -> list[RawRecord]:
+    """Return the records of one topic, by Kafka's own numbers."""
+    return [replace(r, partition=r.partition % RIGHT) for r in log if r.partition // RIGHT == side]
+
+
+def append(settings: Settings, topics: Sequence[str], before: list[RawRecord], log: list[RawRecord]) -> None:
+    """Write what a log holds behind its beginning, to each topic its own."""
+    for side, topic in enumerate(topics):
+        there, every = of_side(before, side), of_side(log, side)
+        if topic:
+            Writer(settings).write(topic, [r for r in every if r not in there], after=there)
+
+
+@pytest.mark.parametrize("driven", ["started anew", "running"])
+def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_compared(
+    own: Settings, broker: Broker, topic_name: str, tmp_path: Path, start: Start, driven: str
+) -> None:
+    pipeline = rig.renamed(TWO, topic_name)
+    first, right = topics_of(log_of(pipeline))
+    kept = log_of_sent((*IN_TIME, *NEXT))
+    Writer(own).fill(pipeline, kept)
+    beside = start(own, pipeline) if driven == "running" else None
+    read_up_to(own, pipeline, kept, beside)
+    copy = LogCopy(broker, right, tmp_path / "copy")
+    whole = log_of_sent((*IN_TIME, *NEXT, *FAR))
+    append(own, (first, right), kept, whole)
+    read_up_to(own, pipeline, whole, beside)
+    recompute.run(own, pipeline)
+    sound, before = reconcile(own, pipeline), rig.epoch_log(own, pipeline).version
+
+    copy.put_back()
+    append(own, ("", right), kept, log_of_sent((*IN_TIME, *NEXT, *FAR[: LEFT + 2], *OTHERS)))
+    if beside is None:
+        with pytest.raises(LogError) as refused:
+            driver.run(own, pipeline, until="drain")
+        failure: BaseException | None = refused.value
+    else:
+        beside.join()
+        failure = beside.failure
+    found = reconcile(own, pipeline)
+
+    assert sound.verdict is Verdict.CONSISTENT
+    assert f"Topic {right}, partition 0: expected at offset " in str(failure)
+    assert f"Topic {first}, " not in str(failure)
+    assert before == rig.epoch_log(own, pipeline).version
+    assert (found.verdict, found.exit_code, found.runbook) == (Verdict.NOT_COMPARABLE, 2, "LogDataLost")
+    assert f"Topic {right}, partition 0" in found.sentence

@@ -1,0 +1,1 @@
+"""Forks, replays and swaps."""

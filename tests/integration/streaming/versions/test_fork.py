@@ -1,0 +1,179 @@
+"""Savepoints and forks of a real stream: kept through folds, gone back to, filled after a kill, refused if unsafe."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from cutover.cli.app import main
+from cutover.clock import SystemClock
+from cutover.definition import Pipeline
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import savepoints, versions
+from cutover.lake.control.versions import Fork, Version
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.tables import delta
+from cutover.probe import Point, Probe, silent
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
+from cutover.settings import Settings
+from cutover.streaming import driver
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from cutover.streaming.recovery import fork
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+from tests.support.drivers.background import WITHIN
+
+CLOCK = SystemClock()
+EARLY = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(60)]
+LATER = [Event(id=100 + i, minute=20 + i / 4, key="ab"[i % 2], partition=i % 2) for i in range(140)]
+LATER += [Event(id=1000 + i, minute=0, logged=60, partition=0) for i in range(9)]  # late
+KEPT, LATE_EPOCH = 2, 26
+
+
+@pytest.fixture
+def stream(quick: Settings, topic: str) -> tuple[Settings, Pipeline]:
+    """Return a stream that has read the early events in some epochs, and nothing else yet."""
+    settings, pipeline = rig.fast(quick, fold_every=6), rig.pipeline(topic, cap=20)
+    rig.send(settings, topic, EARLY)
+    driver.run(settings, pipeline, until="drain")
+    return settings, pipeline
+
+
+def current(settings: Settings, pipeline: Pipeline) -> Version:
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    return version
+
+
+def go_on(settings: Settings, pipeline: Pipeline, probe: Probe = silent) -> None:
+    rig.send(settings, pipeline.source.name, LATER)
+    driver.run(settings, pipeline, until="drain", probe=probe)
+
+
+def waits_for_a_fold() -> Probe:
+    """Return a probe that holds a late epoch until a fold is written, so that it is committed before the end."""
+    written = threading.Event()
+
+    def told(point: Point, epoch: int) -> None:
+        if point == "compact.written":
+            written.set()
+        if point == "epoch.planned" and epoch == LATE_EPOCH:
+            assert written.wait(WITHIN)
+
+    return told
+
+
+def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_alone(
+    stream: tuple[Settings, Pipeline],
+) -> None:
+    settings, pipeline = stream
+    kept = fork.savepoint(settings, pipeline, "before_release", KEPT, CLOCK)
+    at_kept = rig.counted(settings, pipeline, epoch=KEPT)
+    go_on(settings, pipeline)
+    old, old_records = current(settings, pipeline), rig.records(settings, pipeline)
+    old_version = rig.epoch_log(settings, pipeline).version
+
+    made = fork.fork(settings, pipeline, kept.epoch, CLOCK)
+
+    assert (made.number, made.fork) == (1, Fork(version=0, epoch=KEPT))
+    assert rig.records(settings, pipeline) == old_records[: KEPT + 1]
+    assert rig.counted(settings, pipeline) == at_kept
+    driver.run(settings, pipeline, until="drain")
+    assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
+    assert rig.gaps(rig.records(settings, pipeline)) == []
+    found = verify(settings, pipeline, clock=CLOCK)
+    assert [name for name, each in found.checks.items() if each.state is CheckState.VIOLATED] == []
+    assert EpochLog(old.uri).version == old_version
+
+
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_fork_that_was_killed_before_its_rows_were_copied_is_filled_by_its_driver(
+    stream: tuple[Settings, Pipeline], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, pipeline = stream
+    with monkeypatch.context() as patched:
+        patched.setattr(fork, "fill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fork.fork(settings, pipeline, 2, CLOCK)
+    assert not delta.exists(current(settings, pipeline).uri)
+
+    go_on(settings, pipeline)
+
+    records = rig.records(settings, pipeline)
+    assert current(settings, pipeline).number == 1
+    assert [record.run_id for record in records[:3]] == [records[0].run_id] * 3
+    assert records[3].run_id != records[2].run_id
+    assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
+
+
+def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings, Pipeline]) -> None:
+    settings, pipeline = stream
+    go_on(settings, replace(pipeline, max_rows_per_epoch=6), waits_for_a_fold())
+
+    with pytest.raises(LakeError, match=r"epoch 1 of stream-0: expected its own rows, accepted ones were folded"):
+        fork.fork(settings, pipeline, 1, CLOCK)
+    with pytest.raises(LakeError, match=r"accepted ones were folded"):
+        fork.savepoint(settings, pipeline, "gone", 1, CLOCK)
+
+    assert [version.number for version in versions.list_versions(settings, pipeline)] == [0]
+    assert savepoints.of(settings, current(settings, pipeline)) == ()
+
+
+def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(
+    stream: tuple[Settings, Pipeline],
+) -> None:
+    settings, pipeline = stream
+    with (
+        only_driver(folder(settings, pipeline.name), pipeline.name),
+        pytest.raises(LakeError, match="expected no driver"),
+    ):
+        fork.fork(settings, pipeline, 1, CLOCK)
+    with pytest.raises(DefinitionError, match=r"expected an epoch that is there \(0 to \d+\), got 99"):
+        fork.fork(settings, pipeline, 99, CLOCK)
+
+
+def test_sealed_epoch_is_no_place_to_go_on_from(stream: tuple[Settings, Pipeline]) -> None:
+    settings, pipeline = stream
+    driver.run(settings, pipeline, until="final")
+    newest = rig.records(settings, pipeline)[-1].epoch
+
+    with pytest.raises(LakeError, match="closed all windows and sealed the version"):
+        fork.fork(settings, pipeline, newest, CLOCK)
+
+    fork.fork(settings, pipeline, newest - 1, CLOCK)
+    go_on(settings, pipeline)
+    assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
+
+
+def test_commands_keep_list_go_back_and_release(
+    stream: tuple[Settings, Pipeline],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    settings, pipeline = stream
+    rig.for_commands(monkeypatch, settings, pipeline.source.name)
+
+    def said(code: int, *arguments: str) -> str:
+        assert main(["savepoint", "clicks", *arguments]) == code
+        shown = capsys.readouterr()
+        return " ".join((shown.err if code else shown.out).split())
+
+    assert said(0, "create", "calm", "--epoch", "1") == "clicks: `calm` keeps epoch 1 of stream-0."
+    assert "expected a new name, `calm` is kept already" in said(2, "create", "calm")
+    assert "expected letters, digits and `_`" in said(2, "create", "a/b")
+    assert "expected a savepoint's name or --epoch, got none" in said(2, "fork")
+    assert "expected one of stream-0 (calm), got `storm`" in said(2, "fork", "storm")
+    assert "stream-1 begins behind epoch 1 of stream-0." in said(0, "fork", "calm")
+    found = json.loads(said(0, "list", "--json"))
+    assert [row["fork"] for row in found["versions"]] == [None, {"version": 0, "epoch": 1}]
+    assert [(row["name"], row["version"], row["epoch"]) for row in found["savepoints"]] == [("calm", 0, 1)]
+    assert "begins behind epoch 1 of stream-0" in said(0, "list")
+    said(0, "create", "here")
+    assert "`here` keeps epoch 1 of stream-1 no longer." in said(0, "release", "here")
+    assert "`calm` keeps epoch 1 of stream-0 no longer." in said(0, "release", "calm")

@@ -1,0 +1,225 @@
+"""A replay: a version beside the one that serves, filled while its driver is at work, compared, and let serve."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from cutover.batch import recompute
+from cutover.cli.app import main
+from cutover.clock import SystemClock
+from cutover.definition import Pipeline
+from cutover.engine import queries
+from cutover.errors import CutoverError, DefinitionError, LogError
+from cutover.lake.control import control_tables, versions
+from cutover.lake.control.versions import looking_at
+from cutover.lake.epochs import prefix
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.tables import delta
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.run import reconcile
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
+from cutover.settings import Settings
+from cutover.streaming import driver
+from cutover.streaming.beside.common_cut import find_readable_cut, list_common_cuts
+from cutover.streaming.beside.compare import compare_versions
+from cutover.streaming.beside.replay import replay
+from cutover.streaming.process.heartbeat import folder
+from cutover.streaming.process.lock import only_driver
+from tests.integration.streaming import rig
+from tests.integration.streaming.log.loss import cut_away
+from tests.integration.streaming.rig import Event
+from tests.support.comparison.planted import put_rows
+
+CLOCK = SystemClock()
+EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(80)]
+EVENTS += [Event(id=1000 + i, minute=0, logged=60, partition=0) for i in range(5)]  # late, where epochs are small
+FROM = 1
+
+
+class GoneError(Exception):
+    """The driver of a replay is gone, in the middle of an epoch."""
+
+
+def gone_once(point: str, epoch: int) -> None:
+    if (point, epoch) == ("epoch.aggregated", 3):
+        raise GoneError
+
+
+def test_records_that_retention_takes_during_a_replay_end_it_and_are_named(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
+    rig.send(settings, topic, EVENTS)
+    driver.run(settings, pipeline, until="drain")
+
+    with pytest.raises(CutoverError, match="GoneError"):  # a driver of its own may hold read records in memory
+        replay(settings, pipeline, 1, CLOCK, probe=gone_once)
+    cut_away(settings, topic, {0: 35, 1: 35})
+    before = [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)]
+    for _ in range(2):  # it does not go on behind the gap by itself, either
+        with pytest.raises(LogError, match="offsets are gone") as ended:
+            replay(settings, pipeline, 1, CLOCK)
+        assert ended.value.runbook == "LogDataLost"
+    assert [record.epoch for record in rig.records(looking_at(settings, 1), pipeline)] == before
+    serving = versions.current(settings, pipeline)
+    assert serving is not None
+    assert serving.number == 0
+
+
+def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
+    rig.send(settings, topic, EVENTS)
+    driver.run(settings, pipeline, until="drain")
+    served = rig.epoch_log(settings, pipeline).version
+
+    with only_driver(folder(settings, pipeline.name), pipeline.name):  # as the driver at work holds it
+        with pytest.raises(CutoverError, match="GoneError"):
+            replay(settings, pipeline, 1, CLOCK, epoch=FROM, probe=gone_once)
+        replay(settings, pipeline, 1, CLOCK)
+        replay(settings, pipeline, 2, CLOCK)
+
+    looked = {number: looking_at(settings, number) for number in (1, 2)}
+    assert served == rig.epoch_log(settings, pipeline).version
+    assert rig.records(looked[1], pipeline)[: FROM + 1] == rig.records(settings, pipeline)[: FROM + 1]
+    for chosen in looked.values():
+        assert rig.counted(chosen, pipeline) == rig.expected(EVENTS)
+        assert rig.gaps(rig.records(chosen, pipeline)) == []
+    assert_compared(looked[2], pipeline)
+    assert_versions_compared(settings, pipeline)
+
+    rig.for_commands(monkeypatch, settings, topic)
+    assert main(["replay", pipeline.name, "--compare", "2"]) == 0
+    assert "rows add up to the same" in capsys.readouterr().out
+    assert_served_only_as_agreed(settings, pipeline, capsys)
+    rig.send(settings, topic, [Event(id=5_000, minute=70, key="a", partition=0)])
+    driver.run(settings, pipeline, until="drain")
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    assert version.number == 2
+    assert rig.counted(settings, pipeline) == rig.expected([*EVENTS, Event(id=5_000, minute=70, key="a", partition=0)])
+    assert rig.counted(looked[1], pipeline) == rig.expected(EVENTS)
+
+
+def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
+    """A version with a row that differs serves only if that many were agreed to; one that served goes at once."""
+    uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
+    kept = change_one_row(uri)
+    for words, said in (((), "expected 0 rows"), (("--differences", "2"), "expected 2 rows")):
+        assert main(["serve", pipeline.name, "--version", "1", "--why", "x", *words]) == 2
+        assert said in capsys.readouterr().err
+    assert number_serving(settings, pipeline) == 0
+    assert main(["serve", pipeline.name, "--version", "1", "--why", "x", "--differences", "1"]) == 0
+    assert "1 of" in capsys.readouterr().out
+    assert newest_reason(settings, pipeline).startswith("x (compared with clicks stream-0 at epoch ")
+    assert main(["serve", pipeline.name, "--version", "0", "--why", "back"]) == 0
+    assert (number_serving(settings, pipeline), newest_reason(settings, pipeline)) == (0, "back")
+    put_rows(uri, kept, kind="partial")
+    assert main(["serve", pipeline.name, "--version", "2", "--why", "one order of epochs"]) == 0
+    assert "stream-2 serves" in capsys.readouterr().out
+
+
+def number_serving(settings: Settings, pipeline: Pipeline) -> int:
+    version = versions.current(settings, pipeline)
+    assert version is not None
+    return version.number
+
+
+def newest_reason(settings: Settings, pipeline: Pipeline) -> str:
+    return str(control_tables.read(settings, "versions", pipeline.name)[-1]["why"])
+
+
+def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
+    """One row that is wrong in the version beside is found, and no other; it is as it was afterwards."""
+    agreed = compare_versions(settings, pipeline, 2)
+    assert (agreed.counts, agreed.serving, agreed.beside, agreed.exit_code) == (
+        {},
+        "clicks stream-0",
+        "clicks stream-2",
+        0,
+    )
+    assert agreed.late[0] > 0
+
+    uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
+    kept = change_one_row(uri)
+    found = compare_versions(settings, pipeline, 1)
+    put_rows(uri, kept, kind="partial")
+
+    assert (found.counts, len(found.examples), found.exit_code) == ({"changed": 1}, 1, 1)
+    assert compare_versions(settings, pipeline, 1).counts == {}
+
+
+def change_one_row(uri: str) -> pa.Table:
+    """Add 1 to a sum of one accepted row; return the rows as they were."""
+    with queries.connect() as connection:
+        delta.bind(connection, "held", delta.open_table(uri))
+        connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
+        kept = queries.read_table(connection, "SELECT * FROM rows")
+        first = "(SELECT min(rowid) FROM rows WHERE _class = 'accepted')"
+        connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE rowid = {first}")  # noqa: S608 -- ours
+        put_rows(uri, queries.read_table(connection, "SELECT * FROM rows"), kind="partial")
+    return kept
+
+
+def test_versions_are_compared_where_their_epochs_end_together() -> None:
+    def ends(*offsets: int) -> list[EpochRecord]:
+        made = EpochRecord(
+            epoch=0,
+            run_id="r",
+            topic="t",
+            topic_id="T",
+            cluster_id="C",
+            start={},
+            end={},
+            max_event={},
+            watermark_before=None,
+            watermark_after=None,
+        )
+        return [replace(made, epoch=number, end={0: offset}) for number, offset in enumerate(offsets)]
+
+    assert list(list_common_cuts(ends(10, 20, 30), ends(10, 15, 20, 20, 35))) == [(1, 3), (0, 0)]
+    assert list(list_common_cuts(ends(10, 20), ends(15))) == []
+    assert list(list_common_cuts(ends(10, 20), [replace(one, topic_id="U") for one in ends(20)])) == []
+
+
+def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
+    quick: Settings, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, pipeline = rig.fast(quick, fold_every=1_000), rig.pipeline(topic, cap=20)
+    rig.send(settings, topic, EVENTS[:40])
+    driver.run(settings, pipeline, until="drain")
+    log = rig.epoch_log(settings, pipeline)
+    newest = log.records()[-1].epoch
+    real = prefix.find_folded_classes
+    monkeypatch.setattr(
+        prefix,
+        "find_folded_classes",
+        lambda one, records: ["accepted"] if records[-1].epoch == newest else real(one, records),
+    )
+
+    assert find_readable_cut(log, log) == (newest - 1, newest - 1)
+
+
+def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
+    recompute.run(settings, pipeline)
+    found = reconcile(settings, pipeline)
+    assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert found.seal.versions.stream == settings.stream_version
+    checks = verify(settings, pipeline, clock=CLOCK).checks
+    assert [name for name, each in checks.items() if each.state is CheckState.VIOLATED] == []
+
+
+def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings, topic: str) -> None:
+    pipeline = rig.pipeline(topic)
+    versions.open_or_create(quick, pipeline, CLOCK)
+    versions.register(quick, pipeline, CLOCK, turn=versions.next_turn(quick, pipeline), beside=True)
+
+    for number, epoch, said in (
+        (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which is not there"),
+        (0, None, "got 0, which serves or has served"),
+        (1, 3, "expected to go on from the log's beginning, got epoch 3"),
+    ):
+        with pytest.raises(DefinitionError, match=said):
+            replay(quick, pipeline, number, CLOCK, epoch=epoch)
+    assert len(versions.list_versions(quick, pipeline)) == len(["serves", "beside"])

@@ -1,0 +1,298 @@
+"""Sessions are compared as what touches on either side: late rows explain what they make equal, and nothing else."""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cutover.batch.read.scan import HOURS
+from cutover.definition import Count, Pipeline, Policy, Sessions, Sum, Topic
+from cutover.definition.compile.fingerprint import lateness_fingerprint, result_fingerprint
+from cutover.definition.windows.window_fn import Interval, merge_intervals
+from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.kafka import RawRecord
+from cutover.reconcile.attribution.judgement import judge as judgement_of
+from cutover.reconcile.comparison import sides
+from cutover.reconcile.preconditions import seal
+from cutover.records.closing import find_closed_end, grace
+from cutover.records.parsing import limits
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import Lake, held, in_force, write
+from tests.support.suite.depth import depth
+
+HALF = 300_000_000  # of the gap, microseconds
+GAP = 2 * HALF
+PIPELINE = Pipeline(
+    name="sales",
+    source=Topic(name="sales", schema="shop string, amount bigint, at timestamp", event_time="at"),
+    key=("shop",),
+    window=Sessions("10 minutes"),
+    measures={"sales": Count(), "revenue": Sum("amount")},
+    policy=Policy(max_late_share=1.0),
+)
+BEGIN = round(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1_000_000
+EPOCHS = 3
+Raw = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sale:
+    """One record of an epoch; late if it is asked for and its epoch may say so."""
+
+    epoch: int
+    shop: str | None
+    at: int
+    amount: int
+    is_late: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What all records make of a key."""
+
+    shop: str | None
+    window: Interval
+    sales: tuple[Sale, ...]
+
+    @property
+    def late(self) -> int:
+        return sum(sale.is_late for sale in self.sales)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """Both sides at a watermark, with what the batch can no longer compute."""
+
+    sales: tuple[Sale, ...]
+    watermark: int
+    whole_from: int | None
+
+    @property
+    def sessions(self) -> list[Session]:
+        return sessions(self.sales)
+
+    @property
+    def judged(self) -> list[Session]:
+        last = find_closed_end(PIPELINE, self.watermark) or 0
+        whole = limits.MIN_MICROS if self.whole_from is None else self.whole_from
+        return [one for one in self.sessions if one.window.end <= last and one.window.start >= whole]
+
+
+def sessions(sales: Sequence[Sale]) -> list[Session]:
+    found = []
+    for shop in sorted({sale.shop for sale in sales}, key=str):
+        mine = [sale for sale in sales if sale.shop == shop]
+        for window in merge_intervals(Interval(sale.at, sale.at + GAP) for sale in mine):
+            inside = tuple(sale for sale in mine if window.start <= sale.at <= window.end)
+            found.append(Session(shop=shop, window=window, sales=inside))
+    return found
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    watermark = BEGIN + draw(st.integers(8, 30)) * HALF
+    # Halves of the gap, and a microsecond beside them: records touch exactly, fall short, bridge.
+    times = st.tuples(st.integers(0, 20), st.integers(-1, 1)).map(lambda at: BEGIN + at[0] * HALF + at[1])
+    shops = st.sampled_from(["a", "b", None])
+    sale = st.builds(
+        Sale, epoch=st.integers(0, 2), shop=shops, at=times, amount=st.integers(-9, 9), is_late=st.booleans()
+    )
+    drawn = draw(st.lists(sale, min_size=1, max_size=14))
+    sales = (replace(s, is_late=s.is_late and s.epoch > 0 and s.at + GAP + grace(PIPELINE) <= watermark) for s in drawn)
+    frozen = draw(st.sampled_from([None, None, None, 3, 7]))
+    return Story(sales=tuple(sales), watermark=watermark, whole_from=None if frozen is None else BEGIN + frozen * HALF)
+
+
+def moment(micros: int) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+
+
+def row(shop: str | None, window: Interval, sales: Sequence[Sale]) -> Raw:
+    return {
+        "window_start": moment(window.start),
+        "window_end": moment(window.end),
+        "shop": shop,
+        "sales": len(sales),
+        "revenue": Decimal(sum(sale.amount for sale in sales)),
+        "_n": len(sales),
+    }
+
+
+def lake_of(story: Story) -> Lake:
+    """Return both sides; the stream's accepted rows are folded by epoch, as its driver has them."""
+    ordered = sorted(story.sales, key=lambda sale: sale.epoch)
+    partials = []
+    for epoch in range(EPOCHS):
+        accepted = [sale for sale in ordered if sale.epoch == epoch and not sale.is_late]
+        partials += [
+            row(one.shop, one.window, one.sales) | {"_kind": "partial", "_epoch": epoch, "_class": "accepted"}
+            for one in sessions(accepted)
+        ]
+    for offset, sale in enumerate(ordered):
+        if sale.is_late:
+            position = {"partition": 0, "offset": offset, "event_time": moment(sale.at), "reason": None}
+            alone = row(sale.shop, Interval(sale.at, sale.at + GAP), [sale])
+            partials.append(
+                alone | {"_kind": "ledger", "_epoch": sale.epoch, "_class": "late", "_positions": [position]}
+            )
+    last = find_closed_end(PIPELINE, story.watermark) or 0
+    final = [one for one in story.sessions if one.window.end <= last]
+    return Lake(
+        partials=tuple(partials),
+        epochs=tuple(_epoch(story, ordered, number) for number in range(EPOCHS)),
+        batch=tuple(row(one.shop, one.window, one.sales) | {"_epoch": EPOCHS - 1} for one in final),
+        run=_run(story, len(ordered), last),
+        transaction=EPOCHS - 1,
+        log=tuple(_record(offset, sale) for offset, sale in enumerate(ordered)),
+        ranges=tuple(_range(offset, sale) for offset, sale in enumerate(ordered)),
+    )
+
+
+def _record(offset: int, sale: Sale) -> RawRecord:
+    fields = {"shop": sale.shop, "amount": sale.amount, "at": moment(sale.at).isoformat()}
+    return RawRecord(partition=0, offset=offset, log_time_micros=sale.at, value=json.dumps(fields).encode())
+
+
+def _range(offset: int, sale: Sale) -> Raw:
+    hour = sale.at - sale.at % HOURS.size
+    ends = {"window_start": moment(hour), "window_end": moment(hour + HOURS.size)}
+    return {**ends, "first_offset": offset, "last_offset": offset, "_partition": 0, "_n": 1}
+
+
+def _epoch(story: Story, ordered: Sequence[Sale], number: int) -> EpochRecord:
+    mine = [sale for sale in ordered if sale.epoch == number]
+    start = sum(sale.epoch < number for sale in ordered)
+    late = sum(sale.is_late for sale in mine)
+    here = in_force(PIPELINE)
+    return EpochRecord(
+        epoch=number,
+        run_id="driver",
+        topic="sales",
+        topic_id="topic-1",
+        cluster_id="cluster-1",
+        start={0: start},
+        end={0: start + len(mine)},
+        max_event={0: story.watermark},
+        watermark_before=story.watermark if number else None,
+        watermark_after=story.watermark,
+        counts={"accepted": len(mine) - late, "late": late},
+        records=len(mine),
+        seconds=0.1,
+        result_fingerprint=result_fingerprint(PIPELINE),
+        lateness_fingerprint=lateness_fingerprint(PIPELINE),
+        in_force=here.digest,
+        in_force_items=None if number else here.families,
+    )
+
+
+def _run(story: Story, records: int, last: int) -> BatchRun:
+    frozen = [] if story.whole_from is None else [story.whole_from - 1]
+    return BatchRun(
+        run_id="batch-1",
+        epoch=EPOCHS - 1,
+        stream_version=0,
+        topic="sales",
+        topic_id="topic-1",
+        cluster_id="cluster-1",
+        cut={0: records},
+        scanned={0: (0, records)},
+        watermark=story.watermark,
+        result_fingerprint=result_fingerprint(PIPELINE),
+        batch_fingerprint="same",
+        in_force=in_force(PIPELINE).digest,
+        in_force_items=in_force(PIPELINE).families,
+        isolation="read_committed",
+        computed=((limits.MIN_MICROS, last),),
+        incomplete=tuple(Incomplete(window_start=limits.MIN_MICROS, window_end=end, reason=EXPIRED) for end in frozen),
+        finished="2026-01-05T00:00:00Z",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What the reconciler says, before it writes a report."""
+
+    compared: int
+    different: int
+    left_out: int  # open, or not covered
+    late: int  # records
+    unexplained: int
+
+
+def judge(lake: Lake) -> Judged:
+    with tempfile.TemporaryDirectory() as home:
+        fresh = Settings(home=Path(home))
+        write(fresh, lake, PIPELINE)
+        evidence = seal.examine(fresh, PIPELINE, epoch=None).evidence
+        assert evidence is not None
+        with sides.open_sides(fresh, PIPELINE, evidence) as opened:
+            judgement = judgement_of(fresh, PIPELINE, evidence, opened, held(lake))
+            found = judgement.findings
+            assert not any("in doubt" in note for note in judgement.notes)
+            return Judged(
+                compared=found.plain.groups,
+                different=found.different_windows,
+                left_out=opened.open_windows + opened.incomplete_windows,
+                late=found.causes["late"].events,
+                unexplained=found.unexplained,
+            )
+
+
+def starts(some: Iterable[Session]) -> int:
+    return len({one.window.start for one in some})
+
+
+@depth(few=15, many=1500)
+@given(story=stories())
+def test_late_rows_explain_every_difference_of_what_is_judged(story: Story) -> None:
+    late = [one for one in story.judged if one.late]
+
+    expected = Judged(
+        compared=starts(story.judged),
+        different=starts(late),
+        left_out=len({one.window for one in story.sessions} - {one.window for one in story.judged}),
+        late=sum(one.late for one in late),
+        unexplained=0,
+    )
+    assert judge(lake_of(story)) == expected
+
+
+Edit = Callable[[Raw, Session], list[Raw]]
+EDITS: dict[str, Edit] = {
+    "is not there": lambda *_: [],
+    "has another sum": lambda raw, _: [raw | {"revenue": raw["revenue"] + 1}],
+    "ends earlier": lambda raw, _: [raw | {"window_end": raw["window_end"] - timedelta(microseconds=1)}],
+    "begins later": lambda raw, _: [raw | {"window_start": raw["window_start"] + timedelta(microseconds=1)}],
+    "is of another key": lambda raw, _: [raw | {"shop": "elsewhere"}],
+    "is two": lambda raw, _: [
+        raw | {"window_end": raw["window_start"]},
+        raw | {"window_start": raw["window_end"], "sales": 0, "revenue": Decimal(0), "_n": 0},
+    ],
+    "has no late rows": lambda raw, one: [
+        row(part.shop, part.window, part.sales) | {"_epoch": raw["_epoch"]}
+        for part in sessions([sale for sale in one.sales if not sale.is_late])
+    ],
+}
+
+
+@depth(few=15, many=1500)
+@given(story=stories(), edit=st.sampled_from(sorted(EDITS)), place=st.integers(0, 100))
+def test_an_edit_of_a_session_is_never_explained(story: Story, edit: str, place: int) -> None:
+    lake = lake_of(story)
+    chosen = [one for one in story.judged if one.late or edit != "has no late rows"]
+    assume(chosen)
+    one = chosen[place % len(chosen)]
+    edited: list[Raw] = []
+    for raw in lake.batch:
+        is_meant = (raw["shop"], raw["window_start"]) == (one.shop, moment(one.window.start))
+        edited += EDITS[edit](raw, one) if is_meant else [raw]
+
+    assert judge(replace(lake, batch=tuple(edited))).unexplained > 0

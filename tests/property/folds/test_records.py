@@ -1,0 +1,182 @@
+"""Plain Python, the batch path's functions and the streaming path's functions agree on any log, cut into any epochs."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+from cutover.definition import Pipeline
+from cutover.engine import queries
+from cutover.log.kafka import RawRecord
+from cutover.records import duplicates, reference
+from cutover.records.classes import Class
+from cutover.records.classify import classify_records
+from cutover.records.fold import finish_sql
+from cutover.records.parsing.parser import parse_records
+from cutover.records.partials import aggregate_partials
+from cutover.records.watermark import Observation, WatermarkState, advance
+from tests.support.comparison.same_truth import counted_sql, settled
+from tests.support.log.logs import borders, event_logs, pipelines
+from tests.support.rows.frames import frame
+from tests.support.suite.depth import depth
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FEW = depth(few=3, many=60)
+UNTIL_FOUND = settings(FEW, max_examples=1_000, phases=(Phase.generate,))
+
+Rows = Mapping[tuple[int, int, tuple[Any, ...]], tuple[int, dict[str, Any]]]
+
+
+def parse(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> "DataFrame":
+    rows = [(r.value, r.partition, r.offset, EPOCH + timedelta(microseconds=r.log_time_micros)) for r in records]
+    return parse_records(frame(spark, rows), pipeline)
+
+
+def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord]) -> pa.Table:
+    found, twin = parse(spark, pipeline, records), "false"
+    if pipeline.source.record_id is not None:
+        found, twin = duplicates.mark_duplicates(found, pipeline), duplicates.IS_TWIN
+    return partials(found, pipeline, None, twin)
+
+
+def partials(found: "DataFrame", pipeline: Pipeline, watermark: int | None, duplicate: str) -> pa.Table:
+    made = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
+    ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
+    newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
+    return aggregate_partials(made, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
+
+
+def stream(
+    spark: "SparkSession", pipeline: Pipeline, log: Sequence[RawRecord], ends: Sequence[Mapping[int, int]]
+) -> tuple[pa.Table, list[int | None]]:
+    """Return the partial rows of all epochs, and the watermark after each."""
+    state, before, found, watermarks = WatermarkState(), dict.fromkeys(ends[-1], 0), [], []
+    ids: set[tuple[Any, int]] = set()
+    for end in ends:
+        inside = [r for r in log if before[r.partition] <= r.offset < end[r.partition]]
+        rows = parse(spark, pipeline, inside)
+        duplicate = duplicates.match_positions_sql(repeated(rows, pipeline, state.watermark, ids))
+        found.append(partials(rows, pipeline, state.watermark, duplicate))
+        newest: dict[int, int] = {}
+        for row in found[-1].select(["_partition", "newest"]).to_pylist():
+            if row["newest"] is not None:
+                newest[row["_partition"]] = max(row["newest"], newest.get(row["_partition"], row["newest"]))
+        seen = Observation(now=0.0, read=end, high=ends[-1], max_event=newest)
+        state, before = advance(state, seen, pipeline.lateness), dict(end)
+        watermarks.append(state.watermark)
+    return pa.concat_tables(found), watermarks
+
+
+def repeated(
+    rows: "DataFrame", pipeline: Pipeline, watermark: int | None, seen: set[tuple[Any, int]]
+) -> list[tuple[int, int]]:
+    """Return the positions of an epoch whose twins were seen before, and note what is new."""
+    if pipeline.source.record_id is None:
+        return []
+    found = []
+    known = duplicates.candidates(rows, pipeline, watermark).collect()
+    for row in sorted(known, key=lambda row: (row["partition"], row["offset"])):
+        found += [(row["partition"], row["offset"])] if (row["id"], row["event_time"]) in seen else []
+        seen.add((row["id"], row["event_time"]))
+    return found
+
+
+def folded(pipeline: Pipeline, rows: pa.Table, keep: Sequence[Class], batch: reference.Result | None = None) -> Rows:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.register("partial_rows", rows)
+    relation = "partial_rows" if batch is None else counted_sql("partial_rows", batch)
+    found = queries.read_table(connection, finish_sql(pipeline, relation, keep=keep)).to_pylist()
+    return {
+        (micros(row["window_start"]), micros(row["window_end"]), tuple(row[name] for name in pipeline.key)): (
+            row["_n"],
+            {name: row[name] for name in pipeline.measures},
+        )
+        for row in found
+    }
+
+
+def micros(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def counts(rows: pa.Table) -> dict[Class, int]:
+    found: Counter[Class] = Counter()
+    for row in rows.select(["_class", "_n"]).to_pylist():
+        found[Class(row["_class"])] += row["_n"]
+    return {name: found[name] for name in Class}
+
+
+def ledger(rows: pa.Table) -> set[tuple[str, int, int, int | None, str | None]]:
+    return {
+        (
+            row["_class"],
+            position["partition"],
+            position["offset"],
+            None if row["window_start"] is None else micros(row["window_start"]),
+            position["reason"],
+        )
+        for row in rows.select(["_class", "window_start", "_positions"]).to_pylist()
+        for position in row["_positions"] or ()
+    }
+
+
+def expected_rows(result: reference.Result) -> Rows:
+    return {group: (row.n, dict(row.measures)) for group, row in result.rows.items()}
+
+
+def expected_ledger(result: reference.Result) -> set[tuple[str, int, int, int | None, str | None]]:
+    return {(str(r.cls), r.partition, r.offset, r.window_start, r.reason and str(r.reason)) for r in result.ledger}
+
+
+@FEW
+@given(log=event_logs(), pipeline=pipelines())
+def test_batch_is_the_reference(spark: "SparkSession", log: tuple[RawRecord, ...], pipeline: Pipeline) -> None:
+    expected = reference.run(pipeline, log)
+    found = whole(spark, pipeline, log)
+
+    assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
+    assert expected.counts == counts(found)
+    assert expected_ledger(expected) == ledger(found)
+    assert expected.unknown == sum(row["_unknown"] for row in found.to_pylist())
+
+
+@FEW
+@given(data=st.data(), log=event_logs(), pipeline=pipelines())
+def test_stream_is_the_reference_and_with_its_late_rows_the_batch(
+    spark: "SparkSession", data: st.DataObject, log: tuple[RawRecord, ...], pipeline: Pipeline
+) -> None:
+    ends = data.draw(borders(log))
+    expected = reference.run(pipeline, log, epochs=ends)
+    found, watermarks = stream(spark, pipeline, log, ends)
+
+    assert expected.watermarks == tuple(watermarks)
+    assert expected_rows(expected) == folded(pipeline, found, [Class.ACCEPTED])
+    assert expected.counts == counts(found)
+    assert expected_ledger(expected) == ledger(found)
+    truth = reference.run(pipeline, log)
+    both = folded(pipeline, found, [Class.ACCEPTED, Class.LATE], truth)
+    assert settled(expected_rows(truth), expected, truth) == settled(both, expected, truth)
+
+
+@pytest.mark.parametrize("wanted", list(Class))
+def test_every_class_occurs_among_the_drawn_logs(wanted: Class) -> None:
+    # What is drawn depends on the modules that a worker has imported: Hypothesis takes constants out of them. So no
+    # fixed number of logs shows every class each time; a thousand do.
+    def occurs(drawn: tuple[tuple[RawRecord, ...], Pipeline]) -> bool:
+        log, pipeline = drawn
+        ends = [dict.fromkeys(range(3), end) for end in (2, len(log))]
+        return reference.run(pipeline, log, epochs=ends).counts[wanted] > 0
+
+    drawn = find(st.tuples(event_logs(), pipelines()), occurs, settings=UNTIL_FOUND)
+
+    assert occurs(drawn)

@@ -1,0 +1,1 @@
+"""Panes and scenarios of any kind."""

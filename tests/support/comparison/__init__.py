@@ -1,0 +1,1 @@
+"""Sides of a comparison, and ways to make them differ."""

@@ -1,0 +1,130 @@
+"""The bit-flip campaign: seeded bits are flipped in every file of a lake, one at a time, and both sides compared anew.
+
+`python -m tests.support.comparison.flips --flips 200 --seed 7`. A flip in a data file must end as NOT_COMPARABLE with
+the file's name; one in a table's log, which holds much that nobody reads, as NOT_COMPARABLE or with the same result as
+before.
+Never another verdict, never an error that is not ours.
+"""
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from cutover.errors import CutoverError
+from cutover.lake.control import control_tables
+from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.settings import KafkaSettings, Settings
+from tests.integration.reconcile.lake_of import PIPELINE, START, Sale, lake_of, reconcile, write
+
+SALES = [
+    *(Sale(epoch=e, hour=h, shop=shop, amount=10 * h + e) for e in range(3) for h in range(4) for shop in ("a", "b")),
+    Sale(epoch=2, hour=1, amount=7, kind="late"),
+]
+
+
+def made(home: Path) -> Settings:
+    """Write a lake with both sides of some sales and a checkpoint of its epoch log."""
+    settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.05))
+    lake = lake_of(SALES)
+    uri = write(settings, lake)
+    DeltaTable(uri).create_checkpoint()
+    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
+    truth = {"result_fingerprint": lake.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
+    control_tables.append(settings, "gate", [row | truth])
+    return settings
+
+
+def kinds(lake: Path) -> dict[str, list[Path]]:
+    """Return the files of a lake by what they are: `stream/partial`, `batch`, `_delta_log of batch`, ..."""
+    found: dict[str, list[Path]] = {}
+    for file in sorted(lake.rglob("*")):
+        if not file.is_file() or file.name in {"newest.json", "_last_checkpoint"}:
+            continue
+        table = next(parent for parent in file.parents if (parent / "_delta_log").is_dir())
+        in_log = "_delta_log" in file.parts
+        part = "" if in_log or file.parent == table else "/" + file.parent.name.removeprefix("_kind=")
+        found.setdefault(f"_delta_log of {table.name} ({file.suffix})" if in_log else table.name + part, []).append(
+            file
+        )
+    return found
+
+
+def flips(file: Path, number: int, drawn: random.Random) -> Iterator[int]:
+    """Flip one bit after the other, each alone; the file is whole again behind the last one."""
+    whole = file.read_bytes()
+    try:
+        for _ in range(number):
+            place, bit = drawn.randrange(len(whole)), drawn.randrange(8)
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
+            yield place
+    finally:
+        file.write_bytes(whole)
+
+
+def told(found: Reconciliation) -> tuple[object, ...]:
+    """Return what a comparison says of the data."""
+    return found.verdict, found.windows, found.rows, found.causes
+
+
+def judged(
+    settings: Settings, files: Sequence[Path], number: int, seed: int, right: tuple[object, ...]
+) -> Counter[str]:
+    """Flip so many bits in files of one kind; return how often each outcome was seen, wrong ones with their place."""
+    drawn, seen = random.Random(seed), Counter[str]()  # noqa: S311 -- no secret
+    for turn in range(number):
+        file = files[turn % len(files)]
+        for place in flips(file, 1, drawn):
+            seen[_outcome(settings, file, place, right)] += 1
+    return seen
+
+
+def _outcome(settings: Settings, file: Path, place: int, right: tuple[object, ...]) -> str:
+    at = f"{file.parent.name}/{file.name}, byte {place}"
+    try:
+        found = reconcile(settings, PIPELINE)
+    except CutoverError:
+        return "refused"
+    except Exception as error:  # noqa: BLE001 -- what the campaign looks for
+        return f"WRONG: {at}: {error!r}"[:300]
+    if found.verdict is Verdict.NOT_COMPARABLE and found.exit_code == 2:
+        is_named = any(breach.file and file.name in breach.file for breach in found.seal.breaches)
+        return "named" if is_named else "not comparable"
+    return "same result" if told(found) == right else f"WRONG: {at}: {found.sentence}"
+
+
+def campaign(
+    home: Path, number: int, seed: int, only: Sequence[str] | None = None
+) -> Iterator[tuple[str, Counter[str]]]:
+    """Flip so many bits in files of each kind, or of some; yield kind and outcome -> how often."""
+    settings = made(home)
+    right = told(reconcile(settings, PIPELINE))
+    there = kinds(Path(settings.lake_uri))
+    for kind in there if only is None else only:
+        yield kind, judged(settings, there[kind], number, seed, right)
+
+
+def main() -> int:
+    """Run the campaign and print a line for each kind; 1 if any outcome was wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--flips", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--only", action="append", help="A kind of file, such as `batch`; all if it is left out.")
+    asked = parser.parse_args()
+    code = 0
+    with tempfile.TemporaryDirectory() as home:
+        for kind, outcomes in campaign(Path(home), asked.flips, asked.seed, asked.only):
+            sys.stdout.write(json.dumps({"kind": kind, **outcomes}) + "\n")
+            sys.stdout.flush()
+            code = max(code, int(any(text.startswith("WRONG") for text in outcomes)))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Pairs of small tables, and what each tool says of them."""

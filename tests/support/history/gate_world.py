@@ -1,0 +1,136 @@
+"""A lake's history in memory, its clock and its people: the gate's own code runs in it, thousands of moves a minute.
+
+The tables keep what the real ones promise: rows of a pipeline have numbers in turn, a row is appended in its turn or
+not at all, and nothing is changed. A crash happens before or after a row is written.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from unittest import mock
+
+from cutover.definition import Count, Pipeline, Policy
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.lake.control import control_tables
+from cutover.lake.control.stages import list_moves
+from cutover.lake.control.versions import Version
+from cutover.lake.serving import serving_table
+from cutover.reconcile.gate import evidence as evidence_of
+from cutover.reconcile.gate import present
+from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
+from cutover.reconcile.judgement.records import lines
+from cutover.settings import Settings
+from tests.integration.streaming import rig
+from tests.support.history.self_tests import passed
+from tests.unit.gate.test_evidence import row
+
+RUNS = 3
+CLICKS = replace(rig.pipeline("clicks"), policy=Policy(runs=RUNS))
+OTHER = replace(CLICKS, measures={"others": Count()})
+Crash = Literal["before", "after"]
+
+
+class Killed(Exception):  # noqa: N818 -- no error of ours: the process is gone
+    """The process that made a move was killed."""
+
+
+@dataclass
+class World:
+    """All that the gate reads and writes, and when it is."""
+
+    now: datetime = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    pipeline: Pipeline = CLICKS
+    version: int = 0
+    agrees: bool = True  # what a look within a move finds
+    refused: bool = False  # whether no sample of windows could find what the policy asks for
+    crash: Crash | None = None  # of the next row of the gate
+    meanwhile: Callable[[], None] | None = None  # what another person does while a move is decided
+    looks: int = 0  # at the clock until then: a move looks before each decision, and before it is written
+    tables: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {"gate": [], "reconciliations": []})
+
+    def read(self, _settings: Settings, table: str, _pipeline: str) -> list[dict[str, Any]]:
+        """Return a copy of the rows, as readers of the lake get one."""
+        return [dict(one) for one in self.tables.get(table, [])]
+
+    def next_turn(self, _settings: Settings, table: str, _pipeline: str) -> int:
+        """Return the number of the next row."""
+        return len(self.tables[table])
+
+    def append(
+        self, _settings: Settings, table: str, rows: Sequence[Mapping[str, Any]], *, turn: int | None = None
+    ) -> int:
+        """Append in turn, or refuse; a crash is on either side of it."""
+        crash, self.crash = self.crash, None
+        if crash == "before":
+            raise Killed
+        if turn not in {None, len(self.tables[table])}:
+            raise control_tables.OvertakenError("another row came first")  # noqa: EM101 -- a test's
+        self.tables[table] += [{**one, "sequence": len(self.tables[table])} for one in rows]
+        if crash == "after":
+            raise Killed
+        return len(self.tables[table]) - 1
+
+    def compare(self, epoch: int, *, within: bool, whole: bool = True) -> None:
+        """Record a comparison at a cut, whichever was recorded before it."""
+        number = len(self.tables["reconciliations"])
+        bad = {} if within else {"verdict": "DIVERGED", "exit_code": 1}
+        made = row(epoch, run_id=f"run-{number}", at=self.now, sequence=number, stream_version=self.version, **bad)
+        ranged = '{"windows": {}, "from": "2026-01-01T00:00:00Z"}'
+        self.tables["reconciliations"].append(
+            made | {"result_fingerprint": result_fingerprint(self.pipeline)} | ({} if whole else {"result": ranged})
+        )
+
+    def evidence(self, *_: object) -> GateEvidence:
+        """Return what the gate reads, by its own reader of histories."""
+        fingerprint = result_fingerprint(self.pipeline)
+        version = Version(
+            pipeline="clicks", result_fingerprint=fingerprint, lateness_fingerprint="b", number=self.version, uri="x"
+        )
+        runs = evidence_of.runs(lines(self.tables["reconciliations"]), version, policy=self.pipeline.policy)
+        return GateEvidence(
+            runs=evidence_of.since(runs, list_moves(Settings(), "clicks"), version),
+            replay=Replayability(retention=None, needed=timedelta(hours=1)),
+            self_test=passed(self.now),
+            audit_refusal="no sample" if self.refused else None,
+            result_fingerprint=fingerprint,
+            stream_version=self.version,
+        )
+
+    def look(self, *_: object) -> PresentState:
+        """Compare at the newest cut."""
+        run = EvidenceRun(run_id="now", at=self.now, epoch=99, outcome="CONSISTENT", within=self.agrees)
+        return PresentState(run=run, reason="looked")
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Let the gate's code run in this world."""
+        with (
+            mock.patch.object(control_tables, "read", self.read),
+            mock.patch.object(control_tables, "next_turn", self.next_turn),
+            mock.patch.object(control_tables, "append", self.append),
+            mock.patch.object(evidence_of, "read", self.evidence),
+            mock.patch.object(present, "look", self.look),
+            mock.patch.object(serving_table, "keep_up"),
+        ):
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class WorldClock:
+    """Tells the time of a world."""
+
+    world: World
+
+    def now(self) -> datetime:
+        """Return it; somebody else may be at work meanwhile."""
+        self.world.looks -= 1
+        if self.world.meanwhile is not None and self.world.looks < 0:
+            other, self.world.meanwhile = self.world.meanwhile, None
+            other()
+        return self.world.now
+
+    def monotonic(self) -> float:
+        """Return the same time as seconds; nothing here measures a length of time."""
+        return self.world.now.timestamp()

@@ -1,0 +1,67 @@
+"""A drawn log written to a real topic, gaps and all."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+from confluent_kafka import Producer
+
+from cutover.definition import Pipeline
+from cutover.definition.model.joins import RIGHT
+from cutover.log import topic_partitions
+from cutover.log.kafka import LogClient, RawRecord
+from cutover.settings import Settings
+from tests.support.log.logs import GAP, PARTITIONS
+from tests.support.suite.until import until
+
+
+class Writer:
+    """One producer that can abort, for as many topics as there are examples."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, servers = settings, {"bootstrap.servers": str(settings.kafka.bootstrap_servers), "linger.ms": 0}
+        # Without it a retry, as while a new topic has no leader yet, writes records in another order.
+        self._plain = Producer({**servers, "enable.idempotence": True})
+        self._aborting = Producer({**servers, "transactional.id": f"aborting-{uuid.uuid4().hex}"})
+        self._begun = False
+        self._log = LogClient(settings)
+
+    def make(self, topic: str) -> None:
+        """Create a topic that keeps records of any age."""
+        self._log.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        self._log.high_watermarks(topic)  # answered once each partition has a leader
+
+    def write(self, topic: str, records: Sequence[RawRecord], *, after: Sequence[RawRecord] = ()) -> None:
+        """Write records at their offsets, behind those of `after`."""
+        for producer in (self._plain, self._aborting):
+            producer.list_topics(topic, timeout=10)  # else records of a partition that is new wait for minutes
+        following = {r.partition: r.offset + 1 for r in after}
+        for r in records:
+            if r.offset > following.get(r.partition, 0):
+                assert r.offset == following.get(r.partition, 0) + GAP
+                self._flush()
+                self._abort(topic, r)
+            self._plain.produce(topic, value=r.value, partition=r.partition, timestamp=r.log_time_micros // 1000)
+            following[r.partition] = r.offset + 1
+        self._flush()
+
+    def fill(self, pipeline: Pipeline, records: Sequence[RawRecord]) -> None:
+        """Make the topics of a pipeline and write a whole log to them."""
+        for turn, topic in enumerate(topic_partitions.topics_of(topic_partitions.log_of(pipeline))):
+            self.make(topic)
+            own = [replace(r, partition=r.partition % RIGHT) for r in records if r.partition // RIGHT == turn]
+            self.write(topic, own)
+
+    def _flush(self) -> None:
+        assert self._plain.flush(30) == 0
+
+    def _abort(self, topic: str, before: RawRecord) -> None:
+        if not self._begun:
+            self._aborting.init_transactions(30)
+            self._begun = True
+        self._aborting.begin_transaction()
+        self._aborting.produce(topic, value=b"{}", partition=before.partition, timestamp=before.log_time_micros // 1000)
+        self._aborting.flush(30)
+        self._aborting.abort_transaction(30)
+        # The coordinator answers before the marker is written; the next record must not come in between.
+        until(lambda: self._log.high_watermarks(topic)[before.partition] == before.offset, within=10, every=0.005)

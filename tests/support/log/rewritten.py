@@ -1,0 +1,38 @@
+"""A log that is put back from a copy while its broker is down: same id, same offsets, another story."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from cutover.infra.broker import server as infra_broker
+from tests.support.servers.broker import Broker
+
+Act = Callable[[], object]
+
+
+class LogCopy:
+    """A copy of the folders of one topic, as they are now; the broker is stopped and started for it."""
+
+    def __init__(self, broker: Broker, topic: str, keep: Path) -> None:
+        self._broker, self._topic, self._keep = broker, topic, keep
+        broker.stop()
+        for folder in self._folders():
+            shutil.copytree(folder, keep / folder.name)
+        broker.start()
+
+    def put_back(self, while_down: Act = lambda: None) -> None:
+        """Put the copy in the place of the topic's folders."""
+        self._broker.stop()
+        while_down()
+        for folder in self._folders():
+            shutil.rmtree(folder)
+        for folder in self._keep.iterdir():
+            shutil.copytree(folder, self._data / folder.name)
+        self._broker.start()
+
+    @property
+    def _data(self) -> Path:
+        return infra_broker.folder(self._broker.home) / "data"
+
+    def _folders(self) -> list[Path]:
+        return sorted(path for path in self._data.iterdir() if path.name.rpartition("-")[0] == self._topic)

@@ -1,0 +1,1 @@
+"""Pages and pictures: of a report in a browser, and of the documentation that tests write."""

@@ -1,0 +1,60 @@
+"""Write the table of capabilities from what tests have shown.
+
+`python -m tests.support.pages.capability_table FOUND PAGE`.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.support.pages.capabilities import RUNNERS
+
+HEAD = """\
+# What each runner can do
+
+Written by `make capabilities` from the tests that ran and passed, and from nothing else: a cell names the tests that
+show the feature on the runner, by their numbers below. A cell without a test is empty, whatever the code may do.
+
+`reference` is plain Python without an engine, `streaming` the driver over a real topic and a real epoch log, `batch`
+the recompute by Spark.
+
+Triggers and panes have no cell under `batch`, since they have no meaning there: a trigger says when a window's result
+comes out while more may come, and batch reads everything up to its cut before it answers. So each window has one pane,
+nothing is early or late, and nothing is taken back; what it gives is what the accumulated panes of a stream end with.
+
+"""
+
+
+def page(found: Sequence[Mapping[str, str]]) -> str:
+    """Return the page: a row for each feature, a column for each runner."""
+    tests: dict[tuple[str, str], set[str]] = {}
+    for one in found:
+        tests.setdefault((one["feature"], one["runner"]), set()).add(_short(one["test"]))
+    files = sorted({test for names in tests.values() for test in names})
+    numbers = {test: str(number) for number, test in enumerate(files, start=1)}
+    lines = [f"| feature | {' | '.join(RUNNERS)} |", f"| --- |{' --- |' * len(RUNNERS)}"]
+    for feature in sorted({feature for feature, _ in tests}):
+        cells = (_cell(tests.get((feature, runner), set()), numbers) for runner in RUNNERS)
+        lines.append(f"| {feature} | {' | '.join(cells)} |")
+    listed = [f"{numbers[test]}. `{test}`" for test in files]
+    return HEAD + "\n".join(lines) + "\n\n" + "\n".join(listed) + "\n"
+
+
+def _cell(tests: set[str], numbers: Mapping[str, str]) -> str:
+    return ", ".join(sorted((numbers[test] for test in tests), key=int))
+
+
+def _short(test: str) -> str:
+    return test.partition("[")[0]
+
+
+def main() -> None:
+    """Read what was found and write the page."""
+    found, target = map(Path, sys.argv[1:])
+    rows = [json.loads(line) for line in found.read_text(encoding="utf-8").splitlines()]
+    target.write_text(page(rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Rows and records of a test, and the definitions that they are for."""

@@ -1,0 +1,1 @@
+"""Servers of a test's own: a broker, a browser, a database, what alerts are sent to."""

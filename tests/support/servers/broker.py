@@ -1,0 +1,98 @@
+"""Real brokers for tests: children in process groups of their own, which end with the tests however those end."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cutover.infra.broker import server
+from cutover.infra.processes import ports
+from cutover.infra.processes.child import end_with_parent
+from tests.support.suite.quick_spark import QUICK_JVM
+
+READY_SECONDS = 90.0
+STOP_SECONDS = 20.0
+
+
+class Broker:
+    """One broker that can be killed, paused and started again on the same port with the same log."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.ports = ports.settle(home / "run" / "ports.json", needed=("broker", "controller"))
+        self.process: subprocess.Popen[bytes] | None = None
+        server.prepare(home, self.ports)
+
+    @property
+    def bootstrap(self) -> str:
+        """Return `host:port`."""
+        return server.address(self.ports)
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with (self.home / "kafka" / "stdout.log").open("ab") as out:
+            self.process = process = subprocess.Popen(
+                quick_command(self.home),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509 -- one call to the kernel; a killed test run leaves none
+            )
+        server.wait_ready(self.home, self.ports, within=READY_SECONDS, alive=lambda: process.poll() is None)
+        server.write_address(self.home / "run", self.ports)
+
+    def signal(self, sign: signal.Signals) -> None:
+        """Send a signal to its group."""
+        assert self.process is not None
+        os.killpg(self.process.pid, sign)
+
+    def kill(self) -> int:
+        """End it by SIGKILL and return its wait status."""
+        self.signal(signal.SIGKILL)
+        assert self.process is not None
+        return self.process.wait(STOP_SECONDS)
+
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does."""
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it, if it runs."""
+        if self.process is not None:
+            stop_group(self.process)
+
+
+def quick_command(home: Path) -> list[str]:
+    """Return the command of a broker, with the options of a JVM that lives for minutes."""
+    java, *rest = server.command(home)
+    return [java, *QUICK_JVM, *rest]
+
+
+@contextmanager
+def running_broker(home: Path) -> Iterator[ports.Ports]:
+    """Run a broker in `home` on free ports for as long as the block lasts."""
+    made = Broker(home)
+    try:
+        made.start()
+        yield made.ports
+    finally:
+        made.stop()
+
+
+def stop_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads its own group, and the group with it; a paused one too."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGCONT)
+            os.killpg(process.pid, sign)
+            try:
+                process.wait(timeout=STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue

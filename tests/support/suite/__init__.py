@@ -1,0 +1,1 @@
+"""How the tests run: order, examples, clocks, JVMs, waits."""

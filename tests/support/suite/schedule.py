@@ -1,0 +1,73 @@
+"""How `make test` shares the tests out among its workers: units that stay together, those that take longest first.
+
+A unit is a file, since a fixture of a module is made once for its tests; of the files named here each test is one. What
+each unit took is written to `build/durations.json` by a run; `tests/durations.json` is a copy of such a file, by which
+the next runs are ordered. It need not be new: a unit that is not there comes last.
+"""
+
+import json
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import psutil
+import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+ROOT = Path(__file__).resolve().parents[3]
+KNOWN = ROOT / "tests" / "durations.json"
+TOOK = ROOT / "build" / "durations.json"
+APART = frozenset(
+    {
+        "tests/faults/test_faults.py",
+        "tests/integration/streaming/log/test_rewritten_log.py",
+        "tests/property/test_paths_agree.py",
+    }
+)
+"""Files whose tests share nothing that is dear to make, and which would be a unit of minutes."""
+
+_MEMORY = 4 << 30  # bytes of a worker with its Spark
+_WAITING = 1  # workers beyond the cores: much of a test waits for a trigger, a lease, a server
+
+
+def unit_of(test: str) -> str:
+    """Return the unit of a test by its id."""
+    file = test.partition("::")[0]
+    return test if file in APART else file
+
+
+def workers() -> int:
+    """Return how many workers this machine carries: by its cores and its memory."""
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores + _WAITING, int(psutil.virtual_memory().available / _MEMORY)))
+
+
+def sort(items: list[pytest.Item]) -> None:
+    """Put the units that took longest first; the order within each stays."""
+    took: dict[str, float] = json.loads(KNOWN.read_text(encoding="utf-8"))
+    items.sort(key=lambda item: -took.get(unit_of(item.nodeid), 0.0))
+
+
+class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands out units in the order in which the tests come."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return unit_of(nodeid)
+
+
+class Durations:
+    """A plugin that adds up what each unit took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add one part of a test: its fixtures, itself, their end."""
+        self.seconds[unit_of(report.nodeid)] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the units that took a second or more, the longest first."""
+        TOOK.parent.mkdir(exist_ok=True)
+        longest = sorted(self.seconds.items(), key=lambda took: -took[1])
+        found = {unit: round(seconds, 1) for unit, seconds in longest if seconds >= 1}
+        TOOK.write_text(json.dumps(found, indent=0) + "\n", encoding="utf-8")

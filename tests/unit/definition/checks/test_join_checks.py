@@ -1,0 +1,98 @@
+"""Joins that cannot be run: refused when the definition is loaded, with the field, what was expected and a hint."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cutover.definition import Bag, Fixed, Last, Pipeline, Sql, Sum, Topic
+from cutover.definition.checks.definition import check
+from cutover.definition.checks.lint import warnings
+from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.lookups import Lookup
+from cutover.errors import DefinitionError
+from tests.support.rows.joined import JOIN, ONE, SELF, TWO
+
+
+def joined(**changes: Any) -> dict[str, Any]:
+    return {"join": replace(JOIN, **changes)}
+
+
+def of_right(**changes: Any) -> dict[str, Any]:
+    return joined(right=replace(JOIN.right, **changes))
+
+
+BAD: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "no join": ({"join": "clicks"}, "join: expected Join(...) or SelfJoin(...)"),
+    "how": (joined(how="outer"), "join.how: expected inner, left or full, got 'outer'"),
+    "left column": (joined(on={"adv": "banner"}), "join.on, left side: expected a column of"),
+    "right column": (joined(on={"ad": "banned"}), "did you mean `banner`?"),
+    "no column": (joined(on={}), "join.on: expected at least one column"),
+    "types": (joined(on={"ad": "n"}), "expected columns of one type, got `ad` of type string and `n` of type bigint"),
+    "double": ({**joined(on={"ad": "x"}), "derive": {}}, "columns of one type"),
+    "key": ({"key": ("ad", "v")}, "key: expected the columns of `join.on`: ('ad'), got ('ad', 'v')"),
+    "names": ({"derive": {"c_n": "v"}}, "`c_n` on both sides"),
+    "prefix": (joined(prefix="2"), "join.prefix: expected letters"),
+    "long": (joined(prefix="p" * 60), "join.prefix: expected names of at most 63 characters"),
+    "same topic": (of_right(name="shown"), "SelfJoin joins one topic"),
+    "isolation": (of_right(isolation="read_uncommitted"), "join.right.isolation: expected that of the source"),
+    "event time": (of_right(event_time="time"), "join.right.event_time: expected a column of"),
+    "right where": (joined(where="n"), "join.where: expected a condition, got bigint"),
+    "right derive": (joined(derive={"twice": "2 * m"}), "unknown column `m`"),
+    "measure": ({"measures": {"rows": Bag("v")}}, "one of Count, Sum, Min, Max, Avg over the pairs of a join, got Bag"),
+    "last": ({"measures": {"last": Last("c_n")}}, "over the pairs of a join, got Last"),
+    "right name": ({"measures": {"n": Sum("n")}}, "unknown column `n`"),
+    "digits": ({"measures": {"n": Sum("CAST(v AS decimal(20,0))")}}, "a decimal of at most 19 digits beside a join"),
+    "sql": ({"batch": Sql("x.sql")}, "batch: expected SameDefinition() beside a join"),
+    "ids": ({"source": replace(TWO.source, record_id="at")}, "source.record_id: expected none beside a join"),
+    "lookups": (
+        {"lookups": {"d": Lookup(table="d", on={"ad": "ad"}, columns={"budget": "int"})}},
+        "lookups: expected none beside a join",
+    ),
+    "side": (
+        {"source": ONE.source, "join": replace(SELF, left="v + 1")},
+        "join.left: expected a condition, got int",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_join_that_cannot_be_run_is_refused(case: str) -> None:
+    changes, said = BAD[case]
+    with pytest.raises(DefinitionError, match=r"\w") as refused:
+        check(replace(TWO, **changes))
+
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("pipeline", [TWO, ONE], ids=["two topics", "one topic"])
+def test_a_join_that_fits_is_accepted(pipeline: Pipeline) -> None:
+    check(pipeline)
+
+
+def test_a_join_changes_the_truth_and_its_absence_changes_nothing() -> None:
+    plain = Pipeline(
+        name="p", source=Topic(name="t", schema="at timestamp, k string", event_time="at"), key=("k",),
+        window=Fixed(hours=1), measures={"n": Sum("1")},
+    )  # fmt: skip
+    changed = [TWO, replace(TWO, join=replace(JOIN, how="full")), replace(TWO, join=replace(JOIN, where="n > 0")), ONE]
+
+    assert len({result_fingerprint(p) for p in changed}) == len(changed)
+    assert result_fingerprint(plain) == "0c7b04284383"
+
+
+def test_a_bag_holds_the_columns_that_measures_look_at() -> None:
+    left, right = compile_pipeline(replace(TWO, measures={"n": Sum("v + c_n")})).states
+
+    assert left.type == "array<struct<value:struct<v:int>,count:bigint>>"
+    assert right.type == "array<struct<value:struct<c_n:bigint>,count:bigint>>"
+
+
+def test_lint_names_the_measures_that_may_fail_on_a_pair() -> None:
+    assert [text.split(":")[0] for text in warnings(TWO) if "fails on a pair" in text] == [
+        "measures.noise",  # a double may be too large to be added up
+        "measures.mixed",
+        "measures.fails",
+    ]

@@ -1,0 +1,33 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.pages import capabilities
+from tests.support.pages.capability_table import page
+
+
+def test_cell_names_the_tests_that_showed_it_and_is_empty_without_one() -> None:
+    found = [
+        {"feature": "window: daily", "runner": "batch", "test": "tests/b.py::test_b[1]"},
+        {"feature": "window: daily", "runner": "batch", "test": "tests/b.py::test_b[2]"},
+        {"feature": "window: daily", "runner": "reference", "test": "tests/a.py::test_a"},
+    ]
+
+    shown = page(found)
+
+    assert "| window: daily | 1 |  | 2 |" in shown
+    assert "1. `tests/a.py::test_a`\n2. `tests/b.py::test_b`\n" in shown
+
+
+def test_test_that_fails_has_shown_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "found.jsonl"
+    monkeypatch.setenv("CUTOVER_CAPABILITIES", str(place))
+    capabilities.shown("window: fixed", "batch")
+    capabilities.settle("tests/a.py::test_a", passed=False)
+    assert not place.exists()
+
+    capabilities.shown("window: fixed", "batch")
+    capabilities.settle("tests/a.py::test_a", passed=True)
+
+    assert json.loads(place.read_text(encoding="utf-8"))["test"] == "tests/a.py::test_a"

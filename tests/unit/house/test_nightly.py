@@ -1,0 +1,61 @@
+"""What runs at night: each opt-in target is on the list, and the page says of each how its last run ended."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests import nightly
+from tests.nightly import TARGETS, Outcome, Target
+
+DAILY = {f"test-{kind}" for kind in ("unit", "spec", "property", "dags", "integration", "faults", "e2e")} | {"test"}
+FAILED = Outcome(exit_code=2, seconds=90, at="2026-11-22T01:00+00:00", revision="abc1234")
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    return tmp_path
+
+
+def named(*names: str) -> list[Target]:
+    return [target for target in TARGETS if target.name in names]
+
+
+def passed(_: Target) -> Outcome:
+    return Outcome(exit_code=0, seconds=60, at="2026-11-22T02:00+00:00", revision="def5678")
+
+
+def test_every_test_target_that_make_test_leaves_out_runs_at_night() -> None:
+    makefile = Path(__file__).parents[3].joinpath("Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^((?:test|faults|flips|transfers|soak)[a-z-]*):", makefile, re.MULTILINE))
+
+    assert {target.name for target in TARGETS} == targets - DAILY
+
+
+def test_page_keeps_what_it_says_of_targets_that_did_not_run(tree: Path) -> None:
+    nightly.run_targets(named("transfers"), lambda _: FAILED)
+    nightly.run_targets(named("test-cluster"), passed)
+    rows = [line for line in (tree / "docs/nightly.md").read_text().splitlines() if line.startswith("| `make")]
+
+    ends = [" | ".join(row.split(" | ")[2:]) for row in rows]
+    by_name = dict(zip([target.name for target in TARGETS], ends, strict=True))
+    assert by_name["test-cluster"] == "passed | 1 | 2026-11-22 02:00 | def5678 |"
+    assert by_name["transfers"] == "**failed** (exit code 2) | 2 | 2026-11-22 01:00 | abc1234 |"
+    assert [end.startswith("never run") for end in ends] == [
+        t.name not in {"transfers", "test-cluster"} for t in TARGETS
+    ]
+
+
+@pytest.mark.usefixtures("tree")
+def test_one_failure_is_a_failure_of_the_night() -> None:
+    targets = named("transfers", "test-cluster")
+
+    assert nightly.run_targets(targets, lambda t: FAILED if t.name == "transfers" else passed(t)) == 1
+    assert nightly.run_targets(targets, passed) == 0
+
+
+def test_unknown_target_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert nightly.main(["--only", "soak,nothing"]) == 2
+    assert "got ['nothing']" in capsys.readouterr().err

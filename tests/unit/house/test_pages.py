@@ -1,0 +1,53 @@
+"""Pages that lead where they say: every link has its file and its heading, every field its row."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from cutover.definition.measures.kinds import Measure
+from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.pipeline import Pipeline, Policy
+from cutover.definition.model.topic import Topic
+from cutover.definition.windows.kinds import KINDS
+
+ROOT = Path(__file__).resolve().parents[3]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+LINK = re.compile(r"(?<!`)\[[^\]]+\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+REFERENCE = DOCS / "definition-reference.md"
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(page.read_text(encoding="utf-8")))
+    return {title.strip().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        if ":" not in link and (not target.exists() or (anchor and anchor not in anchors(target))):
+            broken.append(link)
+
+    assert broken == []
+
+
+@pytest.mark.parametrize("part", [Pipeline, Topic, Lateness, Policy])
+def test_every_field_of_a_definition_has_a_row_in_the_reference(part: type) -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+
+    assert {one.name for one in fields(part)} - {"file"} - set(rows) == set()
+
+
+def test_every_measure_and_window_is_in_the_reference() -> None:
+    page = REFERENCE.read_text(encoding="utf-8")
+
+    names = [*(kind.__name__ for kind in get_args(Measure)), *(kind.example.partition("(")[0] for kind in KINDS)]
+    assert [name for name in names if f"`{name}(" not in page] == []

@@ -1,0 +1,103 @@
+"""The house: rooms that fit on a screen, names that mean one thing, and pages that name files which are there."""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+PACKAGES = ("cutover", "streaming", "batch", "reconcile", "infra")
+FILES = [
+    file.relative_to(ROOT)
+    for package in (*PACKAGES, "samples", "dags")
+    for file in sorted((ROOT / package).rglob("*.py"))
+    if file.name != "__init__.py"
+]
+MOST_FILES, MOST_LINES, MOST_OF_A_FUNCTION = 12, 400, 40
+MOST_ROOMS = 3
+ROOM_OF_A_PACKAGE = 2  # parts of the path of a module that lies in no room of its own
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "runbooks").glob("*.md")),
+]
+NAMED = re.compile(r"(?<![\w/.<*-])((?:cutover|streaming|batch|reconcile|infra|tests|dags)/[\w/.-]*\w/?)")
+
+
+def test_a_room_is_imported_by_its_name_under_cutover() -> None:
+    rooms = "|".join(PACKAGES[1:])
+    bare = re.compile(rf"^\s*(?:from|import) (?:{rooms}|samples)\b", re.MULTILINE)
+    files = (
+        file
+        for folder in ("dags", "pipelines", "samples", "benchmarks", "tests", *PACKAGES)
+        for file in (ROOT / folder).rglob("*.py")
+    )
+
+    assert [str(file) for file in files if bare.search(file.read_text(encoding="utf-8"))] == []
+
+
+def test_a_room_has_at_most_a_dozen_loose_files() -> None:
+    rooms = defaultdict(list)
+    beside = (file.relative_to(ROOT) for folder in ("tests", "benchmarks") for file in (ROOT / folder).rglob("*.py"))
+    for file in (*FILES, *beside):
+        if file.name != "__init__.py" and file.parent.name != "jobs":  # jobs as others write them
+            rooms[str(file.parent)].append(file.name)
+
+    assert {room: len(files) for room, files in rooms.items() if len(files) > MOST_FILES} == {}
+
+
+def test_a_module_has_less_than_400_lines() -> None:
+    lengths = {str(file): len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in FILES}
+
+    assert {file: lines for file, lines in lengths.items() if lines >= MOST_LINES} == {}
+
+
+def test_a_function_has_at_most_40_lines_beside_its_docstring() -> None:
+    lengths = {
+        f"{file}:{node.name}": _count_lines(node)
+        for file in FILES
+        for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+    assert {name: lines for name, lines in lengths.items() if lines > MOST_OF_A_FUNCTION} == {}
+
+
+def _count_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = function.body if ast.get_docstring(function) is None else function.body[1:]
+    return 1 + (body[-1].end_lineno or 0) - body[0].lineno if body else 0
+
+
+def test_every_room_stands_in_the_page_on_architecture() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rooms = {file.parent for file in FILES if len(file.parts) > ROOM_OF_A_PACKAGE}
+
+    assert sorted(str(room) for room in rooms if f"`{room.name}`" not in page and f"/{room.name}/" not in page) == []
+
+
+def test_no_file_name_stands_in_more_than_three_rooms() -> None:
+    rooms = defaultdict(list)
+    for file in FILES:
+        rooms[file.name].append(str(file.parent))
+
+    assert {name: found for name, found in rooms.items() if len(found) > MOST_ROOMS} == {}
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places = defaultdict(list)
+    for file in FILES:
+        for node in ast.parse((ROOT / file).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(str(file))
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_is_there(page: Path) -> None:
+    named = set(NAMED.findall(page.read_text(encoding="utf-8")))
+
+    assert {name for name in named if not (ROOT / name).exists()} == set()

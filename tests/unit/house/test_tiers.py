@@ -1,0 +1,34 @@
+"""Every entry of the list of long tests is about a test that there is, and each file keeps what it is listed for."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.suite.tiers import ALL, KEPT, LONG, is_long
+
+ROOT = Path(__file__).resolve().parents[3]
+ENTRIES = [(file, part) for tier in (LONG, KEPT) for file, parts in tier.items() for part in parts]
+
+
+@pytest.mark.parametrize(("file", "part"), ENTRIES)
+def test_entry_is_about_a_test_that_there_is(file: str, part: str) -> None:
+    text = (ROOT / file).read_text(encoding="utf-8")
+    name = re.match(r"(test_\w+)?", part)
+
+    assert name is not None
+    assert not name[0] or any(line.startswith(f"def {name[0]}") for line in text.splitlines())
+
+
+def test_no_file_stands_in_both_lists() -> None:
+    assert LONG.keys() & KEPT.keys() == set()
+
+
+def test_long_is_what_is_listed_or_what_is_not_kept() -> None:
+    (whole, *_) = (file for file, parts in LONG.items() if parts is ALL)
+    kept, parts = next(iter(KEPT.items()))
+
+    assert is_long(f"{whole}::test_anything")
+    assert is_long(f"{kept}::test_another")
+    assert not is_long(f"{kept}::{parts[0]}")
+    assert not is_long("tests/unit/house/test_tiers.py::test_anything")

@@ -1,0 +1,239 @@
+"""The installation's own history: appended, read back, in turn."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.errors import LakeError
+from cutover.lake.control import control_tables, pins, restore
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.versions import Version
+from cutover.lake.integrity import table_weights
+from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.tables import delta
+from cutover.lake.tables.run_memory import read_once
+from cutover.settings import Settings
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
+
+
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="at timestamp, v bigint", event_time="at"),
+    key=("v",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+
+
+def gate_row(stage: str) -> dict[str, object]:
+    row = {"pipeline": "p", "at": NOW, "event": "advanced", "stage": stage, "who": "me", "why": "because"}
+    return row | {"result_fingerprint": result_fingerprint(PIPELINE)}
+
+
+def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> None:
+    for stage in ("LAMBDA", "SHADOW", "KAPPA"):
+        control_tables.append(settings, "gate", [gate_row(stage)])
+    control_tables.append(settings, "gate", [{**gate_row("LAMBDA"), "pipeline": "other"}])
+
+    rows = control_tables.read(settings, "gate", "p")
+
+    assert [(r["sequence"], r["stage"]) for r in rows] == [(0, "LAMBDA"), (1, "SHADOW"), (2, "KAPPA")]
+
+
+def test_one_run_opens_a_table_again_only_once_it_changed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    open_table = delta.open_table
+
+    def spy(uri: str, version: int | None = None) -> DeltaTable:
+        opened.append(uri)
+        return open_table(uri, version)
+
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    monkeypatch.setattr(delta, "open_table", spy)
+    with read_once():
+        rows = [control_tables.read(settings, "gate", "p") for _ in range(3)]
+        assert len(opened) == 1
+        rows[0][0]["stage"] = "changed by who read it"
+        assert rows[1] == rows[2] == control_tables.read(settings, "gate", "p") != rows[0]
+        assert control_tables.read(settings, "gate", "other") == []
+
+        control_tables.append(settings, "gate", [gate_row("KAPPA")])
+        assert [row["stage"] for row in control_tables.read(settings, "gate", "p")] == ["SHADOW", "KAPPA"]
+
+        shutil.rmtree(control_uri(settings, "gate"))
+        with pytest.raises(LakeError, match="its folder is gone"):
+            control_tables.read(settings, "gate", "p")
+
+
+def test_two_runs_read_a_table_anew(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    for _ in range(2):
+        with read_once():
+            assert control_tables.read(settings, "gate", "p")
+    monkeypatch.setattr(delta, "open_table", pytest.fail)
+
+    with read_once(), pytest.raises(pytest.fail.Exception):
+        control_tables.read(settings, "gate", "p")
+
+
+def test_what_a_caller_changes_in_a_row_no_other_reads(settings: Settings) -> None:
+    control_tables.append(settings, "proofs", [{"pipeline": "p", "result_fingerprint": "f", "digests": ["a"]}])
+    with read_once():
+        control_tables.read(settings, "proofs", "p")[0]["digests"].append("forged")
+
+        assert control_tables.read(settings, "proofs", "p")[0]["digests"] == ["a"]
+
+
+def test_a_table_that_went_before_a_row_of_it_was_read_is_missed(settings: Settings) -> None:
+    with read_once():
+        assert control_tables.read(settings, "losses", "p") == []
+        control_tables.append(settings, "gate", [gate_row("SHADOW")])
+        shutil.rmtree(control_uri(settings, "losses"))
+
+        with pytest.raises(LakeError, match="its folder is gone"):
+            control_tables.read(settings, "losses", "p")
+
+
+def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
+    assert current_stage(settings, PIPELINE) is Stage.LAMBDA
+
+
+def test_the_newest_row_is_the_stage(settings: Settings) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+
+    assert current_stage(settings, PIPELINE) is Stage.SHADOW
+
+
+def test_a_changed_definition_begins_in_lambda(settings: Settings) -> None:
+    control_tables.append(settings, "gate", [gate_row("KAPPA")])
+
+    assert current_stage(settings, replace(PIPELINE, where="v > 0")) is Stage.LAMBDA
+
+
+def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    stale = DeltaTable(control_uri(settings, "gate"))
+    control_tables.append(settings, "gate", [gate_row("KAPPA")])
+    monkeypatch.setattr(delta, "ensure", lambda *_: stale)
+
+    with pytest.raises(LakeError, match="appended row 1 first"):
+        control_tables.append(settings, "gate", [gate_row("LAMBDA")], turn=1)
+
+
+def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Settings) -> None:
+    def pin(number: int) -> None:
+        pins.pin(settings, VERSION, number, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
+
+    pin(0)
+    with ThreadPoolExecutor(4) as beside:
+        list(beside.map(pin, range(1, 13)))
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == tuple(range(13))
+    assert [row["sequence"] for row in control_tables.read(settings, "pins", PIPELINE.name)] == list(range(13))
+
+
+def test_a_pin_that_was_let_go_and_taken_again_at_one_moment_holds(settings: Settings) -> None:
+    later = NOW + timedelta(hours=1)
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
+    pins.release(settings, VERSION, 7, holder="a", now=NOW)
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (7,)
+
+
+def test_a_pin_holds_until_it_is_released(settings: Settings) -> None:
+    later = NOW + timedelta(hours=1)
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=later, now=NOW)
+    pins.pin(settings, VERSION, 9, holder="b", expires_at=later, now=NOW)
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (7, 9)
+
+    pins.release(settings, VERSION, 7, holder="a", now=NOW + timedelta(minutes=1))
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (9,)
+
+
+def test_a_pin_ends_when_it_expires(settings: Settings) -> None:
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW + timedelta(hours=2)) == ()
+
+
+def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
+    uri = control_uri(settings, "reconciliations")
+    delta.ensure(uri, pa.schema([pa.field("run_id", pa.string()), pa.field("pipeline", pa.string())]))
+
+    with pytest.raises(LakeError, match="`sequence` is not among them"):
+        control_tables.read(settings, "reconciliations", "p")
+
+
+@pytest.mark.parametrize("name", control_tables.SCHEMAS)
+def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Settings, name: ControlTable) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    shutil.rmtree(control_uri(settings, name))
+
+    for ask in (control_tables.read, control_tables.next_turn):
+        with pytest.raises(LakeError, match=f"{name}`: expected it beside the other") as refused:
+            ask(settings, name, "p")
+        assert refused.value.runbook == "ForeignWrite"
+    with pytest.raises(LakeError, match="its folder is gone"):
+        list(table_weights.changes(settings, PIPELINE))
+    with pytest.raises(LakeError, match="its folder is gone"):
+        list(restore.restore(settings))
+
+
+def test_tables_that_are_just_made_are_missed_by_nobody(settings: Settings) -> None:
+    for name in ("gate", "pins"):
+        delta.ensure(control_uri(settings, name), control_tables.SCHEMAS[name])
+
+    assert [control_tables.read(settings, name, "p") for name in control_tables.SCHEMAS] == [[]] * len(
+        control_tables.SCHEMAS
+    )
+
+
+def test_no_stage_is_told_by_a_part_of_the_history(settings: Settings) -> None:
+    for stage in ("SHADOW", "KAPPA"):
+        control_tables.append(settings, "gate", [gate_row(stage)])
+    DeltaTable(control_uri(settings, "gate")).delete("stage = 'KAPPA'")
+
+    with pytest.raises(LakeError, match="expected every row that was written, got all but 1"):
+        current_stage(settings, PIPELINE)
+    list(restore.restore(settings))
+
+    assert current_stage(settings, PIPELINE) is Stage.KAPPA
+
+
+@pytest.mark.parametrize("there", ['"version"', '"appId"'])
+def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings: Settings, there: str) -> None:
+    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
+    lines = entry.read_text().splitlines()
+    damaged = [
+        line.replace(there, there.replace("e", "g", 1).replace("p", "q", 1)) if '"txn"' in line else line
+        for line in lines
+    ]
+    entry.write_text("\n".join(damaged))
+
+    with pytest.raises(LakeError, match="expected a log that can be read") as refused:
+        control_tables.missing_sequences(delta.open_table(control_uri(settings, "gate")), "gate", "p")
+
+    assert refused.value.runbook == "TableUnreadable"
+
+
+def test_a_log_that_says_fewer_commits_than_there_are_is_damaged(settings: Settings) -> None:
+    for stage in ("SHADOW", "KAPPA"):
+        control_tables.append(settings, "gate", [gate_row(stage)])
+    entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
+    entry.write_text(entry.read_text().replace('"version":1', '"version":0'))
+
+    with pytest.raises(LakeError, match="expected 1 as its newest number, its log says 0"):
+        control_tables.missing_sequences(delta.open_table(control_uri(settings, "gate")), "gate", "p")

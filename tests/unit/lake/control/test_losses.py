@@ -1,0 +1,70 @@
+"""Recorded losses: written once, read back, merged into ranges of windows."""
+
+from dataclasses import replace
+
+import pytest
+
+from cutover.errors import LakeError
+from cutover.lake.control import control_tables, losses
+from cutover.lake.control.versions import Version
+from cutover.records.parsing import limits
+from cutover.settings import Settings
+from tests.support.log.losses import LOSS as A_LOSS
+
+VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=3, uri="nowhere")
+HOUR = 3_600_000_000
+LOSS = replace(
+    A_LOSS,
+    pipeline="p",
+    stream_version=3,
+    epoch=7,
+    windows_from=2 * HOUR,
+    windows_to=5 * HOUR,
+    why="retention was too short",
+)
+
+
+def test_a_recorded_step_comes_back_as_it_was(settings: Settings) -> None:
+    rows = (LOSS, replace(LOSS, partition=1, first=0, next=None, windows_from=limits.MIN_MICROS + 1))
+    recorded = losses.record(settings, rows, turn=control_tables.next_turn(settings, "losses", "p"))
+
+    assert [loss.sequence for loss in recorded] == [0, 0]
+    assert losses.losses(settings, VERSION) == recorded
+    assert losses.losses(settings, replace(VERSION, number=4)) == ()
+    assert losses.losses(settings, replace(VERSION, result_fingerprint="g")) == ()
+
+
+def test_a_loss_without_touched_windows_says_so(settings: Settings) -> None:
+    losses.record(settings, [replace(LOSS, windows_from=None, windows_to=None)], turn=0)
+
+    assert [loss.windows for loss in losses.losses(settings, VERSION)] == [None]
+
+
+def test_one_decision_is_recorded_once(settings: Settings) -> None:
+    turn = control_tables.next_turn(settings, "losses", "p")
+    losses.record(settings, [LOSS], turn=turn)
+
+    with pytest.raises(LakeError, match="another process appended row 0 first"):
+        losses.record(settings, [LOSS], turn=turn)
+
+    assert len(losses.losses(settings, VERSION)) == 1
+    assert control_tables.next_turn(settings, "losses", "p") == 1
+    assert control_tables.next_turn(settings, "losses", "q") == 0
+
+
+def test_an_epoch_starts_behind_the_newest_record_of_its_own_log() -> None:
+    again = replace(LOSS, sequence=1, first=60, next=70)
+    others = (replace(LOSS, epoch=8, partition=1), replace(LOSS, topic_id="B", partition=2))
+    unknown = replace(LOSS, partition=3, next=None)
+
+    assert losses.skips([LOSS, again, *others, unknown], 7, "A") == {0: 70}
+
+
+def test_touched_windows_are_merged_where_they_meet() -> None:
+    found = [replace(LOSS, windows_from=a * HOUR, windows_to=b * HOUR) for a, b in ((8, 9), (1, 3), (2, 4), (4, 5))]
+
+    ranges = losses.find_touched_windows([*found, replace(LOSS, windows_from=None, windows_to=None)])
+
+    assert ranges == ((HOUR, 5 * HOUR), (8 * HOUR, 9 * HOUR))
+    inside = {hour: losses.is_touched(hour * HOUR, ranges) for hour in (0, 1, 4, 5, 8, 9)}
+    assert inside == {0: False, 1: True, 4: True, 5: False, 8: True, 9: False}

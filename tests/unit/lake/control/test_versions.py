@@ -1,0 +1,165 @@
+"""Versions of a streaming side: which one a definition runs, and what number the next one gets."""
+
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
+from cutover.errors import DefinitionError, LakeError
+from cutover.lake.control import control_tables, restore, versions
+from cutover.lake.paths import control_uri, stream_uri
+from cutover.lake.tables import delta
+from cutover.settings import Settings
+from tests.support.suite.standing_clock import StandingClock
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FIRST = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="k string, at timestamp", event_time="at"),
+    key=("k",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+SECOND = replace(FIRST, lateness=Lateness(allowed="1 hour"))
+THIRD = replace(FIRST, lateness=Lateness(allowed="2 hours"))
+OTHER_TRUTH = replace(FIRST, measures={"n": Count(), "m": Count()})
+
+
+def opened(settings: Settings, pipeline: Pipeline, *, minutes: int = 0) -> int:
+    return versions.open_or_create(settings, pipeline, StandingClock(NOW + timedelta(minutes=minutes))).number
+
+
+def test_before_the_first_start_there_is_none(settings: Settings) -> None:
+    assert versions.current(settings, FIRST) is None
+
+
+def test_a_version_is_opened_again(settings: Settings) -> None:
+    assert [opened(settings, FIRST), opened(settings, FIRST, minutes=1)] == [0, 0]
+
+
+def test_another_lateness_is_another_version_and_the_old_one_stays(settings: Settings) -> None:
+    numbers = [opened(settings, p, minutes=m) for m, p in enumerate((FIRST, SECOND, FIRST, SECOND))]
+
+    assert numbers == [0, 1, 0, 1]
+    assert [v.uri.endswith(f"stream-{v.number}/stream") for v in versions.list_versions(settings, FIRST)] == [
+        True,
+        True,
+    ]
+
+
+def test_another_truth_begins_anew(settings: Settings) -> None:
+    opened(settings, FIRST)
+
+    assert opened(settings, OTHER_TRUTH) == 0
+    assert len({versions.open_or_create(settings, p, StandingClock(NOW)).uri for p in (FIRST, OTHER_TRUTH)}) == 2
+
+
+def test_a_clock_that_went_back_gives_no_number_twice(settings: Settings) -> None:
+    assert [opened(settings, p, minutes=-m) for m, p in enumerate((FIRST, SECOND, THIRD))] == [0, 1, 2]
+
+
+def test_versions_registered_at_the_same_moment_get_numbers_of_their_own(settings: Settings) -> None:
+    together = threading.Barrier(3)
+
+    def register(pipeline: Pipeline) -> int:
+        together.wait()
+        return opened(settings, pipeline)
+
+    with ThreadPoolExecutor(3) as pool:
+        numbers = list(pool.map(register, (FIRST, SECOND, THIRD)))
+
+    assert sorted(numbers) == [0, 1, 2]
+    assert [opened(settings, p) for p in (FIRST, SECOND, THIRD)] == numbers
+
+
+def test_version_that_was_decided_before_another_one_came_is_refused(settings: Settings) -> None:
+    turn = control_tables.next_turn(settings, "versions", FIRST.name)
+    opened(settings, SECOND)
+
+    with pytest.raises(LakeError, match="another process appended row"):
+        versions.register(settings, FIRST, StandingClock(NOW), turn=turn)
+    assert [version.number for version in versions.list_versions(settings, FIRST)] == [0]
+
+
+def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settings: Settings) -> None:
+    for pipeline in (FIRST, SECOND):
+        opened(settings, pipeline)
+    delta.open_table(control_uri(settings, "versions")).delete("stream_version = 1")
+
+    with pytest.raises(LakeError, match="expected every row that was written, got all but 1") as refused:
+        opened(settings, SECOND)
+    list(restore.restore(settings))
+
+    assert (refused.value.runbook, opened(settings, SECOND)) == ("ForeignWrite", 1)
+
+
+def test_a_lake_without_its_control_tables_has_not_just_begun(settings: Settings) -> None:
+    opened(settings, FIRST)
+    delta.ensure(stream_uri(settings, FIRST, 0), control_tables.SCHEMAS["versions"])
+    shutil.rmtree(Path(control_uri(settings, "versions")).parent)
+
+    with pytest.raises(LakeError, match="Versions of `p`: expected the one of table") as refused:
+        opened(settings, FIRST)
+
+    assert refused.value.runbook == "ForeignWrite"
+
+
+def beside(settings: Settings, pipeline: Pipeline = FIRST) -> int:
+    turn = versions.next_turn(settings, pipeline)
+    return versions.register(settings, pipeline, StandingClock(NOW), turn=turn, beside=True).number
+
+
+def in_force(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
+    version = versions.current(settings, pipeline)
+    return None if version is None else version.number
+
+
+def test_version_beside_serves_only_once_it_is_let_and_the_one_before_can_serve_again(settings: Settings) -> None:
+    opened(settings, FIRST)
+    made = beside(settings)
+    assert (made, in_force(settings), opened(settings, FIRST)) == (1, 0, 0)
+
+    versions.serve(settings, FIRST, made, why="replayed", clock=StandingClock(NOW - timedelta(days=1)))
+    assert (in_force(settings), opened(settings, FIRST)) == (1, 1)
+    assert [version.beside for version in versions.list_versions(settings, FIRST)] == [False, False]
+
+    versions.serve(settings, FIRST, 0, why="worse", clock=StandingClock(NOW))
+    assert in_force(settings) == 0
+    assert [row["why"] for row in control_tables.read(settings, "versions", "p")] == [None, None, "replayed", "worse"]
+
+
+def test_settings_that_name_a_version_look_at_it_alone(settings: Settings) -> None:
+    opened(settings, FIRST)
+    made = beside(settings)
+
+    assert in_force(versions.looking_at(settings, made)) == 1
+    assert in_force(versions.looking_at(settings, None)) == 0
+    with pytest.raises(DefinitionError, match=r"expected one under this definition and lateness \(0, 1\), got 2"):
+        in_force(versions.looking_at(settings, 2))
+
+
+@pytest.mark.parametrize(
+    ("number", "why", "said"),
+    [(0, "again", "stream-0 does"), (7, "new", r"\(0, 1\), got 7"), (1, " ", "expected a reason")],
+)
+def test_version_that_cannot_be_let_serve_is_refused(settings: Settings, number: int, why: str, said: str) -> None:
+    opened(settings, FIRST)
+    beside(settings)
+
+    with pytest.raises(DefinitionError, match=said):
+        versions.serve(settings, FIRST, number, why=why, clock=StandingClock(NOW))
+    assert in_force(settings) == 0
+
+
+def test_version_of_another_lateness_cannot_serve(settings: Settings) -> None:
+    opened(settings, FIRST)
+    made = beside(settings, SECOND)
+
+    with pytest.raises(DefinitionError, match=r"\(0\), got 1"):
+        versions.serve(settings, FIRST, made, why="new", clock=StandingClock(NOW))
+    assert in_force(settings, SECOND) is None

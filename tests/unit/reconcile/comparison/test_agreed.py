@@ -1,0 +1,53 @@
+"""How a result is compared where its measure says so: by its states, or within what the measure declares."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from cutover.reconcile.attribution.cells import equal
+from cutover.reconcile.comparison.equal import same
+from cutover.reconcile.comparison.layout import agreement_of, value_of
+from cutover.records.reference import Near, spread
+from tests.support.rows.measured import PIPELINE
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "same_definition", "expected"),
+    [
+        ("spread", 1.0, True, True),  # of one definition: exactly
+        ("spread", 1 + 1e-12, True, False),
+        ("spread", 1 + 1e-12, False, True),
+        ("noisy", 1 + 1e-12, True, False),
+        ("noisy", 1 + 1e-7, False, True),  # against a team's SQL there are no states
+        ("noisy", 1 + 1e-5, False, False),
+        ("high", 1 + 1e-12, True, False),  # a quantile of one definition: exactly
+        ("high", 1.0009, False, True),  # against a team's own: within its error
+        ("high", 1.0011, False, False),
+        ("texts", 1.07, True, False),  # an estimate of one definition: exactly
+        ("texts", 1.07, False, True),  # against a team's own number: within five standard errors
+        ("texts", 1.09, False, False),
+    ],
+)
+def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definition: bool, expected: bool) -> None:
+    value = agreement_of(PIPELINE, value_of(name, "BIGINT" if name == "texts" else "DOUBLE"), same=same_definition)
+
+    assert equal(value, 4.0, 4.0 * factor) is expected
+
+
+def test_a_state_column_is_compared_as_its_type_is() -> None:
+    value = value_of("spread__sum", "DECIMAL(38,0)")
+
+    assert agreement_of(replace(PIPELINE), value, same=True) == value
+
+
+def test_plain_python_says_how_far_the_order_of_doubles_may_lead() -> None:
+    assert same(Near(0.0, 1e-9), 1e-10)
+    assert not same(Near(0.0, 1e-9), 1e-8)
+
+
+def test_squares_beyond_the_largest_double_are_not_judged() -> None:
+    beyond = spread.stddev([1e200, -1e200])
+
+    assert same(beyond, math.nan)
+    assert not same(beyond, None)

@@ -1,0 +1,46 @@
+"""The versions of a dimension that epochs are joined with: looked for every few seconds, not in every epoch."""
+
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from cutover.lake.dimensions import dimension, frames
+from cutover.settings import Settings
+from cutover.streaming.microbatch.enrichment import StreamEnrichment
+from tests.support.drivers.fed import HandClock
+
+
+@pytest.fixture
+def enrichment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[StreamEnrichment, HandClock]:
+    """One lookup whose table has a new version each time that somebody looks."""
+    versions = count()
+
+    def open_dimension(*_: Any) -> SimpleNamespace:
+        return SimpleNamespace(version=next(versions), table_id="t", size=1, is_newest=lambda *_: False)
+
+    monkeypatch.setattr(dimension, "open_dimension", open_dimension)
+    monkeypatch.setattr(frames, "one", Mock())
+    clock = HandClock()
+    return StreamEnrichment(Settings(home=tmp_path), Mock(lookups={"rates": Mock()}), clock), clock
+
+
+def test_a_new_version_is_looked_for_every_few_seconds(enrichment: tuple[StreamEnrichment, HandClock]) -> None:
+    found, clock = enrichment
+    seconds = Settings().dimensions.look_seconds
+
+    joined = []
+    for wait in (0.0, seconds / 2, seconds / 2, seconds / 4, seconds):
+        clock.seconds += wait
+        joined.append(found.take_dimensions(Mock()).versions["rates"])
+
+    assert joined == [0, 0, 1, 1, 2]
+
+
+def test_without_lookups_nothing_is_looked_for(tmp_path: Path) -> None:
+    found = StreamEnrichment(Settings(home=tmp_path), Mock(lookups={}), HandClock())
+
+    assert found.take_dimensions(Mock()).versions == {}

@@ -1,0 +1,129 @@
+"""Whether an epoch's records come from one log, and what its driver does when it cannot ask before the commit."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.errors import LogError
+from cutover.log.cut import LogEnd, LogId
+from cutover.log.mark import Mark
+from cutover.streaming.microbatch import continuity, engine
+from cutover.streaming.microbatch.aggregate import EpochPlan
+from cutover.streaming.microbatch.continuity import Continuity
+from cutover.streaming.process.context import DriverContext
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
+from tests.support.suite.standing_clock import StandingClock
+
+LOG = LogId(cluster_id="C", topic="t", topic_id="A")
+PIPELINE = Pipeline(
+    name="p",
+    source=Topic(name="t", schema="at timestamp", event_time="at"),
+    key=("at",),
+    window=Fixed(hours=1),
+    measures={"n": Count()},
+)
+PLAN = EpochPlan(epoch=3, start={0: 5, 1: 5}, end={0: 9, 1: 9}, clipped=False, watermark=None)
+GONE = LogError("No broker answers.", runbook="KafkaUnreachable")
+ENDS = {0: LogEnd(offset=9, leader_epoch=1)}
+
+
+class HeldLog:
+    """Reads marks as `MarkReader` does: of each partition the record before its end, as the log holds it now."""
+
+    def __init__(self, *_: object) -> None:
+        self.digest = "same"
+
+    def last(self, ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[Mark, ...]]:
+        return {p: (Mark(end - 1, start, self.digest),) for p, (start, end) in ranges.items()}
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> DriverContext:
+    clock, client = StandingClock(datetime(2026, 1, 1, tzinfo=UTC)), Mock(cuts=0)
+    client.topic_id.return_value = LOG.topic_id
+    beat = HeartbeatWriter(tmp_path / "heartbeat.json", first_beat("r", clock), seconds=60, clock=clock)
+    return DriverContext(
+        settings=Mock(), pipeline=PIPELINE, client=client, clock=clock, probe=Mock(), beat=beat, place=tmp_path
+    )
+
+
+@pytest.fixture
+def known(context: DriverContext, monkeypatch: pytest.MonkeyPatch) -> Continuity:
+    """Return what a driver knows of its log before its first epoch."""
+    monkeypatch.setattr(continuity, "MarkReader", HeldLog)
+    return Continuity(context, Mock(newest=None), LOG)
+
+
+def leaders(*epochs: int) -> dict[int, LogEnd]:
+    return {p: LogEnd(offset=9, leader_epoch=epoch) for p, epoch in enumerate(epochs)}
+
+
+def is_one_log(known: Continuity, context: Any, *, now: tuple[int, ...], cuts: int = 0, changed: bool = False) -> bool:
+    """Return whether records count as one log's, read behind leaders (1, 1), where these lead at their end."""
+    since = known.prove(leaders(1, 1))
+    marks = known.mark(PLAN).result()
+    reader: Any = known._reader
+    reader.digest = "other" if changed else "same"
+    context.client.cuts = cuts
+    known.prove(leaders(*now))
+    return known.is_from_one_log(since, PLAN, marks)
+
+
+def test_records_of_the_same_leaders_over_one_connection_are_not_read_twice(
+    known: Continuity, context: DriverContext
+) -> None:
+    assert is_one_log(known, context, now=(1, 1), changed=True)
+
+
+@pytest.mark.parametrize("now", [(2, 1), (1, 2), (2, 2), (1,)])
+def test_records_that_one_partition_read_from_two_leaders_are_not_of_one_log(
+    known: Continuity, context: DriverContext, now: tuple[int, ...]
+) -> None:
+    assert not is_one_log(known, context, now=now)
+
+
+@pytest.mark.parametrize(("now", "cuts"), [((1, 1), 1), ((1, 1, 0), 0)], ids=["connection cut", "partition added"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_where_the_leaders_stayed_the_marks_say_whether_the_log_is_the_same(
+    known: Continuity, context: DriverContext, now: tuple[int, ...], cuts: int, *, changed: bool
+) -> None:
+    assert is_one_log(known, context, now=now, cuts=cuts, changed=changed) is not changed
+
+
+def test_driver_asked_to_stop_while_no_broker_answers_commits_nothing(known: Continuity, context: Any) -> None:
+    context.client.log_ends.side_effect = GONE
+    context.stopping.set()
+
+    assert known.await_same_log() is False
+    assert known.health.is_silent
+
+
+def test_driver_waits_for_a_broker_and_goes_on_once_it_answers(context: Any) -> None:
+    known = Continuity(replace(context, stopping=Mock(**{"wait.return_value": False})), Mock(newest=None), LOG)
+    context.client.log_ends.side_effect = [GONE, GONE, ENDS]
+
+    assert known.await_same_log() is True
+    assert (known.health.is_silent, known.high) == (False, {0: 9})
+
+
+def test_topic_that_was_made_again_is_refused_at_once(known: Continuity, context: Any) -> None:
+    context.client.log_ends.return_value = ENDS
+    context.client.topic_id.return_value = "B"
+
+    with pytest.raises(LogError) as refused:
+        known.await_same_log()
+    assert refused.value.runbook != GONE.runbook
+
+
+def test_epoch_whose_driver_was_asked_to_stop_takes_no_offsets_and_commits_nothing() -> None:
+    driver: Any = Mock()
+    driver._plan.return_value, driver._read.return_value = PLAN, None
+
+    assert engine.MicrobatchEngine._process_epoch(driver, Mock(), 7) == 0
+    assert driver._commit.called is False

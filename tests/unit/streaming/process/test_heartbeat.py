@@ -1,0 +1,102 @@
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cutover import files
+from cutover.clock import SystemClock
+from cutover.settings import Settings
+from cutover.streaming.process import heartbeat
+from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat
+from tests.support.suite.until import until
+
+
+def test_own_process_is_alive() -> None:
+    me = first_beat("run", SystemClock())
+
+    assert me.alive
+
+
+def test_process_with_another_start_time_is_another_one() -> None:
+    me = first_beat("run", SystemClock())
+
+    assert not replace(me, started=me.started - 60).alive
+
+
+def test_driver_that_said_it_ended_is_not_alive() -> None:
+    assert not replace(first_beat("run", SystemClock()), state="STOPPED").alive
+
+
+def test_zombie_is_not_alive() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "pass"])
+    me = first_beat("run", SystemClock())
+    until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
+
+    assert not replace(me, pid=child.pid).alive
+    child.wait()
+
+
+def test_last_beat_says_how_it_ended(settings: Settings) -> None:
+    path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
+    beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=60, clock=SystemClock())
+    beat.start()
+    beat.say(epoch=41, lag=3)
+    beat.end(state="FAILED", error="no", runbook="StreamFenced", exit_code=2)
+    last = heartbeat.read(settings, "clicks")
+
+    assert last is not None
+    assert (last.state, last.epoch, last.error, last.runbook, last.exit_code) == ("FAILED", 41, "no", "StreamFenced", 2)
+
+
+def test_end_said_while_a_beat_is_written_is_the_last_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = heartbeat.folder(settings, "p") / "heartbeat.json"
+    writing, go, write = threading.Event(), threading.Event(), files.write_json
+
+    def slow(file: Path, value: object) -> None:
+        if threading.current_thread().name == "heartbeat" and not writing.is_set():
+            writing.set()
+            go.wait(10)
+        write(file, value)
+
+    monkeypatch.setattr(files, "write_json", slow)
+    beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=0.01, clock=SystemClock())
+    beat.start()
+    assert writing.wait(10)
+    threading.Timer(0.2, go.set).start()
+    beat.end(state="FAILED", exit_code=2)
+
+    last = heartbeat.read(settings, "p")
+    assert last is not None
+    assert (last.state, last.exit_code) == ("FAILED", 2)
+
+
+def test_change_of_state_is_written_at_once(settings: Settings) -> None:
+    path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
+    beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=3600, clock=SystemClock())
+    beat.start()
+    beat.say(state="BACKPRESSURED")
+    until(lambda: json.loads(path.read_text(encoding="utf-8"))["state"] == "BACKPRESSURED")
+    beat.end(state="STOPPED")
+
+
+def test_pipeline_without_a_driver_has_no_heartbeat(settings: Settings) -> None:
+    assert heartbeat.read(settings, "clicks") is None
+
+
+def test_damaged_heartbeat_reads_as_none(settings: Settings) -> None:
+    place = heartbeat.folder(settings, "clicks")
+    place.mkdir(parents=True)
+    (place / "heartbeat.json").write_text("{", encoding="utf-8")
+
+    assert heartbeat.read(settings, "clicks") is None
+
+
+def test_replaced_file_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    files.write_json(tmp_path / "a.json", {"pid": 1})
+
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]

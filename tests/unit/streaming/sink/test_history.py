@@ -1,0 +1,217 @@
+"""The fence's facts, on real tables: each says what a handle accepts, so that an upgrade that changes it is noticed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import AddAction
+
+from cutover.errors import LakeError
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import checksums, data_files, delta
+from cutover.streaming.compaction import compactor
+from cutover.streaming.sink import fencing, files
+from cutover.streaming.sink.committer import Actions, Committer
+from tests.support.log.losses import LOSS
+from tests.unit.streaming.epochs import FIRST, SCHEMA, SECOND
+
+THEIRS = replace(FIRST, run_id="pid-2-two")
+THIRD = replace(FIRST, epoch=2, start={0: 20}, end={0: 30})
+
+
+def rows(record: EpochRecord) -> pa.Table:
+    row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
+    return pa.Table.from_pylist([row], schema=SCHEMA)
+
+
+@pytest.fixture
+def version(tmp_path: Path) -> Version:
+    made = Version(
+        pipeline="flights",
+        result_fingerprint="f",
+        lateness_fingerprint="l",
+        number=0,
+        uri=str(tmp_path / "a folder" / "stream"),
+    )
+    delta.ensure(made.uri, SCHEMA, partition_by=["_kind"])
+    return made
+
+
+@pytest.fixture
+def driver(version: Version) -> Callable[[str], Committer]:
+    return lambda run_id: Committer(version, run_id, DeltaTable(version.uri), reload_every=100)
+
+
+def test_second_driver_that_starts_later_goes_on(driver: Callable[[str], Committer]) -> None:
+    driver("pid-1-one").commit(rows(FIRST), FIRST)
+    second = driver("pid-2-two")
+    second.commit(rows(SECOND), SECOND)
+
+    assert second.newest == SECOND
+
+
+def test_driver_that_missed_a_commit_is_refused(driver: Callable[[str], Committer]) -> None:
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(THEIRS), THEIRS)
+
+    with pytest.raises(LakeError, match=r"epoch 0 was committed by another driver \(pid 2\)"):
+        stale.commit(rows(FIRST), FIRST)
+
+
+def test_refused_driver_is_refused_again(driver: Callable[[str], Committer]) -> None:
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(THEIRS), THEIRS)
+    for _ in range(2):
+        with pytest.raises(LakeError, match="StreamFenced"):
+            stale.commit(rows(FIRST), FIRST)
+
+
+def test_commit_that_was_ours_after_all_is_found(version: Version, driver: Callable[[str], Committer]) -> None:
+    mine, same = driver("pid-1-one"), driver("pid-1-one")
+    same.commit(rows(FIRST), FIRST)  # as if the answer to our own commit had been lost
+    mine.commit(rows(FIRST), FIRST)
+
+    assert DeltaTable(version.uri).version() == 1
+
+
+def test_stale_driver_is_refused_when_it_loads_anew(driver: Callable[[str], Committer]) -> None:
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(THEIRS), THEIRS)
+
+    with pytest.raises(LakeError, match="StreamFenced"):
+        stale.reload()
+
+
+def test_fold_of_a_stale_driver_is_refused(driver: Callable[[str], Committer]) -> None:
+    driver("pid-1-one").commit(rows(FIRST), FIRST)
+    stale, other = driver("pid-1-one"), driver("pid-2-two")
+    other.commit(rows(SECOND), SECOND)
+
+    with pytest.raises(LakeError, match="StreamFenced"):
+        stale.replace_files([], why="fold")
+
+
+def folded(version: Version) -> AddAction:
+    paths = delta.paths(DeltaTable(version.uri))
+    stem = checksums.new_stem("fold", 0, 1, checksums.weight_word(checksums.total(paths)))
+    both = pa.concat_tables([rows(FIRST), rows(SECOND)]).drop_columns(["_kind"])
+    return data_files.write(version.uri, both, stem, partition={"_kind": "epoch"}, new_data=False)
+
+
+def test_fold_of_files_rewritten_by_hand_is_left_alone_and_is_no_fence(
+    version: Version, driver: Callable[[str], Committer]
+) -> None:
+    mine = driver("pid-1-one")
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    group = [files.remove(file) for file in compactor.list_files(mine.table)]
+    made = folded(version)
+    DeltaTable(version.uri).optimize.compact()
+
+    assert not mine.replace_files([made, *group], why="fold")
+    assert EpochLog(version.uri).records() == [FIRST, SECOND]
+    mine.commit(rows(THIRD), THIRD)
+    assert fencing.newest(DeltaTable(version.uri)) == THIRD
+
+
+class Overtaken(Committer):
+    """Whose folder is rewritten by hand after a fold has looked at it and before it commits."""
+
+    def _transact(self, added: Actions, properties: CommitProperties) -> None:
+        DeltaTable(self.version.uri).optimize.compact()
+        super()._transact(added, properties)
+
+
+def test_fold_that_a_rewrite_by_hand_overtakes_at_its_commit_is_left_alone(version: Version) -> None:
+    mine = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    group = [files.remove(file) for file in compactor.list_files(mine.table)]
+    made = folded(version)
+
+    assert not mine.replace_files([made, *group], why="fold")
+    assert EpochLog(version.uri).records() == [FIRST, SECOND]
+    assert mine.table.version() == 4  # the driver has taken the other one's files over
+    assert all(checksums.name_of(path) for path in delta.paths(mine.table))
+
+
+def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:
+    mine = driver("pid-1-one")
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    DeltaTable(version.uri).optimize.compact()
+    mine.commit(rows(THIRD), THIRD)
+
+    assert fencing.newest(DeltaTable(version.uri)) == THIRD
+
+
+def test_epoch_that_does_not_follow_is_never_written(version: Version, driver: Callable[[str], Committer]) -> None:
+    with pytest.raises(LakeError, match="epoch 2 does not follow"):
+        driver("pid-1-one").commit(rows(THIRD), THIRD)
+
+    assert DeltaTable(version.uri).version() == 0
+
+
+def test_epoch_may_start_behind_offsets_that_were_recorded_as_lost(version: Version) -> None:
+    loss = replace(LOSS, pipeline="flights", first=10, next=15)
+    committer = Committer(version, "pid-1-one", DeltaTable(version.uri), reload_every=100, accepted=[loss])
+    committer.commit(rows(FIRST), FIRST)
+    behind = replace(SECOND, start={0: 15})
+
+    with pytest.raises(LakeError, match="epoch 1 does not follow"):
+        committer.commit(rows(SECOND), SECOND)
+    with pytest.raises(LakeError, match="epoch 1 does not follow"):
+        committer.commit(rows(behind), replace(behind, topic_id="B"))
+    committer.commit(rows(behind), behind)
+    with pytest.raises(LakeError, match="epoch 2 does not follow"):
+        committer.commit(rows(THIRD), replace(THIRD, start={0: 25}))
+
+    assert EpochLog(version.uri).records() == [FIRST, behind]
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"no Parquet")], ids=["gone", "damaged"])
+def test_newest_record_that_cannot_be_read_is_said(
+    version: Version, driver: Callable[[str], Committer], damage: Callable[[Path], object]
+) -> None:
+    driver("pid-1-one").commit(rows(FIRST), FIRST)
+    damage(next(Path(version.uri).rglob("*.parquet")))
+
+    with pytest.raises(LakeError, match=r"is listed and not there|expected the bytes that were committed") as refused:
+        driver("pid-2-two")
+
+    assert refused.value.runbook == "TableUnreadable"
+
+
+def test_table_restored_by_hand_is_refused(version: Version, driver: Callable[[str], Committer]) -> None:
+    mine = driver("pid-1-one")
+    mine.commit(rows(FIRST), FIRST)
+    mine.commit(rows(SECOND), SECOND)
+    DeltaTable(version.uri).restore(1)
+
+    with pytest.raises(LakeError, match="transaction says 1, newest epoch row is 0") as refused:
+        driver("pid-2-two")
+
+    assert refused.value.runbook == "EpochHistoryBroken"
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_a_note_names_a_table_version_that_holds_its_epoch(
+    version: Version, driver: Callable[[str], Committer], *, in_files: bool
+) -> None:
+    committer = driver("pid-1-one")
+    if in_files:
+        data = pa.Table.from_pylist([{"_epoch": 0}], schema=SCHEMA).drop_columns(["_kind"])
+        stem = checksums.new_stem("epoch", 0)
+        action = data_files.write(version.uri, data, stem, partition={"_kind": "partial"})
+        committer.commit(rows(FIRST), FIRST, [action])
+    else:
+        committer.commit(rows(FIRST), FIRST)
+
+    note = json.loads(Path(version.uri).with_name("newest.json").read_text(encoding="utf-8"))
+
+    assert EpochLog(version.uri, note["table_version"]).newest() == FIRST
