@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 from pydantic_settings import (
@@ -79,29 +79,37 @@ class DimensionSettings(BaseModel):
     )
 
 
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+NotNegativeCount = Annotated[int, Field(ge=0)]
+
+
 class AlertSettings(BaseModel):
     """From where on an alert fires; none of it changes a result. Drills scale the times down."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    stalled_seconds: float = Field(default=120.0, description="Unread records and no commit for this long.")
-    silent_seconds: float = Field(default=60.0, description="No answer from the broker for this long.")
-    open_seconds: float = Field(default=120.0, description="A transaction holds the log's end for this long.")
-    held_seconds: float = Field(default=300.0, description="Records come and the watermark stands for this long.")
-    rate_seconds: float = Field(default=600.0, description="Shares and conflicts are taken over this time.")
-    conflicts: int = Field(default=5, description="Refused commits within that time, from one more on.")
-    skew_seconds: float = Field(default=120.0, description="Driver clock against new log timestamps, either way.")
-    ahead_seconds: float = Field(default=86_400.0, description="Most that any `max_ahead` is taken for.")
-    outage_seconds: float = Field(default=3_600.0, description="Longest outage; the log must hold twice of it.")
-    free_bytes: int = Field(default=1 << 30, description="Free space below which nothing is safe.")
-    batch_schedules: float = Field(default=2.0, description="Schedules without a batch run.")
-    reconcile_schedules: float = Field(default=2.0, description="Schedules of the batch path without a verdict.")
-    audit_schedules: float = Field(default=2.0, description="Days in KAPPA without an audit that says something.")
-    one_key_share: float = Field(default=0.5, description="Share of one key in ten large epochs in a row.")
-    one_key_records: int = Field(default=1_000, description="Accepted records that make an epoch large.")
-    growth_times: float = Field(default=2.0, description="Rows of the last hour / those of a usual hour of the week.")
-    growth_hours: int = Field(default=24, ge=1, description="Hours with rows before the usual one is known.")
-    growth_rows: int = Field(default=100_000, description="Rows an hour below which growth is no trouble.")
+    stalled_seconds: NotNegative = Field(default=120.0, description="Unread records and no commit for this long.")
+    silent_seconds: NotNegative = Field(default=60.0, description="No answer from the broker for this long.")
+    open_seconds: NotNegative = Field(default=120.0, description="A transaction holds the log's end for this long.")
+    held_seconds: NotNegative = Field(default=300.0, description="Records come and the watermark stands for this long.")
+    rate_seconds: NotNegative = Field(default=600.0, description="Shares and conflicts are taken over this time.")
+    conflicts: NotNegativeCount = Field(default=5, description="Refused commits within that time, from one more on.")
+    skew_seconds: NotNegative = Field(default=120.0, description="Driver clock against new log timestamps, either way.")
+    ahead_seconds: NotNegative = Field(default=86_400.0, description="Most that any `max_ahead` is taken for.")
+    outage_seconds: NotNegative = Field(default=3_600.0, description="Longest outage; the log must hold twice of it.")
+    free_bytes: NotNegativeCount = Field(default=1 << 30, description="Free space below which nothing is safe.")
+    batch_schedules: NotNegative = Field(default=2.0, description="Schedules without a batch run.")
+    reconcile_schedules: NotNegative = Field(default=2.0, description="Schedules of the batch path without a verdict.")
+    audit_schedules: NotNegative = Field(default=2.0, description="Days in KAPPA without an audit that says something.")
+    one_key_share: NotNegative = Field(default=0.5, description="Share of one key in ten large epochs in a row.")
+    one_key_records: NotNegativeCount = Field(default=1_000, description="Accepted records that make an epoch large.")
+    growth_times: NotNegative = Field(
+        default=2.0, description="Rows of the last hour / those of a usual hour of the week."
+    )
+    growth_hours: NotNegativeCount = Field(
+        default=24, ge=1, description="Hours with rows before the usual one is known."
+    )
+    growth_rows: NotNegativeCount = Field(default=100_000, description="Rows an hour below which growth is no trouble.")
 
 
 class MetricsSettings(BaseModel):

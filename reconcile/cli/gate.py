@@ -109,6 +109,9 @@ def _refuse(text: str) -> None:
 
 def _show_move(pipeline: Pipeline, decision: GateDecision) -> None:
     typer.echo(f"{pipeline.name}: {decision.stage} -> {decision.target}")
+    for name in decision.behind:
+        why = f"`cutover serve-view {name}` says why, and does it"
+        typer.echo(f"{name}: readers of its serving table still see what it showed before; {why}.", err=True)
 
 
 def _object(
@@ -186,8 +189,8 @@ def _history(console: Console, rows: list[dict[str, Any]]) -> None:
         return
     table = _table("at (UTC)", "stage", "event", "who", "why", "evidence")
     for row in rows:
-        why, hashed = literal_text(row["why"] or ""), str(row["evidence"].get("hash", ""))[:12]
-        table.add_row(f"{row['at']:%Y-%m-%d %H:%M:%S}", row["stage"], row["event"], row["who"], why, hashed)
+        said = (literal_text(row["who"]), literal_text(row["why"] or ""), str(row["evidence"].get("hash", ""))[:12])
+        table.add_row(f"{row['at']:%Y-%m-%d %H:%M:%S}", row["stage"], row["event"], *said)
     console.print(table)
 
 

@@ -34,7 +34,7 @@ def watch(
     metrics: Annotated[
         bool, typer.Option("--metrics", help="Put every look into a text file for node_exporter too.")
     ] = False,
-    interval: Annotated[float, typer.Option("--interval", min=0.5, help="Seconds between two looks.")] = 5.0,
+    interval: Annotated[float, typer.Option("--interval", min=0.5, max=120, help="Seconds between two looks.")] = 5.0,
 ) -> None:
     """Watch a stream: lag by partition, watermark, late share, one word of verdict, the alerts. Changes no table."""
     settings = load_settings()

@@ -2,8 +2,8 @@
 
 A proposal names the stage, the version, the definition, what audits are to find and the runs that counted. The move
 that it allows is refused once any of that is no more: another move was made, this one was withdrawn, the definition,
-the version or the policy of audits changed, or a run that was shown does not count any more since it expired or a later
-one spoke against it.
+the version or the policy of audits changed, or one of the newest runs that it rests on does not count any more since it
+expired or a later one spoke against it.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class Proposal:
     turn: int  # rows of the gate's history when it was made
     result_fingerprint: str
     stream_version: int | None
-    runs: tuple[str, ...]  # ids of those that counted, oldest first
+    runs: tuple[str, ...]  # ids of the newest that counted, as many as the policy asks for, oldest first
     audit: str = ""  # what the policy asks the samples in KAPPA for, in words; "": of a move to another stage
 
     @property
@@ -70,7 +70,7 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
         turn=turn,
         result_fingerprint=result_fingerprint(pipeline),
         stream_version=evidence.stream_version,
-        runs=tuple(run.run_id for run in decision.counted),
+        runs=tuple(run.run_id for run in decision.counted[-pipeline.policy.runs :]),
         audit=_describe_audit(pipeline, decision),
     )
 

@@ -1,9 +1,9 @@
 """How often the paths diverge at most, said so that one may look after every run and stop when one likes.
 
-The unit is a block: what a comparison of a newer cut adds. Windows and cells of one block fail together, so a block
-counts once, however many of its rows differ, and one whose first comparison diverged stays so. Let each block diverge
-with a chance of at least p, whatever was seen before. Then for each q below p the product over blocks of q / p (it
-diverged) or (1 - q) / (1 - p) (it did not) is a nonnegative supermartingale that begins at 1, and so is a mean of
+The unit is a block: the windows that a comparison of a newer cut adds. Windows and cells of one block fail together, so
+a block counts once, however many of its rows differ, and one whose first comparison diverged stays so. Let each block
+diverge with a chance of at least p, whatever was seen before. Then for each q below p the product over blocks of q / p
+(it diverged) or (1 - q) / (1 - p) (it did not) is a nonnegative supermartingale that begins at 1, and so is a mean of
 such. By Ville's inequality it ever reaches 20 with a chance of at most 5 %: a p at which it does is refuted, whenever
 one looks (Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", 2023, section 4).
 """

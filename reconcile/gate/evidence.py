@@ -111,14 +111,19 @@ def since(
 ) -> tuple[EvidenceRun, ...]:
     """Return the runs that speak after the last move: good ones that no earlier move has used, and every bad one.
 
-    Unused is what was recorded after the last move, at a cut ahead of what was counted. A run that is not within
-    policy stays however old it is, unless an advance went by it: it knew of it, and counted a run that stands behind
+    Unused is what was recorded after the last move, at a cut ahead of what was counted, and of all that was compared
+    before a way back: the records that led to it are no evidence again. A run that is not within policy stays
+    however old it is, unless an advance went by it: it knew of it, and counted a run that stands behind
     it. What a move knew is told by the history's own sequence, not by a clock.
     """
     if not moves:
         return found
     advances = [(_read_sequence(row), _read_used_runs(row, version)) for row in moves if row["event"] == "advanced"]
     used = [run for _, counted in advances for run in counted]
+    back = max((_read_sequence(row) for row in moves if row["event"] == "rolled_back"), default=-1)
+    before = [run for run in found if run.whole and run.begun < back]
+    if before:
+        used += [max(before, key=lambda run: run.epoch), max(before, key=lambda run: run.end or 0)]
 
     def speaks(run: EvidenceRun) -> bool:
         if run.within:
@@ -161,10 +166,11 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
         outcome=name_outcome(one.verdict, within=within),
         within=within,
         windows=int(one.result.get("windows", {}).get("compared", 0)),
+        newest_window=_parse_time(one.result.get("windows", {}).get("last")),
         whole=one.whole,
         end=_end(one.result),
         rows_by_cause=tuple(sorted(causes.items())),
-        watermark=_watermark(one.result),
+        watermark=_parse_time(one.result.get("seal", {}).get("watermark")),
         begun=one.begun,
         sequence=one.sequence,
         accepted_by=tuple(
@@ -198,8 +204,7 @@ def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss]) -> LostWindows:
     return LostWindows(accepted=step[0].at, until=closed, text=text + "windows that they touch read incomplete(lost)")
 
 
-def _watermark(result: Mapping[str, Any]) -> int | None:
-    said = result.get("seal", {}).get("watermark")
+def _parse_time(said: str | None) -> int | None:
     return None if said is None else parse_micros(said)
 
 
@@ -313,5 +318,5 @@ def digest(kept: Mapping[str, Any]) -> str:
 
 
 def fresh_until(found: Sequence[EvidenceRun], lifetime: timedelta) -> datetime | None:
-    """Return when the oldest run that counts expires."""
-    return found[0].at + lifetime if found else None
+    """Return when the first of the runs that count expires."""
+    return min(run.at for run in found) + lifetime if found else None

@@ -29,10 +29,11 @@ def consecutive(
     """
     bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
     end = max((place.at for place in bad), default=(-2, -1))
+    fresh = _list_fresh(runs, now)
     row: list[EvidenceRun] = []
     for place in sorted(_places(runs), key=lambda place: place.run.begun):
         run = place.run
-        if place.at > end and _is_fresh(run, now) and run.whole and (not row or is_ahead(run, row[-1])):
+        if place.at > end and run.run_id in fresh and run.whole and (not row or is_ahead(run, row[-1])):
             row.append(run)
     return tuple(row)
 
@@ -63,21 +64,36 @@ def is_ahead(run: EvidenceRun, before: EvidenceRun) -> bool:
     return run.epoch > before.epoch and read_more
 
 
-def _is_fresh(run: EvidenceRun, now: datetime) -> bool:
-    return abs(now - run.at) <= EXPIRES_AFTER  # a clock that ran ahead must not make evidence that never expires
+def _list_fresh(runs: tuple[EvidenceRun, ...], now: datetime) -> set[str]:
+    """Return the ids of runs that are not expired.
+
+    A run is as old as the oldest that was recorded behind it: a clock that ran ahead makes no evidence that lives on.
+    """
+    fresh, at = set(), now
+    for run in reversed(runs):
+        at = min(at, run.at)
+        if abs(now - at) <= EXPIRES_AFTER and abs(now - run.at) <= EXPIRES_AFTER:
+            fresh.add(run.run_id)
+    return fresh
+
+
+def _adds_windows(run: EvidenceRun, before: EvidenceRun) -> bool:
+    newest_window, known = run.newest_window, before.newest_window
+    return is_ahead(run, before) and newest_window is not None and (known is None or newest_window > known)
 
 
 def list_blocks(runs: tuple[EvidenceRun, ...]) -> tuple[bool, ...]:
     """Return for each block of windows whether it diverged, in the order in which they were first compared.
 
-    A block is what a comparison of all windows at a newer cut adds. What a later look at the same or an older cut, or
-    at a range, finds is held against the newest block. A run that could not compare leaves its windows to the next.
+    A block is the windows that a comparison of all of them at a newer cut adds. A later look that adds none, or is at
+    the same or an older cut, or at a range, makes no block: what it finds is held against the newest one. A run that
+    could not compare leaves its windows to the next.
     """
     blocks: list[bool] = []
     last: EvidenceRun | None = None
     for run in sorted(runs, key=lambda run: run.begun):
         diverged = run.outcome.startswith(_DIVERGED)
-        if run.whole and run.outcome != Verdict.NOT_COMPARABLE and (last is None or is_ahead(run, last)):
+        if run.whole and run.outcome != Verdict.NOT_COMPARABLE and (last is None or _adds_windows(run, last)):
             blocks.append(diverged)
             last = run
         elif diverged:

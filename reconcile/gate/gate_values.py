@@ -28,6 +28,7 @@ class EvidenceRun:
     outcome: str  # verdict, or EXPLAINED_BEYOND_POLICY
     within: bool  # sealed, within policy, nothing unexplained beyond it
     windows: int = 1  # compared
+    newest_window: int | None = None  # start of the newest of them, microseconds; None: not known
     whole: bool = True  # of all closed windows; one of a range that was asked for is no evidence, but may speak against
     end: int | None = None  # sum of the cut's offsets; None: not known
     rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
@@ -136,6 +137,7 @@ class GateDecision:
     target: Stage | None  # None: there is nothing beyond
     conditions: tuple[Condition, ...] = ()
     counted: tuple[EvidenceRun, ...] = field(default=())  # the consecutive runs that count, oldest first
+    behind: tuple[str, ...] = ()  # names whose serving table could not be published after the move
 
     @property
     def allowed(self) -> bool:

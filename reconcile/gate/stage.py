@@ -49,7 +49,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     be the move that was approved, on what was shown then. What a way back was made `because` of is kept with it.
 
     Returns:
-        The decision; the stage is as it was unless it is `allowed`.
+        The decision; the stage is as it was unless it is `allowed`. Readers whose table is `behind` see the old one.
 
     Raises:
         DefinitionError: `why` is empty or too long.
@@ -72,6 +72,8 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
         seen = _read_next_sequence(settings, pipeline.name)
         evidence = replace(evidence_of.read(settings, pipeline), present=found)
         decision = decide(stage, evidence, wanted, pipeline.policy, clock.now()).name_pipeline(pipeline.name)
+        if approved is not None and decision.allowed:  # the look takes minutes, in which others may change things
+            refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
         entry = {
@@ -85,7 +87,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
             ),
         }
         _append(settings, pipeline, decision, entry, turn=turn)
-        serving_table.keep_up(settings, pipeline)
+        decision = replace(decision, behind=serving_table.keep_up(settings, pipeline))
         probe("move.switched", -1)
     return decision
 

@@ -1,11 +1,13 @@
 """Facts, look after look: what tables, log, heartbeat and disks say. That one of them says nothing is a fact too."""
 
+import math
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,6 +39,7 @@ from cutover.reconcile.watch.unfit import find_unfit_records
 from cutover.settings import Settings
 
 Value = TypeVar("Value")
+_MOST_MOMENTS = 100
 
 KEPT = 100
 """Looks that are kept: alerts that need time are judged over them, beside what the driver says."""
@@ -193,7 +196,7 @@ class Gathering:
         found = batch_runs.runs(self.settings, self.pipeline)
         runs = [run for run in found if run.repair is None and run.undoes is None]  # these compute a few windows alone
         newest = datetime.fromisoformat(runs[-1].finished) if runs else made[-1].at
-        return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
+        return self._make_freshness(newest, self.settings.alerts.batch_schedules)
 
     def _verdict(self) -> Freshness | None:
         """Return how old the word on the present is; None in KAPPA, and before there was anything to compare."""
@@ -204,7 +207,10 @@ class Gathering:
         if found is None and not runs:
             return None
         newest = datetime.fromisoformat(runs[0].finished) if found is None else found.last
-        return Freshness(newest=newest, schedule=period(self.pipeline.schedule, self.clock.now()))
+        return self._make_freshness(newest, self.settings.alerts.reconcile_schedules)
+
+    def _make_freshness(self, newest: datetime, times: float) -> Freshness:
+        return Freshness(newest=newest, schedule=period(self.pipeline.schedule, newest, times))
 
 
 def _list_troubles(
@@ -229,11 +235,21 @@ def free(settings: Settings) -> dict[str, int]:
     }
 
 
-def period(schedule: str, now: datetime) -> timedelta:
-    """Return the time between the next two moments of a cron schedule."""
-    moments: Iterable[datetime] = croniter(schedule, now).all_next(datetime)
-    first, second = (moment for moment, _ in zip(moments, range(2), strict=False))
-    return second - first
+def period(schedule: str, newest: datetime, times: float) -> timedelta:
+    """Return the mean time between moments of a cron schedule, over as many as may pass without a new result.
+
+    So a night or a weekend in which none lies is not taken for a result that is missing.
+
+    Args:
+        schedule: Of the definition.
+        newest: When the newest result was made.
+        times: Moments that may pass; of more than a hundred the mean of the first hundred.
+    """
+    count = min(max(1, math.ceil(times)), _MOST_MOMENTS)
+    before: datetime = croniter(schedule, newest + timedelta(seconds=1)).get_prev(datetime)
+    moments: Iterator[datetime] = croniter(schedule, newest).all_next(datetime)
+    *_, last = islice(moments, count)
+    return (last - before) / count
 
 
 def _files(epochs: EpochLog) -> Iterable[tuple[int, int]]:

@@ -5,6 +5,9 @@ from datetime import datetime, timedelta
 
 from cutover.lake.epochs.epoch_log import EpochRecord
 
+_FOR_EVER = timedelta.max // timedelta(milliseconds=1)
+"""Longest time that is one; topics that keep records for ever are often given the largest number there is."""
+
 
 def shortest(times: Iterable[timedelta | None]) -> timedelta | None:
     """Return the shortest of the times for which topics keep their records; None: for ever."""
@@ -16,7 +19,7 @@ def retention(config: Mapping[str, str]) -> timedelta | None:
     if "compact" in config.get("cleanup.policy", "delete"):
         return timedelta(0)
     kept = int(config.get("retention.ms", "-1"))
-    return None if kept < 0 else timedelta(milliseconds=kept)
+    return None if kept < 0 or kept > _FOR_EVER else timedelta(milliseconds=kept)
 
 
 def is_bounded_by_size(config: Mapping[str, str]) -> bool:

@@ -44,6 +44,8 @@ def put(said: dict[str, Any]) -> None:
     [
         ({"responded_by_user": {"id": "7", "name": "ada"}}, "airflow:ada"),
         ({"responded_by_user": {"id": "7", "name": ""}}, "airflow:7"),
+        ({"responded_by_user": {"id": "7", "name": " \u200b\x1b\n"}}, "airflow:7"),
+        ({"responded_by_user": {"id": "7", "name": "eve\n[/bold]\x1b[31m"}}, "airflow:eve [/bold] [31m"),
         ({"responded_by_user": None}, ""),
         ({}, ""),
         (None, ""),

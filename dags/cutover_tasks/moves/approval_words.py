@@ -17,8 +17,14 @@ def as_cell(text: str) -> str:
 def name_of_person(answer: Mapping[str, Any] | None) -> str:
     """Return who answered, by Airflow's own list of users; an empty text where nobody did, or the task was marked."""
     person = (answer or {}).get("responded_by_user") or {}
-    name = person.get("name") or person.get("id")
+    known = (_read_visible(person.get(field)) for field in ("name", "id"))
+    name = next(filter(None, known), "")
     return f"airflow:{name}" if name else ""
+
+
+def _read_visible(text: object) -> str:
+    """Return a name without what nobody sees of it: one of blanks and control characters is none."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text or "")).split())
 
 
 def read_reason(answer: Mapping[str, Any] | None) -> str:

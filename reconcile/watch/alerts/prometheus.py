@@ -9,7 +9,8 @@ from cutover.reconcile.watch.alerts.alert import SEVERITIES
 from cutover.reconcile.watch.alerts.owners import MUTES, OWNERS
 
 SILENT_SECONDS = 300
-"""How old the last look of a watch may get."""
+"""How old the last look of a watch may get. One whose file or host is gone is missed for a week."""
+_LAST_LOOK = "cutover_watch_last_look_timestamp_seconds"
 
 _HEAD = "# Written by `make alert-rules` from reconcile/watch/alerts/; docs/metrics.md says how to use it.\n"
 _FIRING = '(printf "cutover_alert_firing{pipeline=%q} == 1" $labels.pipeline)'
@@ -41,7 +42,7 @@ class AlertingRule:
 SILENCE = (
     AlertingRule(
         name="WatchSilent",
-        when=f"time() - cutover_watch_last_look_timestamp_seconds > {SILENT_SECONDS}",
+        when=f"time() - max by (pipeline) (max_over_time({_LAST_LOOK}[7d])) > {SILENT_SECONDS}",
         severity="page",
         owner="platform",
         summary="{{ $labels.pipeline }}: nobody looked for {{ $value | humanizeDuration }}; no alert of it can fire",
@@ -49,7 +50,7 @@ SILENCE = (
     ),
     AlertingRule(
         name="WatchMissing",
-        when="absent(cutover_watch_last_look_timestamp_seconds)",
+        when=f"absent({_LAST_LOOK})",
         lasting="5m",
         severity="page",
         owner="platform",

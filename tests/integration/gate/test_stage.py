@@ -21,6 +21,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import control_tables, versions
 from cutover.lake.control.signature import user
 from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.serving import serving_table
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
 from tests.support.history.reconciliations import record_line
@@ -173,6 +174,28 @@ def test_command_shows_a_hostile_reason_without_control_characters(
     said = capsys.readouterr().out
     assert "\x1b[31m[red]" not in said
     assert "\\x1b" in said
+
+
+def test_command_shows_a_hostile_name_of_a_person_as_it_stands(
+    place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(place, clicks, "SHADOW")
+    stage.move(place, clicks, "rollback", "drill", CLOCK, who="eve[/bold][red]\x1b[31m\nx")
+
+    assert main(["gate", "clicks", "show"]) == 0
+    said = capsys.readouterr().out
+    assert "eve[/bold][red]" in said
+    assert "\x1b[31m" not in said
+
+
+def test_command_names_readers_that_did_not_follow(
+    place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(place, clicks, "SHADOW")
+    monkeypatch.setattr(serving_table, "keep_up", lambda *_: ("sales",))
+
+    assert main(["gate", "clicks", "rollback", "--why", "drill"]) == 0
+    assert "sales: readers of its serving table still see what it showed before" in capsys.readouterr().err
 
 
 def test_command_rolls_back_and_then_has_nowhere_to_go(

@@ -170,6 +170,18 @@ def test_silence_is_an_alert(tmp_path: Path) -> None:
     check(tmp_path, tests)
 
 
+def test_of_two_pipelines_the_one_whose_looks_are_gone_is_named(tmp_path: Path) -> None:
+    given = [
+        {"series": LOOK, "values": "0+60x20"},
+        {"series": LOOK.replace("clicks", "sales"), "values": "0+60x3 _x17"},
+    ]
+    gone = {"pipeline": "sales", "severity": "page"}
+    said = "sales: nobody looked for 6m 0s; no alert of it can fire"
+    tests = [silence("WatchSilent", "8m", None), silence("WatchSilent", "9m", gone, summary=said)]
+
+    check(tmp_path, [{"interval": "1m", "input_series": given, "alert_rule_test": tests}])
+
+
 def test_failed_task_is_an_alert(tmp_path: Path) -> None:
     labels = {"pipeline": "clicks", "task": "gate", "severity": "ticket", "owner": "pipeline"}
     notes = {

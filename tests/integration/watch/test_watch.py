@@ -268,7 +268,22 @@ def test_field_that_does_not_fit_is_named(value: bytes | None, expected: str | N
 
 
 def test_batch_is_due_by_the_definitions_schedule() -> None:
-    assert period("30 4 * * *", CLOCK.now()) == timedelta(days=1)
+    assert period("30 4 * * *", CLOCK.now(), 2.0) == timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("newest", "due"),
+    [
+        ("2026-11-20T09:05:00+00:00", "2026-11-24T09:05:00+00:00"),  # a Friday: Monday and Tuesday may pass
+        ("2026-11-23T09:05:00+00:00", "2026-11-25T09:05:00+00:00"),
+        ("2026-11-26T09:05:00+00:00", "2026-11-30T09:05:00+00:00"),
+        ("2026-11-23T09:00:00+00:00", "2026-11-25T09:00:00+00:00"),
+    ],
+)
+def test_a_weekend_without_a_run_is_no_run_that_is_missing(newest: str, due: str) -> None:
+    made = datetime.fromisoformat(newest)
+
+    assert made + 2 * period("0 9 * * 1-5", made, 2.0) == datetime.fromisoformat(due)
 
 
 def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, clicks: Pipeline) -> None:

@@ -32,7 +32,7 @@ TESTED = passed(NOW - HOUR)
 
 
 def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:
-    fields: dict[str, Any] = {"outcome": "EXPLAINED", "within": True, "windows": 9} | changes
+    fields: dict[str, Any] = {"outcome": "EXPLAINED", "within": True, "windows": 9, "newest_window": epoch} | changes
     return EvidenceRun(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, **fields)
 
 
@@ -294,6 +294,17 @@ def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTe
             [run(1, begun=0), run(2, begun=1, outcome="NOT_COMPARABLE", within=False), run(3, begun=2)],
             (False, False),
             id="windows that were not comparable are those of the next block",
+        ),
+        pytest.param(
+            [run(n, begun=n, newest_window=5) for n in range(70)], (False,), id="newer cuts without a newer window"
+        ),
+        pytest.param(
+            [run(1, begun=1), run(2, begun=2, newest_window=1, outcome="DIVERGED", within=False), run(3, begun=3)],
+            (True, False),
+            id="a cut without a newer window speaks against the newest block",
+        ),
+        pytest.param(
+            [run(1, begun=1, newest_window=None), run(2, begun=2, newest_window=None)], (False,), id="windows unknown"
         ),
         pytest.param([run(1, outcome="ACCEPTED")], (True,), id="an accepted difference is one"),
         pytest.param(

@@ -180,6 +180,7 @@ def test_differences_add_up_by_cause() -> None:
         ({}, None),
         ({"retention.ms": "-1"}, None),
         ({"retention.ms": "60000"}, timedelta(minutes=1)),
+        ({"retention.ms": str(2**63 - 1)}, None),
         ({"retention.ms": "-1", "cleanup.policy": "compact"}, timedelta(0)),
         ({"retention.ms": "-1", "retention.bytes": "1024"}, None),  # asked for apart
     ],
@@ -278,7 +279,20 @@ def test_bad_run_before_a_way_back_stands_until_a_newer_cut_agrees() -> None:
     rows = [row(2), row(9, exit_code=1, verdict="DIVERGED"), row(5, sequence=10)]
     history = [move("advanced", 3, counted=(1, 2)), move("rolled_back", 10)]
 
-    assert [run.epoch for run in evidence.since(runs(rows), history, VERSION)] == [9, 5]
+    assert [run.epoch for run in evidence.since(runs(rows), history, VERSION)] == [9]
+
+
+def test_cuts_that_were_compared_before_a_way_back_are_no_evidence_again() -> None:
+    rows = [row(3), row(5), row(3, run_id="again", sequence=10), row(4, sequence=11), row(6, sequence=12)]
+    history = [move("advanced", 1), move("rolled_back", 10)]
+
+    assert [run.epoch for run in evidence.since(runs(rows), history, VERSION)] == [6]
+
+
+def test_the_newest_window_of_a_run_is_that_of_its_result() -> None:
+    of = {"compared": 5, "first": "1970-01-01T00:00:00Z", "last": "1970-01-01T00:00:02Z"}
+
+    assert [run.newest_window for run in runs([said(row(1), windows=of), row(2)])] == [2_000_000, None]
 
 
 def test_bad_run_that_an_advance_went_by_is_over() -> None:

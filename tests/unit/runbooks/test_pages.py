@@ -18,7 +18,7 @@ ROOMS = ("cutover", "streaming", "batch", "reconcile", "infra", "dags")
 PAGES = folder.list_names()
 VERDICTS = {name for name in verdicts.RUNBOOKS.values() if name is not None}
 NAMED = re.compile(r'runbook=(?:[\w.]+ or )?"([A-Za-z]+)"|docs/runbooks/([A-Za-z]+)\.md')
-OWNERS = {"platform", "pipeline"}
+OWNERS = {"platform", "pipeline", "producers"}
 UNFINISHED = re.compile(r"\b(TODO|TBD|FIXME|XXX)\b")
 
 

@@ -43,6 +43,18 @@ def test_rule_has_severity_owner_and_a_page_that_is_there(name: str) -> None:
     assert name == "OtherAlert" or (ROOT / page).is_file(), page
 
 
+@pytest.mark.parametrize("name", sorted(OWNERS))
+def test_a_page_names_the_owner_that_its_rule_asks(name: str) -> None:
+    head = (ROOT / "docs" / "runbooks" / f"{name}.md").read_text(encoding="utf-8").split("---")[1]
+
+    assert yaml.safe_load(head)["owner"] == RULES[name]["labels"]["owner"]
+
+
+@pytest.mark.parametrize("name", sorted(name for name, rule in RULES.items() if rule["labels"]["severity"] == "page"))
+def test_whoever_is_woken_finds_the_alert_on_the_first_page(name: str) -> None:
+    assert name in (ROOT / "docs" / "on-call.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", sorted(RULES))
 def test_rule_asks_for_metrics_that_are_told(name: str) -> None:
     assert set(re.findall(r"cutover_\w+", RULES[name]["expr"])) <= set(FAMILIES)
