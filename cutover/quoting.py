@@ -1,10 +1,10 @@
 """Texts and names inside SQL, for each engine that reads it. The one place that quotes."""
 
-CSV_AS_WRITTEN = "header = true, comment = '', skip = 0, dateformat = '%Y-%m-%d'"
+CSV_AS_WRITTEN = "header = true, comment = '', skip = 0, quote = '\"', escape = '\"', dateformat = '%Y-%m-%d'"
 """Options of DuckDB's `read_csv` that leave it nothing to drop or guess.
 
-By itself it takes rows that begin with `#` for comments, skips lines until one looks like a head, and decides by the
-other rows of a file whether 01/02/2020 is in January.
+By itself it takes rows that begin with `#` for comments, skips lines until one looks like a head, takes single quotes
+off where all of a column's values have them, and decides by the other rows whether 01/02/2020 is in January.
 """
 
 

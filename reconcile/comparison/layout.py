@@ -9,7 +9,7 @@ from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier
 
-_WIDE = ("HUGEINT", "DECIMAL", "UUID", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
+_WIDE = ("HUGEINT", "DECIMAL", "UUID", "INTERVAL", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _LONG = 18  # digits of a decimal that are held in 64 bits
 KEY_BUCKETS = 1024
@@ -29,6 +29,7 @@ class Value:
     micros: int | None = None  # of times: by how many microseconds two may be apart
     additive: bool = False  # totals add up, so that a row that is not there counts as 0
     is_double: bool = False
+    is_whole: bool = False  # whole numbers under a tolerance: taken apart in 128 bits, where none of 64 overflows
     is_implied: bool = False  # by the key: the end of a window, but for sessions
 
     @property
@@ -43,10 +44,13 @@ class Value:
         if self.micros is not None:
             apart = f"TRY(abs(epoch_us({left}::TIMESTAMP) - epoch_us({right}::TIMESTAMP)) <= {self.micros})"
             return f"({left} IS DISTINCT FROM {right} AND NOT coalesce({apart}, false))"
+        differ = f"{left} IS DISTINCT FROM {right}"
+        if self.is_whole:
+            left, right = f"{left}::HUGEINT", f"{right}::HUGEINT"
         bound = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
         # Numbers too far apart to be subtracted in their type are not near.
         near = f"coalesce(isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound}), false)"
-        return f"({left} IS DISTINCT FROM {right} AND NOT {near})"
+        return f"({differ} AND NOT {near})"
 
     def total(self, amount: str) -> str:
         """Return SQL for the sum of amounts of the column over rows; doubles are added up in one order."""
@@ -127,7 +131,8 @@ def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
     """Return the columns that must be hashed as text.
 
     Of 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number whose halves
-    are equal. Sums are such numbers. What is made of parts is hashed as text for the like reason.
+    are equal. Sums are such numbers. What is made of parts is hashed as text for the like reason: 5 months and 3 days
+    have the hash of 3 months and 5 days.
     """
     return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE) and not _is_long(kind))
 

@@ -2,6 +2,7 @@
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from cutover.reconcile.result.text import count_noun
 from cutover.timestamps import format_micros
 
 SIDES = ("expected", "actual")
+_OURS = re.compile(r"__(of|part|copy|row|diff|rank|so_far|place|[ead][0-9]+)", re.IGNORECASE)
+"""Columns of the tables that a comparison makes of both sides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,7 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
     Raises:
         DefinitionError: A column of the key or with a tolerance is not on both sides, or a tolerance does not fit it.
     """
+    _refuse_ours(columns.common)
     window = (asked.window,) if asked.window else ()
     keys = tuple(dict.fromkeys((*window, *asked.key)))
     for name in (*keys, *asked.tolerances):
@@ -108,6 +112,14 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
         wide=wide_columns(columns.common),
         narrow=narrow_types(columns.common),
     )
+
+
+def _refuse_ours(names: Iterable[str]) -> None:
+    """Refuse columns that have the name of one that a comparison makes itself."""
+    ours = sorted(name for name in names if _OURS.fullmatch(name))
+    if ours:
+        msg = f"Column `{ours[0]}`: expected a name that a comparison does not use itself."
+        raise DefinitionError(msg + f"\nHint: `--exclude {ours[0]}` leaves it out; or rename it in both tables.")
 
 
 def _value(asked: DiffRequest, columns: Columns, name: str) -> Value:
@@ -150,7 +162,7 @@ def _find_young(
         return "false", []
     kind = types.get(str(asked.window))
     if kind is None or not is_time(kind):
-        msg = f"`--min-age`: `--window-column`: expected a date or a time on both sides, got {kind or 'none'}."
+        msg = f"`--min-age`: `--window-column`: expected a date or a timestamp on both sides, got {kind or 'none'}."
         raise DefinitionError(msg)
     column = identifier(back.get(str(asked.window), str(asked.window)))
     young = f"coalesce(epoch_us({column}::TIMESTAMP) >= {asked.before}, false)"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cutover.errors import DefinitionError
-from cutover.reconcile.comparison.column_types import is_number, is_time
+from cutover.reconcile.comparison.column_types import is_number, is_time, kind_of
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.comparison.layout import Value
 
@@ -34,11 +34,13 @@ class Tolerance:
         """
         if self.micros is not None:
             if not is_time(kind) or self.absolute is not None or self.relative is not None:
-                _refuse(value.name, "a date or a time, alone", kind)
+                _refuse(value.name, "a date or a timestamp, alone", kind)
             return replace(value, exact=False, micros=self.micros)
         if not is_number(kind):
             _refuse(value.name, "a number", kind)
-        return replace(value, exact=False, absolute=self.absolute or 0.0, relative=self.relative or 0.0)
+        absolute, relative = self.absolute or 0.0, self.relative or 0.0
+        is_whole = kind_of(kind) == "whole"
+        return replace(value, exact=False, absolute=absolute, relative=relative, is_whole=is_whole)
 
 
 def _refuse(column: str, expected: str, got: str) -> None:

@@ -5,7 +5,7 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from itertools import count
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import is_alike, kind_of
-from cutover.reconcile.external.reading import CSV, Reading, check_head, choose_reading, folder_values
+from cutover.reconcile.external.reading import CSV, Reading, check_head, choose_reading, folder_values, is_csv
 
 _AT_VERSION = re.compile(r"(?P<place>.+)@v(?P<version>[0-9]{1,18})", re.DOTALL)
 
@@ -60,15 +60,15 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideS
     if "://" in source or (Path(place) / "_delta_log").is_dir():
         return _bind_delta(connection, view, place if "://" in place else str(Path(place).absolute()), version)
     files = _files(source)
-    is_csv = files[0].endswith(CSV)
+    has_text = is_csv(files[0])
     try:
         chosen = choose_reading(connection, source, files)
         column = _bind_files(connection, by_file, chosen)
         types = _select_columns(connection, by_file, (column, *chosen.aside), view)
         check_head(connection, source, files, types)
-        optional = {} if is_csv else _optional_parquet(connection, chosen.listed)
+        optional = {} if has_text else _optional_parquet(connection, chosen.listed)
     except duckdb.Error as error:
-        msg = f"Table `{source}`: expected {'CSV' if is_csv else 'Parquet'}, got: {error}"
+        msg = f"Table `{source}`: expected {'CSV' if has_text else 'Parquet'}, got: {error}"
         raise LakeError(msg, runbook="TableUnreadable") from None
     return SideSource(
         name=str(Path(source).absolute()),
@@ -171,18 +171,22 @@ def _files(source: str) -> list[str]:
     if path.is_file():
         _refuse_delta(source, [source])
         return [source]
-    asked = has_magic(source)
-    patterns = [source] if asked else [str(path / "**" / f"*{end}") for end in (".parquet", *CSV)]
-    found = sorted({file for pattern in patterns for file in glob(pattern, recursive=True)})  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
-    files = [file for file in found if asked or not _is_hidden(Path(file).relative_to(path))]
+    asked = has_magic(source) and not path.is_dir()
+    pattern = source if asked else f"{escape(str(path))}/**/*"
+    found = sorted(glob(pattern, recursive=True))  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
+    files = [file for file in found if asked or (_is_of_table(Path(file).relative_to(path)) and Path(file).is_file())]
     if not files:
         msg = f"Table `{source}`: expected a Delta folder, a Parquet or CSV file, a folder or a glob, found nothing."
         raise DefinitionError(msg)
-    if len({file.endswith(CSV) for file in files}) > 1:
+    if len({is_csv(file) for file in files}) > 1:
         msg = f"Table `{source}`: expected files of one kind, got Parquet and CSV."
         raise DefinitionError(msg)
     _refuse_delta(source, files)
     return files
+
+
+def _is_of_table(path: Path) -> bool:
+    return path.name.lower().endswith((".parquet", *CSV)) and not _is_hidden(path)
 
 
 def _is_hidden(path: Path) -> bool:

@@ -170,18 +170,22 @@ def _describe_doubled(opened: OpenTables) -> list[str]:
 def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout) -> tuple[Difference, ...]:
     """Return cells of a sample of rows: the same number of each kind of difference, so that none crowds out a rare one.
 
-    A kind is: missing, extra, or which columns changed.
+    A kind is: missing, extra, or which columns changed. Of a row of many changed columns so many cells are listed that
+    a row of each kind has its own.
     """
     keys = ", ".join(map(identifier, layout.keys))
     values = [f"__{side}{i}" for i in range(len(layout.values)) for side in ("e", "a", "d")]
     kind = ", ".join(["__diff", *(f"__d{i}" for i in range(len(layout.values)))])
     order = f"{keys}, __copy"
-    ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank FROM different"
-    drawn = f"SELECT * FROM ({ranked}) ORDER BY __rank, {kind}, {order} LIMIT {CELLS_AT_MOST}"
+    place = f"row_number() OVER (ORDER BY {order}) AS __place"
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank, {place} FROM different"
     rows = connection.execute(
-        f"SELECT {', '.join([keys, '__diff', *values])} FROM ({drawn}) ORDER BY {order}"
+        f"SELECT __place, __rank, {', '.join([keys, '__diff', *values])} FROM ({ranked})"
+        f" ORDER BY __rank, {kind}, __place LIMIT {CELLS_AT_MOST}"
     ).fetchall()
-    return tuple(cell for row in rows for cell in _row_cells(asked, layout, row))[:CELLS_AT_MOST]
+    most = max(1, CELLS_AT_MOST // max(1, sum(rank == 1 for _, rank, *_ in rows)))
+    cells = [(at, cell) for at, _, *row in rows for cell in _row_cells(asked, layout, row)[:most]][:CELLS_AT_MOST]
+    return tuple(cell for _, cell in sorted(cells, key=lambda listed: listed[0]))
 
 
 def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[Difference]:

@@ -30,10 +30,17 @@ def scalar(value: object) -> Scalar:
     if isinstance(value, Decimal):
         return _decimal(value)
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return _time(value)
     if isinstance(value, list | dict):
         return json.dumps(encode(value), ensure_ascii=False)
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _time(value: datetime) -> str:
+    try:
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    except (ValueError, OverflowError):  # an infinite time, which the engine hands over as the first or last there is
+        return value.isoformat()
 
 
 def _decimal(value: Decimal) -> Scalar:

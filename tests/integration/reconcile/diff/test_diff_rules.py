@@ -85,7 +85,7 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
     ("asked", "said"),
     [
         ({"tolerances": {"shop": Tolerance(absolute=1.0)}}, "expected a column that is compared, got one of the key"),
-        ({"tolerances": {"amount": Tolerance(micros=1)}}, "expected a date or a time, alone, got DOUBLE"),
+        ({"tolerances": {"amount": Tolerance(micros=1)}}, "expected a date or a timestamp, alone, got DOUBLE"),
         ({"tolerances": {"city": Tolerance(relative=0.1)}}, "expected a number, got VARCHAR"),
         ({"tolerances": {"none": Tolerance(relative=0.1)}}, "Column `none`: expected a column of both tables"),
         ({"names": {"amount": "paid"}}, "`--map`: column `paid`: expected one of hour"),
@@ -94,8 +94,11 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
         ({"masked": ("none",)}, "`--mask`: column `none`: expected one of"),
         ({"normalized": ("n",)}, "`--normalize`: column `n`: expected a text, got BIGINT"),
         ({"caseless": ("none",)}, "`--ignore-case`: column `none`: expected one of"),
-        ({"before": 1}, "`--window-column`: expected a date or a time on both sides, got none"),
-        ({"before": 1, "window": "shop"}, "`--window-column`: expected a date or a time on both sides, got VARCHAR"),
+        ({"before": 1}, "`--window-column`: expected a date or a timestamp on both sides, got none"),
+        (
+            {"before": 1, "window": "shop"},
+            "expected a date or a timestamp on both sides, got VARCHAR",
+        ),
     ],
 )
 def test_a_rule_that_does_not_fit_is_refused(tmp_path: Path, asked: dict[str, Any], said: str) -> None:
