@@ -5,21 +5,22 @@ take the place of theirs, and a name that stands twice in a head would get anoth
 """
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from glob import escape, has_magic
 from pathlib import Path
 
 import duckdb
-from pyarrow import DataType, int64, parquet, types, uint64
+from pyarrow import ArrowException, DataType, Schema, parquet, types
 
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import CSV_AS_WRITTEN, literal
 from cutover.reconcile.external.csv_types import choose_types
 
 CSV = (".csv", ".csv.gz", ".tsv")
 _NUMBERED = re.compile(r"_[0-9]+$")
+_FRACTIONS = {"halffloat": 11, "float": 24, "double": 53}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ def choose_reading(connection: duckdb.DuckDBPyConnection, source: str, files: Se
     Raises:
         DefinitionError: A folder names a column that the files hold too, beside one that they do not; or files of
             Parquet hold whole numbers or decimals in a column and others floats, which do not hold all of them.
+        LakeError: A file is no Parquet.
     """
     listed = ", ".join(literal(escape(file)) for file in files)  # each is taken for a pattern
     if is_csv(files[0]):
@@ -73,21 +75,34 @@ def _refuse_mixed_types(source: str, files: Sequence[str]) -> None:
     """Refuse files whose common type of a column would change values of some: 2^53 + 1 is no double."""
     if len(files) == 1:
         return
-    kinds: dict[str, dict[str, str]] = defaultdict(dict)  # column, in lower case -> kind of number -> its type
-    for file in files:
-        for column in parquet.read_schema(file):
-            if is_exact(column.type) or types.is_floating(column.type):
-                kinds[column.name.lower()][("float", "exact")[is_exact(column.type)]] = str(column.type)
-    mixed = [(name, of) for name, of in kinds.items() if len(of) > 1]
+    whole: dict[str, DataType] = {}  # column, in lower case -> the widest type of whole numbers or decimals
+    floats: dict[str, DataType] = {}  # -> the narrowest type of floats
+    for column in (column for file in files for column in _read_schema(source, file)):
+        name, kind = column.name.lower(), column.type
+        if types.is_floating(kind):
+            floats[name] = min(floats.get(name, kind), kind, key=_count_bits)
+        elif types.is_integer(kind) or types.is_decimal(kind):
+            whole[name] = max(whole.get(name, kind), kind, key=_count_bits)
+    mixed = sorted(
+        name for name in whole.keys() & floats.keys() if _count_bits(whole[name]) > _count_bits(floats[name])
+    )
     if mixed:
-        name, of = min(mixed)
-        msg = f"Table `{source}`: column `{name}`: expected one type in all files, got {of['exact']} and {of['float']}."
+        got = f"{whole[mixed[0]]} and {floats[mixed[0]]}"
+        msg = f"Table `{source}`: column `{mixed[0]}`: expected one type in all files, got {got}."
         raise DefinitionError(msg + "\nHint: a float does not hold each of these; write the files with one type.")
 
 
-def is_exact(kind: DataType) -> bool:
-    """Return whether a type holds numbers of which not every one is a double: of 64 bits, or decimals."""
-    return kind in {int64(), uint64()} or types.is_decimal(kind)
+def _read_schema(source: str, file: str) -> Schema:
+    try:
+        return parquet.read_schema(file)
+    except (ArrowException, OSError) as error:
+        msg = f"Table `{source}`: expected Parquet, got in `{Path(file).name}`: {str(error).splitlines()[0]}"
+        raise LakeError(msg, runbook="TableUnreadable") from None
+
+
+def _count_bits(kind: DataType) -> int:
+    """Return the bits of whole numbers that a type holds, each of them: of floats those of the fraction."""
+    return _FRACTIONS.get(str(kind), kind.bit_width)
 
 
 def folder_values(chosen: Reading, files: Iterable[str]) -> dict[str, str]:

@@ -20,10 +20,7 @@ from cutover.lake.tables import commits, delta, run_memory
 from cutover.lake.tables.schemas import TIMESTAMP, make_schema
 from cutover.settings import Settings
 
-_OWN: Mapping[str, pa.DataType] = {
-    "pipeline": pa.string(),
-    "sequence": pa.int64(),
-}  # whose row it is, and its number among theirs
+_OWN: Mapping[str, pa.DataType] = {"pipeline": pa.string(), "sequence": pa.int64()}
 SCHEMAS: Mapping[ControlTable, pa.Schema] = {
     "versions": make_schema(
         {

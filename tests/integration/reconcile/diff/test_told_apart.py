@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.outcome import Reconciliation, Rows, Verdict
@@ -104,15 +104,37 @@ def test_a_relative_tolerance_holds_for_unsigned_numbers(tmp_path: Path) -> None
     assert compare(sides[0], sides[1], v=Tolerance(relative=0.01)).verdict is Verdict.CONSISTENT
 
 
-def test_files_of_one_table_whose_types_do_not_fit_one_another_are_refused(tmp_path: Path) -> None:
-    query(tmp_path / "t" / "a.parquet", "SELECT 1 k, 9007199254740993::BIGINT v")
-    query(tmp_path / "t" / "b.parquet", "SELECT 2 k, 0.5::DOUBLE v")
+@pytest.mark.parametrize(
+    ("whole", "part", "said"),
+    [
+        ("9007199254740993::BIGINT", "0.5::DOUBLE", "int64 and double"),
+        ("16777217::INTEGER", "0.5::FLOAT", "int32 and float"),
+        ("1.1::DECIMAL(9, 1)", "0.5::DOUBLE", r"decimal\S+ \S+ and double"),
+    ],
+)
+def test_files_of_one_table_whose_types_do_not_fit_one_another_are_refused(
+    tmp_path: Path, whole: str, part: str, said: str
+) -> None:
+    query(tmp_path / "t" / "a.parquet", f"SELECT 1 k, {whole} v")
+    query(tmp_path / "t" / "b.parquet", f"SELECT 2 k, {part} v")
 
-    with pytest.raises(DefinitionError, match="column `v`: expected one type in all files, got int64 and double"):
+    with pytest.raises(DefinitionError, match=f"column `v`: expected one type in all files, got {said}"):
         compare(tmp_path / "t", tmp_path / "t")
+
+
+def test_files_of_one_table_whose_types_fit_one_another_are_read(tmp_path: Path) -> None:
     query(tmp_path / "u" / "a.parquet", "SELECT 1 k, 7::INTEGER v")
     query(tmp_path / "u" / "b.parquet", "SELECT 2 k, 0.5::DOUBLE v")
     assert compare(tmp_path / "u", tmp_path / "u").verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("body", [b"", b"no Parquet", b"PAR1" * 4])
+def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, body: bytes) -> None:
+    query(tmp_path / "t" / "a.parquet", "SELECT 1 k, 1 v")
+    (tmp_path / "t" / "b.parquet").write_bytes(body)
+
+    with pytest.raises(LakeError, match=r"expected Parquet, got in `b\.parquet`"):
+        compare(tmp_path / "t", tmp_path / "t")
 
 
 @pytest.mark.parametrize("name", ["rep[1]", "rep*", "rep?", "[a-z]"])
