@@ -3,8 +3,9 @@
 By hand alone; `why` is asked for and kept. One row is appended to the gate's history, which needs no evidence, no log,
 no driver and no Spark: `move_back` takes seconds, and what readers get follows in the same commit. `start_batch` then
 starts `<pipeline>_batch`, which catches batch up from the log; until it has, windows that batch has not computed come
-from the stream. A killed task is run again: a move that was made is not made twice. Where rows that are served are
-wrong: docs/runbooks/RetirementRegression.md.
+from the stream. A killed task is run again: a move that was made is not made twice. In the stage that `to` names it
+stays there, and a move on that waits for a person cannot be made any more. Where rows that are served are wrong:
+docs/runbooks/RetirementRegression.md.
 """
 
 from datetime import timedelta

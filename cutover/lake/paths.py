@@ -1,6 +1,7 @@
 """What lies where in the lake.
 
-`<lake>/<pipeline>/<result fingerprint>/{batch, batch_index, batch_ledger, stream-<n>/stream}`, `<lake>/_control/...`.
+`<lake>/<pipeline>/<result fingerprint>/{batch, batch_index, batch_ledger, stream-<n>/stream}`,
+`<lake>/<pipeline>/{serving, turns}`, `<lake>/_control/...`.
 """
 
 from typing import Literal
@@ -52,3 +53,8 @@ def serving_uri(settings: Settings, name: str) -> str:
 def control_uri(settings: Settings, table: ControlTable) -> str:
     """Return a table of the installation's own history."""
     return f"{settings.lake_uri}/_control/{table}"
+
+
+def turns_uri(settings: Settings, name: str, table: ControlTable) -> str:
+    """`<lake>/<pipeline>/turns/<table>`: notes of its newest row in a control table."""
+    return f"{settings.lake_uri}/{name}/turns/{table}"

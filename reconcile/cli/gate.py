@@ -89,7 +89,10 @@ def rollback(
 ) -> None:
     """Let batch serve again, at once and from any stage; asks for no evidence, no log and no driver."""
     settings, pipeline = _of(context)
-    decision = stage.move(settings, pipeline, "rollback", why, SystemClock(), back_to=to)
+    decision = stage.roll_back(settings, pipeline, why, SystemClock(), back_to=to)
+    if stage.stays(decision, to):
+        typer.echo(f"{pipeline.name}: stays in {to}; a move that had begun, or waits for a person, cannot be made now.")
+        return
     if decision.target is None:
         _refuse(f"Gate of `{pipeline.name}`: expected a stage before {decision.stage} to go back to, got {to}.")
     _show_move(pipeline, decision)

@@ -12,7 +12,7 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, versions
 from cutover.lake.control.signature import reason, user
 from cutover.lake.control.stages import WITHDRAWN, Stage, current_stage
 from cutover.lake.serving import serving_table
@@ -110,18 +110,64 @@ def _withdraw_now(settings: Settings, proposal: Proposal, why: str, clock: Clock
         return
     row = {
         "pipeline": proposal.pipeline,
-        "at": clock.now(),
-        "event": WITHDRAWN,
         "stage": proposal.stage,
         "result_fingerprint": proposal.result_fingerprint,
         "stream_version": proposal.stream_version,
-        "who": user(),
-        "why": why,
         "evidence": json.dumps({"withdrawn": proposal.digest}),
-        "seen": _read_next_sequence(settings, proposal.pipeline),
     }
-    control_tables.append(settings, "gate", [row], turn=turn)
+    _append_withdrawal(settings, row, why, clock, user(), turn=turn)
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=why)
+
+
+def _append_withdrawal(
+    settings: Settings, row: Mapping[str, Any], why: str, clock: Clock, who: str, *, turn: int
+) -> None:
+    seen = _read_next_sequence(settings, row["pipeline"])
+    told = {"at": clock.now(), "event": WITHDRAWN, "who": who, "why": why, "seen": seen}
+    control_tables.append(settings, "gate", [{**row, **told}], turn=turn)
+
+
+def roll_back(  # noqa: PLR0913 -- as `move`
+    settings: Settings,
+    pipeline: Pipeline,
+    why: str,
+    clock: Clock,
+    *,
+    back_to: Stage,
+    because: Mapping[str, Any] | None = None,
+    who: str | None = None,
+) -> GateDecision:
+    """Move back, or stay where that is already; a move on that had begun before cannot be made afterwards.
+
+    Returns:
+        The decision; without a target where the pipeline `stays`, or where that stage lies ahead.
+
+    Raises:
+        DefinitionError: `why` is empty or too long.
+        LakeError: The history cannot be read or written, or other processes were always faster.
+    """
+
+    def once() -> GateDecision:
+        turn = len(control_tables.read(settings, "gate", pipeline.name))
+        decision = move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
+        if stays(decision, back_to):
+            version = versions.current(settings, pipeline)
+            row = {
+                "pipeline": pipeline.name,
+                "stage": str(decision.stage),
+                "result_fingerprint": result_fingerprint(pipeline),
+                "stream_version": None if version is None else version.number,
+                "evidence": "{}",
+            }
+            _append_withdrawal(settings, row, reason(why, of="Gate"), clock, who or user(), turn=turn)
+        return decision
+
+    return control_tables.unless_overtaken(once)
+
+
+def stays(decision: GateDecision, back_to: Stage) -> bool:
+    """Return whether a way back leads to where the pipeline is, which says: do not move on."""
+    return decision.target is None and decision.stage is back_to is not Stage.KAPPA
 
 
 def _read_next_sequence(settings: Settings, name: str) -> int:

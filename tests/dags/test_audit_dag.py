@@ -151,11 +151,20 @@ def test_a_rollback_that_is_run_again_moves_once(home: "Path") -> None:
     assert home.is_dir()
 
 
+@pytest.mark.parametrize("where", ["LAMBDA", "SHADOW"])
+def test_a_rollback_to_where_a_pipeline_is_stays_and_takes_the_turn(home: "Path", where: str) -> None:
+    put(where)
+
+    assert move_back_to("flights", {"why": "a drill", "to": where}, "run-1", "ada") == where
+    assert [(row["event"], row["stage"]) for row in rows()][1:] == [("withdrawn", where)]
+    assert (rows()[-1]["who"], rows()[-1]["why"]) == ("airflow:ada", "a drill")
+    assert home.is_dir()
+
+
 @pytest.mark.parametrize(
     ("where", "params", "match"),
     [
-        ("LAMBDA", {"why": "a drill"}, "stays in LAMBDA"),
-        ("SHADOW", {"why": "a drill", "to": "SHADOW"}, "no way back from it to SHADOW"),
+        ("LAMBDA", {"why": "a drill", "to": "SHADOW"}, "stays in LAMBDA: there is no way back from it to SHADOW"),
         ("KAPPA", {"why": " "}, "expected a reason|why"),
     ],
 )

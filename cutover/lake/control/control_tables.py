@@ -15,186 +15,11 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake import turns
+from cutover.lake.control.control_schemas import SCHEMAS
+from cutover.lake.paths import ControlTable, control_uri, turns_uri
 from cutover.lake.tables import commits, delta, run_memory
-from cutover.lake.tables.schemas import TIMESTAMP, make_schema
 from cutover.settings import Settings
-
-_OWN: Mapping[str, pa.DataType] = {"pipeline": pa.string(), "sequence": pa.int64()}
-SCHEMAS: Mapping[ControlTable, pa.Schema] = {
-    "versions": make_schema(
-        {
-            "pipeline": pa.string(),
-            "result_fingerprint": pa.string(),
-            "stream_version": pa.int64(),
-            "lateness_fingerprint": pa.string(),
-            "created_at": TIMESTAMP,
-            "definition": pa.string(),
-            "fork_version": pa.int64(),  # null: it begins where the log does
-            "fork_epoch": pa.int64(),
-            "sequence": pa.int64(),
-            "beside": pa.bool_(),  # made by a replay, serves nothing yet; a later row lets the version serve
-            "deleted": pa.bool_(),  # its tables are gone, since nobody was served from them
-            "who": pa.string(),
-            "why": pa.string(),
-        }
-    ),
-    "gate": make_schema(
-        {
-            **_OWN,
-            "at": TIMESTAMP,
-            "event": pa.string(),
-            "stage": pa.string(),
-            "result_fingerprint": pa.string(),
-            "stream_version": pa.int64(),
-            "who": pa.string(),
-            "why": pa.string(),
-            "evidence": pa.string(),
-            "seen": pa.int64(),  # sequence of the first comparison that a move knew nothing of
-        }
-    ),
-    "pins": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "stream_version": pa.int64(),
-            "epoch": pa.int64(),
-            "holder": pa.string(),
-            "expires_at": TIMESTAMP,
-            "released": pa.bool_(),
-            "at": TIMESTAMP,
-        }
-    ),
-    "losses": make_schema(
-        {
-            "pipeline": pa.string(),
-            "sequence": pa.int64(),  # of the recorded step; its rows share it
-            "result_fingerprint": pa.string(),
-            "stream_version": pa.int64(),
-            "epoch": pa.int64(),
-            "kind": pa.string(),
-            "topic": pa.string(),
-            "topic_id": pa.string(),
-            "partition": pa.int32(),
-            "first": pa.int64(),
-            "next": pa.int64(),
-            "again": pa.bool_(),
-            "onward_topic_id": pa.string(),
-            "windows_from": TIMESTAMP,
-            "windows_to": TIMESTAMP,
-            "who": pa.string(),
-            "why": pa.string(),
-            "at": TIMESTAMP,
-        }
-    ),
-    "reconciliations": make_schema(
-        {
-            "run_id": pa.string(),  # rows of one run id are one line of the history: a repeat has its id
-            **_OWN,
-            "at": TIMESTAMP,
-            "epoch": pa.int64(),
-            "result_fingerprint": pa.string(),
-            "stream_version": pa.int64(),
-            "verdict": pa.string(),
-            "exit_code": pa.int32(),
-            "cut_key": pa.string(),  # digest of what was to be compared
-            "content": pa.string(),  # digest of what was found
-            "unjudged": pa.string(),  # windows that it says nothing of, microseconds, JSON
-            "result": pa.string(),
-            "report": pa.string(),
-        }
-    ),
-    "verifications": make_schema(
-        {
-            **_OWN,
-            "at": TIMESTAMP,
-            "epoch": pa.int64(),
-            "result_fingerprint": pa.string(),
-            "stream_version": pa.int64(),
-            "every": pa.bool_(),  # all that the log held was looked at, not a sample
-            "checks": pa.string(),  # check -> state, JSON
-            "violations": pa.string(),  # [check, sentence], JSON
-        }
-    ),
-    "differences": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "run_id": pa.string(),
-            "at": TIMESTAMP,
-            "window_start": TIMESTAMP,
-            "key": pa.string(),
-            "kind": pa.string(),
-            "cause": pa.string(),
-            "state": pa.string(),
-            "detail": pa.string(),
-        }
-    ),
-    "proofs": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "at": TIMESTAMP,
-            "digests": pa.list_(pa.string()),  # of claims that the log bore out
-        }
-    ),
-    "selftests": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "at": TIMESTAMP,
-            "passed": pa.bool_(),
-            "result": pa.string(),
-        }
-    ),
-    "lateness": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "lateness_fingerprint": pa.string(),
-            "at": TIMESTAMP,
-            "result": pa.string(),
-        }
-    ),
-    "advice": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "at": TIMESTAMP,
-            "result": pa.string(),
-        }
-    ),
-    "audits": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "stream_version": pa.int64(),
-            "at": TIMESTAMP,
-            "epoch": pa.int64(),
-            "state": pa.string(),
-            "seed": pa.int64(),
-            "result": pa.string(),
-        }
-    ),
-    "noise": make_schema(
-        {
-            **_OWN,
-            "result_fingerprint": pa.string(),
-            "at": TIMESTAMP,
-            "result": pa.string(),
-        }
-    ),
-    "swaps": make_schema(
-        {
-            **_OWN,
-            "at": TIMESTAMP,
-            "served_by": pa.string(),  # pipeline whose rows are served under this one's name
-            "who": pa.string(),
-            "why": pa.string(),
-            "found": pa.string(),  # what a comparison of both said; or what was withdrawn
-        }
-    ),
-}
 
 Done = TypeVar("Done")
 DECIDING = frozenset({"versions", "gate", "losses", "swaps"})
@@ -256,6 +81,7 @@ def append(
 
     Raises:
         OvertakenError: Another row of the pipeline was appended in that turn; nothing was written.
+        LakeError: The table is an older copy of itself, or cannot be written.
     """
     if turn is not None:
         return _append_once(settings, table, rows, turn)
@@ -278,11 +104,13 @@ def unless_overtaken(write: Callable[[], Done]) -> Done:
 
 
 def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], turn: int | None) -> int:
+    name = str(rows[0]["pipeline"])
+    noted = turns.read_newest(settings, table, name)
     handle = _open_or_create(settings, table)
     _check_columns(table, handle)
-    name = str(rows[0]["pipeline"])
     newest = delta.transaction(handle, name)
     sequence = 0 if newest is None else newest + 1
+    _refuse_older_copy(settings, table, handle, name, noted)
     if turn not in {None, sequence}:
         raise _make_overtaken_error(table, name, turn)
     numbered = pa.Table.from_pylist([{**row, "sequence": sequence} for row in rows], schema=SCHEMAS[table])
@@ -291,6 +119,7 @@ def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping
         commits.append(handle, numbered, commit=commit)
     except CommitFailedError as error:
         raise _make_overtaken_error(table, name, sequence) from error
+    turns.note(settings, table, name, sequence)
     return sequence
 
 
@@ -305,6 +134,22 @@ def next_turn(settings: Settings, table: ControlTable, pipeline: str) -> int:
 def _make_overtaken_error(table: ControlTable, name: str, sequence: int | None) -> OvertakenError:
     msg = f"`{table}` of `{name}`: another process appended row {sequence} first.\nHint: look at it and try again."
     return OvertakenError(msg)
+
+
+def noted_behind(handle: DeltaTable | None, pipeline: str, noted: int) -> range:
+    """Return the numbers of a pipeline's rows that were noted before a table was opened, and that it does not know."""
+    newest = None if handle is None else delta.transaction(handle, pipeline)
+    return range(turns.NONE + 1 if newest is None else newest + 1, noted + 1)
+
+
+def _refuse_older_copy(
+    settings: Settings, table: ControlTable, handle: DeltaTable | None, name: str, noted: int
+) -> None:
+    behind = noted_behind(handle, name, noted)
+    if behind:
+        place = turns_uri(settings, name, table)
+        msg = f"Table `{table}` of `{name}`: expected row {noted}, which `{place}` notes, got none from {behind[0]} on."
+        raise LakeError(msg + "\nHint: it is gone, or an older copy; put the newest one back.", runbook="ForeignWrite")
 
 
 def _check_columns(table: ControlTable, handle: DeltaTable) -> None:
@@ -342,7 +187,8 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
     """Return all rows of a pipeline, in the order in which they were appended.
 
     Raises:
-        LakeError: The table cannot be read, or is gone; of a table in `DECIDING`, rows of the pipeline are gone.
+        LakeError: The table cannot be read, or is gone; of a table in `DECIDING`, rows of the pipeline are gone, or
+            it is an older copy of itself.
     """
     uri = control_uri(settings, table)
     held = run_memory.remember(uri, pipeline, lambda: _read(settings, table, pipeline))
@@ -350,7 +196,9 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
 
 
 def _read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
+    noted = turns.read_newest(settings, table, pipeline) if table in DECIDING else turns.NONE
     handle = _open_written(settings, table)
+    _refuse_older_copy(settings, table, handle, pipeline, noted)
     if handle is None:
         return []
     rows = _select(handle, "WHERE pipeline = ?", [pipeline])

@@ -16,7 +16,9 @@ from pyarrow import fs
 
 from cutover.engine import queries
 from cutover.events import log
+from cutover.lake import turns
 from cutover.lake.control import control_tables
+from cutover.lake.control.control_schemas import SCHEMAS
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
 from cutover.settings import Settings
@@ -42,7 +44,7 @@ def has_begun(settings: Settings) -> bool:
     Raises:
         LakeError: Some of them are gone.
     """
-    return any(control_tables.exists(settings, name) for name in control_tables.SCHEMAS)
+    return any(control_tables.exists(settings, name) for name in SCHEMAS)
 
 
 def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
@@ -55,16 +57,15 @@ def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
     Raises:
         LakeError: A table is gone, cannot be read or written, or others write it without end.
     """
-    for name in control_tables.SCHEMAS:
-        uri = control_uri(settings, name)
+    for name in SCHEMAS:
         if control_tables.exists(settings, name):
-            found = control_tables.unless_overtaken(partial(_restore_table, uri, name, dry_run=dry_run))
+            found = control_tables.unless_overtaken(partial(_restore_table, settings, name, dry_run=dry_run))
             if found.rows or found.files or found.gone:
                 yield found
 
 
-def _restore_table(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
-    table = delta.open_table(uri)
+def _restore_table(settings: Settings, name: ControlTable, *, dry_run: bool) -> Restored:
+    table = delta.open_table(control_uri(settings, name))
     listed = delta.actions(table)
     theirs = [action for action in listed if checksums.name_of(str(action["path"])) is None]
     ours = {str(action["path"]) for action in listed} - {str(action["path"]) for action in theirs}
@@ -77,7 +78,8 @@ def _restore_table(uri: str, name: ControlTable, *, dry_run: bool) -> Restored:
     if (rows.num_rows or theirs) and not dry_run:
         _write(table, rows, theirs)
         log.warning("control_restored", table=name, rows=rows.num_rows, files_of_others=len(theirs))
-    gone = {pipeline: _find_missing(table, pipeline, numbers) for pipeline in sorted({str(row[0]) for row in numbers})}
+    names = sorted({str(row[0]) for row in numbers})
+    gone = {one: [*_find_missing(table, one, numbers), *_list_noted(settings, name, one)] for one in names}
     found = {pipeline: sequences for pipeline, sequences in gone.items() if sequences}
     return Restored(table=name, rows=rows.num_rows, files=len(theirs), gone=found)
 
@@ -86,6 +88,12 @@ def _find_missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str,
     newest = delta.transaction(table, pipeline)
     held = {sequence for name, sequence in numbers if name == pipeline}
     return sorted(set(range(0 if newest is None else newest + 1)) - held)
+
+
+def _list_noted(settings: Settings, name: ControlTable, pipeline: str) -> range:
+    """Return the rows of a pipeline that an older copy of the table does not know."""
+    noted = turns.read_newest(settings, name, pipeline)
+    return control_tables.noted_behind(delta.open_table(control_uri(settings, name)), pipeline, noted)
 
 
 def _read_removed_rows(table: DeltaTable, listed: set[str]) -> pa.Table:

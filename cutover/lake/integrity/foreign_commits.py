@@ -65,12 +65,15 @@ class TableChange:
     came: int | None = None
     missing: int = 0  # weight of the files that are listed no more
     seen_by: str | None = None  # who saw a table that is there no more; None: it is there
+    noted: int | None = None  # number of a row, noted when it was written, that is newer than the table; None: none is
 
     @property
     def sentence(self) -> str:
         """Return who did what, when, with how many rows."""
         if self.seen_by is not None:
             return f"Table `{self.uri}`: expected it to be there, {self.seen_by} saw it; its folder is gone."
+        if self.noted is not None:
+            return f"Table `{self.uri}`: expected row {self.noted}, which was noted, got an older copy of the table."
         if self.kind is Kind.UNFINISHED:
             said = ", ".join(map(str, self.commits[:_SHOWN]))
             return f"Table `{self.uri}`: expected what the newest recorded run left, got that of another one: {said}."
@@ -94,6 +97,8 @@ class TableChange:
             return "Hint: a batch run is at work, or was killed: the next `cutover batch` ends it."
         if self.seen_by is not None:
             return f"Hint: put it back from a copy; {otherwise}."
+        if self.noted is not None:
+            return "Hint: put the newest copy back."
         if self.base is None or self.base < 0:  # before the table was made there is nothing to go back to
             return f"Hint: {otherwise}."
         return f"Hint: `DeltaTable({self.uri!r}).restore({self.base})` undoes it (Spark: RESTORE); {otherwise}."

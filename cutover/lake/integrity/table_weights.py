@@ -15,9 +15,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import storage
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import batch_runs
+from cutover.lake import batch_runs, turns
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import control_tables, versions
+from cutover.lake.control.control_schemas import SCHEMAS
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions import dimension
 from cutover.lake.epochs.epoch_log import EpochLog
@@ -50,10 +51,14 @@ def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChang
 
 def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]:
     """Yield changes of the control tables: files of others, and rows of this pipeline that are gone."""
-    for name in control_tables.SCHEMAS:
+    for name in SCHEMAS:
+        noted = turns.read_newest(settings, name, pipeline.name)
         if not control_tables.exists(settings, name):
             continue
         table = delta.open_table(control_uri(settings, name))
+        if control_tables.noted_behind(table, pipeline.name, noted):
+            yield TableChange(uri=control_uri(settings, name), kind=Kind.FOREIGN, noted=noted)
+            continue
         if table.version() == 0:  # just made: nobody has written to it
             continue
         found = foreign_commits.change(table, None)

@@ -40,7 +40,10 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
             return str(rows[-1]["stage"])
         why, clock = str(params.get("why") or ""), SystemClock()
         kept: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{who or 'unknown'}"}
-        decision = stage.move(settings, definition, "rollback", why, clock, back_to=wanted, **kept)
+        decision = stage.roll_back(settings, definition, why, clock, back_to=wanted, **kept)
+    if stage.stays(decision, wanted):
+        log.info("%s stays in %s: %s; a move that had begun cannot be made now", pipeline, wanted, why)
+        return str(wanted)
     if decision.target is None:
         msg = f"{pipeline} stays in {decision.stage}: there is no way back from it to {wanted}."
         raise AirflowFailException(msg)

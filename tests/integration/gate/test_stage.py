@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -198,14 +199,59 @@ def test_command_names_readers_that_did_not_follow(
     assert "sales: readers of its serving table still see what it showed before" in capsys.readouterr().err
 
 
-def test_command_rolls_back_and_then_has_nowhere_to_go(
+def test_command_rolls_back_and_then_stays(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]
 ) -> None:
     put(place, clicks, "SHADOW")
     codes = [main(["gate", "clicks", "rollback", "--why", "drill"]) for _ in range(2)]
 
-    assert codes == [0, 1]
-    assert "clicks: SHADOW -> LAMBDA" in capsys.readouterr().out
+    assert codes == [0, 0]
+    first, _, second = capsys.readouterr().out.strip().splitlines()
+    assert first == "clicks: SHADOW -> LAMBDA"
+    assert second.startswith("clicks: stays in LAMBDA; a move that had begun")
+
+
+@pytest.mark.parametrize(("at", "to"), [("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA"), ("KAPPA", "KAPPA")])
+def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
+    place: Settings, clicks: Pipeline, at: str, to: str
+) -> None:
+    put(place, clicks, at)
+
+    assert main(["gate", "clicks", "rollback", "--why", "drill", "--to", to]) == 1
+    assert [row["stage"] for row in control_tables.read(place, "gate", "clicks")] == [at]
+
+
+@pytest.mark.parametrize("at", ["LAMBDA", "SHADOW"])
+def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
+    place: Settings, clicks: Pipeline, at: str
+) -> None:
+    put(place, clicks, at)
+    turn = len(control_tables.read(place, "gate", "clicks"))
+
+    stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage(at))
+
+    with pytest.raises(LakeError, match="another process appended row"):
+        control_tables.append(place, "gate", [{"pipeline": "clicks", "stage": "KAPPA"}], turn=turn)
+    assert current_stage(place, clicks) == at
+    newest = control_tables.read(place, "gate", "clicks")[-1]
+    assert (newest["event"], newest["why"]) == ("withdrawn", "late burst")
+
+
+def test_a_way_back_follows_a_move_that_was_made_meanwhile(
+    place: Settings, clicks: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append, others = control_tables.append, ["SHADOW"]
+
+    def overtaken(*words: Any, **named: Any) -> int:
+        if others:
+            put(place, clicks, others.pop())
+        return append(*words, **named)
+
+    monkeypatch.setattr(control_tables, "append", overtaken)
+    decision = stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage.LAMBDA)
+
+    assert (decision.stage, decision.target) == (Stage.SHADOW, Stage.LAMBDA)
+    assert current_stage(place, clicks) is Stage.LAMBDA
 
 
 @pytest.mark.parametrize(

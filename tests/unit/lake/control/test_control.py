@@ -14,6 +14,7 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.lake.control import control_tables, pins, restore
+from cutover.lake.control.control_schemas import SCHEMAS
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
@@ -176,7 +177,7 @@ def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
         control_tables.read(settings, "reconciliations", "p")
 
 
-@pytest.mark.parametrize("name", control_tables.SCHEMAS)
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Settings, name: ControlTable) -> None:
     control_tables.append(settings, "gate", [gate_row("SHADOW")])
     shutil.rmtree(control_uri(settings, name))
@@ -193,11 +194,9 @@ def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Setting
 
 def test_tables_that_are_just_made_are_missed_by_nobody(settings: Settings) -> None:
     for name in ("gate", "pins"):
-        delta.ensure(control_uri(settings, name), control_tables.SCHEMAS[name])
+        delta.ensure(control_uri(settings, name), SCHEMAS[name])
 
-    assert [control_tables.read(settings, name, "p") for name in control_tables.SCHEMAS] == [[]] * len(
-        control_tables.SCHEMAS
-    )
+    assert [control_tables.read(settings, name, "p") for name in SCHEMAS] == [[]] * len(SCHEMAS)
 
 
 def test_no_stage_is_told_by_a_part_of_the_history(settings: Settings) -> None:

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 from cutover.cli.lake import restore_control
 from cutover.errors import LakeError
 from cutover.lake.control import control_tables, pins, restore
+from cutover.lake.control.control_schemas import SCHEMAS
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import foreign_commits
 from cutover.lake.paths import control_uri
@@ -94,7 +95,7 @@ def test_rows_that_stood_in_files_before_and_behind_a_compaction_come_back_once(
 
 def test_a_file_that_was_never_committed_is_not_believed(settings: Settings) -> None:
     row = control_tables.read(settings, "pins", "p")[0] | {"sequence": 3, "epoch": 99}
-    rows = pa.Table.from_pylist([row], schema=control_tables.SCHEMAS["pins"])
+    rows = pa.Table.from_pylist([row], schema=SCHEMAS["pins"])
     data_files.write(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
     before = held(settings)
     pin(settings, "p", 3)

@@ -12,7 +12,8 @@ import pytest
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import control_tables, restore, versions
-from cutover.lake.paths import control_uri, stream_uri
+from cutover.lake.control.control_schemas import SCHEMAS
+from cutover.lake.paths import control_uri, stream_uri, turns_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 from tests.support.suite.standing_clock import StandingClock
@@ -98,12 +99,20 @@ def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settin
     assert (refused.value.runbook, opened(settings, SECOND)) == ("ForeignWrite", 1)
 
 
-def test_a_lake_without_its_control_tables_has_not_just_begun(settings: Settings) -> None:
+@pytest.mark.parametrize(
+    ("with_notes", "said"),
+    [(True, "`versions` of `p`: expected row 0, "), (False, "Versions of `p`: expected the one of table")],
+)
+def test_a_lake_without_its_control_tables_has_not_just_begun(
+    settings: Settings, said: str, *, with_notes: bool
+) -> None:
     opened(settings, FIRST)
-    delta.ensure(stream_uri(settings, FIRST, 0), control_tables.SCHEMAS["versions"])
+    delta.ensure(stream_uri(settings, FIRST, 0), SCHEMAS["versions"])
     shutil.rmtree(Path(control_uri(settings, "versions")).parent)
+    if not with_notes:
+        shutil.rmtree(turns_uri(settings, "p", "versions"))
 
-    with pytest.raises(LakeError, match="Versions of `p`: expected the one of table") as refused:
+    with pytest.raises(LakeError, match=said) as refused:
         opened(settings, FIRST)
 
     assert refused.value.runbook == "ForeignWrite"

@@ -1,0 +1,50 @@
+"""The newest row of a pipeline in each control table, noted outside the table: an older copy of it is known by that.
+
+Rows that are gone from a table leave a hole in its numbers; a table that was put back as it was a day ago has none. So
+each commit leaves an empty file beside the pipeline's tables whose name is its number, and takes the older ones away.
+"""
+
+from pyarrow import fs
+
+from cutover.engine import storage
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake.paths import ControlTable, turns_uri
+from cutover.settings import Settings
+
+NONE = -1
+"""What is noted before the first row."""
+
+
+def note(settings: Settings, table: ControlTable, pipeline: str, turn: int) -> None:
+    """Note the row that was committed in a turn; a note that cannot be written is a weaker witness, no failure."""
+    system, folder = storage.place(turns_uri(settings, pipeline, table))
+    try:
+        system.create_dir(folder, recursive=True)
+        system.open_output_stream(f"{folder}/{turn}").close()
+        for older in _list_turns(system, folder):
+            if older < turn:
+                system.delete_file(f"{folder}/{older}")
+    except FileNotFoundError:  # another writer took the same note away
+        return
+    except OSError as error:
+        log.warning("turn_not_noted", pipeline=pipeline, table=table, turn=turn, error=str(error))
+
+
+def read_newest(settings: Settings, table: ControlTable, pipeline: str) -> int:
+    """Return the newest turn that is noted; read it before the table is opened, which then holds that row.
+
+    Raises:
+        LakeError: The notes cannot be read.
+    """
+    place = turns_uri(settings, pipeline, table)
+    try:
+        return max(_list_turns(*storage.place(place)), default=NONE)
+    except OSError as error:
+        msg = f"Notes `{place}`: expected a folder that can be read, got: {str(error).splitlines()[0]}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+
+
+def _list_turns(system: fs.FileSystem, folder: str) -> list[int]:
+    names = (info.base_name for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
+    return [int(name) for name in names if name.isascii() and name.isdigit()]

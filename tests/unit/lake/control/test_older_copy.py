@@ -1,0 +1,140 @@
+"""A control table that was put back as it was before is known: its newest row is noted elsewhere."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cutover.cli.lake import restore_control
+from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.errors import LakeError
+from cutover.events import log
+from cutover.lake import turns
+from cutover.lake.control import control_tables
+from cutover.lake.control.control_schemas import SCHEMAS
+from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.integrity import table_weights
+from cutover.lake.paths import ControlTable, control_uri, turns_uri
+from cutover.settings import Settings
+from tests.unit.lake.control.test_control import PIPELINE, gate_row
+
+OTHER = replace(PIPELINE, name="other")
+
+
+@contextmanager
+def put_back(settings: Settings, folder: str) -> Iterator[None]:
+    """Put a folder back as it was, once what is written inside the block is there."""
+    kept = settings.home / "copy"
+    shutil.copytree(folder, kept)
+    yield
+    shutil.rmtree(folder)
+    shutil.move(kept, folder)
+
+
+def append(settings: Settings, stage: str = "SHADOW", name: str = "p", table: ControlTable = "gate") -> int:
+    row = gate_row(stage) | {"result_fingerprint": result_fingerprint(OTHER if name == OTHER.name else PIPELINE)}
+    return control_tables.append(settings, table, [(row if table == "gate" else {}) | {"pipeline": name}])
+
+
+@pytest.mark.parametrize("everything", [True, False], ids=["all of _control", "the table"])
+def test_no_stage_is_told_by_an_older_copy(settings: Settings, *, everything: bool) -> None:
+    append(settings, "KAPPA")
+    folder = Path(control_uri(settings, "gate"))
+    with put_back(settings, str(folder.parent if everything else folder)):
+        append(settings, "LAMBDA")
+
+    with pytest.raises(LakeError, match=r"expected row 1, which .* notes, got none from 1 on") as refused:
+        current_stage(settings, PIPELINE)
+
+    assert refused.value.runbook == "ForeignWrite"
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_nothing_is_appended_to_an_older_copy_of_any_table(settings: Settings, name: ControlTable) -> None:
+    append(settings, table=name)
+    with put_back(settings, control_uri(settings, name)):
+        append(settings, table=name)
+        append(settings, table=name)
+
+    with pytest.raises(LakeError, match=r"expected row 2, .* got none from 1 on"):
+        append(settings, table=name)
+
+
+@pytest.mark.parametrize("name", sorted(SCHEMAS.keys() - {"versions"}))  # without that nothing is looked at
+def test_an_older_copy_is_a_change_of_the_table(settings: Settings, name: ControlTable) -> None:
+    append(settings, table=name)
+    with put_back(settings, control_uri(settings, name)):
+        append(settings, table=name)
+
+    found = [change for change, _ in table_weights.changes(settings, PIPELINE)]
+
+    assert [(change.uri, change.noted) for change in found] == [(control_uri(settings, name), 1)]
+    assert "expected row 1, which was noted, got an older copy" in found[0].sentence
+
+
+def test_a_copy_from_before_the_first_row_is_an_older_one(settings: Settings) -> None:
+    append(settings, name="other")
+    with put_back(settings, control_uri(settings, "gate")):
+        append(settings)
+
+    with pytest.raises(LakeError, match="expected row 0"):
+        current_stage(settings, PIPELINE)
+    assert current_stage(settings, OTHER) is Stage.SHADOW
+
+
+def test_pipelines_whose_newest_row_the_copy_holds_go_on(settings: Settings) -> None:
+    append(settings, name="other")
+    with put_back(settings, control_uri(settings, "gate")):
+        append(settings, name="p")
+
+    assert append(settings, name="other") == 1
+    assert len(control_tables.read(settings, "gate", "other")) == 2
+
+
+def test_the_newest_copy_mends_it(settings: Settings) -> None:
+    append(settings)
+    folder = control_uri(settings, "gate")
+    newest = settings.home / "newest"
+    with put_back(settings, folder):
+        append(settings, "KAPPA")
+        shutil.copytree(folder, newest)
+    shutil.rmtree(folder)
+    shutil.move(newest, folder)
+
+    assert current_stage(settings, PIPELINE) is Stage.KAPPA
+
+
+def test_restore_control_does_not_call_an_older_copy_whole(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
+    append(settings)
+    with put_back(settings, control_uri(settings, "gate")):
+        append(settings)
+
+    with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
+        restore_control()
+
+
+def test_only_the_newest_note_stays_and_none_is_no_failure(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(3):
+        append(settings)
+    place = Path(turns_uri(settings, "p", "gate"))
+    assert [file.name for file in place.iterdir()] == ["2"]
+
+    shutil.rmtree(place)
+    place.write_text("no folder")
+    warned: list[str] = []
+    monkeypatch.setattr(log, "warning", lambda event, **_: warned.append(event))
+    turns.note(settings, "gate", "p", 3)
+
+    assert warned == ["turn_not_noted"]
+
+
+def test_a_late_note_does_not_hide_a_newer_one(settings: Settings) -> None:
+    turns.note(settings, "gate", "p", 7)
+    turns.note(settings, "gate", "p", 6)
+
+    assert turns.read_newest(settings, "gate", "p") == 7
+    assert turns.read_newest(settings, "gate", "q") == turns.NONE
