@@ -51,6 +51,7 @@ def prepare(
     every: list[Mapping[str, str]] = []
     ages: list[str] = []
     renames: tuple[dict[str, str], ...] = ({}, {theirs: ours for ours, theirs in asked.names.items()})
+    _check_known("--map", asked.names, sources[0].types)
     for side, source, renamed, made in zip(SIDES, sources, renames, into, strict=True):
         view, types = source.raw, _rename(source.types, renamed, side)
         back = {ours: theirs for theirs, ours in renamed.items()}

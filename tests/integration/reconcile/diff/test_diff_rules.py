@@ -89,6 +89,7 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
         ({"tolerances": {"city": Tolerance(relative=0.1)}}, "expected a number, got VARCHAR"),
         ({"tolerances": {"none": Tolerance(relative=0.1)}}, "Column `none`: expected a column of both tables"),
         ({"names": {"amount": "paid"}}, "`--map`: column `paid`: expected one of hour"),
+        ({"names": {"paid": "amount"}}, "`--map`: column `paid`: expected one of hour"),
         ({"names": {"amount": "n"}}, "expected names that the actual side does not have, got `amount`"),
         ({"excluded": ("none",)}, "`--exclude`: column `none`: expected one of"),
         ({"masked": ("none",)}, "`--mask`: column `none`: expected one of"),

@@ -19,6 +19,7 @@ from cutover.definition import (
     Lookup,
     Max,
     Pipeline,
+    Policy,
     Quantile,
     Sql,
     Stddev,
@@ -57,6 +58,14 @@ def expects(expectation_type: str, **arguments: Any) -> dict[str, Any]:
 
 
 BAD: Mapping[str, tuple[dict[str, Any], str]] = {
+    "evidence that no run is fresh enough for": (
+        {"policy": Policy(fresh_within="0 days")},
+        "policy.fresh_within: expected more than nothing",
+    ),
+    "hazards of no time at all": (
+        {"policy": Policy(hazards_within="0 days")},
+        "policy.hazards_within: expected more than nothing",
+    ),
     "name with a path": ({"name": "../x"}, "expected letters, digits and `_`"),
     "name with a line break": ({"name": "p\n"}, "expected letters, digits and `_`"),
     "name of 300 characters": ({"name": "x" * 300}, "at most 63"),
