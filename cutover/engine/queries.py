@@ -1,6 +1,7 @@
 """Connections to DuckDB, which reads tables where no JVM runs: one engine for small looks, one for each large query."""
 
 import os
+import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from cutover.engine import scratch
 from cutover.quoting import literal
 from cutover.settings import Settings
 
+_LONGEST = 200  # characters of a sentence of DuckDB's
 _ONE_AT_A_TIME = Lock()
 
 
@@ -84,6 +86,16 @@ def read_table(connection: duckdb.DuckDBPyConnection, query: str, params: object
 def reading(settings: Settings) -> Bounds:
     """Return what one reader of whole tables may take."""
     return Bounds(memory=settings.read.memory, home=settings.home)
+
+
+def describe_error(error: duckdb.Error) -> str:
+    """Return what DuckDB says on one line: of CSV the line of the file and what is wrong with it, never its text."""
+    text = str(error)
+    place = re.match(r"[\w ]*: CSV Error on Line: (\d+)\n", text)
+    if place is None:
+        return text.partition("\n")[0]
+    sentences = re.findall(r"\n([^\n]*)\n\nPossible Solution", text)
+    return f"line {place[1]}: {sentences[-1][:_LONGEST] if sentences else 'no CSV'}"
 
 
 def first(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:

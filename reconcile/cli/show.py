@@ -10,8 +10,10 @@ from cutover.reconcile.attribution.explain import Explanation
 from cutover.reconcile.result.lateness_text import describe_early, describe_open
 from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
 from cutover.reconcile.result.text import (
+    LONGEST_VALUE,
     count_noun,
     counts,
+    cut_text,
     describe_settlement,
     format_signed,
     key,
@@ -110,14 +112,15 @@ def _cells(result: Reconciliation) -> Table:
     for cell in result.differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
-            message_text(key(cell.key.values())),
-            message_text(cell.measure),
-            message_text(number(cell.streaming)),
-            message_text(number(cell.batch)),
+            *map(_tell_value, (key(cell.key.values()), cell.measure, number(cell.streaming), number(cell.batch))),
             message_text(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
             *((cell.cause,) if is_pipeline else ()),
         )
     return table
+
+
+def _tell_value(value: str) -> str:
+    return message_text(cut_text(value, LONGEST_VALUE))
 
 
 def explanation(console: Console, found: Explanation) -> None:

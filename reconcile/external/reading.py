@@ -20,6 +20,7 @@ from cutover.reconcile.external.csv_types import choose_types
 
 CSV = (".csv", ".csv.gz", ".tsv")
 _NUMBERED = re.compile(r"_[0-9]+$")
+_SEPARATOR = re.compile(r"[,;|\t]")
 _FRACTIONS = {"halffloat": 11, "float": 24, "double": 53}
 
 
@@ -115,6 +116,8 @@ def folder_values(chosen: Reading, files: Iterable[str]) -> dict[str, str]:
 def check_head(connection: duckdb.DuckDBPyConnection, source: str, files: Sequence[str], names: Iterable[str]) -> None:
     """Refuse files with two columns whose names differ in case alone: DuckDB calls the second one otherwise.
 
+    And CSV whose rows do not have the same number of fields, which it takes for one column.
+
     Args:
         connection: To read with.
         source: The table's name.
@@ -122,8 +125,12 @@ def check_head(connection: duckdb.DuckDBPyConnection, source: str, files: Sequen
         names: Of its columns, as DuckDB has them.
 
     Raises:
-        DefinitionError: There are two.
+        DefinitionError: There are two, or one alone with a separator in its name.
     """
+    names = [*names]
+    if is_csv(files[0]) and len(names) == 1 and _SEPARATOR.search(names[0]):
+        msg = f"Table `{source}`: expected rows of as many fields as the head has, got one column `{names[0][:80]}`."
+        raise DefinitionError(msg + "\nHint: some row has more fields or fewer, or a quote that is not closed.")
     if not any(_NUMBERED.search(name) for name in names):
         return
     for file in files:

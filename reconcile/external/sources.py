@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
-from cutover.engine.queries import number
+from cutover.engine.queries import describe_error, number
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier, literal
@@ -68,7 +68,7 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideS
         check_head(connection, source, files, types)
         optional = {} if has_text else _optional_parquet(connection, chosen.listed)
     except duckdb.Error as error:
-        msg = f"Table `{source}`: expected {'CSV' if has_text else 'Parquet'}, got: {error}"
+        msg = f"Table `{source}`: expected {'CSV' if has_text else 'Parquet'}, got: {describe_error(error)}"
         raise LakeError(msg, runbook="TableUnreadable") from None
     return SideSource(
         name=str(Path(source).absolute()),

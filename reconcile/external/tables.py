@@ -76,7 +76,7 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Reco
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
-            said = str(error).splitlines()[0]
+            said = queries.describe_error(error)
             msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {said}"
             raise LakeError(msg, runbook="TableUnreadable") from None
         notes = (*prepared.notes, *describe_optional(_pairs(asked, columns), *sources), *result.notes, *opened.notes)

@@ -22,8 +22,8 @@ from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.outcome import Reconciliation, SideNames
 
 _TEMPLATES = Path(__file__).parent / "templates"
-LONGEST_VALUE, LONGEST_TEXT = 64, 4_000
-"""Characters of a value of data, of any other text: a page with keys of a megabyte each would open nowhere."""
+LONGEST_TEXT = 4_000
+"""Characters of any other text than a value of data, which has fewer: a page with keys of a megabyte opens nowhere."""
 
 
 def render(result: Reconciliation) -> str:
@@ -69,11 +69,9 @@ def _escape_value(value: Any) -> Any:
     return text.message(cut(value, LONGEST_TEXT)) if is_text else value
 
 
-def cut(value: Any, most: int = LONGEST_VALUE) -> Any:
+def cut(value: Any, most: int = text.LONGEST_VALUE) -> Any:
     """Return a text with its length in place of what is beyond `most` characters; anything else as it is."""
-    if not isinstance(value, str) or isinstance(value, Markup) or len(value) <= most:
-        return value
-    return f"{value[:most]}\N{HORIZONTAL ELLIPSIS} ({len(value):,} characters)"
+    return text.cut_text(value, most) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def number(value: Scalar) -> str:

@@ -11,6 +11,9 @@ from cutover.reconcile.result.overview import DifferenceLife
 
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
+LONGEST_VALUE = 64
+"""Characters of a text of the data that are shown whole."""
+
 _LEAST_PLAIN, _LARGEST_PLAIN = 1e-4, 1e15
 
 
@@ -24,6 +27,11 @@ def number(value: Scalar) -> str:
         return f"{value:.6g}".replace("-", MINUS)
     text = f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")
     return text.replace("-", MINUS)
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return a text with its length in place of what is beyond `most` characters."""
+    return text if len(text) <= most else f"{text[:most]}\N{HORIZONTAL ELLIPSIS} ({len(text):,} characters)"
 
 
 def message(text: str) -> str:

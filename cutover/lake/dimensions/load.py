@@ -64,7 +64,7 @@ def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), 
             (rows,) = connection.execute(f"SELECT count(*) FROM {FILE}").fetchall()[0]  # noqa: S608 -- ours
             version = _write(connection, uri, columns)
         except duckdb.Error as error:
-            msg = f"{place}: expected a CSV or Parquet file that can be read, got: {str(error).splitlines()[0]}"
+            msg = f"{place}: expected a CSV or Parquet file that can be read, got: {queries.describe_error(error)}"
             raise DefinitionError(msg) from error
     return Loaded(uri=uri, version=version, rows=int(rows), columns=columns)
 

@@ -117,6 +117,17 @@ def test_diff_writes_its_report(tmp_path: Path) -> None:
     assert (exit_code, page.read_text(encoding="utf-8").startswith("<!")) == (1, True)
 
 
+def test_diff_shows_long_texts_with_their_length_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, last in (("l", "y"), ("r", "z")):
+        (tmp_path / f"{name}.csv").write_text(f"k,v\n{'x' * 90_000},{'x' * 90_000}{last}\n", encoding="utf-8")
+
+    assert app.main(["diff", str(tmp_path / "l.csv"), str(tmp_path / "r.csv"), "--key", "k"]) == 1
+
+    said = capsys.readouterr().out
+    assert len(said) < 3_000
+    assert said.count("(90,001") == 2
+
+
 @pytest.mark.parametrize("tolerance", ["amount", "amount=", "amount=-1", "=1", "nope=1"])
 def test_diff_refuses_a_bad_tolerance(tmp_path: Path, tolerance: str) -> None:
     table = parquet(tmp_path / "l.parquet", ROWS)

@@ -29,7 +29,8 @@ NO_VALUE = {
         cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows
         cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
         cutover.lake.tables.folder_names cutover.lake.control.losses cutover.lake.tables.commit_outcome
-        cutover.lake.paths cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
+        cutover.lake.paths cutover.lake.turns cutover.lake.control.control_schemas
+        cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
         cutover.lake.control.versions cutover.lake.tables.commits cutover.lake.integrity.foreign_commits
         cutover.lake.integrity.high_water cutover.lake.integrity.table_weights cutover.files

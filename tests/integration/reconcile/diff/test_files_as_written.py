@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.outcome import Reconciliation, Rows, Verdict
@@ -55,7 +55,7 @@ def test_lines_before_a_head_are_not_skipped(tmp_path: Path) -> None:
     wide = "".join(f"{n},{n}0,1\n" for n in range(1, 4))
     (tmp_path / "r.csv").write_text(f"k,v\n9,90\nk,v,w\n{wide}", encoding="utf-8")
 
-    with pytest.raises(DefinitionError, match="expected a column of both tables"):
+    with pytest.raises(DefinitionError, match="expected rows of as many fields as the head has"):
         compared(tmp_path / "l.csv", tmp_path / "r.csv")
 
 
@@ -128,3 +128,29 @@ def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | N
     write_deltalake(str(tmp_path / "delta"), rows, partition_by=["at"])
 
     assert compared(write(tmp_path / "l.parquet", rows), tmp_path / "delta").verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("rows", ["1,a\n2,b,c\n", "1,a\n2\n", '1,"a\n2,b\n'], ids=["more", "fewer", "open quote"])
+def test_rows_of_another_number_of_fields_are_told(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "l.csv").write_text(f"k,v\n{rows}", encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match="expected rows of as many fields as the head has, got one column `k,v`"):
+        compared(tmp_path / "l.csv", tmp_path / "l.csv")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (b"1," + b"secret" * 400_000, "got: line 1: Maximum line size of 2000000 bytes exceeded"),
+        (b"1,secret\xff", "got: line 2: Invalid unicode"),
+    ],
+    ids=["long", "no UTF-8"],
+)
+def test_csv_that_cannot_be_read_is_told_on_one_line_without_its_text(tmp_path: Path, row: bytes, said: str) -> None:
+    (tmp_path / "l.csv").write_bytes(b"k,v\n" + row + b"\n")
+
+    with pytest.raises(LakeError, match=said) as refused:
+        compared(tmp_path / "l.csv", tmp_path / "l.csv")
+
+    assert "secret" not in str(refused.value)
+    assert len(refused.value.text.splitlines()[0]) < 400
