@@ -20,7 +20,8 @@ def note(settings: Settings, table: ControlTable, pipeline: str, turn: int) -> N
     """Note the row that was committed in a turn; a note that cannot be written is a weaker witness, no failure."""
     system, folder = storage.place(turns_uri(settings, pipeline, table))
     try:
-        system.create_dir(folder, recursive=True)
+        if isinstance(system, fs.LocalFileSystem):  # a store has no folders
+            system.create_dir(folder, recursive=True)
         system.open_output_stream(f"{folder}/{turn}").close()
         for older in _list_turns(system, folder):
             if older < turn:

@@ -17,12 +17,15 @@ Task = Callable[Concatenate[Settings, Pipeline, Given], Result]
 Describe = Callable[[Settings, Pipeline, Result], str]
 
 
-def write_metrics(task: str, describe: Describe[Result]) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
+def write_metrics(
+    task: str, describe: Describe[Result], *, answers: tuple[type[Exception], ...] = ()
+) -> Callable[[Task[Given, Result]], Task[Given, Result]]:
     """Return a decorator that writes a task's two files: of every run, and of the newest one that had a result.
 
     Args:
         task: Its name in labels and files.
         describe: Returns what a result says, in Prometheus' text format; empty: nothing.
+        answers: Errors that refuse what was asked for: no run has failed, and nothing is written.
     """
 
     def add(function: Task[Given, Result]) -> Task[Given, Result]:
@@ -31,6 +34,8 @@ def write_metrics(task: str, describe: Describe[Result]) -> Callable[[Task[Given
             began = time.monotonic()
             try:
                 result = function(settings, pipeline, *args, **kwargs)
+            except answers:
+                raise
             except BaseException:
                 _tell_run(settings, task, pipeline.name, began, failed=True)
                 raise

@@ -80,13 +80,17 @@ def parse(said: Mapping[str, Any]) -> Proposal:
     return Proposal(**{**said, "runs": tuple(said["runs"])})
 
 
+class ApprovalRefusedError(LakeError):
+    """What was approved is no more, or nobody approved it: nothing was written."""
+
+
 def refuse_changed(
     approved: Proposal, pipeline: Pipeline, evidence: GateEvidence, decision: GateDecision, *, turn: int
 ) -> None:
     """Refuse an approval of what is no more.
 
     Raises:
-        LakeError: Says what changed since; nothing was written.
+        ApprovalRefusedError: Says what changed since; nothing was written.
     """
     counted = {run.run_id for run in decision.counted}
     gone = [run_id for run_id in approved.runs if run_id not in counted]
@@ -114,11 +118,11 @@ def refuse_unnamed(approved: Approval) -> None:
     """Refuse an approval that names no person: an answer by default, or one that nobody with a name has given.
 
     Raises:
-        LakeError: Nothing was written.
+        ApprovalRefusedError: Nothing was written.
     """
     if not approved.who.strip():
         msg = f"Approval for `{approved.proposal.pipeline}`: expected the person who gave it, got nobody."
-        raise LakeError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
+        raise ApprovalRefusedError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
 
 
 def has_moved(settings: Settings, proposal: Proposal) -> bool:
@@ -129,6 +133,6 @@ def has_moved(settings: Settings, proposal: Proposal) -> bool:
     return bool(json.loads(rows[-1]["evidence"] or "{}").get("approved") == proposal.digest)
 
 
-def _make_refusal(pipeline: Pipeline, why: str) -> LakeError:
+def _make_refusal(pipeline: Pipeline, why: str) -> ApprovalRefusedError:
     msg = f"Approval for `{pipeline.name}`: expected the evidence that was shown, {why}."
-    return LakeError(msg + f"\nHint: run `{pipeline.name}_cutover` again and look at what it shows now.")
+    return ApprovalRefusedError(msg + f"\nHint: run `{pipeline.name}_cutover` again and look at what it shows now.")

@@ -11,6 +11,7 @@ from typing import Any
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
 from cutover.events import log
 from cutover.lake.control import control_tables, versions
 from cutover.lake.control.signature import reason, user
@@ -20,16 +21,18 @@ from cutover.metrics import tasks
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
-from cutover.reconcile.gate.approval import Approval, Proposal, refuse_changed, refuse_unnamed
+from cutover.reconcile.gate.approval import Approval, ApprovalRefusedError, Proposal, refuse_changed, refuse_unnamed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
+_ANSWERS = (DefinitionError, control_tables.OvertakenError, ApprovalRefusedError)
+"""A reason that is none, a move of somebody else in that turn, an approval of what is no more: no task has failed."""
 
 
-@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples))
+@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples), answers=_ANSWERS)
 def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands in
     settings: Settings,
     pipeline: Pipeline,

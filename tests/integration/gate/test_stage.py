@@ -23,6 +23,7 @@ from cutover.lake.control import control_tables, versions
 from cutover.lake.control.signature import user
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.serving import serving_table
+from cutover.metrics import text_files
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
 from tests.support.history.reconciliations import record_line
@@ -129,6 +130,7 @@ def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, 
 def test_move_without_a_reason_is_refused(place: Settings, clicks: Pipeline, why: str) -> None:
     with pytest.raises(DefinitionError, match="expected a reason"):
         stage.move(place, clicks, "rollback", why, CLOCK)
+    assert not text_files.path_of(place, "gate_run", "clicks").exists()  # no alert TaskFailed for a typing error
 
 
 def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,27 @@ def test_folder_that_cannot_be_written_is_a_warning(
     assert "metrics_not_written" in said.out + said.err
 
 
+def test_a_refusal_leaves_the_word_on_the_run_before(settings: Settings) -> None:
+    @tasks.write_metrics("batch", tasks.texts(describe), answers=(LookupError,))
+    def asked(settings: Settings, pipeline: Pipeline, error: Exception | None) -> int:  # noqa: ARG001 -- a task's shape
+        if error is not None:
+            raise error
+        return 7
+
+    place = text_files.path_of(settings, "batch_run", "clicks")
+    with pytest.raises(KeyError):
+        asked(settings, PIPELINE, KeyError("x"))
+    assert not place.exists()
+    asked(settings, PIPELINE, None)
+    before = place.read_text()
+    with pytest.raises(KeyError):
+        asked(settings, PIPELINE, KeyError("x"))
+    assert place.read_text() == before
+    with pytest.raises(ValueError, match="y"):
+        asked(settings, PIPELINE, ValueError("y"))
+    assert read(place)["cutover_task_failed"] == 1
+
+
 def test_description_that_fails_leaves_the_result(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     @tasks.write_metrics("batch", lambda *_: 1 // 0)  # type: ignore[arg-type]  # it is to fail
     def other(settings: Settings, pipeline: Pipeline) -> int:  # noqa: ARG001 -- the shape of a task
