@@ -45,8 +45,8 @@ def kinds(lake: Path) -> dict[str, list[Path]]:
     """Return the files of a lake by what they are: `stream/partial`, `batch`, `_delta_log of batch`, ..."""
     found: dict[str, list[Path]] = {}
     for file in sorted(lake.rglob("*")):
-        if not file.is_file() or file.name in {"newest.json", "_last_checkpoint"}:
-            continue
+        if not file.is_file() or file.name in {"newest.json", "_last_checkpoint"} or "turns" in file.parts:
+            continue  # the notes of turns are empty
         table = next(parent for parent in file.parents if (parent / "_delta_log").is_dir())
         in_log = "_delta_log" in file.parts
         part = "" if in_log or file.parent == table else "/" + file.parent.name.removeprefix("_kind=")
