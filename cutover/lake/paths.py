@@ -7,6 +7,7 @@
 from typing import Literal
 
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.lookups import CONTROL
 from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
@@ -52,7 +53,7 @@ def serving_uri(settings: Settings, name: str) -> str:
 
 def control_uri(settings: Settings, table: ControlTable) -> str:
     """Return a table of the installation's own history."""
-    return f"{settings.lake_uri}/_control/{table}"
+    return f"{settings.lake_uri}/{CONTROL}/{table}"
 
 
 def turns_uri(settings: Settings, name: str, table: ControlTable) -> str:

@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cutover import files
-from cutover.definition.model.lookups import DIMENSIONS
+from cutover.definition.model.lookups import CONTROL, DIMENSIONS
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError, LogError
 from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
 
 _LOG = "_delta_log"
-_FOLDERS = ("_control", DIMENSIONS)
+_FOLDERS = (CONTROL, DIMENSIONS)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import NAMES, Measure
 from cutover.definition.model.joins import Join, SelfJoin
-from cutover.definition.model.lookups import DIMENSIONS
+from cutover.definition.model.lookups import CONTROL, DIMENSIONS
 from cutover.definition.model.pipeline import Audit, Delivery, HazardKind, Pipeline, Policy, SameDefinition, Sql
 from cutover.definition.model.record_ids import horizon
 from cutover.definition.model.schema import check_name, fields, schema_types
@@ -93,8 +93,8 @@ def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
 
 def _check_names(pipeline: Pipeline) -> None:
     check_name(pipeline.name, of="name")
-    if pipeline.name.lower() == DIMENSIONS:
-        refuse("name", "a name other than that of the folder of dimensions", f"`{pipeline.name}`")
+    if pipeline.name.lower() in {DIMENSIONS, CONTROL}:
+        refuse("name", "a name other than those of the lake's own folders", f"`{pipeline.name}`")
     for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
         for name in names:
             check_name(name, of=field)

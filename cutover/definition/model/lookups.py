@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-DIMENSIONS = "dimensions"
-"""Folder of the lake that holds its own dimensions."""
+DIMENSIONS, CONTROL = "dimensions", "_control"
+"""Folders of the lake that hold its own dimensions and its history: no pipeline may have such a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,7 +149,8 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "lookup with SQL's name": (ads(columns={"group": "string"}), "a name that SQL does not use itself, got `group`"),
     "lookup with SQL in it": (ads(columns={'x" --': "string"}), "lookups.ads.columns: expected letters, digits"),
     "derived column of a lookup's": (ads() | {"derive": {"c": "amount"}}, "of the schema or of a dimension, got `c`"),
-    "pipeline in the dimensions' place": ({"name": "dimensions"}, "other than that of the folder of dimensions"),
+    "pipeline in the dimensions' place": ({"name": "dimensions"}, "other than those of the lake's own folders"),
+    "pipeline in the place of control tables": ({"name": "_Control"}, "other than those of the lake's own folders"),
     "rows of an epoch": ({"max_rows_per_epoch": 0}, "a number from 1"),
     "severity": ({"contract": (Expect(type="t", arguments={}, severity="bad"),)}, "critical, warning or info"),  # type: ignore[arg-type]  # what is tested
     "expectation": (
