@@ -103,7 +103,7 @@ def restore_control(
     gone = [f"{found.table} of {name}: {len(n):,} commits" for found in done for name, n in found.gone.items()]
     if gone:
         msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(gone)}."
-        hint = "\nHint: put the folder `_control` back from a copy, or begin with a new lake."
+        hint = "\nHint: put the newest copy of the table back. The page says what to do where there is none."
         raise LakeError(msg + hint, runbook="ForeignWrite")
     if done:
         told = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."

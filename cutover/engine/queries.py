@@ -15,7 +15,14 @@ from cutover.engine import scratch
 from cutover.quoting import literal
 from cutover.settings import Settings
 
-_LONGEST = 200  # characters of a sentence of DuckDB's
+_LONGEST = 200  # characters in which an error of DuckDB's names the line of a CSV file
+_CSV_ERRORS = (  # what it says behind the line itself, without what quotes the data
+    r"(?m)^Expected Number of Columns: \d+ Found: \d+",
+    r"(?m)^Value with unterminated quote found",
+    r"(?m)^Maximum line size of \d+ bytes exceeded",
+    r"(?m)^Invalid unicode",
+    r'(?m)^Error when converting column "[^"\n]{1,100}"',
+)
 _ONE_AT_A_TIME = Lock()
 
 
@@ -91,11 +98,11 @@ def reading(settings: Settings) -> Bounds:
 def describe_error(error: duckdb.Error) -> str:
     """Return what DuckDB says on one line: of CSV the line of the file and what is wrong with it, never its text."""
     text = str(error)
-    place = re.match(r"[\w ]*: CSV Error on Line: (\d+)\n", text)
+    place = re.search(r"CSV Error on Line: (\d+)", text[:_LONGEST])
     if place is None:
         return text.partition("\n")[0]
-    sentences = re.findall(r"\n([^\n]*)\n\nPossible Solution", text)
-    return f"line {place[1]}: {sentences[-1][:_LONGEST] if sentences else 'no CSV'}"
+    sentence = next((found[0] for known in _CSV_ERRORS if (found := re.search(known, text))), "no CSV that can be read")
+    return f"line {place[1]}: {sentence}"
 
 
 def first(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:

@@ -4,6 +4,8 @@ Rows that are gone from a table leave a hole in its numbers; a table that was pu
 each commit leaves an empty file beside the pipeline's tables whose name is its number, and takes the older ones away.
 """
 
+from contextlib import suppress
+
 from pyarrow import fs
 
 from cutover.engine import storage
@@ -25,9 +27,8 @@ def note(settings: Settings, table: ControlTable, pipeline: str, turn: int) -> N
         system.open_output_stream(f"{folder}/{turn}").close()
         for older in _list_turns(system, folder):
             if older < turn:
-                system.delete_file(f"{folder}/{older}")
-    except FileNotFoundError:  # another writer took the same note away
-        return
+                with suppress(FileNotFoundError):  # another writer took it away
+                    system.delete_file(f"{folder}/{older}")
     except OSError as error:
         log.warning("turn_not_noted", pipeline=pipeline, table=table, turn=turn, error=str(error))
 
@@ -43,6 +44,21 @@ def read_newest(settings: Settings, table: ControlTable, pipeline: str) -> int:
         return max(_list_turns(*storage.place(place)), default=NONE)
     except OSError as error:
         msg = f"Notes `{place}`: expected a folder that can be read, got: {str(error).splitlines()[0]}."
+        raise LakeError(msg, runbook="TableUnreadable") from error
+
+
+def list_noted(settings: Settings, table: ControlTable) -> set[str]:
+    """Return the pipelines that have notes of a control table.
+
+    Raises:
+        LakeError: The lake cannot be listed.
+    """
+    try:
+        system, lake = storage.place(settings.lake_uri)
+        names = {info.base_name for info in system.get_file_info(fs.FileSelector(lake, allow_not_found=True))}
+        return {name for name in names if _list_turns(*storage.place(turns_uri(settings, name, table)))}
+    except OSError as error:
+        msg = f"Lake `{settings.lake_uri}`: expected a folder that can be listed, got: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
 
 

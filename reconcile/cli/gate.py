@@ -91,7 +91,7 @@ def rollback(
     settings, pipeline = _of(context)
     decision = stage.roll_back(settings, pipeline, why, SystemClock(), back_to=to)
     if stage.stays(decision, to):
-        typer.echo(f"{pipeline.name}: stays in {to}; a move that had begun, or waits for a person, cannot be made now.")
+        typer.echo(f"{pipeline.name}: stays in {to}. What was approved, or begun, before this cannot move it any more.")
         return
     if decision.target is None:
         _refuse(f"Gate of `{pipeline.name}`: expected a stage before {decision.stage} to go back to, got {to}.")

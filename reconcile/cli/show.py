@@ -7,6 +7,7 @@ from rich.table import Table
 
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.explain import Explanation
+from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.lateness_text import describe_early, describe_open
 from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
 from cutover.reconcile.result.text import (
@@ -112,15 +113,18 @@ def _cells(result: Reconciliation) -> Table:
     for cell in result.differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
-            *map(_tell_value, (key(cell.key.values()), cell.measure, number(cell.streaming), number(cell.batch))),
+            message_text(key(_cut_value(value) for value in cell.key.values())),
+            message_text(cell.measure),
+            message_text(number(_cut_value(cell.streaming))),
+            message_text(number(_cut_value(cell.batch))),
             message_text(format_signed(cell.difference)) if cell.difference is not None else cell.kind,
             *((cell.cause,) if is_pipeline else ()),
         )
     return table
 
 
-def _tell_value(value: str) -> str:
-    return message_text(cut_text(value, LONGEST_VALUE))
+def _cut_value(value: Scalar) -> Scalar:
+    return cut_text(value, LONGEST_VALUE) if isinstance(value, str) else value
 
 
 def explanation(console: Console, found: Explanation) -> None:

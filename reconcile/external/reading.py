@@ -4,6 +4,8 @@ DuckDB guesses where it is not told. A folder above the table would be a column,
 take the place of theirs, and a name that stands twice in a head would get another: all of that is decided here.
 """
 
+import csv
+import gzip
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -125,12 +127,10 @@ def check_head(connection: duckdb.DuckDBPyConnection, source: str, files: Sequen
         names: Of its columns, as DuckDB has them.
 
     Raises:
-        DefinitionError: There are two, or one alone with a separator in its name.
+        DefinitionError: There are two, or a whole head was taken for one name.
     """
     names = [*names]
-    if is_csv(files[0]) and len(names) == 1 and _SEPARATOR.search(names[0]):
-        msg = f"Table `{source}`: expected rows of as many fields as the head has, got one column `{names[0][:80]}`."
-        raise DefinitionError(msg + "\nHint: some row has more fields or fewer, or a quote that is not closed.")
+    _refuse_one_column(source, files, names)
     if not any(_NUMBERED.search(name) for name in names):
         return
     for file in files:
@@ -140,6 +140,24 @@ def check_head(connection: duckdb.DuckDBPyConnection, source: str, files: Sequen
             same = [name for name in head if name.lower() == twice[0]]
             msg = f"Table `{source}`: expected columns that differ in more than case, got `{same[0]}` and `{same[1]}`."
             raise DefinitionError(msg)
+
+
+def _refuse_one_column(source: str, files: Sequence[str], names: Iterable[str]) -> None:
+    """Refuse CSV of which DuckDB took a head of several names for one: no separator splits all of its rows alike."""
+    odd = {name for name in names if _SEPARATOR.search(name)}
+    for file in files if odd and is_csv(files[0]) else ():
+        line = _read_first_line(file)
+        fields = next(csv.reader([line], delimiter=(_SEPARATOR.search(line) or [","])[0]), [])
+        if line in odd and len(fields) > 1:
+            msg = f"Table `{source}`: expected rows of as many fields as the head has, got one column `{line[:80]}`."
+            hint = "\nHint: some row has more fields or fewer, or a quote that is not closed."
+            raise DefinitionError(msg + hint)
+
+
+def _read_first_line(file: str) -> str:
+    opened = gzip.open if file.endswith(".gz") else open
+    with opened(file, "rt", encoding="utf-8-sig", errors="replace") as stream:
+        return str(stream.readline().rstrip("\r\n"))
 
 
 def _folder_columns(source: str, files: Iterable[str]) -> tuple[set[str], set[str]]:

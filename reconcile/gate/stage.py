@@ -11,10 +11,9 @@ from typing import Any
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.errors import DefinitionError
 from cutover.events import log
-from cutover.lake.control import control_tables, versions
-from cutover.lake.control.signature import reason, user
+from cutover.lake.control import control_tables
+from cutover.lake.control.signature import ReasonRefusedError, reason, user
 from cutover.lake.control.stages import WITHDRAWN, Stage, current_stage
 from cutover.lake.serving import serving_table
 from cutover.metrics import tasks
@@ -28,7 +27,7 @@ from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAu
 from cutover.settings import Settings
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
-_ANSWERS = (DefinitionError, control_tables.OvertakenError, ApprovalRefusedError)
+_ANSWERS = (ReasonRefusedError, control_tables.OvertakenError, ApprovalRefusedError)
 """A reason that is none, a move of somebody else in that turn, an approval of what is no more: no task has failed."""
 
 
@@ -49,7 +48,8 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
     """Decide on a move and, if it is allowed, append it to the history.
 
     An advance that the recorded evidence allows is decided once more, on what is there now. With an approval it must
-    be the move that was approved, on what was shown then. What a way back was made `because` of is kept with it.
+    be the move that was approved, on what was shown then. What a way back was made `because` of is kept with it. A way
+    back to where the pipeline `stays` takes the turn: a move on that had begun cannot be made afterwards.
 
     Returns:
         The decision; the stage is as it was unless it is `allowed`. Readers whose table is `behind` see the old one.
@@ -77,21 +77,24 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
         decision = decide(stage, evidence, wanted, pipeline.policy, clock.now()).name_pipeline(pipeline.name)
         if approved is not None and decision.allowed:  # the look takes minutes, in which others may change things
             refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
+    entry: dict[str, object] = {
+        "at": clock.now(),
+        "why": given,
+        "who": (who or user()) if approved is None else approved.who,
+        "seen": seen,
+        "stream_version": evidence.stream_version,
+    }
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
-        entry = {
-            "at": clock.now(),
-            "why": given,
-            "who": (who or user()) if approved is None else approved.who,
-            "seen": seen,
-            "stream_version": evidence.stream_version,
-            "evidence": evidence_of.record(
-                decision, evidence, approved=digest, because=because, audit=power.describe(pipeline.policy.audit)
-            ),
-        }
-        _append(settings, pipeline, decision, entry, turn=turn)
+        audit = power.describe(pipeline.policy.audit)
+        kept = evidence_of.record(decision, evidence, approved=digest, because=because, audit=audit)
+        _append(settings, pipeline, decision, entry | {"evidence": kept}, turn=turn)
         decision = replace(decision, behind=serving_table.keep_up(settings, pipeline))
         probe("move.switched", -1)
+    elif stays(decision, back_to):
+        _append_withdrawal(
+            settings, pipeline, decision, entry | {"evidence": json.dumps({"because": because})}, turn=turn
+        )
     return decision
 
 
@@ -113,21 +116,18 @@ def _withdraw_now(settings: Settings, proposal: Proposal, why: str, clock: Clock
         return
     row = {
         "pipeline": proposal.pipeline,
+        "at": clock.now(),
+        "event": WITHDRAWN,
         "stage": proposal.stage,
         "result_fingerprint": proposal.result_fingerprint,
         "stream_version": proposal.stream_version,
+        "who": user(),
+        "why": why,
         "evidence": json.dumps({"withdrawn": proposal.digest}),
+        "seen": _read_next_sequence(settings, proposal.pipeline),
     }
-    _append_withdrawal(settings, row, why, clock, user(), turn=turn)
+    control_tables.append(settings, "gate", [row], turn=turn)
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=why)
-
-
-def _append_withdrawal(
-    settings: Settings, row: Mapping[str, Any], why: str, clock: Clock, who: str, *, turn: int
-) -> None:
-    seen = _read_next_sequence(settings, row["pipeline"])
-    told = {"at": clock.now(), "event": WITHDRAWN, "who": who, "why": why, "seen": seen}
-    control_tables.append(settings, "gate", [{**row, **told}], turn=turn)
 
 
 def roll_back(  # noqa: PLR0913 -- as `move`
@@ -136,41 +136,25 @@ def roll_back(  # noqa: PLR0913 -- as `move`
     why: str,
     clock: Clock,
     *,
-    back_to: Stage,
+    back_to: Stage = Stage.LAMBDA,
     because: Mapping[str, Any] | None = None,
     who: str | None = None,
 ) -> GateDecision:
-    """Move back, or stay where that is already; a move on that had begun before cannot be made afterwards.
-
-    Returns:
-        The decision; without a target where the pipeline `stays`, or where that stage lies ahead.
+    """Move back, again where another move was faster; where that stage is already, `move` says what happens.
 
     Raises:
         DefinitionError: `why` is empty or too long.
         LakeError: The history cannot be read or written, or other processes were always faster.
     """
-
-    def once() -> GateDecision:
-        turn = len(control_tables.read(settings, "gate", pipeline.name))
-        decision = move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
-        if stays(decision, back_to):
-            version = versions.current(settings, pipeline)
-            row = {
-                "pipeline": pipeline.name,
-                "stage": str(decision.stage),
-                "result_fingerprint": result_fingerprint(pipeline),
-                "stream_version": None if version is None else version.number,
-                "evidence": "{}",
-            }
-            _append_withdrawal(settings, row, reason(why, of="Gate"), clock, who or user(), turn=turn)
-        return decision
-
-    return control_tables.unless_overtaken(once)
+    return control_tables.unless_overtaken(
+        lambda: move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
+    )
 
 
 def stays(decision: GateDecision, back_to: Stage) -> bool:
     """Return whether a way back leads to where the pipeline is, which says: do not move on."""
-    return decision.target is None and decision.stage is back_to is not Stage.KAPPA
+    is_back = decision.move == "rollback" and decision.target is None
+    return is_back and decision.stage is back_to is not Stage.KAPPA
 
 
 def _read_next_sequence(settings: Settings, name: str) -> int:
@@ -197,6 +181,20 @@ def _append(
     log.info("stage_changed", **names, sequence=sequence, who=entry["who"])
 
 
+def _append_withdrawal(
+    settings: Settings, pipeline: Pipeline, decision: GateDecision, entry: dict[str, object], *, turn: int
+) -> None:
+    """Append a row that takes the turn of whoever would move on, and leaves the stage."""
+    row = entry | {
+        "pipeline": pipeline.name,
+        "event": WITHDRAWN,
+        "stage": str(decision.stage),
+        "result_fingerprint": result_fingerprint(pipeline),
+    }
+    control_tables.append(settings, "gate", [row], turn=turn)
+    log.warning("move_withdrawn", pipeline=pipeline.name, target=None, why=entry["why"])
+
+
 def put_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -> bool:
     """Move from KAPPA back to LAMBDA by the newest audit, if that found a regression; return whether a move was made.
 
@@ -211,7 +209,7 @@ def put_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) ->
     if current_stage(settings, pipeline) is not Stage.KAPPA:
         return False
     because = {"audit": _keep_regression(known[-1])}
-    move(settings, pipeline, "rollback", _describe_regression(known[-1]), clock, because=because)
+    roll_back(settings, pipeline, _describe_regression(known[-1]), clock, because=because)
     return True
 
 

@@ -32,7 +32,7 @@ def open_copy(settings: Settings, pipeline: Pipeline) -> Iterator[Settings]:
     # Beside the lake: files can be linked on one file system alone.
     parent = files.private_folder(root.parent / "selftests")
     with TemporaryDirectory(prefix=f"{pipeline.name}-", dir=parent) as home:
-        for name in (pipeline.name, *_FOLDERS):
+        for name in (pipeline.name, *_FOLDERS):  # its notes of turns before the tables that they are of
             link_tree(root / name, Path(home) / "lake" / name)
         for folder in settings.run_dir.glob(f"{pipeline.name}*"):
             with suppress(FileNotFoundError):  # a heartbeat is replaced while it is read

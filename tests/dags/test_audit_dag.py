@@ -158,6 +158,9 @@ def test_a_rollback_to_where_a_pipeline_is_stays_and_takes_the_turn(home: "Path"
     assert move_back_to("flights", {"why": "a drill", "to": where}, "run-1", "ada") == where
     assert [(row["event"], row["stage"]) for row in rows()][1:] == [("withdrawn", where)]
     assert (rows()[-1]["who"], rows()[-1]["why"]) == ("airflow:ada", "a drill")
+    put("KAPPA")  # a week later; somebody clears the old run
+    assert move_back_to("flights", {"why": "a drill", "to": where}, "run-1", "ada") == where
+    assert stage() is Stage.KAPPA
     assert home.is_dir()
 
 

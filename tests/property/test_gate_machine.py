@@ -107,7 +107,7 @@ class Gate(RuleBasedStateMachine):
     @rule()
     def roll_back(self) -> None:
         was = current_stage(NOWHERE, self.world.pipeline)
-        decision = stage.move(NOWHERE, self.world.pipeline, "rollback", "drill", WorldClock(self.world))
+        decision = stage.roll_back(NOWHERE, self.world.pipeline, "drill", WorldClock(self.world))
         assert decision.allowed is (was is not Stage.LAMBDA)
         assert current_stage(NOWHERE, self.world.pipeline) is Stage.LAMBDA
 
@@ -115,7 +115,7 @@ class Gate(RuleBasedStateMachine):
     @rule()
     def roll_back_a_stage(self) -> None:
         clock = WorldClock(self.world)
-        stage.move(NOWHERE, self.world.pipeline, "rollback", "drill", clock, back_to=Stage.SHADOW)
+        stage.roll_back(NOWHERE, self.world.pipeline, "drill", clock, back_to=Stage.SHADOW)
         assert current_stage(NOWHERE, self.world.pipeline) is Stage.SHADOW
 
     @rule(proposal=proposals, beside=st.booleans(), chance=st.integers(0, 3))

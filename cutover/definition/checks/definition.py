@@ -296,8 +296,8 @@ def _check_times(policy: Policy) -> None:
         "keep_unserved",
     ):
         lasting = parse_duration(getattr(policy, name), of=f"policy.{name}")
-        if not lasting and name in {"fresh_within", "hazards_within"}:
-            refuse(f"policy.{name}", "more than nothing: no comparison is as new", repr(getattr(policy, name)))
+        if not lasting and (name == "fresh_within" or (name == "hazards_within" and policy.hazards)):
+            refuse(f"policy.{name}", "more than nothing, which no evidence is as new as", repr(getattr(policy, name)))
     if parse_duration(policy.keep_unserved, of="policy.keep_unserved") < _DAY:
         refuse("policy.keep_unserved", "a day or more", repr(policy.keep_unserved))
 

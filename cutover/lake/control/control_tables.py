@@ -106,6 +106,8 @@ def unless_overtaken(write: Callable[[], Done]) -> Done:
 def _append_once(settings: Settings, table: ControlTable, rows: Sequence[Mapping[str, Any]], turn: int | None) -> int:
     name = str(rows[0]["pipeline"])
     noted = turns.read_newest(settings, table, name)
+    if noted > turns.NONE and not exists(settings, table):
+        _refuse_older_copy(settings, table, None, name, noted)
     handle = _open_or_create(settings, table)
     _check_columns(table, handle)
     newest = delta.transaction(handle, name)
@@ -149,7 +151,8 @@ def _refuse_older_copy(
     if behind:
         place = turns_uri(settings, name, table)
         msg = f"Table `{table}` of `{name}`: expected row {noted}, which `{place}` notes, got none from {behind[0]} on."
-        raise LakeError(msg + "\nHint: it is gone, or an older copy; put the newest one back.", runbook="ForeignWrite")
+        hint = "\nHint: it is gone, or an older copy; put the newest one back. The page says what to do without one."
+        raise LakeError(msg + hint, runbook="ForeignWrite")
 
 
 def _check_columns(table: ControlTable, handle: DeltaTable) -> None:

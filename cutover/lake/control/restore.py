@@ -78,7 +78,7 @@ def _restore_table(settings: Settings, name: ControlTable, *, dry_run: bool) -> 
     if (rows.num_rows or theirs) and not dry_run:
         _write(table, rows, theirs)
         log.warning("control_restored", table=name, rows=rows.num_rows, files_of_others=len(theirs))
-    names = sorted({str(row[0]) for row in numbers})
+    names = sorted({str(row[0]) for row in numbers} | turns.list_noted(settings, name))
     gone = {one: [*_find_missing(table, one, numbers), *_list_noted(settings, name, one)] for one in names}
     found = {pipeline: sequences for pipeline, sequences in gone.items() if sequences}
     return Restored(table=name, rows=rows.num_rows, files=len(theirs), gone=found)

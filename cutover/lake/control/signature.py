@@ -8,6 +8,10 @@ from cutover.errors import DefinitionError
 LONGEST_WHY = 500
 
 
+class ReasonRefusedError(DefinitionError):
+    """A reason that says nothing, or too much."""
+
+
 def user() -> str:
     """Return who runs this process, by the system's own list of users and not by a variable that anyone can set."""
     try:
@@ -24,10 +28,10 @@ def reason(why: str, *, of: str) -> str:
         of: What asks for it, as the message names it: `Gate`.
 
     Raises:
-        DefinitionError: It is empty or too long.
+        ReasonRefusedError: It is empty or too long.
     """
     text = why.strip()
     if not text or len(text) > LONGEST_WHY:
         msg = f"{of}: expected a reason (`--why`) of 1 to {LONGEST_WHY} characters, got {len(text)}."
-        raise DefinitionError(msg)
+        raise ReasonRefusedError(msg)
     return text

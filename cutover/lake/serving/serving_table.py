@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import duckdb
@@ -153,7 +154,7 @@ def read_shown(settings: Settings, name: str) -> Shown | None:
 
 
 def _read_shown(table: DeltaTable) -> Shown | None:
-    known = delta.history(table)[:_LOOK_BACK]
+    known = islice(delta.history(table), _LOOK_BACK)
     said = next((entry for entry in known if _SHOWN in entry and _STREAM in entry), None)
     if said is None:
         return None

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from deltalake import DeltaTable
 from pyarrow import fs
 
 from cutover.clock import Clock
@@ -164,7 +165,7 @@ def _look(folder: str, fingerprint: str, number: int) -> _Tables | None:
             if delta.exists(place):
                 table = delta.open_table(place)
                 files += len(table.file_uris())
-                written.append(_read_written(delta.history(table)))
+                written.append(_read_written(table))
         except CutoverError as error:
             return _Tables(files=files, written=None, trouble=f"cannot be read: {error.text.splitlines()[0]}")
     return _Tables(files=files, written=max(written, default=None), trouble=None)
@@ -175,9 +176,17 @@ def _is_there(folder: str) -> bool:
     return bool(system.get_file_info(path).type is not fs.FileType.NotFound)
 
 
-def _read_written(history: list[dict[str, object]]) -> datetime:
-    """Return when the newest commit of a table was made."""
-    return datetime.fromtimestamp(int(str(history[0]["timestamp"])) / 1000, UTC)
+def _read_written(table: DeltaTable) -> datetime:
+    """Return when the newest commit of a table was made.
+
+    Raises:
+        LakeError: Its entry is damaged.
+    """
+    newest = next(delta.history(table), None)
+    if newest is None:
+        msg = f"Table `{table.table_uri}`: expected the entry of its newest version, got none that can be read."
+        raise LakeError(msg, runbook="TableUnreadable")
+    return datetime.fromtimestamp(int(str(newest["timestamp"])) / 1000, UTC)
 
 
 def _stands(settings: Settings, pipeline: Pipeline, serves: str) -> bool:

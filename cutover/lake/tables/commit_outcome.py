@@ -9,6 +9,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cutover.errors import LakeError
 from cutover.events import log
+from cutover.lake.tables import delta
 
 MARK = "cutover.append"
 """Key in the commit's own words."""
@@ -55,9 +56,7 @@ def settle_commit(table: DeltaTable, mark: str) -> Iterator[None]:
 def _is_there(uri: str, mark: str, *, after: int) -> tuple[bool | None, str]:
     """Return whether a version behind `after` carries a mark; None, and why, where the table does not say."""
     try:
-        found = DeltaTable(uri)
-        new = int(found.version()) - after
-        return any(entry.get(MARK) == mark for entry in (found.history(new) if new > 0 else ())), ""
+        return any(entry.get(MARK) == mark for entry in delta.history(DeltaTable(uri), after=after)), ""
     except (DeltaError, OSError) as error:
         return None, str(error).splitlines()[0]
 

@@ -91,14 +91,17 @@ def transaction(table: DeltaTable, app_id: str) -> int | None:
     return None if found is None else int(found)
 
 
-def history(table: DeltaTable) -> list[dict[str, Any]]:
-    """Return what the commits that a table's log still holds say of themselves, newest first.
+def history(table: DeltaTable, *, after: int = -1) -> Iterator[dict[str, Any]]:
+    """Yield what the commits up to a handle's version say of themselves, newest first, with the `version` of each.
 
-    Raises:
-        LakeError: As `transaction`.
+    Not by delta-rs: it lists the newest commits that are there, and numbers them from the handle's version down. Down
+    to the first commit that the table's log no longer holds, or to the one behind `after`.
     """
-    with _telling(table):
-        return list(table.history())
+    for version in range(int(table.version()), after, -1):
+        entry = delta_log.read(table.table_uri, version)
+        if entry is None:
+            return
+        yield {**delta_log.info(entry), "version": version}
 
 
 @contextmanager

@@ -68,6 +68,6 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
             raise AirflowSkipException(msg)
         why = "rolled back by Airflow: what is served was not in order after the move"
         definition = catalogue.get(settings, pipeline)
-        stage.move(settings, definition, "rollback", why, SystemClock(), back_to=Stage(wanted.stage))
+        stage.roll_back(settings, definition, why, SystemClock(), back_to=Stage(wanted.stage))
     msg = f"{pipeline} is back in {wanted.stage}: `verify_move` says why."
     raise AirflowFailException(msg)

@@ -16,7 +16,7 @@ log = logging.getLogger("airflow.task")
 
 
 def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str | None) -> str:
-    """Move a pipeline back and return the stage that it is in then.
+    """Move a pipeline back, or leave it where that is, and return the stage that it is in then.
 
     Args:
         pipeline: Its name.
@@ -27,17 +27,17 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
     Raises:
         AirflowFailException: There is no way back from here to that stage, or no reason was given.
     """
-    from cutover.lake.control.stages import Stage, list_moves  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.control import control_tables  # noqa: PLC0415 -- brings duckdb: only where a task runs
+    from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()
         definition, wanted = catalogue.get(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
-        rows = list_moves(settings, pipeline)
-        newest = json.loads(rows[-1]["evidence"] or "{}") if rows else {}
-        if (newest.get("because") or {}).get("run") == run_id:
-            log.info("%s is in %s already by this run", pipeline, rows[-1]["stage"])
-            return str(rows[-1]["stage"])
+        made = [row for row in control_tables.read(settings, "gate", pipeline) if _is_of_run(row, run_id)]
+        if made:
+            log.info("%s was in %s by this run", pipeline, made[-1]["stage"])
+            return str(made[-1]["stage"])
         why, clock = str(params.get("why") or ""), SystemClock()
         kept: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{who or 'unknown'}"}
         decision = stage.roll_back(settings, definition, why, clock, back_to=wanted, **kept)
@@ -49,3 +49,8 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
         raise AirflowFailException(msg)
     log.info("%s: %s to %s: %s", pipeline, decision.stage, decision.target, why)
     return str(decision.target)
+
+
+def _is_of_run(row: Mapping[str, Any], run_id: str) -> bool:
+    because = json.loads(row["evidence"] or "{}").get("because") or {}
+    return bool(because.get("run") == run_id)

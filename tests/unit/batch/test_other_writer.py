@@ -59,4 +59,4 @@ def test_run_that_nobody_overtakes_publishes_its_windows_under_its_name(settings
 
     table = delta.open_table(batch_uri(settings, PIPELINE))
     assert (version, table.to_pyarrow_table()["k"].to_pylist()) == (1, ["ours"])
-    assert delta.history(table)[0]["userMetadata"] == '{"run_id": "batch-1", "epoch": 0}'
+    assert next(delta.history(table))["userMetadata"] == '{"run_id": "batch-1", "epoch": 0}'

@@ -1,5 +1,6 @@
 """`cutover diff` reads files as they are written: no row is taken for a comment, no folder for what it is not."""
 
+import gzip
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -136,6 +137,26 @@ def test_rows_of_another_number_of_fields_are_told(tmp_path: Path, rows: str) ->
 
     with pytest.raises(DefinitionError, match="expected rows of as many fields as the head has, got one column `k,v`"):
         compared(tmp_path / "l.csv", tmp_path / "l.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz"])
+def test_one_such_file_among_others_is_told(tmp_path: Path, ending: str) -> None:
+    opened = gzip.open if ending == "csv.gz" else open
+    for number, rows in enumerate(("1,a\n", "2,b,c\n3\n")):
+        with opened(tmp_path / f"{number}.{ending}", "wt", encoding="utf-8") as stream:
+            stream.write(f"k,v\n{rows}")
+
+    with pytest.raises(DefinitionError, match="got one column `k,v`"):
+        compared(tmp_path, tmp_path)
+
+
+def test_a_column_with_a_comma_in_its_name_is_a_column(tmp_path: Path) -> None:
+    (tmp_path / "l.csv").write_text('"street, city","k"\na,1\nb,2\n', encoding="utf-8")
+    (tmp_path / "one.csv").write_text('"k, v"\na\nb\n', encoding="utf-8")
+
+    assert compared(tmp_path / "l.csv", tmp_path / "l.csv").verdict is Verdict.CONSISTENT
+    with pytest.raises(DefinitionError, match="expected a column of both tables, they share k, v"):
+        compared(tmp_path / "one.csv", tmp_path / "one.csv")
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
         "policy.fresh_within: expected more than nothing",
     ),
     "hazards of no time at all": (
-        {"policy": Policy(hazards_within="0 days")},
+        {"policy": Policy(hazards=("restart",), hazards_within="0 days")},
         "policy.hazards_within: expected more than nothing",
     ),
     "name with a path": ({"name": "../x"}, "expected letters, digits and `_`"),

@@ -117,6 +117,29 @@ def test_restore_control_does_not_call_an_older_copy_whole(settings: Settings, m
         restore_control()
 
 
+def test_restore_control_knows_pipelines_of_which_the_copy_holds_no_row(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
+    append(settings, name="other")
+    with put_back(settings, control_uri(settings, "gate")):
+        append(settings)
+
+    with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
+        restore_control()
+
+
+def test_a_refused_append_makes_no_tables(settings: Settings) -> None:
+    append(settings, table="pins")
+    folder = Path(control_uri(settings, "pins")).parent
+    shutil.rmtree(folder)
+
+    with pytest.raises(LakeError, match="expected row 0"):
+        append(settings, table="pins")
+
+    assert not folder.exists()
+
+
 def test_only_the_newest_note_stays_and_none_is_no_failure(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         append(settings)

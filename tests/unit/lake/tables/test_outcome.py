@@ -12,7 +12,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from cutover.errors import LakeError
 from cutover.lake.control import control_tables, pins
 from cutover.lake.control.versions import Version
-from cutover.lake.tables import commits, delta
+from cutover.lake.tables import commit_outcome, commits, delta
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -126,3 +126,33 @@ def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, m
         pass
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == ()
+
+
+def append_named(uri: str, number: int) -> None:
+    named = CommitProperties(custom_metadata={"n": str(number)})
+    commits.append(delta.open_table(uri), ROWS, commit=named)
+
+
+def test_commits_are_numbered_by_their_entries_whatever_came_since(table: DeltaTable) -> None:
+    for number in range(3):
+        append_named(table.table_uri, number)
+    handle = delta.open_table(table.table_uri)
+    append_named(table.table_uri, 3)
+
+    told = [(one["version"], one.get("n")) for one in delta.history(handle)]
+    assert told == [(3, "2"), (2, "1"), (1, "0"), (0, None)]
+    assert [one["version"] for one in delta.history(handle, after=1)] == [3, 2]
+
+
+def test_an_append_is_found_behind_those_that_came_since(table: DeltaTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def open_late(uri: str) -> DeltaTable:
+        opened = DeltaTable(uri)
+        for number in range(3):
+            append_named(uri, number)
+        return opened
+
+    loses_the_answer(DeltaError("timeout"), monkeypatch)
+    monkeypatch.setattr(commit_outcome, "DeltaTable", open_late)
+    commits.append(table, ROWS)
+
+    assert delta.open_table(table.table_uri).version() == 4

@@ -1,0 +1,37 @@
+"""What DuckDB says of CSV that it cannot read, on one line."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from cutover.engine import queries
+
+MANY = "1,2\n" * 30_000
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (f"{MANY}1,2,secret\n", "line 30002: Expected Number of Columns: 2 Found: 3"),
+        (f"{MANY}1,secret\n", 'line 30002: Error when converting column "b"'),
+        (f'{MANY}1,"secret\n', "line 30002: Value with unterminated quote found"),
+        (f"1,{'secret' * 400_000}\n", "line 1: Maximum line size of 2000000 bytes exceeded"),
+        ("1,secret\udcff\n", "line 2: Invalid unicode"),
+    ],
+    ids=["fields", "type", "quote", "long", "no UTF-8"],
+)
+def test_the_line_and_what_is_wrong_are_said_and_not_the_text(tmp_path: Path, rows: str, said: str) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(f"a,b\n{rows}".encode(errors="surrogateescape"))
+    with queries.connect() as connection, pytest.raises(duckdb.Error) as refused:
+        connection.read_csv(str(file), quotechar='"').aggregate("sum(a), max(b)").fetchall()
+
+    assert queries.describe_error(refused.value) == said
+
+
+def test_an_error_of_another_kind_is_its_first_line() -> None:
+    with queries.connect() as connection, pytest.raises(duckdb.Error) as refused:
+        connection.execute("SELECT * FROM nowhere")
+
+    assert queries.describe_error(refused.value).startswith("Catalog Error: Table with name nowhere does not exist!")
