@@ -66,7 +66,7 @@ def commits(source: Source, facts: VerifyFacts) -> tuple[EpochCommit, ...]:
         )
         for c in delta.history(source.log.table)
     )
-    return tuple(sorted((c for c in found if c.version <= source.log.version), key=lambda commit: commit.version))
+    return tuple(found)[::-1]
 
 
 def _parse_restore_version(commit: Mapping[str, Any]) -> int | None:
