@@ -100,7 +100,7 @@ def restore_control(
         sys.stdout.write(
             f"{found.table}: {found.rows:,} rows to write again, {found.files:,} files of others to leave\n"
         )
-    gone = [f"{found.table} of {name}: {len(n):,} commits" for found in done for name, n in found.gone.items()]
+    gone = [f"{found.table} of {name}: {n:,} commits" for found in done for name, n in found.gone.items()]
     if gone:
         msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(gone)}."
         hint = "\nHint: put the newest copy of the table back. The page says what to do where there is none."

@@ -4,6 +4,7 @@ Rows that are gone from a table leave a hole in its numbers; a table that was pu
 each commit leaves an empty file beside the pipeline's tables whose name is its number, and takes the older ones away.
 """
 
+import re
 from contextlib import suppress
 
 from pyarrow import fs
@@ -14,6 +15,7 @@ from cutover.events import log
 from cutover.lake.paths import ControlTable, turns_uri
 from cutover.settings import Settings
 
+_TURN = re.compile(r"0|[1-9][0-9]{0,17}")
 NONE = -1
 """What is noted before the first row."""
 
@@ -56,12 +58,13 @@ def list_noted(settings: Settings, table: ControlTable) -> set[str]:
     try:
         system, lake = storage.place(settings.lake_uri)
         names = {info.base_name for info in system.get_file_info(fs.FileSelector(lake, allow_not_found=True))}
-        return {name for name in names if _list_turns(*storage.place(turns_uri(settings, name, table)))}
     except OSError as error:
         msg = f"Lake `{settings.lake_uri}`: expected a folder that can be listed, got: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
+    return {name for name in names if read_newest(settings, table, name) > NONE}
 
 
 def _list_turns(system: fs.FileSystem, folder: str) -> list[int]:
-    names = (info.base_name for info in system.get_file_info(fs.FileSelector(folder, allow_not_found=True)))
-    return [int(name) for name in names if name.isascii() and name.isdigit()]
+    found = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+    names = (info.base_name for info in found if info.type is fs.FileType.File)
+    return [int(name) for name in names if _TURN.fullmatch(name)]

@@ -58,9 +58,37 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
         DefinitionError: `why` is empty or too long.
         LakeError: Another move was made at the same time, or what was approved is no more; nothing was written.
     """
+    return _move(
+        settings,
+        pipeline,
+        wanted,
+        why,
+        clock,
+        back_to=back_to,
+        approved=approved,
+        because=because,
+        who=who,
+        probe=probe,
+    )
+
+
+def _move(  # noqa: PLR0913 -- as `move`
+    settings: Settings,
+    pipeline: Pipeline,
+    wanted: Move,
+    why: str,
+    clock: Clock,
+    *,
+    back_to: Stage,
+    approved: Approval | None = None,
+    because: Mapping[str, Any] | None,
+    who: str | None,
+    probe: Probe = silent,
+) -> GateDecision:
     given = reason(why, of="Gate")
     turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
-    stage, seen = current_stage(settings, pipeline), _read_next_sequence(settings, pipeline.name)
+    stage = current_stage(settings, pipeline, way_back=wanted == "rollback")
+    seen = _read_next_sequence(settings, pipeline.name)
     evidence = _evidence(settings, pipeline, wanted)
     decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to).name_pipeline(
         pipeline.name
@@ -130,6 +158,7 @@ def _withdraw_now(settings: Settings, proposal: Proposal, why: str, clock: Clock
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=why)
 
 
+@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples), answers=(ReasonRefusedError,))
 def roll_back(  # noqa: PLR0913 -- as `move`
     settings: Settings,
     pipeline: Pipeline,
@@ -147,7 +176,7 @@ def roll_back(  # noqa: PLR0913 -- as `move`
         LakeError: The history cannot be read or written, or other processes were always faster.
     """
     return control_tables.unless_overtaken(
-        lambda: move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
+        lambda: _move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
     )
 
 
@@ -206,7 +235,7 @@ def put_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) ->
     known = audit_record.list_audits(settings, pipeline)
     if not known or known[-1].state is not AuditState.REGRESSION:
         return False
-    if current_stage(settings, pipeline) is not Stage.KAPPA:
+    if current_stage(settings, pipeline, way_back=True) is not Stage.KAPPA:
         return False
     because = {"audit": _keep_regression(known[-1])}
     roll_back(settings, pipeline, _describe_regression(known[-1]), clock, because=because)

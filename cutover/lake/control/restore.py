@@ -35,7 +35,7 @@ class Restored:
     table: ControlTable
     rows: int  # that were written again
     files: int  # of another writer, that are listed no more
-    gone: Mapping[str, Sequence[int]]  # pipeline -> sequences whose rows no file holds any more
+    gone: Mapping[str, int]  # pipeline -> commits whose rows no file holds any more
 
 
 def has_begun(settings: Settings) -> bool:
@@ -62,6 +62,9 @@ def restore(settings: Settings, *, dry_run: bool = False) -> Iterator[Restored]:
             found = control_tables.unless_overtaken(partial(_restore_table, settings, name, dry_run=dry_run))
             if found.rows or found.files or found.gone:
                 yield found
+        elif noted := turns.list_noted(settings, name):
+            gone = {one: _count_behind(settings, name, one, is_there=False) for one in sorted(noted)}
+            yield Restored(table=name, rows=0, files=0, gone=gone)
 
 
 def _restore_table(settings: Settings, name: ControlTable, *, dry_run: bool) -> Restored:
@@ -79,8 +82,8 @@ def _restore_table(settings: Settings, name: ControlTable, *, dry_run: bool) -> 
         _write(table, rows, theirs)
         log.warning("control_restored", table=name, rows=rows.num_rows, files_of_others=len(theirs))
     names = sorted({str(row[0]) for row in numbers} | turns.list_noted(settings, name))
-    gone = {one: [*_find_missing(table, one, numbers), *_list_noted(settings, name, one)] for one in names}
-    found = {pipeline: sequences for pipeline, sequences in gone.items() if sequences}
+    gone = {one: len(_find_missing(table, one, numbers)) + _count_behind(settings, name, one) for one in names}
+    found = {pipeline: number for pipeline, number in gone.items() if number}
     return Restored(table=name, rows=rows.num_rows, files=len(theirs), gone=found)
 
 
@@ -90,10 +93,11 @@ def _find_missing(table: DeltaTable, pipeline: str, numbers: Sequence[tuple[str,
     return sorted(set(range(0 if newest is None else newest + 1)) - held)
 
 
-def _list_noted(settings: Settings, name: ControlTable, pipeline: str) -> range:
-    """Return the rows of a pipeline that an older copy of the table does not know."""
+def _count_behind(settings: Settings, name: ControlTable, pipeline: str, *, is_there: bool = True) -> int:
+    """Count the rows of a pipeline that were noted, and that an older copy of the table, or none, does not know."""
     noted = turns.read_newest(settings, name, pipeline)
-    return control_tables.noted_behind(delta.open_table(control_uri(settings, name)), pipeline, noted)
+    table = delta.open_table(control_uri(settings, name)) if is_there else None
+    return len(control_tables.noted_behind(table, pipeline, noted))
 
 
 def _read_removed_rows(table: DeltaTable, listed: set[str]) -> pa.Table:

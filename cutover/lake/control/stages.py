@@ -24,18 +24,26 @@ class Stage(StrEnum):
     KAPPA = "KAPPA"  # the stream is served, batch does not run
 
 
-def current_stage(settings: Settings, pipeline: Pipeline) -> Stage:
+def current_stage(settings: Settings, pipeline: Pipeline, *, way_back: bool = False) -> Stage:
     """Return the stage that the newest row of the gate's history names.
 
     LAMBDA before the first, and under a definition that is not the one that was moved: its evidence proves nothing
-    about another truth.
+    about another truth, or whose tables were deleted since.
+
+    Args:
+        settings: Where the lake is.
+        pipeline: Its definition.
+        way_back: The history of the gate has to do, where that of versions cannot be read.
+
+    Raises:
+        LakeError: One of both cannot be read, or rows of it are gone.
     """
-    return Stage.LAMBDA if (move := _newest_move(settings, pipeline)) is None else Stage(move["stage"])
+    return Stage.LAMBDA if (move := _newest_move(settings, pipeline, way_back)) is None else Stage(move["stage"])
 
 
 def stage_since(settings: Settings, pipeline: Pipeline) -> datetime | None:
     """Return when the newest move under the definition in force was made; None before the first."""
-    move = _newest_move(settings, pipeline)
+    move = _newest_move(settings, pipeline, way_back=False)
     return None if move is None else move["at"]
 
 
@@ -48,11 +56,11 @@ def list_moves(settings: Settings, name: str) -> list[dict[str, Any]]:
     return [row for row in control_tables.read(settings, "gate", name) if row["event"] != WITHDRAWN]
 
 
-def _newest_move(settings: Settings, pipeline: Pipeline) -> Mapping[str, Any] | None:
+def _newest_move(settings: Settings, pipeline: Pipeline, way_back: bool) -> Mapping[str, Any] | None:
     rows, own = list_moves(settings, pipeline.name), result_fingerprint(pipeline)
     if not rows or rows[-1]["result_fingerprint"] != own:
         return None
     deleted = None
-    with contextlib.suppress(LakeError):  # a way back needs the gate's history alone
+    with contextlib.suppress(*[LakeError] if way_back else []):
         deleted = versions.find_deletion(settings, pipeline.name, own, versions.BATCH)
     return rows[-1] if deleted is None or rows[-1]["at"] > deleted else None  # its tables are gone: it begins anew

@@ -5,6 +5,7 @@ from typing import Any
 from cutover.clock import Clock
 from cutover.errors import LakeError
 from cutover.events import log
+from cutover.lake import turns
 from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
 from cutover.settings import Settings
@@ -32,7 +33,8 @@ def list_names(settings: Settings, served: str) -> list[str]:
     Raises:
         LakeError: See `served_by`.
     """
-    known = {str(row["pipeline"]) for row in control_tables.read_all(settings, "swaps")} | {served}
+    told = {str(row["pipeline"]) for row in control_tables.read_all(settings, "swaps")}
+    known = told | turns.list_noted(settings, "swaps") | {served}  # of a name that only notes tell of, reading refuses
     names = [name for name in known if served_by(settings, name) == served]
     return sorted(names, key=lambda name: (name != served, name))
 

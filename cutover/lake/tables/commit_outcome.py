@@ -56,9 +56,14 @@ def settle_commit(table: DeltaTable, mark: str) -> Iterator[None]:
 def _is_there(uri: str, mark: str, *, after: int) -> tuple[bool | None, str]:
     """Return whether a version behind `after` carries a mark; None, and why, where the table does not say."""
     try:
-        return any(entry.get(MARK) == mark for entry in delta.history(DeltaTable(uri), after=after)), ""
+        found = DeltaTable(uri)
+        since = list(delta.history(found, after=after))
     except (DeltaError, OSError) as error:
         return None, str(error).splitlines()[0]
+    if any(entry.get(MARK) == mark for entry in since):
+        return True, ""
+    whole = len(since) == max(0, int(found.version()) - after)
+    return (False, "") if whole else (None, "entries of its log are gone or damaged")
 
 
 def _make_commit_error(uri: str, error: Exception, unknown: str) -> LakeError:

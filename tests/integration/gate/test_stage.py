@@ -235,9 +235,27 @@ def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
 
     with pytest.raises(LakeError, match="another process appended row"):
         control_tables.append(place, "gate", [{"pipeline": "clicks", "stage": "KAPPA"}], turn=turn)
-    assert current_stage(place, clicks) == at
+    assert current_stage(place, clicks, way_back=True) == at
     newest = control_tables.read(place, "gate", "clicks")[-1]
     assert (newest["event"], newest["why"]) == ("withdrawn", "late burst")
+
+
+def test_a_way_back_that_others_always_overtake_is_a_failed_task(
+    place: Settings, clicks: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(place, clicks, "KAPPA")
+
+    def overtaken(*_: Any, **__: Any) -> int:
+        msg = "others"
+        raise control_tables.OvertakenError(msg)
+
+    monkeypatch.setattr(control_tables, "append", overtaken)
+    monkeypatch.setattr(control_tables, "_ATTEMPTS", 2)
+    with pytest.raises(control_tables.OvertakenError):
+        stage.roll_back(place, clicks, "late burst", CLOCK)
+
+    told = text_files.path_of(place, "gate_run", "clicks").read_text()
+    assert 'cutover_task_failed{pipeline="clicks",task="gate"} 1' in told
 
 
 def test_a_way_back_follows_a_move_that_was_made_meanwhile(

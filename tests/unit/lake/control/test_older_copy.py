@@ -13,7 +13,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import turns
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, swaps
 from cutover.lake.control.control_schemas import SCHEMAS
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.integrity import table_weights
@@ -138,6 +138,55 @@ def test_a_refused_append_makes_no_tables(settings: Settings) -> None:
         append(settings, table="pins")
 
     assert not folder.exists()
+
+
+def test_restore_control_tells_control_tables_that_are_gone_from_a_new_lake(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
+    append(settings)
+    shutil.rmtree(Path(control_uri(settings, "gate")).parent)
+
+    with pytest.raises(LakeError, match="got none for gate of p: 1 commits"):
+        restore_control()
+
+
+@pytest.mark.parametrize("name", ["007", "x", "9" * 19])
+def test_what_is_no_note_of_ours_counts_for_nothing(settings: Settings, name: str) -> None:
+    append(settings)
+    Path(turns_uri(settings, "p", "gate"), name).touch()
+    Path(turns_uri(settings, "p", "gate"), "5").mkdir()
+
+    assert append(settings) == 1
+
+
+def test_a_forged_note_is_counted_and_not_listed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
+    append(settings)
+    Path(turns_uri(settings, "p", "gate"), "9" * 15).touch()
+
+    with pytest.raises(LakeError, match="gate of p: 999,999,999,999,999 commits"):
+        restore_control()
+
+
+def test_no_stage_is_told_by_versions_from_before_a_deletion(settings: Settings) -> None:
+    append(settings, "KAPPA")
+    versions_of = control_uri(settings, "versions")
+    with put_back(settings, versions_of):
+        append(settings, table="versions")
+
+    with pytest.raises(LakeError, match="`versions` of `p`: expected row 0"):
+        current_stage(settings, PIPELINE)
+    assert current_stage(settings, PIPELINE, way_back=True) is Stage.KAPPA
+
+
+def test_a_name_that_an_older_copy_of_swaps_does_not_know_is_not_left_out(settings: Settings) -> None:
+    append(settings, table="pins")
+    with put_back(settings, control_uri(settings, "swaps")):
+        control_tables.append(settings, "swaps", [{"pipeline": "p", "served_by": "q", "found": "{}"}])
+
+    with pytest.raises(LakeError, match="`swaps` of `p`: expected row 0"):
+        swaps.list_names(settings, "q")
 
 
 def test_only_the_newest_note_stays_and_none_is_no_failure(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

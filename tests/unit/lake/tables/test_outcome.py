@@ -156,3 +156,19 @@ def test_an_append_is_found_behind_those_that_came_since(table: DeltaTable, monk
     commits.append(table, ROWS)
 
     assert delta.open_table(table.table_uri).version() == 4
+
+
+def test_an_append_is_not_called_missing_where_an_entry_since_cannot_be_read(
+    table: DeltaTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def open_damaged(uri: str) -> DeltaTable:
+        append_named(uri, 1)
+        opened = DeltaTable(uri)
+        Path(uri.removeprefix("file://"), "_delta_log", f"{1:020}.json").unlink()
+        return opened
+
+    loses_the_answer(DeltaError("timeout"), monkeypatch)
+    monkeypatch.setattr(commit_outcome, "DeltaTable", open_damaged)
+
+    with pytest.raises(LakeError, match="whether it was committed is not known"):
+        commits.append(table, ROWS)
