@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
 
@@ -11,7 +12,7 @@ from cutover.errors import CutoverError, DefinitionError
 from cutover.events import log
 from cutover.lake.epochs import delivery
 from cutover.lake.tables.run_memory import read_once
-from cutover.reconcile.verify.facts import gather
+from cutover.reconcile.verify.facts import gather, rows
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
 from cutover.reconcile.verify.invariants import (
@@ -24,7 +25,7 @@ from cutover.reconcile.verify.invariants import (
     n8_determinism,
     n9_sole_writer,
 )
-from cutover.reconcile.verify.model import Checked, CheckState, Unknown, Verification, Violation
+from cutover.reconcile.verify.model import Checked, CheckState, Unknown, Verification, Violation, cap_violations
 from cutover.settings import Settings
 
 Check = Callable[[VerifyFacts], Iterable[Violation]]
@@ -99,7 +100,8 @@ def verify(
                 else:
                     facts, checks[name] = _judge_check(CHECKS[name], source, facts, clock)
     except CutoverError as error:
-        return _log_verification(_make_unreadable(pipeline, names, error, round(clock.monotonic() - began, 3)))
+        checks = {name: _judge_unread(settings, pipeline, name, error) for name in names}
+        return _log_verification(_make_unreadable(pipeline, checks, error, round(clock.monotonic() - began, 3)))
     return _log_verification(_verification(facts, checks, round(clock.monotonic() - began, 3)))
 
 
@@ -168,13 +170,26 @@ def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: fl
     return replace(found, runbook="InvariantBroken") if found.violations else found
 
 
-def _make_unreadable(pipeline: Pipeline, names: Sequence[str], error: CutoverError, seconds: float) -> Verification:
-    """Return that nothing can be judged, for one reason."""
+def _judge_unread(settings: Settings, pipeline: Pipeline, name: str, error: CutoverError) -> Checked:
+    """Judge a check without the epoch log: what others changed may be known all the same, and be why it has none."""
     why = error.text.split("\n", maxsplit=1)[0]
-    checks = {
-        name: Checked(name=name, title=CHECKS[name].module.TITLE, state=CheckState.NOT_PROVABLE, why=why)
-        for name in names
-    }
+    foreign: tuple[str, ...] = ()
+    if name == "N9":
+        with suppress(CutoverError):
+            foreign = rows.list_foreign(settings, pipeline)
+    return Checked(
+        name=name,
+        title=CHECKS[name].module.TITLE,
+        state=CheckState.VIOLATED if foreign else CheckState.NOT_PROVABLE,
+        why="" if foreign else why,
+        violations=tuple(cap_violations(name, foreign)),
+    )
+
+
+def _make_unreadable(
+    pipeline: Pipeline, checks: Mapping[str, Checked], error: CutoverError, seconds: float
+) -> Verification:
+    """Return what is known where the epoch log cannot be read."""
     return Verification(pipeline=pipeline.name, checks=checks, error=error.text, runbook=error.runbook, seconds=seconds)
 
 

@@ -1,5 +1,7 @@
 """A verification for people at a terminal: a row for each check, then what is wrong, then what was left out."""
 
+from collections.abc import Iterable
+
 from rich.console import Console
 from rich.table import Table
 
@@ -22,9 +24,10 @@ def verification(console: Console, found: Verification) -> None:
     console.print(f"[bold]{found.pipeline}[/]{at}: {_SENTENCES[found.exit_code]}")
     if found.error is not None:
         console.print(message_text(found.error), soft_wrap=True)
+        _details(console, [one for one in found.checks.values() if one.violations])
     else:
         console.print(_table(found))
-        _details(console, found)
+        _details(console, found.checks.values())
     if found.runbook:
         console.print(f"runbook  docs/runbooks/{found.runbook}.md")
     console.print(f"{found.seconds:.1f} s", highlight=False)
@@ -51,8 +54,8 @@ def _table(found: Verification) -> Table:
     return table
 
 
-def _details(console: Console, found: Verification) -> None:
-    for one in found.checks.values():
+def _details(console: Console, checks: Iterable[Checked]) -> None:
+    for one in checks:
         for line in _lines(one):
             console.print(f"{one.name}  {line}", soft_wrap=True, highlight=False)
 

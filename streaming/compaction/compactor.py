@@ -9,6 +9,7 @@ import threading
 
 from deltalake import DeltaTable
 
+from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control import pins
 from cutover.lake.epochs.merged_epochs import SPAN
@@ -61,7 +62,8 @@ class Compactor:
         found = list_files(self._committer.table)
         if not policy.due(found, newest=newest, pins=(), every=self._every):
             return []
-        return policy.due(found, newest=newest, pins=self._pins(), every=self._every)
+        held = self._known_pins()
+        return [] if held is None else policy.due(found, newest=newest, pins=held, every=self._every)
 
     def _begin(self, groups: list[list[File]]) -> None:
         self._work = threading.Thread(target=self._fold, args=(groups,), name="compaction", daemon=True)
@@ -85,7 +87,7 @@ class Compactor:
         if self._rim.pipeline.source.record_id is None:
             return groups, None
         table = delta.open_table(self._committer.version.uri)
-        self._bound = id_expiry.find_expiry_bound(self._rim.pipeline, table, last, self._pins())
+        self._bound = id_expiry.find_expiry_bound(self._rim.pipeline, table, last, self._list_pins())
         inside = {file.path for group in groups for file in group}
         gone = [
             file
@@ -102,8 +104,8 @@ class Compactor:
 
     def _commit(self) -> None:
         done, self._done = self._done, []
-        held = self._pins()
-        kept = [d for d in done if not self._is_across(d.made, held)]
+        held = self._known_pins()
+        kept = [] if held is None else [d for d in done if not self._is_across(d.made, held)]
         actions: Actions = []
         for d in kept:
             actions += [d.action, *(files.remove(file) for file in d.group)]
@@ -128,7 +130,15 @@ class Compactor:
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             log.warning("upkeep_failed", pipeline=self._rim.pipeline.name, error=str(error))
 
-    def _pins(self) -> tuple[int, ...]:
+    def _known_pins(self) -> tuple[int, ...] | None:
+        """Return the pinned epochs; None where nobody can tell: nothing is folded then, and the stream goes on."""
+        try:
+            return self._list_pins()
+        except LakeError as error:
+            log.warning("pins_unknown", pipeline=self._rim.pipeline.name, error=str(error))
+            return None
+
+    def _list_pins(self) -> tuple[int, ...]:
         return pins.list_pinned_epochs(self._rim.settings, self._committer.version, now=self._rim.clock.now())
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, stop_all, wait_random
 
 from cutover.engine import queries
 from cutover.errors import LakeError
@@ -22,12 +22,12 @@ from cutover.lake.tables import commits, delta, run_memory
 from cutover.settings import Settings
 
 Done = TypeVar("Done")
-DECIDING = frozenset({"versions", "gate", "losses", "swaps"})
-"""Tables by which is told what is served and what is incomplete: nothing is said by a part of their rows."""
+DECIDING = frozenset({"versions", "gate", "losses", "swaps", "pins"})
+"""Tables by which is told what is served, incomplete or still read: nothing is decided by a part of their rows."""
 
 _LAST: ControlTable = "versions"
-_ATTEMPTS, _WAIT_SECONDS = 40, 0.1
-"""How often a write without a turn of its own is tried, and the longest wait between two."""
+_ATTEMPTS, _TRIED_SECONDS, _WAIT_SECONDS = 40, 30.0, 0.1
+"""How often and how long a write without a turn of its own is tried at least, and the longest wait between two."""
 
 
 class OvertakenError(LakeError):
@@ -96,7 +96,7 @@ def unless_overtaken(write: Callable[[], Done]) -> Done:
     """
     again = Retrying(
         retry=retry_if_exception_type(OvertakenError),
-        stop=stop_after_attempt(_ATTEMPTS),
+        stop=stop_all(stop_after_attempt(_ATTEMPTS), stop_after_delay(_TRIED_SECONDS)),
         wait=wait_random(0, _WAIT_SECONDS),
         reraise=True,
     )
@@ -193,19 +193,34 @@ def read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[st
         LakeError: The table cannot be read, or is gone; of a table in `DECIDING`, rows of the pipeline are gone, or
             it is an older copy of itself.
     """
-    uri = control_uri(settings, table)
-    held = run_memory.remember(uri, pipeline, lambda: _read(settings, table, pipeline))
+    return _remember(settings, table, pipeline, whole=table in DECIDING)
+
+
+def read_witnesses(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
+    """Return the rows of a pipeline that are there, in their order: each is a witness by itself.
+
+    Raises:
+        LakeError: The table cannot be read, or is gone.
+    """
+    return _remember(settings, table, pipeline, whole=False)
+
+
+def _remember(settings: Settings, table: ControlTable, pipeline: str, *, whole: bool) -> list[dict[str, Any]]:
+    name = f"{pipeline}, {'whole' if whole else 'what is there'}"
+    held = run_memory.remember(
+        control_uri(settings, table), name, lambda: _read(settings, table, pipeline, whole=whole)
+    )
     return [{name: copy(value) for name, value in row.items()} for row in held]  # some values are lists
 
 
-def _read(settings: Settings, table: ControlTable, pipeline: str) -> list[dict[str, Any]]:
-    noted = turns.read_newest(settings, table, pipeline) if table in DECIDING else turns.NONE
+def _read(settings: Settings, table: ControlTable, pipeline: str, *, whole: bool) -> list[dict[str, Any]]:
+    noted = turns.read_newest(settings, table, pipeline) if whole else turns.NONE
     handle = _open_written(settings, table)
     _refuse_older_copy(settings, table, handle, pipeline, noted)
     if handle is None:
         return []
     rows = _select(handle, "WHERE pipeline = ?", [pipeline])
-    if table in DECIDING:
+    if whole:
         _refuse_lost(handle, table, pipeline, rows)
     return rows
 

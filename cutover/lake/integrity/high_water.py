@@ -113,7 +113,7 @@ def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -
 
 
 def _read_reconciliations(settings: Settings, version: Version) -> Iterator[Witness]:
-    for row in _filter_own_rows(control_tables.read(settings, "reconciliations", version.pipeline), version):
+    for row in _filter_own_rows(control_tables.read_witnesses(settings, "reconciliations", version.pipeline), version):
         if row["epoch"] is not None:
             seal = _json(row["result"] or "{}").get("seal", {})
             # A broken seal names a table that need not hold its epoch: a damaged log opens at an earlier version.
@@ -122,7 +122,7 @@ def _read_reconciliations(settings: Settings, version: Version) -> Iterator[Witn
 
 
 def _read_pins(settings: Settings, version: Version) -> Iterator[Witness]:
-    for row in _filter_own_rows(control_tables.read(settings, "pins", version.pipeline), version):
+    for row in _filter_own_rows(control_tables.read_witnesses(settings, "pins", version.pipeline), version):
         yield Witness(who=f"the pin of {row['holder']}", epoch=int(row["epoch"]))
 
 

@@ -39,14 +39,16 @@ ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log in
 def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChange, str]]:
     """Yield every change of rows in a table of a pipeline that its writers did not make, with what mends it.
 
+    Those of the control tables first: what the others hold is told by these.
+
     Raises:
         LakeError: A table cannot be read.
     """
+    yield from ((found, CONTROL) for found in _of_control(settings, pipeline))
     yield from _of_stream(settings, pipeline)
     for found in _of_batch(settings, pipeline):
         yield found, ANEW.format(name=pipeline.name)
     yield from _of_dimensions(settings, pipeline)
-    yield from ((found, CONTROL) for found in _of_control(settings, pipeline))
 
 
 def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]:

@@ -5,6 +5,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
 from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
@@ -21,6 +23,7 @@ from cutover.reconcile.verify.facts.source import ROWS, Source
 from cutover.records.classes import Class
 from cutover.records.closing import grace
 from cutover.records.reference import UncountedPair
+from cutover.settings import Settings
 
 LEDGER = "SELECT _class, _partition, _offset, epoch_us(window_start), epoch_us(event_time), reason FROM ledger"
 LABELS = f"SELECT DISTINCT _epoch FROM {ROWS} WHERE _class = '{Class.ACCEPTED}'"
@@ -78,8 +81,24 @@ def _parse_restore_version(commit: Mapping[str, Any]) -> int | None:
 def foreign(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
     """Return what another writer did to the rows of a table of the pipeline."""
     del facts
-    found = table_weights.changes(source.settings, source.pipeline)
-    return tuple(change.sentence for change, _ in found if change.kind is Kind.FOREIGN)
+    return list_foreign(source.settings, source.pipeline)
+
+
+def list_foreign(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
+    """Return a sentence for each change of another writer; where a table cannot be read, those found before it.
+
+    Raises:
+        LakeError: A table cannot be read, and none before it was changed.
+    """
+    found = []
+    try:
+        for change, _ in table_weights.changes(settings, pipeline):
+            if change.kind is Kind.FOREIGN:
+                found.append(change.sentence)
+    except LakeError:
+        if not found:
+            raise
+    return tuple(found)
 
 
 def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:

@@ -10,8 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.lake.batch_runs import BatchRun
+from cutover.lake.control import control_tables
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.paths import batch_uri
+from cutover.lake.paths import ControlTable, batch_uri, control_uri
 from cutover.lake.tables.schemas import batch_schema
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -20,6 +21,7 @@ from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
 from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated
 from tests.support.comparison.planted import put_rows
+from tests.support.history.older_copy import put_back
 
 
 def test_a_clean_lake_holds_in_every_check(lab: Lab) -> None:
@@ -164,6 +166,19 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
 
     assert (found.exit_code, found.violations) == (0, ())
     assert found.checks["N4"].looked_at.endswith(", 1 folds")
+
+
+@pytest.mark.parametrize("name", ["versions", "gate", "pins"])
+def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, name: ControlTable) -> None:
+    rows = [{"pipeline": lab.pipeline.name}]
+    control_tables.append(lab.settings, name, rows)
+    with put_back(lab.settings, control_uri(lab.settings, name)):
+        control_tables.append(lab.settings, name, rows)
+
+    found = judged(lab)
+
+    assert (found.exit_code, violated(found)) == (1, {"N9"})
+    assert "which was noted, got an older copy" in found.checks["N9"].violations[0].text
 
 
 def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:

@@ -2,11 +2,13 @@
 
 import threading
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
 from cutover.clock import SystemClock
 from cutover.lake.control import pins, versions
+from cutover.lake.paths import control_uri
 from cutover.probe import Point
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -15,6 +17,7 @@ from cutover.streaming.sink import fencing
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.drivers.background import WITHIN
+from tests.support.history.older_copy import put_back
 
 EVENTS = [Event(id=i, minute=i / 4, key="ab"[i % 2], partition=i % 2) for i in range(200)]
 EVENTS += [Event(id=1000 + i, minute=0, logged=60, partition=0) for i in range(20)]  # late
@@ -68,6 +71,27 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
     assert (len(epochs) - 1) == table.transaction_version(version.app_id)
     assert epochs[-1] == fencing.newest(table)
+
+
+def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(quick: Settings, topic: str) -> None:
+    settings = rig.fast(quick, fold_every=6, reload_every=10)
+    pipeline = rig.pipeline(topic, cap=6)
+    rig.send(settings, topic, EVENTS[: 6 * (PINNED + 1)])
+    driver.run(settings, pipeline, until="drain")
+    version, clock = versions.current(settings, pipeline), SystemClock()
+    assert version is not None
+    held = partial(pins.pin, settings, version, expires_at=clock.now() + timedelta(hours=1), now=clock.now())
+    held(0, holder="before")
+    with put_back(settings, control_uri(settings, "pins")):
+        held(PINNED, holder="test")
+    rig.send(settings, topic, EVENTS[6 * (PINNED + 1) :])
+
+    driver.run(settings, pipeline, until="drain")
+
+    found = compactor.list_files(rig.epoch_log(settings, pipeline).table)
+    assert rig.expected(EVENTS) == rig.counted(settings, pipeline)
+    assert [f for f in found if f.kind == "partial" and f.first <= PINNED < f.last] == []
+    assert len(rig.records(settings, pipeline)) > LAST_WAIT
 
 
 def test_epoch_with_many_partial_rows_is_written_by_spark_and_listed_by_the_driver(quick: Settings, topic: str) -> None:

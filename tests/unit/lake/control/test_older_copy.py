@@ -1,9 +1,9 @@
 """A control table that was put back as it was before is known: its newest row is noted elsewhere."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,25 +13,20 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import turns
-from cutover.lake.control import control_tables, swaps
+from cutover.lake.control import control_tables, pins, swaps
 from cutover.lake.control.control_schemas import SCHEMAS
 from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
 from cutover.lake.paths import ControlTable, control_uri, turns_uri
+from cutover.reconcile.verify.facts import rows
 from cutover.settings import Settings
+from tests.support.history.older_copy import put_back
 from tests.unit.lake.control.test_control import PIPELINE, gate_row
 
+NOW = datetime(2026, 1, 5, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
 OTHER = replace(PIPELINE, name="other")
-
-
-@contextmanager
-def put_back(settings: Settings, folder: str) -> Iterator[None]:
-    """Put a folder back as it was, once what is written inside the block is there."""
-    kept = settings.home / "copy"
-    shutil.copytree(folder, kept)
-    yield
-    shutil.rmtree(folder)
-    shutil.move(kept, folder)
 
 
 def append(settings: Settings, stage: str = "SHADOW", name: str = "p", table: ControlTable = "gate") -> int:
@@ -63,16 +58,37 @@ def test_nothing_is_appended_to_an_older_copy_of_any_table(settings: Settings, n
         append(settings, table=name)
 
 
-@pytest.mark.parametrize("name", sorted(SCHEMAS.keys() - {"versions"}))  # without that nothing is looked at
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_an_older_copy_is_a_change_of_the_table(settings: Settings, name: ControlTable) -> None:
     append(settings, table=name)
     with put_back(settings, control_uri(settings, name)):
         append(settings, table=name)
 
-    found = [change for change, _ in table_weights.changes(settings, PIPELINE)]
+    found, _ = next(table_weights.changes(settings, PIPELINE))
 
-    assert [(change.uri, change.noted) for change in found] == [(control_uri(settings, name), 1)]
-    assert "expected row 1, which was noted, got an older copy" in found[0].sentence
+    assert (found.uri, found.noted) == (control_uri(settings, name), 1)
+    assert "expected row 1, which was noted, got an older copy" in found.sentence
+    assert rows.list_foreign(settings, PIPELINE) == (found.sentence,)
+
+
+def test_nothing_is_said_of_others_where_no_table_can_be_read(settings: Settings) -> None:
+    append(settings)
+    shutil.rmtree(control_uri(settings, "gate"))
+
+    with pytest.raises(LakeError, match="its folder is gone"):
+        rows.list_foreign(settings, PIPELINE)
+
+
+def test_which_epochs_are_held_is_told_by_no_older_copy_of_pins(settings: Settings) -> None:
+    version = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=1, uri="memory")
+    held = partial(pins.pin, settings, version, expires_at=LATER, now=NOW)
+    held(3, holder="a")
+    with put_back(settings, control_uri(settings, "pins")):
+        held(4, holder="b")
+
+    with pytest.raises(LakeError, match="`pins` of `p`: expected row 1"):
+        pins.list_pinned_epochs(settings, version, now=NOW)
+    assert [row["holder"] for row in control_tables.read_witnesses(settings, "pins", "p")] == ["a"]
 
 
 def test_a_copy_from_before_the_first_row_is_an_older_one(settings: Settings) -> None:
