@@ -1,9 +1,11 @@
 """What the log holds of each epoch: records counted by reading, their newest timestamp; values are not looked at."""
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
+from typing import TypeVar
 
 from cutover.errors import LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -13,7 +15,9 @@ from cutover.reconcile.verify.facts.facts import LogCounts, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source
 from cutover.settings import Settings
 
+Result = TypeVar("Result")
 MOST = 2_000_000  # offsets that are counted where not all are asked for
+LOOKS = 3  # at a log whose start moves while it is read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,36 @@ class SameLog:
         """Return whether all that an epoch read is still there."""
         spans = ((p, record.start.get(p, 0), end) for p, end in record.end.items())
         return all(start >= self.earliest.get(p, 0) for p, start, end in spans if end > start)
+
+    def ranges(self, records: Sequence[EpochRecord]) -> dict[int, tuple[int, int]]:
+        """Return what some epochs that the log holds have read of each partition: it may begin with what is gone.
+
+        An epoch that read nothing stands where the one before it ended, and what comes next may be lost.
+        """
+        starts = {p: start_of(records, p) for p in records[-1].end}
+        return {p: (max(start, self.earliest.get(p, 0)), records[-1].end[p]) for p, start in starts.items()}
+
+
+def start_of(records: Sequence[EpochRecord], partition: int) -> int:
+    """Return where the first of some epochs that knows a partition begins to read it."""
+    return next((r.start.get(partition, 0) for r in records if partition in r.end), 0)
+
+
+def read_retained(source: Source, facts: VerifyFacts, read: Callable[[SameLog], Result]) -> Result:
+    """Read what the log holds; from its new start where retention took records meanwhile.
+
+    Raises:
+        LogError: No broker answers, the topic is another log by now, or retention is always faster.
+    """
+    log = same_log(source.settings, source.pipeline.name, facts.records)
+    for _ in range(LOOKS):
+        try:
+            return read(log)
+        except LogError:
+            before, log = log, same_log(source.settings, source.pipeline.name, facts.records)
+            if log.earliest == before.earliest:
+                raise
+    return read(log)
 
 
 def same_log(settings: Settings, name: str, records: Sequence[EpochRecord]) -> SameLog:
@@ -57,7 +91,10 @@ def counts(source: Source, facts: VerifyFacts) -> LogCounts:
     """
     if not facts.records:
         return LogCounts(records={}, newest={}, whole=True)
-    log = same_log(source.settings, source.pipeline.name, facts.records)
+    return read_retained(source, facts, partial(_count_retained, source, facts))
+
+
+def _count_retained(source: Source, facts: VerifyFacts, log: SameLog) -> LogCounts:
     held = select_retained(facts.records, log)
     chosen = held if source.asked.every else newest_of(held, MOST)
     records, newest = _count_records(log, chosen)
@@ -86,8 +123,7 @@ def _count_records(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[t
         return found, {}
     newest: dict[int, int] = {}
     ends = {p: [r.end.get(p, 0) for r in records] for p in records[-1].end}
-    ranges = {p: (records[0].start.get(p, 0), end) for p, end in records[-1].end.items()}
-    for p, offset, logged in log.client.positions(log.topic, ranges, log.isolation):
+    for p, offset, logged in log.client.positions(log.topic, log.ranges(records), log.isolation):
         record = records[bisect_right(ends[p], offset)]
         epoch = record.epoch
         found[epoch, p] += offset >= record.start.get(p, 0)

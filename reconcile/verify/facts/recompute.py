@@ -4,6 +4,7 @@
 
 import random
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 from cutover.lake.control import pins
 from cutover.lake.dimensions.rejoin import Rejoin
@@ -31,7 +32,10 @@ def prefix(source: Source, facts: VerifyFacts) -> Prefix:
     """
     if not facts.records:
         return Prefix(portions=(), of_epochs=0, sampled=False, seed=source.asked.seed)
-    log = log_counts.same_log(source.settings, source.pipeline.name, facts.records)
+    return log_counts.read_retained(source, facts, partial(_recompute, source, facts))
+
+
+def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     by_number = {record.epoch: record for record in facts.records}
     every = _list_segments(source, facts.records)
     whole = [s for s in every if all(e in by_number for e in range(s.first, s.last + 1))]
@@ -100,8 +104,7 @@ def sample_segments(
 
 def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment, rejoin: Rejoin) -> RecomputedPortion:
     inside = _select_records(facts, segment)
-    ranges = {p: (_start(inside, p), end) for p, end in inside[-1].end.items()}
-    raw = list(log.client.read_ranges(log.topic, ranges, log.isolation))
+    raw = list(log.client.read_ranges(log.topic, log.ranges(inside), log.isolation))
     judged = [record.watermark_before for record in inside]
     found_ledger = _ledger(source, segment)
     expected = reference.run(
@@ -123,11 +126,6 @@ def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment,
         expected_ids=known_ids.ids_kept(source, expected.shown),
         found_ids=known_ids.ids_first_seen(source, segment),
     )
-
-
-def _start(records: Sequence[EpochRecord], partition: int) -> int:
-    """Return where the first of some epochs that knows a partition begins to read it."""
-    return next((r.start.get(partition, 0) for r in records if partition in r.end), 0)
 
 
 def _rows(source: Source, facts: VerifyFacts, epoch: int) -> dict[Group, ResultRow]:

@@ -21,6 +21,8 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.reconcile.verify.facts import log_counts
+from cutover.reconcile.verify.facts.source import VerifyRequest, open_source
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.process.heartbeat import folder
@@ -122,6 +124,26 @@ def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: st
     behind = next(record for record in records if record.epoch == step.losses[0].epoch)
     assert dict(behind.start) == {0: 40, 1: 40}
     assert [epoch for epoch, _, _ in rig.gaps(records)] == [behind.epoch]
+
+
+def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_empty_epoch(
+    home: Settings, log: str
+) -> None:
+    pipeline = rig.pipeline(log)
+    rig.send(home, log, EVENTS)
+    commit(home, pipeline)
+    commit(home, pipeline)  # reads nothing: it stands where the next one begins to miss records
+    rig.send(home, log, [*LOST, *LEFT])
+    cut_away(home, log, {0: 40, 1: 40})
+    accept_loss.accept(home, pipeline, "retention was too short", CLOCK)
+    commit(home, pipeline)
+
+    source, facts = open_source(home, pipeline, VerifyRequest(now=CLOCK.now()))
+    with source.connection:
+        found = log_counts.counts(source, facts)
+
+    assert found.records == {(1, 0): 0, (1, 1): 0, (2, 0): 30, (2, 1): 30}
+    assert found.left_out.startswith("Epochs up to 0 cannot be counted again")
 
 
 def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record_left(home: Settings, log: str) -> None:
