@@ -57,8 +57,8 @@ def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[s
         DefinitionError: A rule's file cannot be read as one.
     """
     found = acceptance_files.load(settings, pipeline)
-    for problem in found.problems.values():
-        raise DefinitionError(problem)
+    if found.problems:
+        raise DefinitionError("\n".join(found.problems.values()))
     expired = ((name, rule) for name, rule in found.rules.items() if rule.is_expired(now))
     return [f"rule of acceptance `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC" for name, rule in expired]
 

@@ -1,6 +1,5 @@
-"""What people type: times, keys, tolerances; parsed once, refused with what was expected."""
+"""What people type: times, tolerances; parsed once, refused with what was expected."""
 
-import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NoReturn
@@ -8,8 +7,6 @@ from typing import NoReturn
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.reconcile.external.request import Tolerance
-
-_FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",]*))(?=,|$)', re.DOTALL)
 
 
 def moment(text: str, option: str) -> datetime:
@@ -24,25 +21,6 @@ def moment(text: str, option: str) -> datetime:
         msg = f"`{option}`: expected a time such as `2013-02-08T14:00:00Z` or `2013-02-08`, got `{text[:80]}`."
         raise DefinitionError(msg) from None
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-
-
-def key(text: str) -> list[str | None]:
-    """Split `--key` into values, as `text.key` joins them.
-
-    Raises:
-        DefinitionError: A quote is left open, or text stands beside one.
-    """
-    found: list[str | None] = []
-    at = -1
-    while at < len(text):
-        match = _FIELD.match(text, at + 1)
-        if match is None:
-            msg = f"KEY: expected values separated by commas, one with a comma or a quote in quotes, got `{text[:80]}`."
-            raise DefinitionError(msg + '\nHint: as CSV has it: `a,"b,c"`; `null` is null, `"null"` a text.')
-        quoted, plain = match.groups()
-        found.append(quoted.replace('""', '"') if quoted is not None else None if plain == "null" else plain)
-        at = match.end()
-    return found
 
 
 def names(text: str, option: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
+from cutover.definition.loading.key_text import split_key
 from cutover.definition.model.ranges import moment
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
@@ -65,7 +66,7 @@ def explain(
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
     at = arguments.moment(window, "WINDOW")
-    explained = explain_cell(settings, found, at, arguments.key(key))
+    explained = explain_cell(settings, found, at, split_key(key))
     if as_json:
         _print(explained.to_json())
     else:

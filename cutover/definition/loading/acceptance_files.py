@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cutover import files
+from cutover.definition.loading.key_text import split_key
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
@@ -36,8 +37,11 @@ def folder(settings: Settings, pipeline: Pipeline) -> Path:
 def load(settings: Settings, pipeline: Pipeline) -> AcceptanceRules:
     """Read the rules of a pipeline; a file that cannot be read is a problem and accepts nothing."""
     rules, problems = {}, {}
-    for path in sorted(folder(settings, pipeline).glob("*.toml")):
+    for path in sorted(folder(settings, pipeline).glob("*")):
+        if path.suffix.lower() != ".toml":
+            continue
         try:
+            _refuse_name(path.name.removesuffix(".toml"))
             rules[path.stem] = parse(path.read_text(encoding="utf-8"), pipeline)
         except (DefinitionError, OSError, UnicodeDecodeError) as error:
             problems[path.stem] = f"{path}: {error}".replace("\n", " ")
@@ -55,15 +59,31 @@ def parse(text: str, pipeline: Pipeline) -> AcceptanceRule:
     except tomllib.TOMLDecodeError as error:
         msg = f"expected TOML, got: {error}"
         raise DefinitionError(msg) from None
+    except RecursionError:
+        msg = "expected TOML, got lists or tables within others that are too deep"
+        raise DefinitionError(msg) from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(map(str, first["loc"]))
         raise DefinitionError((f"`{place}`: " if place else "") + first["msg"].removeprefix("Value error, ")) from None
+    refuse_unfit(rule, pipeline)
+    return rule
+
+
+def refuse_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
+    """Refuse a rule whose keys or measures are not those of a pipeline.
+
+    Raises:
+        DefinitionError: A key has more or fewer values than columns, or a measure is not one of the pipeline's.
+    """
+    for key in rule.keys:
+        if len(split_key(key)) != len(pipeline.key):
+            msg = f"key `{key}`: expected a value of each of {', '.join(pipeline.key) or 'no columns'}"
+            raise DefinitionError(msg)
     for name in (*rule.measures, *rule.max_volume):
         if name not in pipeline.measures:
             msg = f"measure `{name}`: expected one of {', '.join(pipeline.measures)}"
             raise DefinitionError(msg)
-    return rule
 
 
 def write(settings: Settings, pipeline: Pipeline, name: str, rule: AcceptanceRule) -> Path:
@@ -72,15 +92,19 @@ def write(settings: Settings, pipeline: Pipeline, name: str, rule: AcceptanceRul
     Raises:
         DefinitionError: The name is none for a file, or taken.
     """
-    if _NAME.match(name) is None:
-        msg = f"`--name`: expected small letters, digits and hyphens, at most 80, got `{name[:80]}`."
-        raise DefinitionError(msg)
+    _refuse_name(name)
     path = folder(settings, pipeline) / f"{name}.toml"
     if path.exists():
         msg = f"Rule `{name}` of `{pipeline.name}`: expected a name that is free, {path} is there."
         raise DefinitionError(msg)
     files.write(path, format_rule(rule), mode=0o644)
     return path
+
+
+def _refuse_name(name: str) -> None:
+    if _NAME.match(name) is None:
+        msg = f"Name of a rule: expected small letters, digits and hyphens, at most 80, got `{name[:80]}`."
+        raise DefinitionError(msg)
 
 
 def format_rule(rule: AcceptanceRule) -> str:

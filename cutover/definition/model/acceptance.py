@@ -1,15 +1,15 @@
 """Rules by which a person accepts differences that nothing explains: which, why, who answers for it, and until when."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, NonNegativeFloat, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 ROWS_AT_MOST = 500
 """(window, key) rows that one rule may accept: more are no exception, and a comparison lists no more of them."""
 
-LONGEST_RANGE_DAYS = 366
+LONGEST_RANGE = timedelta(days=366)
 """Windows of a longer range are every window, and need a key, or `all`."""
 
 
@@ -22,12 +22,14 @@ def _to_utc(value: Any) -> Any:
 
 Moment = Annotated[datetime, BeforeValidator(_to_utc)]
 Text = Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S")]
+Volume = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class AcceptanceRule(BaseModel):
     """One rule: a difference is accepted that lies in its windows, has one of its keys, and is of its kinds.
 
-    What is left out does not narrow it. A rule that matches more than `max_rows` or `max_volume` accepts nothing.
+    What is left out does not narrow it; an empty list, which nothing fits, is refused. A rule that matches more than
+    `max_rows` or `max_volume` accepts nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -36,12 +38,12 @@ class AcceptanceRule(BaseModel):
     owner: Text
     expires: Moment  # exclusive
     max_rows: int = Field(ge=1, le=ROWS_AT_MOST)  # (window, key)
-    max_volume: dict[str, NonNegativeFloat] = Field(default_factory=dict)  # measure -> sum of |streaming - batch|
+    max_volume: dict[str, Volume] = Field(default_factory=dict, min_length=1)  # measure -> sum of |streaming - batch|
     windows_from: Moment | None = None  # window starts, inclusive
     windows_to: Moment | None = None  # exclusive
-    keys: list[Text] = Field(default_factory=list)  # each as `cutover explain` takes it
-    kinds: list[Literal["missing", "extra", "changed", "masked"]] = Field(default_factory=list)
-    measures: list[Text] = Field(default_factory=list)  # a row is meant if it differs in no other
+    keys: list[Text] = Field(default_factory=list, min_length=1)  # each as `cutover explain` takes it
+    kinds: list[Literal["missing", "extra", "changed", "masked"]] = Field(default_factory=list, min_length=1)
+    measures: list[Text] = Field(default_factory=list, min_length=1)  # a row is meant if it differs in no other
     all: bool = False  # needs neither a range nor a key
 
     @model_validator(mode="after")
@@ -55,9 +57,9 @@ class AcceptanceRule(BaseModel):
         if start is not None and end is not None and start >= end:
             msg = "`windows_from`: expected a time before `windows_to`"
             raise ValueError(msg)
-        is_narrow = bool(self.keys) or (start and end and (end - start).days <= LONGEST_RANGE_DAYS)
+        is_narrow = bool(self.keys) or (start and end and end - start <= LONGEST_RANGE)
         if not is_narrow and not self.all:
-            msg = f"expected `keys`, or both ends of a range of at most {LONGEST_RANGE_DAYS} days, or `all = true`"
+            msg = f"expected `keys`, or both ends of a range of at most {LONGEST_RANGE.days} days, or `all = true`"
             raise ValueError(msg)
         return self
 

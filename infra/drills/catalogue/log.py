@@ -134,7 +134,7 @@ DRILLS = (
         title="the topic gets two more partitions",
         inject=add_partitions,
         heal=send_to_new,
-        scale={"rate_seconds": 20.0},
+        scale={"rate_seconds": 30.0},
         fresh=True,
     ),
     Drill(

@@ -11,6 +11,7 @@ from rich.console import Console
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import acceptance_files, catalogue
+from cutover.definition.loading.key_text import split_key
 from cutover.definition.model.acceptance import ROWS_AT_MOST, AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
@@ -65,11 +66,12 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
         max_volume=dict(map(_parse_volume, max_volume or [])),
         windows_from=start,
         windows_to=start + _EVERY_MOMENT if start is not None and end is None else end,
-        keys=[text.key(arguments.key(one)) for one in key or []],
+        keys=[text.key(split_key(one)) for one in key or []],
         kinds=kind or [],
         measures=measure or [],
         all=every,
     )
+    acceptance_files.refuse_unfit(rule, found)
     open_now = _count_matching(settings, found, rule)
     if max_rows is None:
         rule = rule.model_copy(update={"max_rows": _check_count(found, open_now)})
@@ -82,7 +84,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
 
 def _make_rule(**fields: object) -> AcceptanceRule:
     try:
-        return AcceptanceRule.model_validate(fields)
+        return AcceptanceRule.model_validate({name: value for name, value in fields.items() if value not in ([], {})})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         option = "".join(f"`--{str(part).replace('_', '-')}`: " for part in first["loc"][:1])
@@ -148,7 +150,7 @@ def resolve(
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
     opened = history.open_differences(settings, found)
-    wanted = (arguments.moment(window, "WINDOW"), text.key(arguments.key(key)))
+    wanted = (arguments.moment(window, "WINDOW"), text.key(split_key(key)))
     one = next((one for one in opened.values() if _place_of(one, found) == wanted), None)
     if one is None:
         msg = f"No difference of `{pipeline}` is known in window {text.when(wanted[0].isoformat())}, key {wanted[1]}."

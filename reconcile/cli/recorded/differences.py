@@ -1,6 +1,7 @@
 """`cutover differences P`: the rows that nothing explains and that no later comparison judged away, in their states."""
 
 import json
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -35,7 +36,8 @@ def differences(
     if as_json:
         sys.stdout.write(json.dumps([_object(one) for one in found], allow_nan=False) + "\n")
     else:
-        _print(Console(highlight=False), known, found, most)
+        compared = bool(found or history.of_now(settings, known)[0])
+        _print(Console(highlight=False), known, found, most, compared=compared)
     raise typer.Exit(1 if any(one.state is OPEN for one in found) else 0)
 
 
@@ -44,11 +46,9 @@ def _object(one: OpenDifference) -> dict[str, object]:
     return found | {"key": json.loads(one.key)}
 
 
-def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], most: int) -> None:
+def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], most: int, *, compared: bool) -> None:
     if not found:
-        console.print(
-            text.message_text(f"No difference of {pipeline.name} is open: each was explained, judged away or closed.")
-        )
+        console.print(text.message_text(_describe_none(pipeline.name, compared=compared)))
         return
     columns = ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs")
     table = Table(*columns, box=None, pad_edge=False)
@@ -61,11 +61,15 @@ def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], mo
     rest = f", the oldest {most:,} shown" if len(found) > most else ""
     console.print(text.message_text(f"{count_states(pipeline.name, found)}{rest}."))
     first = found[0]
-    values = read_key(first, pipeline.key).values()
+    key = shlex.quote(text.key(read_key(first, pipeline.key).values()))
     if first.kind != BEYOND and first.state is OPEN:
-        console.print(
-            text.message_text(f"Next: `cutover explain {pipeline.name} {first.window_start} {text.key(values)}`.")
-        )
+        console.print(text.message_text(f"Next: `cutover explain {pipeline.name} {first.window_start} {key}`."))
+
+
+def _describe_none(name: str, *, compared: bool) -> str:
+    if not compared:
+        return f"Nothing of {name} was compared yet. Next: `cutover reconcile {name}`."
+    return f"No difference of {name} is open: each was explained, judged away or closed."
 
 
 def describe_state(one: OpenDifference) -> str:

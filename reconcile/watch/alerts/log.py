@@ -42,9 +42,9 @@ def _check_loss(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
 
 
 def _check_partitions(facts: WatchFacts, sample: LagSample) -> Iterator[Alert]:
-    """Yield that partitions came which some epoch of late did not know."""
-    known = (record.end for record in (*facts.recent(), *facts.records[-1:]))
-    new = sorted({p for end in known for p in sample.ends if p not in end})
+    """Yield that partitions came which an epoch of late did not know, or the one that stood when these began."""
+    since = max(0, len(facts.records) - len(tuple(facts.recent())) - 1)
+    new = sorted({p for record in facts.records[since:] for p in sample.ends if p not in record.end})
     if new:
         named = ", ".join(str(p) for p in new)
         yield alert("PartitionsChanged", f"new: {named}; the topic has {len(sample.ends)} partitions now")

@@ -73,6 +73,9 @@ FIRING = [
     pytest.param(
         facts(records=(record(6, end={0: 50}), record())), "PartitionsChanged", id="partition read a moment ago"
     ),
+    pytest.param(
+        facts(records=(record(6, age=9_000, end={0: 50}), record())), "PartitionsChanged", id="came to a quiet stream"
+    ),
     pytest.param(facts(looks=OPEN, driver=driver(open_since={"0": ago(121)})), "OpenTransactionHoldsLog", id="open"),
     pytest.param(
         facts(samples=(sample(age=121, **OPEN), sample(age=60, **OPEN), sample(**OPEN))),
@@ -142,6 +145,10 @@ FIRING = [
 QUIET = [
     pytest.param(facts(), id="all is well"),
     pytest.param(facts(records=()), id="nothing ran yet"),
+    pytest.param(
+        facts(records=(record(6, age=9_000, end={0: 50}), record(7, age=700, watermark_after=0), record(8))),
+        id="partition known for long",
+    ),
     pytest.param(facts(records=(), waiting=5), id="nothing was started yet"),
     pytest.param(facts(records=(), waiting=5, driver=driver(unread_since=ago(9))), id="its first epoch is under way"),
     pytest.param(facts(records=(), driver=DriverState(state="DIED", at=ago(999))), id="died without a record to read"),

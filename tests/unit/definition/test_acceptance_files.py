@@ -1,0 +1,67 @@
+"""Rules of acceptance as files: what is no rule is said on one line and accepts nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from cutover.definition import Count, Fixed, Pipeline, Sum, Topic
+from cutover.definition.loading import acceptance_files
+from cutover.errors import DefinitionError
+from cutover.settings import Settings
+
+PIPELINE = Pipeline(
+    name="sales",
+    source=Topic(name="sales", schema="shop string, till int, amount double, at timestamp", event_time="at"),
+    key=("shop", "till"),
+    window=Fixed(hours=1),
+    measures={"n": Count(), "total": Sum("amount")},
+)
+HEAD = 'reason = "r"\nowner = "o"\nexpires = 2027-01-01\nmax_rows = 3\n'
+KEYS = 'keys = ["Oslo,1"]\n'
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (HEAD + KEYS + "max_volume = { total = inf }", "`max_volume.total`: Input should be a finite number"),
+        (HEAD + KEYS + "max_volume = { total = 1e400 }", "`max_volume.total`: Input should be a finite number"),
+        (HEAD + KEYS + "max_volume = { total = nan }", "`max_volume.total`"),
+        (HEAD + KEYS + "measures = []", "`measures`: List should have at least 1 item"),
+        (HEAD + KEYS + "kinds = []", "`kinds`: List should have at least 1 item"),
+        (HEAD + "all = true\nkeys = []", "`keys`: List should have at least 1 item"),
+        (HEAD + 'keys = ["Oslo"]', "key `Oslo`: expected a value of each of shop, till"),
+        (HEAD + 'keys = ["Oslo,1,2"]', "key `Oslo,1,2`: expected a value of each of shop, till"),
+        (HEAD + "keys = ['\"Oslo,1']", "KEY: expected values separated by commas"),
+        ("a = " + "[" * 3_000 + "]" * 3_000, "too deep"),
+        (
+            HEAD + "windows_from = 2026-01-01T00:00:00Z\nwindows_to = 2027-01-02T00:00:00.000001Z",
+            "a range of at most 366 days",
+        ),
+    ],
+)
+def test_what_is_no_rule_is_refused(rule: str, said: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        acceptance_files.parse(rule, PIPELINE)
+
+    assert said in str(refused.value)
+
+
+def test_a_range_of_366_days_needs_no_key() -> None:
+    rule = HEAD + "windows_from = 2026-01-01T00:00:00Z\nwindows_to = 2027-01-02T00:00:00Z"
+
+    assert acceptance_files.parse(rule, PIPELINE).keys == []
+
+
+@pytest.mark.parametrize("name", ["UP.TOML", ".hidden.toml", "Big.toml", "two words.toml"])
+def test_a_file_whose_name_is_none_of_a_rule_is_a_problem_and_accepts_nothing(tmp_path: Path, name: str) -> None:
+    settings = Settings(pipelines=tmp_path)
+    folder = acceptance_files.folder(settings, PIPELINE)
+    folder.mkdir(parents=True)
+    (folder / name).write_text(HEAD + KEYS, encoding="utf-8")
+    (folder / "README.md").write_text("why", encoding="utf-8")
+
+    found = acceptance_files.load(settings, PIPELINE)
+
+    assert found.rules == {}
+    assert len(found.problems) == 1
+    assert "Name of a rule: expected small letters" in next(iter(found.problems.values()))
