@@ -39,11 +39,11 @@ class SameLog:
 
         An epoch that read nothing stands where the one before it ended, and what comes next may be lost.
         """
-        starts = {p: start_of(records, p) for p in records[-1].end}
+        starts = {p: _start_of(records, p) for p in records[-1].end}
         return {p: (max(start, self.earliest.get(p, 0)), records[-1].end[p]) for p, start in starts.items()}
 
 
-def start_of(records: Sequence[EpochRecord], partition: int) -> int:
+def _start_of(records: Sequence[EpochRecord], partition: int) -> int:
     """Return where the first of some epochs that knows a partition begins to read it."""
     return next((r.start.get(partition, 0) for r in records if partition in r.end), 0)
 
