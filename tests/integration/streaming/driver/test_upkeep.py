@@ -7,7 +7,9 @@ from functools import partial
 import pytest
 
 from cutover.clock import SystemClock
+from cutover.definition import Pipeline
 from cutover.lake.control import pins, versions
+from cutover.lake.control.versions import Version
 from cutover.lake.paths import control_uri
 from cutover.probe import Point
 from cutover.settings import Settings
@@ -42,13 +44,20 @@ LAST_WAIT = 34
 PINNED = 6
 
 
-def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: str) -> None:
+def read_up_to_pin(quick: Settings, topic: str) -> tuple[Settings, Pipeline, Version]:
+    """Return an installation that folds often, whose stream has read all epochs up to the one to be pinned."""
     settings = rig.fast(quick, fold_every=6, reload_every=10)
     pipeline = rig.pipeline(topic, cap=6)
     rig.send(settings, topic, EVENTS[: 6 * (PINNED + 1)])
     driver.run(settings, pipeline, until="drain")
-    version, clock = versions.current(settings, pipeline), SystemClock()
+    version = versions.current(settings, pipeline)
     assert version is not None
+    return settings, pipeline, version
+
+
+def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: str) -> None:
+    settings, pipeline, version = read_up_to_pin(quick, topic)
+    clock = SystemClock()
     later = clock.now() + timedelta(hours=1)
     pins.pin(settings, version, PINNED, holder="test", expires_at=later, now=clock.now())
     at_pin = rig.counted(settings, pipeline, epoch=PINNED)
@@ -74,12 +83,8 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
 
 
 def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(quick: Settings, topic: str) -> None:
-    settings = rig.fast(quick, fold_every=6, reload_every=10)
-    pipeline = rig.pipeline(topic, cap=6)
-    rig.send(settings, topic, EVENTS[: 6 * (PINNED + 1)])
-    driver.run(settings, pipeline, until="drain")
-    version, clock = versions.current(settings, pipeline), SystemClock()
-    assert version is not None
+    settings, pipeline, version = read_up_to_pin(quick, topic)
+    clock = SystemClock()
     held = partial(pins.pin, settings, version, expires_at=clock.now() + timedelta(hours=1), now=clock.now())
     held(0, holder="before")
     with put_back(settings, control_uri(settings, "pins")):
