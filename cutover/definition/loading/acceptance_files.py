@@ -11,6 +11,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from cutover import files
+from cutover.definition.compile.compiled import compile_pipeline
+from cutover.definition.expressions.terms import numeric
 from cutover.definition.loading.key_text import split_key
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
@@ -74,7 +76,8 @@ def refuse_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
     """Refuse a rule whose keys or measures are not those of a pipeline.
 
     Raises:
-        DefinitionError: A key has more or fewer values than columns, or a measure is not one of the pipeline's.
+        DefinitionError: A key has more or fewer values than columns, a measure is not one of the pipeline's, or a
+            volume is that of a measure whose result is no number.
     """
     for key in rule.keys:
         if len(split_key(key)) != len(pipeline.key):
@@ -83,6 +86,11 @@ def refuse_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
     for name in (*rule.measures, *rule.max_volume):
         if name not in pipeline.measures:
             msg = f"measure `{name}`: expected one of {', '.join(pipeline.measures)}"
+            raise DefinitionError(msg)
+    kinds = compile_pipeline(pipeline).result_types
+    for name in rule.max_volume:
+        if not numeric(kinds[name]):
+            msg = f"`max_volume.{name}`: expected a measure whose result is a number, got {kinds[name]}"
             raise DefinitionError(msg)
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cutover.definition import Count, Fixed, Pipeline, Sum, Topic
+from cutover.definition import Count, Fixed, Min, Pipeline, Sum, Topic
 from cutover.definition.loading import acceptance_files
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
@@ -14,7 +14,7 @@ PIPELINE = Pipeline(
     source=Topic(name="sales", schema="shop string, till int, amount double, at timestamp", event_time="at"),
     key=("shop", "till"),
     window=Fixed(hours=1),
-    measures={"n": Count(), "total": Sum("amount")},
+    measures={"n": Count(), "total": Sum("amount"), "first": Min("at")},
 )
 HEAD = 'reason = "r"\nowner = "o"\nexpires = 2027-01-01\nmax_rows = 3\n'
 KEYS = 'keys = ["Oslo,1"]\n'
@@ -26,6 +26,7 @@ KEYS = 'keys = ["Oslo,1"]\n'
         (HEAD + KEYS + "max_volume = { total = inf }", "`max_volume.total`: Input should be a finite number"),
         (HEAD + KEYS + "max_volume = { total = 1e400 }", "`max_volume.total`: Input should be a finite number"),
         (HEAD + KEYS + "max_volume = { total = nan }", "`max_volume.total`"),
+        (HEAD + KEYS + "max_volume = { first = 3 }", "`max_volume.first`: expected a measure whose result is a number"),
         (HEAD + KEYS + "measures = []", "`measures`: List should have at least 1 item"),
         (HEAD + KEYS + "kinds = []", "`kinds`: List should have at least 1 item"),
         (HEAD + "all = true\nkeys = []", "`keys`: List should have at least 1 item"),
