@@ -18,6 +18,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.sides import left_of, right_of
 from cutover.errors import DefinitionError
 from cutover.log.sending.produce import Progress, Request, Summary, produce
+from cutover.log.sending.rows import Stretch
 from cutover.settings import load_settings
 from cutover.timestamps import parse_micros
 
@@ -52,8 +53,7 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     definition = reading(catalogue.get(settings, pipeline), topic)
     request = Request(
         file=file,
-        start=_time(start, of="--from"),
-        end=_time(end, of="--to"),
+        stretch=Stretch(start=_time(start, of="--from"), end=_time(end, of="--to")),
         speed=parse_speed(speed),
         partitions=partitions,
         again=again,

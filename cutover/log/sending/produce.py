@@ -15,7 +15,7 @@ from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.log.sending import topic
 from cutover.log.sending.produced import Produced, ProducedRun, file_sha256
-from cutover.log.sending.rows import FileRecord, Notes, read_rows
+from cutover.log.sending.rows import ALL, FileRecord, Notes, Stretch, read_rows
 from cutover.log.sending.spool import Spool
 from cutover.settings import Settings
 
@@ -30,8 +30,7 @@ class Request:
     """What to send."""
 
     file: Path
-    start: int | None = None  # log time, microseconds, inclusive
-    end: int | None = None  # exclusive
+    stretch: Stretch = ALL
     speed: float | None = None  # how many times faster than the log times say; None: as fast as it goes
     partitions: int | None = None  # of a topic that is made; None: 4
     again: bool = False
@@ -62,7 +61,7 @@ class Progress:
 def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: Clock, progress: Progress) -> Summary:
     """Send a file's records into the pipeline's topic.
 
-    The whole file is read and checked before the first record is sent.
+    The whole file is read, and the times of all its records are checked, before the first one is sent.
 
     Raises:
         DefinitionError: The file, one of its lines or an argument cannot be used; it was sent before.
@@ -71,7 +70,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."
         raise DefinitionError(msg)
-    if pipeline.source.log_time is None and (request.start, request.end, request.speed) != (None, None, None):
+    if pipeline.source.log_time is None and (request.stretch, request.speed) != (ALL, None):
         msg = f"Pipeline `{pipeline.name}`: expected `log_time` in its topic for --from, --to and --speed, got none."
         raise DefinitionError(msg)
     client = LogClient(settings)
@@ -80,7 +79,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     with tempfile.TemporaryDirectory(dir=folder) as scratch, Spool(Path(scratch)) as spool:
         notes = Notes()
         _refuse_early(settings, pipeline, request, client)
-        spool.fill(_report_rows(read_rows(request.file, pipeline, notes), progress.read))
+        spool.fill(read_rows(request.file, pipeline, notes, request.stretch, progress.read))
         return _send_all(settings, pipeline, request, client, Sending(spool, notes, clock, progress))
 
 
@@ -96,8 +95,8 @@ def _make_run(request: Request, records: int, at: str) -> ProducedRun:
     return ProducedRun(
         sha256=file_sha256(request.file),
         file=request.file.name,
-        start=request.start,
-        end=request.end,
+        start=request.stretch.start,
+        end=request.stretch.end,
         records=records,
         at=at,
         finished=False,
@@ -116,13 +115,13 @@ class Sending:
 
 def _send_all(settings: Settings, pipeline: Pipeline, request: Request, client: LogClient, sending: Sending) -> Summary:
     began = sending.clock.monotonic()
-    count = sending.spool.count_between(request.start, request.end)
+    count = sending.spool.count
     log = topic.ready(client, pipeline.source.name, request.partitions, sending.spool, sending.clock)
     produced = Produced(settings.home.resolve(), log.topic_id)
     sent = _make_run(request, count, sending.clock.now().isoformat(timespec="microseconds"))
     sending.progress.total(count)
     produced.note(sent)
-    rows = pace(sending.spool.read_sorted_rows(request.start, request.end), request.speed, sending.clock)
+    rows = pace(sending.spool.read_sorted_rows(), request.speed, sending.clock)
     _send(settings, client, log.topic, rows, sending.progress.sent)
     produced.note(replace(sent, finished=True))
     return Summary(
@@ -134,13 +133,6 @@ def _send_all(settings: Settings, pipeline: Pipeline, request: Request, client: 
         ignored_columns=sending.notes.ignored_columns,
         unfit_cells=sending.notes.unfit_cells,
     )
-
-
-def _report_rows(rows: Iterator[FileRecord], advance: Advance) -> Iterator[FileRecord]:
-    for number, row in enumerate(rows, start=1):
-        if number % 1_000 == 0:
-            advance(1_000)
-        yield row
 
 
 def pace(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:

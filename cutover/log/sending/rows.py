@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +17,7 @@ from cutover.log.sending.lines import MAX_LINE, read_lines
 
 MAX_DIGITS = 32  # of a time; no longer number is one
 MAX_MESSAGE = 8 * 1024 * 1024
+_TOLD_EVERY = 1_000  # records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +30,43 @@ class FileRecord:
     value: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """The part of a file that is sent: records of `[start, end)` of log time, in microseconds; None: no bound."""
+
+    start: int | None = None
+    end: int | None = None
+
+    def has(self, log_micros: int | None) -> bool:
+        """Return whether a record of this log time is in it; one of a topic without log time is."""
+        if log_micros is None:
+            return True
+        return (self.start is None or self.start <= log_micros) and (self.end is None or log_micros < self.end)
+
+
+ALL = Stretch()
+"""All of a file."""
+
+
 @dataclass(slots=True)
 class Notes:
-    """What the reader of a summary should know of the file."""
+    """What the reader of a summary should know of what is sent."""
 
     ignored_columns: list[str] = field(default_factory=list)  # of the file, not in the schema
     unfit_cells: int = 0  # sent as text: the paths will call these records malformed
 
 
-def read_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[FileRecord]:
-    """Yield the records of a file in its order.
+def read_rows(
+    path: Path, pipeline: Pipeline, notes: Notes, stretch: Stretch, advance: Callable[[int], None]
+) -> Iterator[FileRecord]:
+    """Yield the records of a stretch of a file in its order; of the others the times are checked, no more.
+
+    Args:
+        path: The file.
+        pipeline: The definition.
+        notes: Filled.
+        stretch: Which records to yield.
+        advance: Told how many further lines are read.
 
     Raises:
         DefinitionError: The file cannot be read, a line is no record, a time is not written as the definition says,
@@ -46,8 +74,16 @@ def read_rows(path: Path, pipeline: Pipeline, notes: Notes) -> Iterator[FileReco
             with the line, and of a time with the column.
     """
     times = Times(path, pipeline.source)
-    rows = _json_rows(path, pipeline, times) if is_json(path) else _csv_rows(path, pipeline, notes, times)
-    for row in rows:
+    rows = (
+        _json_rows(path, pipeline, times, stretch)
+        if is_json(path)
+        else _csv_rows(path, pipeline, notes, times, stretch)
+    )
+    for number, row in enumerate(rows, start=1):
+        if number % _TOLD_EVERY == 0:
+            advance(_TOLD_EVERY)
+        if row is None:
+            continue
         if len(row.value) > MAX_MESSAGE:
             _refuse(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
         yield row
@@ -143,7 +179,10 @@ def _decode_lines(path: Path) -> Iterator[str]:
             _refuse(path, number, "UTF-8, got other bytes (`iconv -f LATIN1 -t UTF-8` writes a Latin-1 file anew)")
 
 
-def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Iterator[FileRecord]:
+def _csv_rows(
+    path: Path, pipeline: Pipeline, notes: Notes, times: Times, stretch: Stretch
+) -> Iterator[FileRecord | None]:
+    """Yield the records of a CSV file; None in the place of one that is not in the stretch."""
     records = csv_records(path)
     _, header = next(records, (1, []))
     topic = pipeline.source
@@ -161,12 +200,16 @@ def _csv_rows(path: Path, pipeline: Pipeline, notes: Notes, times: Times) -> Ite
     for line, cells in records:
         if len(cells) != len(header):
             _refuse(path, line, f"{len(header)} cells, got {len(cells)}")
-        encoded = {place: _cell(cells[place], encode, notes) for place, _, encode in columns}
         given = {name: written(cells[place]) if cells[place] else None for name, place in dated}
+        log_micros = times.check(line, given)
+        if not stretch.has(log_micros):
+            yield None
+            continue
+        encoded = {place: _cell(cells[place], encode, notes) for place, _, encode in columns}
         value = ",".join(prefix + encoded[place] for place, prefix, _ in columns)
         yield FileRecord(
             line=line,
-            log_micros=times.check(line, given),
+            log_micros=log_micros,
             key=f"[{','.join(encoded[place] for place in keys)}]".encode() if keys else None,
             value=f"{{{value}}}".encode(),
         )
@@ -194,8 +237,8 @@ def _check_header(path: Path, header: list[str], topic: Topic) -> None:
             _refuse(path, 1, f"a header with the column `{name}`, got {', '.join(header[:20]) or 'nothing'}")
 
 
-def _json_rows(path: Path, pipeline: Pipeline, times: Times) -> Iterator[FileRecord]:
-    """Send each line as it stands: it is parsed only for its times and key."""
+def _json_rows(path: Path, pipeline: Pipeline, times: Times, stretch: Stretch) -> Iterator[FileRecord | None]:
+    """Yield each line as it stands, which is parsed only for its times and key; None where it is not in the stretch."""
     topic = pipeline.source
     names = {item.name for item in fields(topic)}
     keys = [name for name in pipeline.key if name in names]
@@ -203,9 +246,13 @@ def _json_rows(path: Path, pipeline: Pipeline, times: Times) -> Iterator[FileRec
         if not line.strip():
             continue
         found = _object(path, number, line)
+        log_micros = times.check(number, {name: found.get(name) for name in times.names})
+        if not stretch.has(log_micros):
+            yield None
+            continue
         yield FileRecord(
             line=number,
-            log_micros=times.check(number, {name: found.get(name) for name in times.names}),
+            log_micros=log_micros,
             key=key_text([found.get(name) for name in keys]).encode("utf-8", "replace") if keys else None,
             value=line.strip(),
         )

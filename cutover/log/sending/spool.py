@@ -26,7 +26,7 @@ SCHEMA = pa.schema(
 
 
 class Spool:
-    """Records of one file; `with Spool(folder) as spool`. The folder is the caller's, to keep and to delete."""
+    """What is sent of a file; `with Spool(folder) as spool`. The folder is the caller's, to keep and to delete."""
 
     def __init__(self, folder: Path) -> None:
         self._messages = (folder / "messages").open("w+b")
@@ -49,7 +49,7 @@ class Spool:
         self._index.close()
 
     def fill(self, rows: Iterable[FileRecord]) -> None:
-        """Take all records of a file, in its order."""
+        """Take the records of a file, in its order."""
         chunk: list[tuple[int, int | None, int, int, int, int]] = []
         place = 0
         for row in rows:
@@ -76,15 +76,11 @@ class Spool:
         )
         return low, high
 
-    def count_between(self, start: int | None, end: int | None) -> int:
-        """Return how many records `read_sorted_rows` will yield."""
-        found = self._index.execute(f"SELECT count(*) FROM places WHERE {_RANGE}", _range(start, end)).fetchone()  # noqa: S608 -- our own text
-        return int(found[0]) if found else 0
-
-    def read_sorted_rows(self, start: int | None, end: int | None) -> Iterator[FileRecord]:
-        """Yield the records of `[start, end)` of log time in log-time order, ties in the file's order."""
-        query = f"SELECT log_micros, place, line, key_bytes, value_bytes FROM places WHERE {_RANGE} ORDER BY log_micros, number"  # noqa: S608, E501 -- our own text
-        result = self._index.execute(query, _range(start, end))
+    def read_sorted_rows(self) -> Iterator[FileRecord]:
+        """Yield the records in log-time order, ties in the file's order."""
+        result = self._index.execute(
+            "SELECT log_micros, place, line, key_bytes, value_bytes FROM places ORDER BY log_micros, number"
+        )
         while found := result.fetchmany(CHUNK):
             for log_micros, place, line, key_bytes, value_bytes in found:
                 self._messages.seek(place)
@@ -97,10 +93,3 @@ class Spool:
             arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
             self._index.register("chunk", pa.Table.from_arrays(arrays, schema=SCHEMA))
             self._index.execute("INSERT INTO places SELECT * FROM chunk")
-
-
-_RANGE = "($1 IS NULL OR log_micros >= $1) AND ($2 IS NULL OR log_micros < $2)"
-
-
-def _range(start: int | None, end: int | None) -> list[int | None]:
-    return [start, end]

@@ -13,6 +13,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.sending import topic as topics
 from cutover.log.sending.produce import Progress, Request, produce
+from cutover.log.sending.rows import Stretch
 from cutover.settings import KafkaSettings, Settings
 
 LINES = b"""at,seen,k,i
@@ -92,8 +93,8 @@ def test_records_go_round_robin_whatever_their_key(kafka_settings: Settings, pip
 def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     start, end = 1357035420 * 1_000_000, 1357035500 * 1_000_000
 
-    assert send(kafka_settings, pipeline, Request(file=file, partitions=1, start=start, end=end)) == 2
-    assert send(kafka_settings, pipeline, Request(file=file, end=start)) == 1
+    assert send(kafka_settings, pipeline, Request(file=file, partitions=1, stretch=Stretch(start=start, end=end))) == 2
+    assert send(kafka_settings, pipeline, Request(file=file, stretch=Stretch(end=start))) == 1
     assert numbers(records(kafka_settings, pipeline.source.name)) == [1, 3, 2]
 
 

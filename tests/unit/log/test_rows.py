@@ -10,7 +10,7 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import DefinitionError
 from cutover.log.sending import lines
-from cutover.log.sending.rows import MAX_MESSAGE, FileRecord, Notes, read_rows
+from cutover.log.sending.rows import ALL, MAX_MESSAGE, FileRecord, Notes, Stretch, read_rows
 from cutover.records.classes import Reason
 from cutover.records.reference.parse import parse
 
@@ -25,8 +25,10 @@ PIPELINE = Pipeline(name="p", source=TOPIC, key=("k", "i"), window=Fixed(hours=1
 HEADER = "at,seen,k,i,x,d,b,day\n"
 
 
-def rows(path: Path, notes: Notes | None = None) -> list[FileRecord]:
-    return list(read_rows(path, PIPELINE, notes or Notes()))
+def rows(
+    path: Path, notes: Notes | None = None, *, of: Pipeline = PIPELINE, stretch: Stretch = ALL
+) -> list[FileRecord]:
+    return list(read_rows(path, of, notes or Notes(), stretch, lambda _: None))
 
 
 def csv_file(folder: Path, body: str, header: str = HEADER) -> Path:
@@ -210,7 +212,7 @@ def test_time_that_the_parsers_would_refuse_is_refused_with_line_and_column(tmp_
 
     assert parse(other.encode(), ISO.source).reason == Reason.EVENT_TIME
     with pytest.raises(DefinitionError, match=r"line 2: expected a time in iso in column `at`, got") as refused:
-        list(read_rows(path, ISO, Notes()))
+        rows(path, of=ISO)
     assert str(refused.value).endswith("Hint: nothing was sent.")
 
 
@@ -220,6 +222,40 @@ def test_time_that_the_parsers_would_refuse_is_refused_with_line_and_column(tmp_
 def test_time_that_the_parsers_take_is_sent(tmp_path: Path, written: str) -> None:
     line = json.dumps({"at": written, "seen": "2013-01-01T00:00:00Z"}).encode()
 
-    (row,) = read_rows(json_file(tmp_path, line), ISO, Notes())
+    (row,) = rows(json_file(tmp_path, line), of=ISO)
 
     assert (parse(row.value, ISO.source).reason, row.value) == (None, line)
+
+
+@pytest.mark.parametrize(
+    ("stretch", "lines"),
+    [
+        (ALL, [2, 3, 4]),
+        (Stretch(start=20_000_000), [3, 4]),
+        (Stretch(end=20_000_000), [2]),
+        (Stretch(start=20_000_000, end=30_000_000), [3]),
+        (Stretch(start=40_000_000), []),
+    ],
+)
+def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, stretch: Stretch, lines: list[int]) -> None:
+    path = csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,1,1,1,true,\n1,30,a,1,1,1,true,\n")
+    as_json = json_file(tmp_path, b'{"at":1,"seen":10}\n{"at":1,"seen":20}\n{"at":1,"seen":30}\n')
+
+    assert [row.line for row in rows(path, stretch=stretch)] == lines
+    assert [row.line + 1 for row in rows(as_json, stretch=stretch)] == lines
+
+
+def test_outside_of_a_stretch_times_are_checked_and_no_cell_is_counted(tmp_path: Path) -> None:
+    notes, stretch = Notes(), Stretch(end=20_000_000)
+
+    assert len(rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,none,1,1,true,\n"), notes, stretch=stretch)) == 1
+    assert notes.unfit_cells == 0
+    with pytest.raises(DefinitionError, match="line 3: expected a time in seconds in column `at`"):
+        rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\nsoon,20,a,1,1,1,true,\n"), stretch=stretch)
+
+
+def test_all_that_is_read_is_told_whatever_is_sent(tmp_path: Path) -> None:
+    path, told = csv_file(tmp_path, "1,10,a,1,1,1,true,\n" * 2_500), list[int]()
+
+    assert list(read_rows(path, PIPELINE, Notes(), Stretch(start=20_000_000), told.append)) == []
+    assert told == [1_000, 1_000]

@@ -25,28 +25,19 @@ def test_rows_come_in_log_time_order_and_ties_in_the_files_order(tmp_path: Path)
     with Spool(tmp_path) as spool:
         spool.fill(given)
 
-        assert list(spool.read_sorted_rows(None, None)) == [given[1], given[3], given[2], given[0], given[4]]
+        assert list(spool.read_sorted_rows()) == [given[1], given[3], given[2], given[0], given[4]]
         assert (spool.count, spool.bounds()) == (5, (10, 30))
-
-
-@pytest.mark.usefixtures("chunk")
-def test_range_is_half_open(tmp_path: Path) -> None:
-    with Spool(tmp_path) as spool:
-        spool.fill([row(1, 10), row(2, 20), row(3, 30)])
-
-        assert [r.line for r in spool.read_sorted_rows(10, 30)] == [1, 2]
-        assert spool.count_between(20, None) == 2
 
 
 def test_without_log_times_the_files_order_stays(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         spool.fill([row(1, None), row(2, None), row(3, None)])
 
-        assert [r.line for r in spool.read_sorted_rows(None, None)] == [1, 2, 3]
+        assert [r.line for r in spool.read_sorted_rows()] == [1, 2, 3]
 
 
 def test_empty_file_has_no_rows(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         spool.fill([])
 
-        assert (list(spool.read_sorted_rows(None, None)), spool.bounds()) == ([], (None, None))
+        assert (list(spool.read_sorted_rows()), spool.bounds()) == ([], (None, None))
