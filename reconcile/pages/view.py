@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import Stage, current_stage
-from cutover.reconcile.cli.recorded.differences import count_states, describe_state
+from cutover.reconcile.cli.recorded.differences import REST, count_states, describe_state
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, decide
@@ -189,10 +189,9 @@ def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
 
 
 def _describe_difference(one: OpenDifference, pipeline: Pipeline) -> DifferenceLine:
-    rest = "all that the list had no room for"
     return DifferenceLine(
         window=text.when(one.window_start),
-        key=rest if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key)),
+        key=REST if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key)),
         kind=one.kind.replace("_", " "),
         state=describe_state(one),
         first_seen=one.first_seen,

@@ -20,6 +20,8 @@ from cutover.reconcile.result.codec import encode
 from cutover.settings import load_settings
 
 OPEN = DifferenceState.OPEN
+REST = "all that the list had no room for"
+"""What stands for the rows of a comparison that are more than its list holds."""
 
 
 def differences(
@@ -53,7 +55,7 @@ def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], mo
     columns = ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs")
     table = Table(*columns, box=None, pad_edge=False)
     for one in found[:most]:
-        key = "all that the list had no room for" if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key))
+        key = REST if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key))
         seen = (f"{one.first_seen:%Y-%m-%d %H:%M}", f"{one.last_seen:%Y-%m-%d %H:%M}", f"{one.runs:,}")
         window, state = text.when(one.window_start), text.message_text(describe_state(one))
         table.add_row(window, text.message_text(key), one.kind.replace("_", " "), state, *seen)
@@ -79,10 +81,12 @@ def describe_state(one: OpenDifference) -> str:
 
 
 def count_states(pipeline: str, found: Iterable[OpenDifference]) -> str:
-    """Return how many differences are in each state, as the head of a sentence."""
-    counted = Counter(one.state for one in found)
+    """Return how many differences are in each state, and that there are more than a list holds: a sentence's head."""
+    every = list(found)
+    counted = Counter(one.state for one in every if one.kind != BEYOND)
     parts = [f"{counted[state]:,} {state}" for state in DifferenceState if counted[state] or state is OPEN]
-    return f"Differences of {pipeline} without a cause: {', '.join(parts)}"
+    rest = f", and {REST}" if len(every) > counted.total() else ""
+    return f"Differences of {pipeline} without a cause: {', '.join(parts)}{rest}"
 
 
 COMMANDS = {"differences": differences}

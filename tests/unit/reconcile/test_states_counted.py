@@ -1,0 +1,40 @@
+"""How many differences are open is said of those that are listed, and that there are others is said beside."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from cutover.reconcile.cli.recorded.differences import count_states
+from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference
+
+AT = datetime(2026, 11, 26, tzinfo=UTC)
+
+
+def one(number: int, state: DifferenceState = DifferenceState.OPEN, kind: str = "changed") -> OpenDifference:
+    return OpenDifference(
+        window_start="2026-01-01T00:00:00Z",
+        key=f'{{"k": {number}}}',
+        kind=kind,
+        first_seen=AT,
+        first_run="r",
+        last_seen=AT,
+        runs=1,
+        run_id="r",
+        state=state,
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([], "0 open"),
+        ([one(1), one(2), one(3, DifferenceState.PENDING)], "1 pending, 2 open"),
+        ([one(1), one(2), one(0, kind=BEYOND)], "2 open, and all that the list had no room for"),
+        (
+            [one(1, DifferenceState.ACCEPTED), one(0, kind=BEYOND)],
+            "0 open, 1 accepted, and all that the list had no room for",
+        ),
+    ],
+)
+def test_what_is_listed_is_counted(found: list[OpenDifference], said: str) -> None:
+    assert count_states("sales", found) == f"Differences of sales without a cause: {said}"
