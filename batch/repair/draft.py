@@ -124,13 +124,21 @@ def save(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
 def list_drafts(settings: Settings, pipeline: Pipeline) -> list[RepairDraft]:
     """Return all drafts under the definition's result fingerprint, published ones too, oldest first."""
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
-    found = []
-    for info in _list_folder(system, root):
-        record = f"{info.path}/{RECORD}"
-        if system.get_file_info(record).type is fs.FileType.File:
-            with system.open_input_stream(record) as stream:
-                found.append(RepairDraft.from_json(stream.read(), record))
-    return sorted(found, key=lambda draft: (draft.created, draft.repair_id))
+    found = [_read_record(system, info.path) for info in _list_folder(system, root)]
+    return sorted(filter(None, found), key=lambda draft: (draft.created, draft.repair_id))
+
+
+def _read_record(system: fs.FileSystem, place: str) -> RepairDraft | None:
+    """Return the draft of a folder; None if nothing makes it one.
+
+    Raises:
+        LakeError: Its record is not one of this release.
+    """
+    record = f"{place}/{RECORD}"
+    if system.get_file_info(record).type is not fs.FileType.File:
+        return None
+    with system.open_input_stream(record) as stream:
+        return RepairDraft.from_json(stream.read(), record)
 
 
 def list_other_definitions(settings: Settings, pipeline: Pipeline) -> list[str]:
@@ -149,7 +157,7 @@ def discard(settings: Settings, pipeline: Pipeline, repair_id: str) -> None:
 
 
 def discard_expired(settings: Settings, pipeline: Pipeline, known: Sequence[str], now: datetime) -> None:
-    """Remove drafts that nobody can publish any more, and what killed processes left.
+    """Remove drafts that nobody can publish any more, those of another release too, and what killed processes left.
 
     Args:
         settings: Where the lake lies.
@@ -158,10 +166,17 @@ def discard_expired(settings: Settings, pipeline: Pipeline, known: Sequence[str]
         now: Drafts that expire by then go.
     """
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
-    current = {d.repair_id for d in list_drafts(settings, pipeline) if datetime.fromisoformat(d.expires) > now}
     for info in _list_folder(system, root):
-        if info.base_name not in {*known, *current}:
+        if info.base_name not in known and not _can_be_published(system, info.path, now):
             system.delete_dir(info.path)
+
+
+def _can_be_published(system: fs.FileSystem, place: str, now: datetime) -> bool:
+    try:
+        draft = _read_record(system, place)
+    except LakeError:
+        return False
+    return draft is not None and datetime.fromisoformat(draft.expires) > now
 
 
 def to_files(made: RunOutput) -> dict[str, pa.Table]:

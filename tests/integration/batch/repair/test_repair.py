@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from cutover.batch.lock import writer_lock
 from cutover.batch.recompute import run
-from cutover.batch.repair.draft import folder, list_drafts
+from cutover.batch.repair.draft import RECORD, folder, list_drafts
 from cutover.batch.repair.refusals import require_windows
 from cutover.batch.repair.repair import make_draft, publish_draft
 from cutover.batch.repair.undo import undo
@@ -163,6 +163,20 @@ EXPECTED = {
     "repair": "a repair .* was recorded meanwhile",
     "definition": "of another definition",
 }
+
+
+def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed: Lab) -> None:
+    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    assert made.draft is not None
+    record = Path(folder(computed.settings, computed.pipeline, made.draft.repair_id)) / RECORD
+    record.write_text('{"of": "another release"}', encoding="utf-8")
+
+    with pytest.raises(LakeError, match="make it anew with `--window`"):
+        publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+    make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
+
+    assert (served(computed), record.parent.exists()) == (AFTER, False)
 
 
 def test_a_topic_made_again_is_refused_at_publishing(computed: Lab) -> None:
