@@ -167,11 +167,11 @@ def discard_expired(settings: Settings, pipeline: Pipeline, known: Sequence[str]
     """
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
     for info in _list_folder(system, root):
-        if info.base_name not in known and not _can_be_published(system, info.path, now):
+        if info.base_name not in known and not _is_current(system, info.path, now):
             system.delete_dir(info.path)
 
 
-def _can_be_published(system: fs.FileSystem, place: str, now: datetime) -> bool:
+def _is_current(system: fs.FileSystem, place: str, now: datetime) -> bool:
     try:
         draft = _read_record(system, place)
     except LakeError:
