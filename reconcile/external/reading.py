@@ -8,13 +8,14 @@ import csv
 import gzip
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from glob import escape, has_magic
 from pathlib import Path
 
 import duckdb
 from pyarrow import ArrowException, DataType, Schema, parquet, types
+from pyarrow.parquet import ParquetSchema
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import CSV_AS_WRITTEN, literal
@@ -31,7 +32,7 @@ class Reading:
     """DuckDB's function that reads the files, and columns of folders that are none of the table's."""
 
     function: str  # up to its closing bracket
-    listed: str  # the files, as literals
+    optional: Mapping[str, bool] = field(default_factory=dict)  # column -> may hold nulls, where the schema says so
     aside: tuple[str, ...] = ()
     has_folders: bool = False  # whether folders name columns of the table
 
@@ -57,10 +58,14 @@ def choose_reading(connection: duckdb.DuckDBPyConnection, source: str, files: Se
     if is_csv(files[0]):
         function = f"read_csv([{listed}], union_by_name = true, {CSV_AS_WRITTEN}"
         function += f", sample_size = -1{choose_types(connection, function)}"
+        optional = {}
     else:
-        _refuse_mixed_types(source, files)
-        function = f"read_parquet([{listed}], union_by_name = true"
-    plain = Reading(function=f"{function}, hive_partitioning = false", listed=listed)
+        heads = [_read_head_of_parquet(source, file) for file in files]
+        _refuse_mixed_types(source, heads)
+        # Files of one schema are bound by the first one: a query costs as much as one file, and not as all of them.
+        function = f"read_parquet([{listed}], union_by_name = {str(not _are_alike(heads)).lower()}"
+        optional = _find_optional(heads)
+    plain = Reading(function=f"{function}, hive_partitioning = false", optional=optional)
     below, above = _folder_columns(source, files)
     if not below:
         return plain
@@ -71,16 +76,45 @@ def choose_reading(connection: duckdb.DuckDBPyConnection, source: str, files: Se
         msg = f"Table `{source}`: expected columns of the files or of their folders, got `{min(below & own)}` in both."
         raise DefinitionError(msg)
     aside = tuple(sorted(above - below - own))
-    return Reading(function=f"{function}, hive_partitioning = true", listed=listed, aside=aside, has_folders=True)
+    function += ", hive_partitioning = true"
+    return Reading(function=function, optional=optional, aside=aside, has_folders=True)
 
 
-def _refuse_mixed_types(source: str, files: Sequence[str]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ParquetHead:
+    """The schema of one file, as Parquet and as Arrow have it: the first knows how values lie, the second all names."""
+
+    stored: ParquetSchema
+    columns: Schema
+
+
+def _read_head_of_parquet(source: str, file: str) -> _ParquetHead:
+    try:
+        stored = parquet.read_metadata(file).schema
+        return _ParquetHead(stored=stored, columns=stored.to_arrow_schema())
+    except (ArrowException, OSError) as error:
+        msg = f"Table `{source}`: expected Parquet, got in `{Path(file).name}`: {str(error).splitlines()[0]}"
+        raise LakeError(msg, runbook="TableUnreadable") from None
+
+
+def _are_alike(heads: Sequence[_ParquetHead]) -> bool:
+    """Return whether all files have the same columns, of the same types, in the same order."""
+    one = heads[0]
+    return all(head.stored.equals(one.stored) and head.columns.equals(one.columns) for head in heads[1:])
+
+
+def _find_optional(heads: Sequence[_ParquetHead]) -> dict[str, bool]:
+    """Return whether a column may hold nulls; one file that allows them, or that lacks the column, is enough."""
+    having = Counter(name for head in heads for name in head.columns.names)
+    nullable = {column.name for head in heads for column in head.columns if column.nullable}
+    return {name: name in nullable or n < len(heads) for name, n in having.items()}
+
+
+def _refuse_mixed_types(source: str, heads: Sequence[_ParquetHead]) -> None:
     """Refuse files whose common type of a column would change values of some: 2^53 + 1 is no double."""
-    if len(files) == 1:
-        return
     whole: dict[str, DataType] = {}  # column, in lower case -> the widest type of whole numbers or decimals
     floats: dict[str, DataType] = {}  # -> the narrowest type of floats
-    for column in (column for file in files for column in _read_schema(source, file)):
+    for column in (column for head in heads for column in head.columns):
         name, kind = column.name.lower(), column.type
         if types.is_floating(kind):
             floats[name] = min(floats.get(name, kind), kind, key=_count_bits)
@@ -93,14 +127,6 @@ def _refuse_mixed_types(source: str, files: Sequence[str]) -> None:
         got = f"{whole[mixed[0]]} and {floats[mixed[0]]}"
         msg = f"Table `{source}`: column `{mixed[0]}`: expected one type in all files, got {got}."
         raise DefinitionError(msg + "\nHint: a float does not hold each of these; write the files with one type.")
-
-
-def _read_schema(source: str, file: str) -> Schema:
-    try:
-        return parquet.read_schema(file)
-    except (ArrowException, OSError) as error:
-        msg = f"Table `{source}`: expected Parquet, got in `{Path(file).name}`: {str(error).splitlines()[0]}"
-        raise LakeError(msg, runbook="TableUnreadable") from None
 
 
 def _count_bits(kind: DataType) -> int:

@@ -1,8 +1,8 @@
 """Digests of two tables by group and bucket of keys, made file by file, so that what is known of a file is kept.
 
-Temporary tables: `side_files` (`_side`, `_path`, `_content`); `file_digests` (`_side`, `_content`, a digest for each
-file and group, `_new`: of this run); `digests_0` and `digests_1` (of the whole sides, with `doubled`: how many keys of
-a group have more than one row; `_told`: known before this run).
+Temporary tables: `side_files` (`_file`: number of a content of a side, `_side`, `_path`, `_content`); `file_digests`
+(`_file`, a digest for each content and group, `_new`: of this run); `digests_0` and `digests_1` (of the whole sides,
+with `doubled`: how many keys of a group have more than one row; `_told`: known before this run).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
@@ -16,6 +16,7 @@ from cutover.engine.queries import first, number
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.digests import digest_sql
 from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.external import kept_digests
 from cutover.reconcile.external.contents import DataFile
 from cutover.reconcile.external.kept_digests import KeptDigests
 from cutover.reconcile.external.sources import SideSource
@@ -24,6 +25,7 @@ ROWS_A_GROUP = 64  # at least: digests are to be small beside the rows
 MOST_GROUPS = 1 << 15
 _DIGEST = "_group, _bucket, n, x, s"
 _SAME = "l._group IS NOT DISTINCT FROM r._group AND l._bucket = r._bucket"
+_CONTENTS = "(SELECT DISTINCT _file, _side, _content FROM side_files)"
 _EQUAL = f"{_SAME} AND l.n = r.n AND l.x = r.x AND l.s = r.s"
 
 
@@ -94,7 +96,9 @@ def make_digests(
     """
     buckets = kept.buckets or choose_buckets(connection, layout, sides[0])
     whole = replace(layout, buckets=buckets)
-    connection.execute("CREATE OR REPLACE TEMP TABLE side_files (_side TINYINT, _path VARCHAR, _content VARCHAR)")
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE side_files (_file INTEGER, _side TINYINT, _path VARCHAR, _content VARCHAR)"
+    )
     for side in sides:
         _list_files(connection, side)
     _load(connection, kept, group_type)
@@ -109,47 +113,49 @@ def _list_files(connection: duckdb.DuckDBPyConnection, side: SideRows) -> None:
     """Add the files of a side; one whose content nobody asked for has its place for it, and no files an empty one."""
     paths = [file.path for file in side.files] or [""]
     contents = [file.content or str(n) for n, file in enumerate(side.files)] or [""]
-    connection.execute(f"INSERT INTO side_files SELECT {side.number}, unnest(?), unnest(?)", [paths, contents])
+    numbers = {content: 2 * n + side.number for n, content in enumerate(dict.fromkeys(contents))}
+    connection.execute(
+        f"INSERT INTO side_files SELECT unnest(?), {side.number}, unnest(?), unnest(?)",
+        [[numbers[content] for content in contents], paths, contents],
+    )
 
 
 def _load(connection: duckdb.DuckDBPyConnection, kept: KeptDigests, group_type: str) -> None:
     """Make `file_digests` of what is known of the files of both sides, and `whole_digests` of groups over several."""
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE file_digests (_side TINYINT, _content VARCHAR, _group {group_type},"
-        " _bucket BIGINT, n BIGINT, x UBIGINT, s HUGEINT, doubled BIGINT, _new BOOLEAN)"
+        f"CREATE OR REPLACE TEMP TABLE file_digests (_file INTEGER, _group {group_type}, _bucket BIGINT, n BIGINT,"
+        " x UBIGINT, s HUGEINT, doubled BIGINT, _new BOOLEAN)"
     )
-    connection.execute("CREATE OR REPLACE TEMP TABLE whole_digests AS SELECT * EXCLUDE (_new) FROM file_digests")
+    connection.execute("CREATE OR REPLACE TEMP TABLE whole_digests AS SELECT * EXCLUDE (_file, _new) FROM file_digests")
     if kept.files:
-        there = "SEMI JOIN side_files f ON k._side = f._side AND k._content = f._content"
-        connection.execute(f"INSERT INTO file_digests SELECT *, false FROM {kept.select_files} k {there}")
-        connection.execute(f"INSERT INTO whole_digests FROM {kept.select_groups}")
+        known = f"{kept.select_files} JOIN {_CONTENTS} USING (_side, _content)"
+        connection.execute(f"INSERT INTO file_digests SELECT _file, {_DIGEST}, doubled, false FROM {known}")
+        connection.execute(f"INSERT INTO whole_digests SELECT {_DIGEST}, doubled FROM {kept.select_groups}")
 
 
 def _digest_side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:
     """Add the digests of files of which none are known; return how many files were read."""
     at = side.number
     unknown = (
-        f"SELECT _content, min(_path) FROM side_files WHERE _side = {at} AND _content NOT IN"
-        f" (SELECT _content FROM file_digests WHERE _side = {at}) GROUP BY _content ORDER BY 2"
+        f"SELECT _file, min(_path) FROM side_files WHERE _side = {at} AND _file NOT IN"
+        " (SELECT _file FROM file_digests) GROUP BY _file ORDER BY 2"
     )
-    new = {str(content): str(path) for content, path in connection.execute(unknown).fetchall()}
+    new = [str(path) for _, path in connection.execute(unknown).fetchall()]
     if not new:
         return 0
     column = side.source.file_column
     if column is None:
-        found = f"SELECT {at}, '', {_DIGEST}, NULL, true FROM ({digest_sql(layout, side.select())})"
+        found = f"SELECT {at}, {_DIGEST}, NULL, true FROM ({digest_sql(layout, side.select())})"
     else:
-        some = None if len(new) == len(side.files) else list(new.values())
+        some = None if len(new) == len(side.files) else new
         made = digest_sql(layout, side.select(some), identifier(column))
         found = (
-            f"SELECT {at}, f._content, {_DIGEST}, NULL, true FROM ({made}) d JOIN side_files f"
+            f"SELECT f._file, {_DIGEST}, NULL, true FROM ({made}) d JOIN side_files f"
             f" ON f._path = d.{identifier(column)} AND f._side = {at}"
         )
     connection.execute(f"INSERT INTO file_digests {found}")
     # A file without rows is known, too.
-    connection.execute(
-        f"INSERT INTO file_digests SELECT {at}, _content, NULL, -1, 0, 0, 0, NULL, true FROM ({unknown})"
-    )
+    connection.execute(f"INSERT INTO file_digests SELECT _file, NULL, -1, 0, 0, 0, NULL, true FROM ({unknown})")
     return len(new)
 
 
@@ -159,7 +165,7 @@ def _merge(connection: duckdb.DuckDBPyConnection, side: int, young: str) -> None
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE digests_{side} AS SELECT _group, _bucket, sum(n)::BIGINT AS n, bit_xor(x) AS x,"
         f" sum(s)::HUGEINT AS s, {doubled} AS doubled, {doubled} IS NOT NULL AS _told"
-        " FROM file_digests d JOIN side_files f USING (_side, _content)"
+        " FROM file_digests d JOIN side_files f USING (_file)"
         f" WHERE _side = {side} AND n > 0 AND NOT {young} GROUP BY _group, _bucket"
     )
 
@@ -175,9 +181,8 @@ def find_paths(connection: duckdb.DuckDBPyConnection, side: SideRows, groups: st
     if side.source.file_column is None:
         return None
     found = connection.execute(
-        f"SELECT DISTINCT _path FROM side_files JOIN (SELECT DISTINCT _content FROM file_digests l SEMI JOIN"
-        f" {identifier(groups)} r ON {_SAME} WHERE l._side = {side.number}) USING (_content)"
-        f" WHERE _side = {side.number} ORDER BY _path"
+        f"SELECT DISTINCT _path FROM side_files WHERE _side = {side.number} AND _file IN (SELECT _file"
+        f" FROM file_digests l SEMI JOIN {identifier(groups)} r ON {_SAME}) ORDER BY _path"
     ).fetchall()
     return [str(row[0]) for row in found]
 
@@ -240,14 +245,14 @@ def kept_rows_sql(*, whole: bool) -> str:
     Args:
         whole: All of it; else what this run has found.
     """
-    files, groups = ("true", "true") if whole else ("f._new", "NOT _told")
-    digest = "l._group, l._bucket, l.n, l.x, l.s::DECIMAL(38,0) AS s"
+    files, groups = ("true", "true") if whole else ("l._new", "NOT _told")
+    digest = f"l._group, l._bucket, l.n, l.x, {kept_digests.split_sql('l.s')}"
     either = f"(SELECT *, 0 AS _side FROM digests_0 WHERE {groups} UNION ALL SELECT *, 1 FROM digests_1 WHERE {groups})"
-    of_files = f"SELECT f.* FROM file_digests f WHERE {files}"
+    of_files = f"(FROM file_digests JOIN {_CONTENTS} USING (_file))"
     return (
-        f"SELECT l._side, l._content, {digest}, r.doubled FROM ({of_files}) l"
-        f" LEFT JOIN {either} r ON l._side = r._side AND {_EQUAL}"
+        f"SELECT l._side, l._content, {digest}, r.doubled FROM {of_files} l"
+        f" LEFT JOIN {either} r ON l._side = r._side AND {_EQUAL} WHERE {files}"
         f" UNION ALL SELECT 2::TINYINT, '', {digest}, any_value(l.doubled) FROM {either} l"
-        f" ANTI JOIN file_digests r ON l._side = r._side AND {_EQUAL} GROUP BY ALL"
+        f" ANTI JOIN {of_files} r ON l._side = r._side AND {_EQUAL} GROUP BY ALL"
         " ORDER BY 1, 2, 3, 4"
     )

@@ -66,7 +66,6 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideS
         column = _bind_files(connection, by_file, chosen)
         types = _select_columns(connection, by_file, (column, *chosen.aside), view)
         check_head(connection, source, files, types)
-        optional = {} if has_text else _optional_parquet(connection, chosen.listed)
     except duckdb.Error as error:
         msg = f"Table `{source}`: expected {'CSV' if has_text else 'Parquet'}, got: {describe_error(error)}"
         raise LakeError(msg, runbook="TableUnreadable") from None
@@ -77,7 +76,7 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideS
         types=types,
         file_column=column,
         paths={file: Path(file).name for file in files},
-        optional=optional,
+        optional=chosen.optional,
         beside=folder_values(chosen, files),
     )
 
@@ -118,13 +117,6 @@ def _free_name(taken: Collection[str]) -> str:
 
 def _optional_delta(table: DeltaTable) -> dict[str, bool]:
     return {field.name: bool(field.nullable) for field in delta.read_schema(table)}
-
-
-def _optional_parquet(connection: duckdb.DuckDBPyConnection, listed: str) -> dict[str, bool]:
-    """Return whether a column may hold nulls, by the schemas of Parquet files; one file that allows them is enough."""
-    query = f"SELECT name, bool_or(repetition_type <> 'REQUIRED') FROM parquet_schema([{listed}])"
-    top = " WHERE num_children IS NULL AND repetition_type IS NOT NULL GROUP BY name"
-    return {str(name): bool(may) for name, may in connection.execute(query + top).fetchall()}
 
 
 def _bind_delta(connection: duckdb.DuckDBPyConnection, view: str, uri: str, version: int | None) -> SideSource:

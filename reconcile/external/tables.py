@@ -23,6 +23,7 @@ from cutover.reconcile.comparison.apart import Pair
 from cutover.reconcile.comparison.column_types import is_number, is_time
 from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.comparison.segments import SegmentColumn
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare
 from cutover.reconcile.external.request import DiffRequest
@@ -111,7 +112,7 @@ def _result(opened: OpenTables, asked: DiffRequest, columns: Columns, found: Dif
         policy=PolicyResult(unexplained=found.rows, within=exit_code == 0),
         worst_keys=_worst_keys(connection, asked, layout),
         apart=_apart(connection, asked, layout, columns),
-        segments=_segments(connection, asked, layout, columns),
+        segments=_segments(connection, asked, layout, columns, rows.compared),
         differences=_differences(connection, asked, layout),
         differences_total=_cells(connection, layout),
         notes=(*columns.notes, *_describe_doubled(opened), *_describe_rest(found)),
@@ -232,15 +233,22 @@ def _apart(
 
 
 def _segments(
-    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns
+    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns, compared: int
 ) -> tuple[KeySegment, ...]:
     shown = [name for name in layout.keys if name not in asked.masked]
-    found = {name: identifier(name) for name in shown if name != layout.group}
+    found = {
+        name: SegmentColumn(value=identifier(name), every=_every(name, f"SELECT {identifier(name)}, 1 FROM {RIGHT}"))
+        for name in shown
+        if name != layout.group
+    }
     if layout.group in shown and is_time(columns.common[str(layout.group)]):
-        found |= segments.window_columns(str(layout.group))
-    keys = ", ".join(map(identifier, layout.keys))
-    every = f"(SELECT {keys} FROM {RIGHT} UNION ALL SELECT {keys} FROM different WHERE __diff = 'missing')"
-    return segments.over_represented(connection, found, "different", every)
+        # The rows of each window are known from its digests: none is read again.
+        found |= segments.window_columns(layout.group, _every(layout.group, "SELECT _group, n FROM digests_1"))
+    return segments.over_represented(connection, found, "different", str(compared))
+
+
+def _every(name: str, actual: str) -> str:
+    return segments.every_sql(actual, f"SELECT {identifier(name)}, 1 FROM different WHERE __diff = 'missing'")
 
 
 def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:

@@ -14,6 +14,7 @@ from cutover.reconcile.comparison import apart, segments
 from cutover.reconcile.comparison.apart import Pair
 from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.layout import Value, additive
+from cutover.reconcile.comparison.segments import SegmentColumn
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
@@ -175,13 +176,17 @@ def measure_apart(sides: Sides) -> tuple[Apart, ...]:
 def over_represented(sides: Sides, pipeline: Pipeline) -> tuple[KeySegment, ...]:
     """Return parts of the key, hours and weekdays with more than their share of the rows that differ."""
     keys = ", ".join(map(identifier, sides.layout.keys))
-    columns = {name: identifier(name) for name in pipeline.key}
+    columns = {name: SegmentColumn(value=identifier(name), every=_every(name)) for name in pipeline.key}
     if pipeline.window.reach is not None:
-        columns |= segments.window_columns(sides.layout.keys[0])
+        columns |= segments.window_columns(sides.layout.keys[0], _every(sides.layout.keys[0]))
     different = f"(SELECT {keys} FROM {SharedTable.TOUCHED} WHERE _kind <> 'masked')"
-    missing = f"SELECT {keys} FROM {SharedTable.TOUCHED} WHERE _kind = 'missing'"
-    every = f"(SELECT {keys} FROM {stage(0)} UNION ALL {missing})"
-    return segments.over_represented(sides.connection, columns, different, every)
+    compared = f"(SELECT count(*) FROM {_every(sides.layout.keys[0])})"
+    return segments.over_represented(sides.connection, columns, different, compared)
+
+
+def _every(name: str) -> str:
+    missing = f"SELECT {identifier(name)}, 1 FROM {SharedTable.TOUCHED} WHERE _kind = 'missing'"
+    return segments.every_sql(f"SELECT {identifier(name)}, 1 FROM {stage(0)}", missing)
 
 
 def samples(sides: Sides, pipeline: Pipeline) -> tuple[SampleRecord, ...]:

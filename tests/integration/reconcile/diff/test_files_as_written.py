@@ -16,6 +16,10 @@ from cutover.reconcile.result.outcome import Reconciliation, Rows, Verdict
 from cutover.settings import Settings
 
 ROWS = pa.table({"k": [1, 2, 3], "v": [10, 20, 30]})
+EARLY, LATER = (
+    pa.table({"k": [k], "v": [10 * k], "at": pa.array([k], pa.timestamp("us")), "of": [{"x": 1, "y": 2}]})
+    for k in (1, 2)
+)
 CSV = "k,v\n1,10\n2,20\n3,30\n"
 
 
@@ -120,6 +124,42 @@ def test_a_folder_of_another_name_is_compared_again(tmp_path: Path) -> None:
 
     found = compared(left, tmp_path / "right", key="day,k", home=tmp_path)
     assert (found.verdict, found.rows.missing, found.rows.extra) == (Verdict.DIVERGED, 3, 3)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(LATER.select(["v", "k", "at", "of"]), id="another order"),
+        pytest.param(LATER.set_column(1, "v", LATER["v"].cast(pa.int32())), id="a narrower type"),
+        pytest.param(LATER.append_column("w", pa.array([7])), id="a further column"),
+        pytest.param(LATER.drop_columns(["v"]), id="a column less"),
+        pytest.param(LATER.set_column(2, "at", LATER["at"].cast(pa.timestamp("ns"))), id="another unit of time"),
+        pytest.param(LATER.set_column(3, "of", pa.array([{"y": 2, "x": 1}])), id="parts in another order"),
+    ],
+)
+def test_files_of_one_table_need_not_have_one_schema(tmp_path: Path, second: pa.Table, *, swapped: bool) -> None:
+    """A query that is bound by one file alone must not be, here: it would read the others by its own columns."""
+    first, then = (second, EARLY) if swapped else (EARLY, second)
+    write(tmp_path / "left" / "a.parquet", first)
+    write(tmp_path / "left" / "b.parquet", then)
+    write(tmp_path / "right.parquet", pa.concat_tables([first, _typed_as(first, then)], promote_options="default"))
+
+    assert compared(tmp_path / "left", tmp_path / "right.parquet").verdict is Verdict.CONSISTENT
+
+
+def _typed_as(first: pa.Table, part: pa.Table) -> pa.Table:
+    """Return a part with the types of another one, where that has a column of the name."""
+    own = [first.schema.field(c.name) if c.name in first.schema.names else c for c in part.schema]
+    return pa.Table.from_pylist(part.to_pylist(), schema=pa.schema(own))
+
+
+def test_times_of_two_kinds_in_one_table_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "left" / "a.parquet", EARLY)
+    pq.write_table(LATER, tmp_path / "left" / "b.parquet", use_deprecated_int96_timestamps=True)
+    write(tmp_path / "right.parquet", pa.concat_tables([EARLY, LATER]))
+
+    assert compared(tmp_path / "left", tmp_path / "right.parquet").verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("zone", ["UTC", None])

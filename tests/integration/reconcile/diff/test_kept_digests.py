@@ -99,7 +99,9 @@ def test_an_edited_digest_is_named_and_not_believed(tables: Path) -> None:
     file = kept_file(tables)
     rows = pq.read_table(file).to_pylist()
     right = {(r["_content"], r["_group"], r["_bucket"]): r for r in rows if r["_side"] == 1}
-    forged = [r | ({k: right[p][k] for k in "nxs"} if (p := _twin(r, right)) else {}) for r in rows]
+    forged = [
+        r | ({k: right[p][k] for k in ("n", "x", "s_high", "s_low")} if (p := _twin(r, right)) else {}) for r in rows
+    ]
     pq.write_table(pa.Table.from_pylist(forged, schema=pq.read_schema(file)), file)
 
     result = compared(tables)

@@ -6,6 +6,7 @@ import pytest
 
 from cutover.engine import queries
 from cutover.reconcile.comparison import segments
+from cutover.reconcile.comparison.segments import SegmentColumn
 from cutover.reconcile.result.outcome import KeySegment
 
 Rows = Iterable[tuple[str | None, int]]  # value, rows of it
@@ -17,7 +18,9 @@ def find(different: Rows, every: Rows, columns: tuple[str, ...] = ("shop",)) -> 
             connection.execute(f"CREATE TEMP TABLE {name} (shop VARCHAR)")
             for value, count in rows:
                 connection.execute(f"INSERT INTO {name} SELECT ? FROM range({count})", [value])  # noqa: S608 -- ours
-        return segments.over_represented(connection, dict.fromkeys(columns, "shop"), "different", "every")
+        column = SegmentColumn(value="shop", every="(SELECT shop AS v, 1 AS n FROM every)")
+        compared = sum(count for _, count in every)
+        return segments.over_represented(connection, dict.fromkeys(columns, column), "different", str(compared))
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(4, 0), (5, 1)])
@@ -68,6 +71,17 @@ def test_the_largest_lift_comes_first_then_more_rows_then_names_and_twenty_are_s
     found = find(different, every)
 
     assert [one.value for one in found] == ["lift", "most", *(f"s{n:02}" for n in range(18))]
+
+
+@pytest.mark.parametrize("few", [0, 3, 100])
+def test_how_all_rows_are_counted_changes_nothing(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: Rows = [("a", 40), (None, 9), ("b", 5), ("c", 30)]
+    every: Rows = [("a", 50), (None, 9), ("b", 5), ("c", 900), ("d", 1_500)]
+    usual = find(rows, every)
+    monkeypatch.setattr(segments, "FEW", few)
+
+    assert find(rows, every) == usual
+    assert [one.value for one in usual] == [None, "b", "a"]
 
 
 def test_each_column_is_looked_at() -> None:
