@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from cutover.batch import recompute
 from cutover.definition import Pipeline
+from cutover.definition.windows.sessions import Window
 from cutover.engine import queries
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
@@ -25,7 +26,7 @@ from cutover.streaming import driver
 from tests.integration.streaming.rig import renamed
 from tests.support.drivers.books import expected_rows, hold, rows_of
 from tests.support.drivers.fed import Fed, HandClock
-from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split
+from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split, windows
 from tests.support.log.real_log import Writer
 from tests.support.pages.capabilities import kind_of, shown, shown_measures
 from tests.support.suite.depth import depth, is_nightly
@@ -50,13 +51,26 @@ class Story:
     overflow_rows: int
 
 
+CASES = [
+    *(
+        pytest.param(st.just(window), None, id=f"{kind} {n}")
+        for kind, some in WINDOWS.items()
+        for n, window in enumerate(some)
+    ),
+    *(
+        pytest.param(windows(kind), joined, id="-".join([kind, *joined]))
+        for kind, joined in zip(cycle(WINDOWS), JOINS, strict=False)
+    ),
+]
+
+
 @st.composite
-def stories(draw: st.DrawFn, kind: str, joined: Joined | None) -> Story:
+def stories(draw: st.DrawFn, window: st.SearchStrategy[Window], joined: Joined | None) -> Story:
     log = draw(event_logs(most=60, gaps=True).filter(bool))
     ends = draw(borders(log, most=5))
     if joined is not None and is_nightly():
         joined = draw(st.sampled_from(JOINS))
-    pipeline = draw(pipelines(topic="drawn", joined=joined, kind=kind))
+    pipeline = draw(pipelines(topic="drawn", joined=joined, window=window))
     return Story(
         log=split(log, pipeline),
         pipeline=pipeline,
@@ -109,22 +123,18 @@ def assert_verdict(found: Reconciliation) -> None:
     assert found.verdict is (Verdict.EXPLAINED if named else Verdict.CONSISTENT)
 
 
-@pytest.mark.parametrize(
-    ("kind", "joined"),
-    [*((kind, None) for kind in WINDOWS), *zip(cycle(WINDOWS), JOINS, strict=False)],
-    ids=lambda value: "-".join(value) if isinstance(value, tuple) else str(value),
-)
+@pytest.mark.parametrize(("window", "joined"), CASES)
 @depth(few=2, many=20)
 @given(data=st.data())
 def test_reference_stream_and_batch_agree_wherever_epochs_end(
     spark: "SparkSession",
     writer: Writer,
     tmp_path_factory: pytest.TempPathFactory,
-    kind: str,
+    window: st.SearchStrategy[Window],
     joined: Joined | None,
     data: st.DataObject,
 ) -> None:
-    story = data.draw(stories(kind, joined))
+    story = data.draw(stories(window, joined))
     settings = installation(
         tmp_path_factory.mktemp("agree"), str(writer.settings.kafka.bootstrap_servers), story.overflow_rows
     )

@@ -13,7 +13,7 @@ from cutover.reconcile.attribution import claims, log_rows
 from cutover.records import reference
 from cutover.records.reference.parse import parse
 from tests.support.comparison.claimed import rows_at, told
-from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split
+from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split, windows
 from tests.support.suite.depth import depth
 
 
@@ -26,7 +26,7 @@ from tests.support.suite.depth import depth
 @given(data=st.data())
 def test_the_log_bears_out_what_both_paths_made_of_it(kind: str, joined: Joined | None, data: st.DataObject) -> None:
     drawn = data.draw(event_logs(most=60))
-    pipeline = data.draw(pipelines(joined=joined, kind=kind))
+    pipeline = data.draw(pipelines(joined=joined, window=windows(kind)))
     log = split(drawn, pipeline)
     ends = [ends_split(end, pipeline) for end in data.draw(borders(drawn, most=5))]
     stream, batch = reference.run(pipeline, log, epochs=ends), reference.run(pipeline, log)

@@ -28,7 +28,7 @@ from cutover.records import reference as paths
 from tests.property.panes.test_panes import MILLISECOND, TO_THE_END, WINDOWS, last_values
 from tests.support.comparison.claimed import told
 from tests.support.log.logs import WINDOWS as KINDS
-from tests.support.log.logs import Send, borders, log_of, pipelines
+from tests.support.log.logs import Send, borders, log_of, pipelines, windows
 from tests.support.suite.depth import depth
 
 ORDER = st.randoms(use_true_random=False)
@@ -100,7 +100,7 @@ SENDS = st.builds(
 def test_refold_is_the_same_in_whatever_order_records_of_the_log_are_read(
     kind: str, data: st.DataObject, log: tuple[RawRecord, ...], order: Random
 ) -> None:
-    pipeline = data.draw(pipelines(kind=kind))
+    pipeline = data.draw(pipelines(window=windows(kind)))
     ends = data.draw(borders(log, most=3))
     other = shuffled(log, order)
 

@@ -196,14 +196,21 @@ def windows(kind: str | None = None) -> st.SearchStrategy[Window]:
 
 @st.composite
 def pipelines(
-    draw: st.DrawFn, *, topic: str = "t", ids: bool = True, joined: Joined | None = None, kind: str | None = None
+    draw: st.DrawFn,
+    *,
+    topic: str = "t",
+    ids: bool = True,
+    joined: Joined | None = None,
+    window: st.SearchStrategy[Window] | None = None,
 ) -> Pipeline:
-    """Draw a definition over the records of `event_logs`; half of them know records by their ids.
+    """Draw a definition over the records of `event_logs`, with any window or one of these.
+
+    Half of them know records by their ids.
 
     With `joined` it joins the topic: with itself, or with `<topic>-right`, of which each record in the last partition
     is then meant.
     """
-    plain = draw(_plain(topic, ids=ids and joined is None, kind=kind))
+    plain = draw(_plain(topic, window or windows(), ids=ids and joined is None))
     if joined is None:
         return plain
     topics, how = joined
@@ -219,8 +226,8 @@ def pipelines(
 
 
 @st.composite
-def _plain(draw: st.DrawFn, topic: str, *, ids: bool, kind: str | None) -> Pipeline:
-    window = draw(windows(kind))
+def _plain(draw: st.DrawFn, topic: str, some: st.SearchStrategy[Window], *, ids: bool) -> Pipeline:
+    window = draw(some)
     record_id = draw(st.sampled_from([None, "i"])) if ids and not isinstance(window, Sessions) else None
     horizons = ["30 minutes", "2 hours"] if isinstance(window, Global) else [None, None, "30 minutes", "4 hours"]
     return Pipeline(
