@@ -26,6 +26,7 @@ def find_touched_by_repair(settings: Settings, pipeline: Pipeline, found: tuple[
     return find_touched(settings, pipeline, None if was_there else made)
 
 
-def find_touched_by_undo(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun | None, str]) -> Touched:
-    """Return what taking a repair back wrote; nothing, where it was a draft."""
-    return find_touched(settings, pipeline, found[0])
+def find_touched_by_undo(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun | None, str, bool]) -> Touched:
+    """Return what taking a repair back wrote; nothing, where it was a draft, or had been taken back before."""
+    made, _, was_there = found
+    return find_touched(settings, pipeline, None if was_there else made)

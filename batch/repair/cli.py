@@ -49,7 +49,7 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     settings = load_settings()
     found = catalogue.get(settings, pipeline)
     starts = window or []
-    _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id)
+    _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id, cut=cut)
     if len(why) > 500:  # noqa: PLR2004 -- as elsewhere
         msg = f"`--why`: expected at most 500 characters, got {len(why)}."
         raise DefinitionError(msg)
@@ -74,8 +74,15 @@ def repair(  # noqa: PLR0913 -- the options of a command line
         _list(settings, found, as_json=as_json)
 
 
-def _check_options(
-    pipeline: str, starts: Sequence[str], *, dirty: bool, undo: bool, publish: bool, repair_id: str | None
+def _check_options(  # noqa: PLR0913 -- the options of a command line
+    pipeline: str,
+    starts: Sequence[str],
+    *,
+    dirty: bool,
+    undo: bool,
+    publish: bool,
+    repair_id: str | None,
+    cut: int | None,
 ) -> None:
     names = bool(starts) + dirty + undo
     if names > 1 or (undo and publish):
@@ -83,6 +90,12 @@ def _check_options(
         raise DefinitionError(msg + f"\nHint: `cutover repair {pipeline} --window START` only shows what would change.")
     if repair_id is not None and (starts or dirty):
         msg = "Repair: expected `--id` of a draft that is there, or windows of a new one, got both."
+        raise DefinitionError(msg)
+    if repair_id == "":  # a script's variable that is not set: every id begins so
+        msg = f"`--id`: expected how an id begins, got none.\nHint: `cutover repair {pipeline}` lists them."
+        raise DefinitionError(msg)
+    if cut is not None and not (starts or dirty):
+        msg = "`--cut`: expected `--window` or `--dirty` beside it: it says up to which epoch these are computed."
         raise DefinitionError(msg)
 
 
@@ -165,7 +178,8 @@ def _publish(settings: Settings, pipeline: Pipeline, wanted: str | None, why: st
     done, was_before = publish_draft(settings, pipeline, wanted, why=why, clock=_CLOCK)
     said = f"Repair {done.run_id[:8]} of {pipeline.name} "
     said += f"was published at {done.finished}; nothing was done." if was_before else f"is published: {_effect(done)}."
-    said += f" Next: `cutover reconcile {pipeline.name}`; `cutover repair {pipeline.name} --undo` takes it back."
+    said += f" Next: `cutover reconcile {pipeline.name}`; "
+    said += f"`cutover repair {pipeline.name} --undo --id {done.run_id[:8]}` takes it back."
     return {"published": done.run_id, "was_before": was_before, "run": json.loads(done.to_json())}, said
 
 
@@ -178,24 +192,33 @@ def _effect(run: "BatchRun") -> str:
 def _take_back(settings: Settings, pipeline: Pipeline, wanted: str | None, why: str) -> tuple[dict[str, Any], str]:
     from cutover.batch.repair.undo import undo
 
-    done, repair_id = undo(settings, pipeline, wanted, why=why, clock=_CLOCK)
+    done, repair_id, was_before = undo(settings, pipeline, wanted, why=why, clock=_CLOCK)
     if done is None:
-        return {"undone": repair_id, "run": None}, f"Draft {repair_id[:8]} of {pipeline.name} is put away."
+        put_away = {"undone": repair_id, "was_before": False, "run": None}
+        return put_away, f"Draft {repair_id[:8]} of {pipeline.name} is put away."
+    fields = {"undone": repair_id, "was_before": was_before, "run": json.loads(done.to_json())}
+    if was_before:
+        said = f"Repair {repair_id[:8]} of {pipeline.name} was taken back at {done.finished}; nothing was done."
+        return fields, said + f" Next: `cutover repair {pipeline.name}` lists those before it; `--undo --id` names one."
     stale = f" {len(done.stale):,} ranges of windows are dirty: the next batch run computes them." if done.stale else ""
     said = f"Repair {repair_id[:8]} of {pipeline.name} is taken back: batch table version {done.batch_version}.{stale}"
-    return {"undone": repair_id, "run": json.loads(done.to_json())}, said
+    return fields, said
 
 
 def _show_one(settings: Settings, pipeline: Pipeline, wanted: str, *, as_json: bool) -> None:
     """Show what people were served of the rows that a repair changed, by whom, and from when to when."""
-    from cutover.batch.repair.draft import folder, list_drafts, read_rows
+    from cutover.batch.repair.draft import find_waiting, folder, read_rows
     from cutover.batch.repair.refusals import find_by_id
     from cutover.batch.repair.repair import list_repairs
+    from cutover.lake.batch_runs import recorded_runs
 
-    found = {draft.repair_id: draft for draft in list_drafts(settings, pipeline)}
-    repair_id = find_by_id(pipeline, [*found], wanted, what="repair or draft")
+    recorded = {run.run_id: run.repair for run in recorded_runs(settings, pipeline)}
+    waiting = find_waiting(settings, pipeline, recorded)
+    repairs = {one: repair.files for one, repair in recorded.items() if repair is not None}
+    repair_id = find_by_id(pipeline, [*repairs, *waiting.ids], wanted, what="repair or draft")
+    files = repairs[repair_id] if repair_id in repairs else waiting.get(repair_id).files
     known = next(row for row in list_repairs(settings, pipeline) if row["id"] == repair_id)
-    table = read_rows(folder(settings, pipeline, repair_id), found[repair_id].files["served"])
+    table = read_rows(folder(settings, pipeline, repair_id), files["served"])
     rows = [_describe_served(pipeline, row) for row in table.to_pylist() if row["_change"] != "same"]
     if as_json:
         sys.stdout.write(json.dumps({**_to_json(known), "served": rows}) + "\n")
@@ -262,11 +285,13 @@ def _list(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     table = Table("id", "state", "at (UTC)", "epoch", box=None, pad_edge=False)
     for row in rows:
-        table.add_row(str(row["id"])[:8], str(row["state"]), str(row["at"])[:19], str(row["epoch"]))
+        at, epoch = (str("" if row[name] is None else row[name]) for name in ("at", "epoch"))
+        table.add_row(str(row["id"])[:8], str(row["state"]), at[:19], epoch)
     if rows:
         console.print(table)
     states = [row["state"] for row in rows]
-    counted = ", ".join(f"{states.count(state)} {state}" for state in ("draft", "published", "undone"))
+    shown = ("draft", "published", "undone", *(["unreadable"] if "unreadable" in states else ()))
+    counted = ", ".join(f"{states.count(state)} {state}" for state in shown)
     console.print(f"Repairs of {pipeline.name}: {counted}. Next: `cutover repair {pipeline.name} --window START`.")
 
 

@@ -5,7 +5,7 @@ killed process left. The folder stays once the repair is published: it holds wha
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Self
@@ -66,7 +66,31 @@ class RepairDraft:
             return json_text.read(cls, text)
         except ValueError as error:
             msg = f"Draft of a repair `{place}`: expected the fields of this release as JSON, got another text: {error}"
-            raise LakeError(msg + "\nHint: make it anew with `--window`.", runbook="TableUnreadable") from error
+            hint = "\nHint: make it anew with `--window`, or put it away with `--undo --id`."
+            raise LakeError(msg + hint, runbook="TableUnreadable") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingDrafts:
+    """What nobody has published, by id."""
+
+    readable: Mapping[str, RepairDraft]  # oldest first
+    unreadable: Mapping[str, LakeError]  # what is wrong with the record
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Name them, readable ones first."""
+        return (*self.readable, *self.unreadable)
+
+    def get(self, repair_id: str) -> RepairDraft:
+        """Return one of them.
+
+        Raises:
+            LakeError: Its record is not one of this release.
+        """
+        if repair_id in self.unreadable:
+            raise self.unreadable[repair_id]
+        return self.readable[repair_id]
 
 
 def count_differing(kinds: Mapping[str, int]) -> int:
@@ -121,11 +145,23 @@ def save(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
         raise _make_write_error(uri, error) from error
 
 
-def list_drafts(settings: Settings, pipeline: Pipeline) -> list[RepairDraft]:
-    """Return all drafts under the definition's result fingerprint, published ones too, oldest first."""
+def find_waiting(settings: Settings, pipeline: Pipeline, recorded: Collection[str]) -> WaitingDrafts:
+    """Return the drafts under the definition's result fingerprint that no recorded run has published.
+
+    The record of a published one is read no more: its run says all that there is to say.
+    """
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
-    found = [_read_record(system, info.path) for info in _list_folder(system, root)]
-    return sorted(filter(None, found), key=lambda draft: (draft.created, draft.repair_id))
+    readable, unreadable = list[RepairDraft](), dict[str, LakeError]()
+    for info in _list_folder(system, root):
+        if info.base_name not in recorded:
+            try:
+                draft = _read_record(system, info.path)
+            except LakeError as error:
+                unreadable[info.base_name] = error
+            else:
+                readable += [] if draft is None else [draft]
+    ordered = sorted(readable, key=lambda draft: (draft.created, draft.repair_id))
+    return WaitingDrafts(readable={draft.repair_id: draft for draft in ordered}, unreadable=unreadable)
 
 
 def _read_record(system: fs.FileSystem, place: str) -> RepairDraft | None:

@@ -16,7 +16,7 @@ from cutover.batch.read.settings_in_force import OtherSettings
 from cutover.batch.recompute import compute, first_retained, open_run, refuse_foreign
 from cutover.batch.repair import draft as drafts
 from cutover.batch.repair import effect, refusals
-from cutover.batch.repair.draft import RepairDraft
+from cutover.batch.repair.draft import RepairDraft, WaitingDrafts
 from cutover.batch.repair.effect import RepairEffect
 from cutover.batch.write import publish
 from cutover.clock import Clock
@@ -150,9 +150,11 @@ def publish_draft(
     """
     with writer_lock(settings, pipeline.name, patience=0):
         known = {run.run_id: run for run in batch_runs.recorded_runs(settings, pipeline)}
-        draft = _find_draft(settings, pipeline, wanted, [*known])
-        if draft.repair_id in known:
-            return known[draft.repair_id], True
+        waiting = drafts.find_waiting(settings, pipeline, known)
+        repair_id = _choose_draft(settings, pipeline, waiting, wanted, [r.run_id for r in known.values() if r.repair])
+        if repair_id in known:
+            return known[repair_id], True
+        draft = waiting.get(repair_id)
         refusals.refuse_stale(settings, pipeline, draft, clock.now())
         refuse_foreign(settings, pipeline)
         with hold_cut(
@@ -196,9 +198,17 @@ def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epo
     )
 
 
-def _find_draft(settings: Settings, pipeline: Pipeline, wanted: str | None, known: Sequence[str]) -> RepairDraft:
-    found = {draft.repair_id: draft for draft in drafts.list_drafts(settings, pipeline)}
-    ids = [one for one in found if wanted is not None or one not in known]
+def _choose_draft(
+    settings: Settings, pipeline: Pipeline, waiting: WaitingDrafts, wanted: str | None, published: Sequence[str]
+) -> str:
+    """Return the id of the draft to publish, or of a repair that was published and is named again.
+
+    Raises:
+        LakeError: None is named, and there is one of which nobody can say whether it is the newest.
+    """
+    if wanted is None and waiting.unreadable:
+        waiting.get(next(iter(waiting.unreadable)))
+    ids = waiting.ids if wanted is None else (*published, *waiting.ids)
     others = drafts.list_other_definitions(settings, pipeline)
     if not any(wanted is None or one.startswith(wanted) for one in ids) and any(
         wanted is None or one.startswith(wanted) for one in others
@@ -206,11 +216,14 @@ def _find_draft(settings: Settings, pipeline: Pipeline, wanted: str | None, know
         msg = f"Repair of `{pipeline.name}`: expected a draft of the definition in force, got one of another definition"
         msg += " (other results). Nothing was published."
         raise LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} --window ...`.")
-    return found[refusals.find_by_id(pipeline, ids, wanted, what="draft to publish")]
+    return refusals.find_by_id(pipeline, ids, wanted, what="draft to publish")
 
 
 def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, object]]:
-    """Return what is known of each draft and repair, oldest first: `id`, `state`, `at`, `windows`, `counts`, ..."""
+    """Return what is known of each repair and draft, oldest first: `id`, `state`, `at`, `windows`, `counts`, ...
+
+    `state` is `published`, `undone`, `draft` or `unreadable`.
+    """
     known = batch_runs.recorded_runs(settings, pipeline)
     undone = {run.undoes: run.finished for run in known if run.undoes is not None}
     rows: list[dict[str, object]] = []
@@ -219,6 +232,6 @@ def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, objec
             state = "undone" if run.run_id in undone else "published"
             rows.append({"id": run.run_id, "state": state, "at": run.finished, "undone": undone.get(run.run_id)})
             rows[-1] |= {"epoch": run.epoch, "batch_version": run.batch_version, "repair": run.repair}
-    recorded = {run.run_id for run in known}
-    waiting = (draft for draft in drafts.list_drafts(settings, pipeline) if draft.repair_id not in recorded)
-    return [*rows, *({"state": "draft", "at": draft.created, **drafts.to_fields(draft)} for draft in waiting)]
+    waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in known})
+    rows += [{"id": one, "state": "unreadable", "at": None, "epoch": None} for one in waiting.unreadable]
+    return [*rows, *({"state": "draft", "at": d.created, **drafts.to_fields(d)} for d in waiting.readable.values())]

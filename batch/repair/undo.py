@@ -14,6 +14,7 @@ from cutover.batch.read.index import IndexHistory
 from cutover.batch.recompute import refuse_foreign
 from cutover.batch.repair import draft as drafts
 from cutover.batch.repair import refusals
+from cutover.batch.repair.draft import RepairDraft
 from cutover.batch.write import publish
 from cutover.batch.write.publish import RunOutput
 from cutover.clock import Clock
@@ -42,13 +43,14 @@ def undo(
     why: str = "",
     clock: Clock,
     probe: probes.Probe = probes.silent,
-) -> tuple[BatchRun | None, str]:
+) -> tuple[BatchRun | None, str, bool]:
     """Put back the rows that a repair replaced, in one commit; a draft that was not published is put away.
 
     What the repair scanned of the log stays known, so a later run computes windows that are dirty again.
 
     Returns:
-        The run that took it back (None of a draft), and the id of what was taken back.
+        The run that took it back (None of a draft), the id of what was taken back, and whether it had been before, so
+        that there was nothing to do.
 
     Raises:
         LakeError: A later run wrote the same windows, another run is under way, or a table was changed.
@@ -58,18 +60,17 @@ def undo(
         known = batch_runs.recorded_runs(settings, pipeline)
         repaired = {run.run_id: run for run in known if run.repair is not None}
         undone = {run.undoes: run for run in known if run.undoes is not None}
-        waiting = [draft.repair_id for draft in drafts.list_drafts(settings, pipeline)]
-        ids = [*([one for one in waiting if one not in repaired] if wanted else ()), *repaired]
-        if wanted is None:
-            ids = [one for one in ids if one not in undone]
+        waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in known})
+        # The newest repair, undone or not: who says it twice must not take back the one before.
+        ids = [*repaired] if wanted is None else [*waiting.ids, *repaired]
         repair_id = refusals.find_by_id(pipeline, ids, wanted, what="repair to take back")
         if repair_id in undone:
-            return undone[repair_id], repair_id
+            return undone[repair_id], repair_id, True
         refuse_foreign(settings, pipeline)  # it also takes back the rows of a run that was killed
         if repair_id not in repaired:
-            _release(settings, pipeline, repair_id, clock)
+            _release(settings, pipeline, waiting.readable.get(repair_id), clock)
             drafts.discard(settings, pipeline, repair_id)
-            return None, repair_id
+            return None, repair_id, False
         runs = batch_runs.runs(settings, pipeline)
         position = [run.run_id for run in runs].index(repair_id)
         refusals.refuse_touched(pipeline, runs[position], runs[position + 1 :])
@@ -77,7 +78,7 @@ def undo(
         done = publish.commit(settings, pipeline, IndexHistory(runs=tuple(runs)), made, probe=probe, clock=clock)
         serving_table.keep_up(settings, pipeline)
         log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summary(done))
-        return done, repair_id
+        return done, repair_id, False
 
 
 def _make_undo(
@@ -134,8 +135,7 @@ def _list_dirty_again(
     return dirty.plan(inside, [run.computed for run in runs], bounds).stale
 
 
-def _release(settings: Settings, pipeline: Pipeline, repair_id: str, clock: Clock) -> None:
+def _release(settings: Settings, pipeline: Pipeline, draft: RepairDraft | None, clock: Clock) -> None:
     version = versions.current(settings, pipeline)
-    draft = next((one for one in drafts.list_drafts(settings, pipeline) if one.repair_id == repair_id), None)
     if version is not None and draft is not None:
-        pins.release(settings, version, draft.run.epoch, holder=pins.batch_holder(repair_id), now=clock.now())
+        pins.release(settings, version, draft.run.epoch, holder=pins.batch_holder(draft.repair_id), now=clock.now())

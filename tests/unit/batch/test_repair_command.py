@@ -18,6 +18,8 @@ HOUR = 3_600_000_000
         ["--undo", "--publish"],
         ["--undo", "--window", "2013-01-01T00:00Z"],
         ["--id", "a", "--dirty"],
+        ["--undo", "--id", ""],
+        ["--publish", "--cut", "3"],
         ["--why", "x" * 501],
         ["--window", "yesterday"],
         ["--window", "2013-01-01T00:30:00Z"],

@@ -12,9 +12,9 @@ from deltalake import DeltaTable
 
 from cutover.batch.lock import writer_lock
 from cutover.batch.recompute import run
-from cutover.batch.repair.draft import RECORD, folder, list_drafts
+from cutover.batch.repair.draft import RECORD, find_waiting, folder
 from cutover.batch.repair.refusals import require_windows
-from cutover.batch.repair.repair import make_draft, publish_draft
+from cutover.batch.repair.repair import list_repairs, make_draft, publish_draft
 from cutover.batch.repair.undo import undo
 from cutover.clock import SystemClock
 from cutover.definition import Sessions
@@ -107,7 +107,7 @@ def test_an_undone_repair_leaves_what_was_there_and_the_next_run_computes_what_i
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     done, _ = publish_draft(heard, computed.pipeline, None, clock=CLOCK)
 
-    back, undone = undo(heard, computed.pipeline, None, why="no", clock=CLOCK)
+    back, undone, _ = undo(heard, computed.pipeline, None, why="no", clock=CLOCK)
 
     told = [json.loads(line) for line in (tmp_path / "told.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [one["job"]["name"] for one in told] == [f"{computed.pipeline.name}.repair"] * len(told)
@@ -179,6 +179,41 @@ def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed
     assert (served(computed), record.parent.exists()) == (AFTER, False)
 
 
+def test_a_damaged_record_stands_in_the_way_of_nothing_else(computed: Lab) -> None:
+    """Of a draft and of a repair that was published: others are listed, published and taken back."""
+    settings, pipeline = computed.settings, computed.pipeline
+    make_draft(settings, pipeline, window(0), clock=CLOCK)
+    done, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
+    made = [make_draft(settings, pipeline, window(1), clock=CLOCK).draft for _ in range(2)]
+    drafts = [draft.repair_id for draft in made if draft is not None]
+    for one in (done.run_id, drafts[1]):
+        (Path(folder(settings, pipeline, one)) / RECORD).write_bytes(b"\0damaged")
+
+    states = {str(row["id"]): row["state"] for row in list_repairs(settings, pipeline)}
+    assert states == {done.run_id: "published", drafts[0]: "draft", drafts[1]: "unreadable"}
+    with pytest.raises(LakeError, match="put it away with `--undo --id`"):
+        publish_draft(settings, pipeline, None, clock=CLOCK)
+    assert publish_draft(settings, pipeline, done.run_id, clock=CLOCK) == (done, True)
+    assert undo(settings, pipeline, drafts[1], clock=CLOCK) == (None, drafts[1], False)
+    later, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
+    assert later.run_id == drafts[0]
+    undo(settings, pipeline, done.run_id, clock=CLOCK)
+    undo(settings, pipeline, None, clock=CLOCK)
+    assert served(computed) == BEFORE
+
+
+def test_an_undo_that_is_said_again_takes_back_no_other_repair(computed: Lab) -> None:
+    settings, pipeline = computed.settings, computed.pipeline
+    for hour in (0, 1):
+        make_draft(settings, pipeline, window(hour), clock=CLOCK)
+        publish_draft(settings, pipeline, None, clock=CLOCK)
+    back, newest, _ = undo(settings, pipeline, None, clock=CLOCK)
+    tables = versions_of(computed)
+
+    assert undo(settings, pipeline, None, clock=CLOCK) == (back, newest, True)
+    assert (served(computed), versions_of(computed)) == (AFTER, tables)
+
+
 def test_a_topic_made_again_is_refused_at_publishing(computed: Lab) -> None:
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     recreate(computed.settings, computed.topic, PARTITIONS)
@@ -215,7 +250,7 @@ def test_windows_that_cannot_be_repaired_are_refused(computed: Lab) -> None:
     with pytest.raises(DefinitionError, match="got sessions"):
         require_windows(Sessions(gap="30 minutes"), [0], "p")
 
-    assert list_drafts(computed.settings, computed.pipeline) == []
+    assert find_waiting(computed.settings, computed.pipeline, ()).ids == ()
     assert versions_of(computed)[0] == tables[0] + 1  # of the one run
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.batch.recompute import run
-from cutover.batch.repair.draft import list_drafts
+from cutover.batch.repair.draft import find_waiting
 from cutover.batch.repair.repair import make_draft, publish_draft
 from cutover.batch.repair.undo import undo
 from cutover.lake.batch_runs import runs
@@ -31,7 +31,7 @@ def test_killed_while_it_is_drafted_no_table_has_changed_and_it_can_be_drafted_a
     assert kill_at(computed, "draft", point, *window(0)[0]) == KILLED
 
     assert (versions_of(computed), served(computed)) == (tables, BEFORE)
-    assert len(list_drafts(computed.settings, computed.pipeline)) == (point == "repair.staged")
+    assert len(find_waiting(computed.settings, computed.pipeline, ()).ids) == (point == "repair.staged")
     make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
     assert served(computed) == AFTER
@@ -40,7 +40,7 @@ def test_killed_while_it_is_drafted_no_table_has_changed_and_it_can_be_drafted_a
 @pytest.mark.parametrize("point", STEPS)
 def test_killed_while_it_is_published_a_rerun_finishes(computed: Lab, point: str) -> None:
     draft_and_kill(computed, point)
-    (draft,) = list_drafts(computed.settings, computed.pipeline)
+    (draft,) = find_waiting(computed.settings, computed.pipeline, ()).readable.values()
 
     publish_draft(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
 
@@ -51,7 +51,7 @@ def test_killed_while_it_is_published_a_rerun_finishes(computed: Lab, point: str
 @pytest.mark.parametrize("point", STEPS)
 def test_killed_while_it_is_published_it_can_be_taken_back(computed: Lab, point: str) -> None:
     draft_and_kill(computed, point)
-    (draft,) = list_drafts(computed.settings, computed.pipeline)
+    (draft,) = find_waiting(computed.settings, computed.pipeline, ()).readable.values()
 
     undo(computed.settings, computed.pipeline, draft.repair_id, clock=CLOCK)
 
