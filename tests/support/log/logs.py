@@ -210,7 +210,7 @@ def pipelines(
     With `joined` it joins the topic: with itself, or with `<topic>-right`, of which each record in the last partition
     is then meant.
     """
-    plain = draw(_plain(topic, window or windows(), ids=ids and joined is None))
+    plain = draw(_plain(topic, windows() if window is None else window, ids=ids and joined is None))
     if joined is None:
         return plain
     topics, how = joined
