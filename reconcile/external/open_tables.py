@@ -16,13 +16,13 @@ from cutover.reconcile.comparison.diff import Budget, Diff, diff
 from cutover.reconcile.comparison.digests import compare_digests
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.external import contents, kept_digests
+from cutover.reconcile.external.doubled_keys import count_doubled
 from cutover.reconcile.external.kept_digests import DigestStore
 from cutover.reconcile.external.prepare import Prepared, make_layout
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.side_digests import (
     Read,
     SideRows,
-    count_doubled,
     find_paths,
     kept_rows_sql,
     make_digests,

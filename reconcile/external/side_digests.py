@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from cutover.engine.queries import first, number
+from cutover.engine.queries import number
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.digests import digest_sql
 from cutover.reconcile.comparison.layout import Layout
@@ -24,9 +24,9 @@ from cutover.reconcile.external.sources import SideSource
 ROWS_A_GROUP = 64  # at least: digests are to be small beside the rows
 MOST_GROUPS = 1 << 15
 _DIGEST = "_group, _bucket, n, x, s"
-_SAME = "l._group IS NOT DISTINCT FROM r._group AND l._bucket = r._bucket"
+SAME = "l._group IS NOT DISTINCT FROM r._group AND l._bucket = r._bucket"
 _CONTENTS = "(SELECT DISTINCT _file, _side, _content FROM side_files)"
-_EQUAL = f"{_SAME} AND l.n = r.n AND l.x = r.x AND l.s = r.s"
+EQUAL = f"{SAME} AND l.n = r.n AND l.x = r.x AND l.s = r.s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,61 +182,9 @@ def find_paths(connection: duckdb.DuckDBPyConnection, side: SideRows, groups: st
         return None
     found = connection.execute(
         f"SELECT DISTINCT _path FROM side_files WHERE _side = {side.number} AND _file IN (SELECT _file"
-        f" FROM file_digests l SEMI JOIN {identifier(groups)} r ON {_SAME}) ORDER BY _path"
+        f" FROM file_digests l SEMI JOIN {identifier(groups)} r ON {SAME}) ORDER BY _path"
     ).fetchall()
     return [str(row[0]) for row in found]
-
-
-def count_doubled(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: Sequence[SideRows]) -> tuple[int, int]:
-    """Say of all groups of `digests_0` and `digests_1` how many keys have more than one row; return both sums.
-
-    Equal digests are of equal rows: what is known of a group of one side, or from an earlier run, is not counted again.
-    """
-    _take_over(connection, "digests_0", "whole_digests")
-    _count(connection, layout, sides[0])
-    for known in ("whole_digests", "digests_0"):
-        _take_over(connection, "digests_1", known)
-    _count(connection, layout, sides[1])
-    found = (number(connection, f"SELECT sum(doubled) FROM digests_{n}") for n in (0, 1))
-    return next(found), next(found)
-
-
-def _take_over(connection: duckdb.DuckDBPyConnection, side: str, known: str) -> None:
-    """Say of groups what is known of equal ones."""
-    open_groups = f"SELECT count(*) FROM {side} WHERE doubled IS NULL"
-    if number(connection, open_groups) and number(connection, f"SELECT count(*) FROM {known}"):
-        told = ", _told = true" if known == "whole_digests" else ""
-        connection.execute(
-            f"UPDATE {side} l SET doubled = r.doubled{told} FROM {known} r"
-            f" WHERE l.doubled IS NULL AND r.doubled IS NOT NULL AND {_EQUAL}"
-        )
-
-
-def _count(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> None:
-    """Count the keys with more than one row in groups of which nothing is known, by the hash of a key first."""
-    table = f"digests_{side.number}"
-    rest, every = first(connection, f"SELECT count(*) FILTER (doubled IS NULL), count(*) FROM {table}")
-    if not rest:
-        return
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE uncounted AS SELECT _group, _bucket FROM {table} WHERE doubled IS NULL"
-    )
-    keys = ", ".join(map(identifier, layout.keys))
-    place = f"{layout.group_sql} AS _group, {layout.bucket_sql} AS _bucket"
-    paths = None if rest == every else find_paths(connection, side, "uncounted")
-    rows = f"(SELECT {keys}, {place}, hash({keys}) AS _key FROM {side.select(paths)})"
-    chosen = f"{rows} l" if rest == every else f"(SELECT l.* FROM {rows} l SEMI JOIN uncounted r ON {_SAME}) l"
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE repeated AS SELECT _key FROM {chosen} GROUP BY _key HAVING count(*) > 1"
-    )
-    if number(connection, "SELECT count(*) FROM repeated"):
-        twice = (
-            f"SELECT _group, _bucket FROM {chosen} SEMI JOIN repeated USING (_key)"
-            f" GROUP BY _group, _bucket, {keys} HAVING count(*) > 1"
-        )
-        counted = f"(SELECT _group, _bucket, count(*) AS doubled FROM ({twice}) GROUP BY ALL)"
-        connection.execute(f"UPDATE {table} l SET doubled = r.doubled FROM {counted} r WHERE {_SAME}")
-    connection.execute(f"UPDATE {table} SET doubled = 0 WHERE doubled IS NULL")
 
 
 def kept_rows_sql(*, whole: bool) -> str:
@@ -251,8 +199,8 @@ def kept_rows_sql(*, whole: bool) -> str:
     of_files = f"(FROM file_digests JOIN {_CONTENTS} USING (_file))"
     return (
         f"SELECT l._side, l._content, {digest}, r.doubled FROM {of_files} l"
-        f" LEFT JOIN {either} r ON l._side = r._side AND {_EQUAL} WHERE {files}"
+        f" LEFT JOIN {either} r ON l._side = r._side AND {EQUAL} WHERE {files}"
         f" UNION ALL SELECT 2::TINYINT, '', {digest}, any_value(l.doubled) FROM {either} l"
-        f" ANTI JOIN {of_files} r ON l._side = r._side AND {_EQUAL} GROUP BY ALL"
+        f" ANTI JOIN {of_files} r ON l._side = r._side AND {EQUAL} GROUP BY ALL"
         " ORDER BY 1, 2, 3, 4"
     )

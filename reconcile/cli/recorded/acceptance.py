@@ -1,6 +1,7 @@
 """`cutover accept` and `cutover resolve`: what a person says of differences that nothing explains."""
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated
 
@@ -72,13 +73,16 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
         all=every,
     )
     acceptance_files.refuse_unfit(rule, found)
-    open_now = _count_matching(settings, found, rule)
+    cells = _find_matching(settings, found, rule)
     if max_rows is None:
-        rule = rule.model_copy(update={"max_rows": _check_count(found, open_now)})
+        rule = rule.model_copy(update={"max_rows": _check_count(found, len(cells))})
     acceptance_files.parse(acceptance_files.format_rule(rule), found)
+    others = acceptance_files.load(settings, found).rules
     path = acceptance_files.write(settings, found, name or _make_name(reason, now), rule)
     console = Console(highlight=False, soft_wrap=True)
-    console.print(text.message_text(f"Wrote {path}: {text.count_noun(open_now, 'open difference')} fit it."))
+    console.print(text.message_text(f"Wrote {path}: {text.count_noun(len(cells), 'open difference')} fit it."))
+    for said in _describe_others({one: rule for one, rule in others.items() if f"{one}.toml" < path.name}, cells, now):
+        console.print(text.message_text(said))
     console.print(text.message_text(f"Next: commit it; `cutover reconcile {pipeline}` takes it into account."))
 
 
@@ -103,11 +107,27 @@ def _parse_volume(given: str) -> tuple[str, float]:
         raise DefinitionError(msg) from None
 
 
-def _count_matching(settings: Settings, pipeline: Pipeline, rule: AcceptanceRule) -> int:
-    """Return how many differences that are known now fit a rule, whatever they differ in."""
+def _find_matching(settings: Settings, pipeline: Pipeline, rule: AcceptanceRule) -> list[Difference]:
+    """Return the differences that are known now and fit a rule, whatever they differ in."""
     opened = history.open_differences(settings, pipeline).values()
-    loose = rule.model_copy(update={"measures": []})
-    return sum(acceptance.fits(loose, [_as_cell(one, pipeline)]) for one in opened if one.kind != BEYOND)
+    cells = [_as_cell(one, pipeline) for one in opened if one.kind != BEYOND]
+    return [cell for cell in cells if _matches(rule, cell)]
+
+
+def _matches(rule: AcceptanceRule, cell: Difference) -> bool:
+    return acceptance.fits(rule.model_copy(update={"measures": []}), [cell])
+
+
+def _describe_others(
+    others: Mapping[str, AcceptanceRule], cells: Sequence[Difference], now: datetime
+) -> Iterator[str]:
+    """Yield a sentence for each rule that comes before a new one by name, and takes rows of its before it."""
+    for name, rule in others.items():
+        count = sum(_matches(rule, cell) for cell in cells)
+        if count:
+            expired = ", and has expired" if rule.is_expired(now) else ""
+            said = f"Rule `{name}` comes first by name for {count:,} of them{expired}: they stay with it."
+            yield f"{said} Remove its file, or give this one a name that comes before it."
 
 
 def _as_cell(one: OpenDifference, pipeline: Pipeline) -> Difference:

@@ -111,6 +111,19 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
 
 
 @pytest.mark.usefixtures("spoilt")
+def test_a_new_rule_says_which_others_take_its_rows(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    put_rule(home, "a-past", expires="2020-01-01T00:00:00Z")
+    put_rule(home, "a-other", keys=["nobody"])
+    put_rule(home, "z-later")
+
+    assert accept("--window", "2026-01-01T00:00:00Z", "--name", "b-new") == 0
+
+    said = capsys.readouterr().out
+    assert "Rule `a-past` comes first by name for 1 of them, and has expired: they stay with it." in said
+    assert said.count("comes first") == 1
+
+
+@pytest.mark.usefixtures("spoilt")
 def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) -> None:
     assert accept("--window", "2026-01-01T00:00:00Z") == 0
 

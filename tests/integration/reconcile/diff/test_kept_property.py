@@ -6,12 +6,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cutover.reconcile.external import side_digests
+from cutover.reconcile.external import doubled_keys, side_digests
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.result.outcome import Reconciliation
@@ -72,6 +73,37 @@ def said(result: Reconciliation) -> Reconciliation:
     return replace(result, run_id="", at="", seconds=0.0, notes=notes)
 
 
+def sort_chunks(patch: pytest.MonkeyPatch, rows: int) -> None:
+    """Let hashes of so many rows be sorted together, and of all rows that windows hold together."""
+    for name, size in (("FEWEST", 0), ("CHUNK", rows), ("LARGEST_CHUNK", 10_000)):
+        patch.setattr(doubled_keys, name, size)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keys_are_counted_alike_in_pieces_of_any_size(
+    tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of files with windows of their own, of files that share some, and of one that stands there twice."""
+    draw, folder = random.Random(seed), tmp_path / "table"  # noqa: S311 -- the same draws each time
+    for n in range(8):
+        hours = [0, 1, 2] if n % 3 else [0, 1, 2, 3]  # the last one begins the next file
+        starts = [WINDOWS["time"](3 * n + draw.choice(hours)) for _ in range(60)]
+        starts[:2] = [None if n in {2, 3} else start for start in starts[:2]]
+        rows = [row(draw, "time") | {"w": start, "k": f"k{draw.randrange(30)}"} for start in starts]
+        write(folder / f"{draw.randrange(10**6)}-{n}.parquet", rows, "time")
+    shutil.copy(next(folder.iterdir()), folder / "again.parquet")
+    request = DiffRequest(left=str(folder), right=str(folder), key=("w", "k"), window="w")
+    usual = said(compare_tables(request))
+    chunks = Mock(wraps=doubled_keys._sort_chunk)
+    monkeypatch.setattr(doubled_keys, "_sort_chunk", chunks)
+
+    for size in (1, 100, 1_000):
+        sort_chunks(monkeypatch, size)
+        assert said(compare_tables(request)) == usual
+    assert any("The key is not unique on the expected side" in note for note in usual.notes)
+    assert chunks.call_count > 2 * 3
+
+
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_kept_digests_change_no_result(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_digests, "ROWS_A_GROUP", 1)  # many groups, of few rows
@@ -91,7 +123,9 @@ def test_kept_digests_change_no_result(tmp_path: Path, kind: str, monkeypatch: p
             for file, rows in right.items():
                 write(tmp_path / "right" / file, rows, kind)
 
-        kept = compare_tables(request, settings)
+        with monkeypatch.context() as patch:
+            sort_chunks(patch, draw.choice([1, 40, 1_000]))
+            kept = compare_tables(request, settings)
 
         assert said(kept) == said(compare_tables(request))
         verdicts.add(kept.verdict)
