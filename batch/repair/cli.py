@@ -58,7 +58,7 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     elif starts or dirty:
         made = _look(settings, found, starts, cut)
         if not (as_json and publish):
-            _show(as_json, _describe(found, made), lambda console: _print_draft(console, found, made))
+            _show(as_json, _describe(found, made), lambda console: _print_draft(console, found, made, dirty=dirty))
         differs = made.draft is not None and made.draft.differing > 0
         if publish and differs and made.draft is not None:
             _show(as_json, *_publish(settings, found, made.draft.repair_id, why))
@@ -143,7 +143,7 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted") -> None:
+def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted", *, dirty: bool) -> None:
     if made.draft is None or made.effect is None:
         console.print(f"Nothing to repair: no closed window of {pipeline.name} is dirty.")
         return
@@ -161,7 +161,8 @@ def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted") -> None:
     for side, counts in draft.counts.items():
         said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no rows"
         console.print(f"Beside {'what is served' if side == 'served' else side}: {said}.")
-    windows = f"{len(draft.windows):,} window{'' if len(draft.windows) == 1 else 's'}"
+    plural = "" if len(draft.windows) == 1 else "s"
+    windows = f"{len(draft.windows):,} " + (f"range{plural} of dirty windows" if dirty else f"window{plural}")
     head = f"{windows} of {pipeline.name} computed at epoch {draft.run.epoch}"
     if draft.differing:
         console.print(
@@ -200,7 +201,7 @@ def _take_back(settings: Settings, pipeline: Pipeline, wanted: str | None, why: 
     if was_before:
         said = f"Repair {repair_id[:8]} of {pipeline.name} was taken back at {done.finished}; nothing was done."
         return fields, said + f" Next: `cutover repair {pipeline.name}` lists those before it; `--undo --id` names one."
-    stale = f" {len(done.stale):,} ranges of windows are dirty: the next batch run computes them." if done.stale else ""
+    stale = " The next batch run computes what is dirty without it." if done.stale else ""
     said = f"Repair {repair_id[:8]} of {pipeline.name} is taken back: batch table version {done.batch_version}.{stale}"
     return fields, said
 

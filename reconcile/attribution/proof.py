@@ -39,6 +39,7 @@ from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.seal import SealBreach
+from cutover.reconcile.result.text import count_noun
 from cutover.records.classes import Class
 from cutover.records.fold import finishable
 from cutover.records.reference import ResultRow
@@ -129,7 +130,7 @@ class Proof:
         self.found += [one.digest for one in asked if not one.is_known and one.number not in left_out]
         if not asked:
             return ()
-        text = f"Of {len(asked):,} rows with a cause the log's own records were folded again:"
+        text = f"Of {count_noun(len(asked), 'row')} with a cause the log's own records were folded again:"
         return (f"{text} {len(wrong):,} are not borne out, {len(gone):,} can no longer be proven.",)
 
     @staticmethod

@@ -118,9 +118,7 @@ def _matches(rule: AcceptanceRule, cell: Difference) -> bool:
     return acceptance.fits(rule.model_copy(update={"measures": []}), [cell])
 
 
-def _describe_others(
-    others: Mapping[str, AcceptanceRule], cells: Sequence[Difference], now: datetime
-) -> Iterator[str]:
+def _describe_others(others: Mapping[str, AcceptanceRule], cells: Sequence[Difference], now: datetime) -> Iterator[str]:
     """Yield a sentence for each rule that comes before a new one by name, and takes rows of its before it."""
     for name, rule in others.items():
         count = sum(_matches(rule, cell) for cell in cells)

@@ -48,7 +48,7 @@ def test_late_record_that_the_log_bears_out_explains_its_row(settings: Settings)
     result = judged(settings, lake_of(SALES))
 
     assert (result.verdict, result.causes["late"].rows) == (Verdict.EXPLAINED, 1)
-    note = "Of 1 rows with a cause the log's own records were folded again: 0 are not borne out"
+    note = "Of 1 row with a cause the log's own records were folded again: 0 are not borne out"
     assert any(note in text for text in result.notes)
 
 
