@@ -138,17 +138,25 @@ def _read_served(connection: duckdb.DuckDBPyConnection, settings: Settings, pipe
 
 
 def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> pa.Table:
-    """Return since when each window's answer has been served: of batch since its run, of the stream since it closed."""
+    """Return since when each window's answer has been served: of batch since its run, of the stream since it closed.
+
+    Of rows that an undo put back: since the undo.
+    """
     query = "SELECT DISTINCT epoch_us(window_start), epoch_us(window_end), _served_by FROM served_rows ORDER BY ALL"
     windows = [(int(a), int(b), str(by)) for a, b, by in connection.execute(query).fetchall()]
-    runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    wrote = {run.run_id: run.computed for run in batch_runs.recorded_runs(settings, pipeline)}
+    runs = [
+        (run.finished, wrote.get(run.undoes or "", run.computed))
+        for run in batch_runs.runs(settings, pipeline)
+        if run.batch_version is not None
+    ]
     version = versions.current(settings, pipeline)
     records = [] if version is None else EpochLog(version.uri).records()
     marks = [(r.watermark_after, r.processing_time) for r in records if r.watermark_after is not None]
 
     def since(start: int, end: int, by: str) -> str | None:
         if by != "streaming":
-            held = (run.finished for run in runs if any(a <= start and end <= b for a, b in run.computed))
+            held = (finished for finished, spans in runs if any(a <= start and end <= b for a, b in spans))
             return max(held, default=None, key=datetime.fromisoformat)
         at = bisect_left(marks, closing(pipeline.window, pipeline.lateness, end), key=lambda mark: mark[0])
         return marks[at][1] or None if at < len(marks) else None

@@ -166,6 +166,20 @@ def make_stale_error(pipeline: Pipeline, draft: RepairDraft, moved: str) -> Lake
     return LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows or '--dirty'}`.")
 
 
+def refuse_undone(pipeline: Pipeline, repair: BatchRun, recorded: Sequence[BatchRun]) -> None:
+    """Refuse to call a repair published that was taken back since.
+
+    Raises:
+        LakeError: Says when, and how its windows are computed again.
+    """
+    undone = next((run for run in recorded if run.undoes == repair.run_id), None)
+    if undone is not None and repair.repair is not None:
+        windows = " ".join(f"--window {format_micros(start)}" for start, _ in repair.repair.windows[:_SHOWN])
+        msg = f"Repair {repair.run_id} of `{pipeline.name}`: expected one that nobody took back, it was taken back at "
+        msg += f"{undone.finished}. Nothing was published."
+        raise LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows}`.")
+
+
 def refuse_touched(pipeline: Pipeline, repair: BatchRun, later: Sequence[BatchRun]) -> None:
     """Refuse to take a repair back over what later runs have written.
 

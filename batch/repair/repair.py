@@ -144,15 +144,18 @@ def publish_draft(
         The recorded run, and whether it had been published before, so that there was nothing to do.
 
     Raises:
-        LakeError: The draft is stale, another run is under way, or a table was changed by another writer.
+        LakeError: The draft is stale, what it names was taken back, another run is under way, or a table was changed by
+            another writer.
         LogError: The log is another one than that of the draft.
         DefinitionError: There is no such draft.
     """
+    began = clock.now()
     with writer_lock(settings, pipeline.name, patience=0):
         known = {run.run_id: run for run in batch_runs.recorded_runs(settings, pipeline)}
         waiting = drafts.find_waiting(settings, pipeline, known)
         repair_id = _choose_draft(settings, pipeline, waiting, wanted, [r.run_id for r in known.values() if r.repair])
         if repair_id in known:
+            refusals.refuse_undone(pipeline, known[repair_id], [*known.values()])
             return known[repair_id], True
         draft = waiting.get(repair_id)
         refusals.refuse_stale(settings, pipeline, draft, clock.now())
@@ -166,7 +169,9 @@ def publish_draft(
             _refuse_other_answers(settings, pipeline, draft)
             probe("repair.checked", draft.run.epoch)
             made = drafts.to_output(settings, pipeline, draft)
-            named = replace(made.run, repair=_make_repair(settings, pipeline, draft, target.newest.epoch, why))
+            repair = _make_repair(settings, pipeline, draft, target.newest.epoch, why)
+            # It begins now: for how long the draft waited, nothing ran.
+            named = replace(made.run, repair=repair, started=began.isoformat())
             done = publish.commit(settings, pipeline, history, replace(made, run=named), probe=probe, clock=clock)
         serving_table.keep_up(settings, pipeline)
         log.info("repair_published", pipeline=pipeline.name, **publish.summary(done))

@@ -27,6 +27,9 @@ LARGEST = 5_000_000
 OLDER = 2
 """Full files of one process that are kept beside the one that grows."""
 
+WIDE = 160
+"""Columns of what no terminal shows: a file or a pipe has no edge at which tables must be cut."""
+
 _PUBLIC = (1, 2)
 
 
@@ -46,11 +49,15 @@ _lock = threading.Lock()
 def own(command: str) -> None:
     """Let `sys.stdout` and `sys.stderr` write to copies of the descriptors; for the entry of a process alone.
 
+    Where no terminal reads them, tables are as wide as they need; who wants them otherwise sets `COLUMNS`.
+
     Args:
         command: What the log file is called after.
     """
     if _parted.command is None:
         _parted.command = command
+        if not sys.stdout.isatty():
+            os.environ.setdefault("COLUMNS", str(WIDE))
         sys.stdout, sys.stderr = _copy(sys.stdout), _copy(sys.stderr)
 
 

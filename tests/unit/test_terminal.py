@@ -62,6 +62,17 @@ def test_engines_write_to_the_file_that_the_last_line_names(tmp_path: Path) -> N
     assert [line for line in SAID if line not in said] == []
 
 
+@pytest.mark.parametrize(("columns", "width"), [(None, terminal.WIDE), ("70", 70)])
+def test_what_no_terminal_shows_is_wide_unless_somebody_says_how_wide(columns: str | None, width: int) -> None:
+    program = "from cutover.output import terminal; terminal.own('x'); import rich; print(rich.get_console().width)"
+    others = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    environment = others if columns is None else others | {"COLUMNS": columns}
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+
+    assert done.stdout == f"{width}\n"
+
+
 def test_a_home_that_takes_no_file_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "logs").write_text("a file in the way", encoding="utf-8")
 

@@ -1,6 +1,7 @@
 """Repairs on a real log and lake: looked at, published, refused, taken back."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -212,6 +213,23 @@ def test_an_undo_that_is_said_again_takes_back_no_other_repair(computed: Lab) ->
 
     assert undo(settings, pipeline, None, clock=CLOCK) == (back, newest, True)
     assert (served(computed), versions_of(computed)) == (AFTER, tables)
+
+
+def test_a_repair_that_was_taken_back_is_not_published_again_and_what_it_put_back_is_served_since_then(
+    computed: Lab,
+) -> None:
+    settings, pipeline = computed.settings, computed.pipeline
+    make_draft(settings, pipeline, window(0), clock=CLOCK)
+    done, _ = publish_draft(settings, pipeline, None, clock=CLOCK)
+    back, _, _ = undo(settings, pipeline, None, clock=CLOCK)
+    assert back is not None
+
+    with pytest.raises(LakeError, match=rf"it was taken back at {re.escape(back.finished)}. Nothing was published"):
+        publish_draft(settings, pipeline, done.run_id, clock=CLOCK)
+    made = make_draft(settings, pipeline, window(0), clock=CLOCK)
+
+    assert made.draft is not None
+    assert made.draft.served_from == back.finished
 
 
 def test_a_topic_made_again_is_refused_at_publishing(computed: Lab) -> None:
