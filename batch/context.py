@@ -45,6 +45,7 @@ class RunContext:
     anew: bool  # nothing of earlier runs is kept
     wanted: tuple[Range, ...] | None  # None: every dirty window
     started: datetime
+    began: float  # the same by a clock that never goes back, for how long it takes
     begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
     judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from cutover import probe as probes
@@ -183,7 +184,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
     With `judging` (a digest) the run builds only on runs that judged records by these settings. What it uses is counted
     by `meter`, or from here on. With `begins_at` nothing is read whose log timestamp is before it (microseconds).
     """
-    run_id, started = uuid.uuid4().hex, clock.now()
+    run_id, started, began = uuid.uuid4().hex, clock.now(), clock.monotonic()
     with (
         writer_lock(settings, pipeline.name, patience=patience),
         hold_cut(settings, pipeline, epoch, holder=pins.batch_holder(run_id), clock=clock) as target,
@@ -194,7 +195,10 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         client = LogClient(settings)
         recorded = losses.up_to(settings, target.version)
         log_id = target.record.cut.log
-        earlier = IndexHistory(runs=()) if anew else index.load(settings, pipeline, log_id, recorded, judging=judging)
+        if anew:
+            earlier = IndexHistory(runs=(), next_sequence=batch_runs.next_sequence(settings, pipeline))
+        else:
+            earlier = index.load(settings, pipeline, log_id, recorded, judging=judging)
         yield RunContext(
             settings=settings,
             pipeline=pipeline,
@@ -210,6 +214,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             anew=anew,
             wanted=wanted,
             started=started,
+            began=began,
             meter=meter or UsageMeter(),
             begins={} if begins_at is None else find_first_offsets(client, pipeline, target, begins_at),
         )
@@ -273,7 +278,7 @@ def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHis
     if newest is None or same_log.holds(client, newest):
         return history
     log.warning("batch_reads_again", run_id=newest.run_id, topic=newest.topic)
-    return index.IndexHistory(runs=())
+    return replace(history, runs=())
 
 
 def make_wanted_range(start: datetime | None, end: datetime | None) -> Range | None:

@@ -10,7 +10,8 @@ from itertools import takewhile
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
 
 from cutover.batch.plan.dirty import TouchedWindow
 from cutover.batch.plan.retention import is_outdated
@@ -18,7 +19,7 @@ from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
-from cutover.errors import LogError
+from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.losses import Loss
@@ -47,6 +48,7 @@ class IndexHistory:
     """The runs whose scans still hold: same definition, same batch side."""
 
     runs: tuple[BatchRun, ...]  # oldest first; the index is the ordinal of the scan
+    next_sequence: int = 0  # of the run that builds on them; it is recorded only if no other run was meanwhile
 
     @property
     def scanned(self) -> dict[int, int]:
@@ -81,6 +83,7 @@ def load(
         LakeError: The index cannot be read.
     """
     fingerprint = batch_fingerprint(pipeline)
+    sequence = batch_runs.next_sequence(settings, pipeline)
     known = batch_runs.runs(settings, pipeline)
     begun = max((number for number, run in enumerate(known) if run.anew), default=0)
     newest_first = reversed(known[begun:])
@@ -95,7 +98,7 @@ def load(
             msg = f"Batch of `{pipeline.name}`: expected its earlier runs' topic id {run.topic_id}, got {log.topic_id}."
             hint = f"\nHint: the topic was made again; `cutover accept-loss {pipeline.name}` shows how to go on."
             raise LogError(msg + hint, runbook="TopicIdentityChanged")
-    return IndexHistory(runs=tuple(runs[::-1]))
+    return IndexHistory(runs=tuple(runs[::-1]), next_sequence=sequence)
 
 
 def bind_ranges(
@@ -173,24 +176,57 @@ def record_scan(
 
     Returns:
         The version of the ledger.
+
+    Raises:
+        LakeError: Another run was recorded since `history` was read; nothing was written.
     """
+    uri = batch_uri(settings, pipeline, "batch_index")
+    if delta.exists(uri):
+        _refuse_overtaken(delta.open_table(uri), pipeline, history.next_sequence)
     kept = [run.run_id for run in history.runs]
     _replace_orphans(settings, pipeline, "batch_index", kept, ranges, run_id)
     return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger, run_id)
 
 
-def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun) -> BatchRun:
-    """Write the row that makes a run count, with what the listed files of each table weigh then; return it."""
+def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun, *, sequence: int) -> BatchRun:
+    """Write the row that makes a run count, with what the listed files of each table weigh then; return it.
+
+    Raises:
+        LakeError: Another run was recorded with this sequence; this run does not count.
+    """
     table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
+    _refuse_overtaken(table, pipeline, sequence)
     stem = checksums.new_stem("run", run.run_id)
     weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
     weights["batch_index"] += checksums.weight_of("", stem)
-    sealed = replace(run, files={name: checksums.text_of(weight) for name, weight in weights.items()})
+    files = {str(name): checksums.text_of(weight) for name, weight in weights.items()}
+    sealed = replace(run, files=files, sequence=sequence)
     row = {"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
-    commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem)
+    commit = CommitProperties(app_transactions=[Transaction(batch_runs.SEQUENCE, sequence)])
+    try:
+        commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem, commit=commit)
+    except CommitFailedError as error:
+        raise _make_overtaken_error(pipeline, sequence) from error
     for name in _GROWING:  # after it: no version that a recorded run names is older than a day and merged since
         upkeep.clean(batch_uri(settings, pipeline, name))
     return sealed
+
+
+def _refuse_overtaken(table: DeltaTable, pipeline: Pipeline, sequence: int) -> None:
+    """Refuse to record a run that another one has overtaken, of a host with a lock of its own.
+
+    Raises:
+        LakeError: One has.
+    """
+    newest = delta.transaction(table, batch_runs.SEQUENCE)
+    if newest is not None and newest >= sequence:
+        raise _make_overtaken_error(pipeline, sequence)
+
+
+def _make_overtaken_error(pipeline: Pipeline, sequence: int) -> LakeError:
+    msg = f"Batch of `{pipeline.name}`: expected to record run {sequence}, another process recorded it meanwhile."
+    hint = f"\nHint: this run does not count; run `cutover batch {pipeline.name}` again, from one host at a time."
+    return LakeError(msg + hint, runbook="BatchNotFresh")
 
 
 def _weight(settings: Settings, pipeline: Pipeline, name: BatchTable) -> int:

@@ -220,8 +220,15 @@ def to_files(made: RunOutput) -> dict[str, pa.Table]:
     return {"rows": made.rows, "ranges": made.ranges, "ledger": made.ledger}
 
 
-def to_output(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> RunOutput:
+def to_output(settings: Settings, pipeline: Pipeline, run: BatchRun, draft: RepairDraft, *, began: float) -> RunOutput:
     """Return what a draft publishes, in the tables' columns and types.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        run: As it is to be recorded.
+        draft: Whose files hold the rows.
+        began: Monotonic seconds at the beginning of the publication.
 
     Raises:
         FileDamagedError: A file of the draft is gone, or does not hold what was written.
@@ -230,8 +237,9 @@ def to_output(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> Run
     schemas = {"rows": batch_schema(pipeline), "ranges": BATCH_INDEX, "ledger": batch_ledger_schema(pipeline)}
     found = {name: read_rows(uri, draft.files[name]).cast(schema) for name, schema in schemas.items()}
     return RunOutput(
-        run=draft.run,
+        run=run,
         replaced=draft.run.computed,
+        began=began,
         rows=found["rows"],
         ranges=found["ranges"],
         ledger=found["ledger"],

@@ -5,7 +5,6 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import duckdb
 import pyarrow as pa
@@ -156,8 +155,8 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings,
 
     def since(start: int, end: int, by: str) -> str | None:
         if by != "streaming":
-            held = (finished for finished, spans in runs if any(a <= start and end <= b for a, b in spans))
-            return max(held, default=None, key=datetime.fromisoformat)
+            held = (at for at, spans in reversed(runs) if any(a <= start and end <= b for a, b in spans))
+            return next(held, None)  # of the run over it that was recorded last
         at = bisect_left(marks, closing(pipeline.window, pipeline.lateness, end), key=lambda mark: mark[0])
         return marks[at][1] or None if at < len(marks) else None
 

@@ -149,7 +149,7 @@ def publish_draft(
         LogError: The log is another one than that of the draft.
         DefinitionError: There is no such draft.
     """
-    began = clock.now()
+    started, began = clock.now(), clock.monotonic()  # for how long the draft waited, nothing ran
     with writer_lock(settings, pipeline.name, patience=0):
         known = {run.run_id: run for run in batch_runs.recorded_runs(settings, pipeline)}
         waiting = drafts.find_waiting(settings, pipeline, known)
@@ -168,11 +168,10 @@ def publish_draft(
             history = index.load(settings, pipeline, target.record.cut.log, accepted)
             _refuse_other_answers(settings, pipeline, draft)
             probe("repair.checked", draft.run.epoch)
-            made = drafts.to_output(settings, pipeline, draft)
             repair = _make_repair(settings, pipeline, draft, target.newest.epoch, why)
-            # It begins now: for how long the draft waited, nothing ran.
-            named = replace(made.run, repair=repair, started=began.isoformat())
-            done = publish.commit(settings, pipeline, history, replace(made, run=named), probe=probe, clock=clock)
+            run = replace(draft.run, repair=repair, started=started.isoformat())
+            made = drafts.to_output(settings, pipeline, run, draft, began=began)
+            done = publish.commit(settings, pipeline, history, made, probe=probe, clock=clock)
         serving_table.keep_up(settings, pipeline)
         log.info("repair_published", pipeline=pipeline.name, **publish.summary(done))
         return done, False

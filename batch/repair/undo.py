@@ -71,11 +71,12 @@ def undo(
             _release(settings, pipeline, waiting.readable.get(repair_id), clock)
             drafts.discard(settings, pipeline, repair_id)
             return None, repair_id, False
-        runs = batch_runs.runs(settings, pipeline)
+        sequence, runs = batch_runs.next_sequence(settings, pipeline), batch_runs.runs(settings, pipeline)
         position = [run.run_id for run in runs].index(repair_id)
         refusals.refuse_touched(pipeline, runs[position], runs[position + 1 :])
         made = _make_undo(settings, pipeline, runs, repaired[repair_id], why, clock)
-        done = publish.commit(settings, pipeline, IndexHistory(runs=tuple(runs)), made, probe=probe, clock=clock)
+        history = IndexHistory(runs=tuple(runs), next_sequence=sequence)
+        done = publish.commit(settings, pipeline, history, made, probe=probe, clock=clock)
         serving_table.keep_up(settings, pipeline)
         log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summary(done))
         return done, repair_id, False
@@ -117,6 +118,7 @@ def _make_undo(
         ledger=batch_ledger_schema(pipeline).empty_table(),
         rows=before,
         replaced=repair.computed,
+        began=clock.monotonic(),
     )
 
 

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -36,6 +35,7 @@ class RunOutput:
     ledger: pa.Table
     rows: pa.Table
     replaced: tuple[Range, ...]  # the windows whose place they take: what the run computed, or takes back
+    began: float  # monotonic seconds at the run's beginning
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts what comes after `run.cost`
 
 
@@ -52,6 +52,7 @@ def prepare(work: RunContext, found: StagedRun) -> RunOutput:
         ledger=scan.ledger_rows(work.connection, work.pipeline, work.run_id, work.target),
         rows=read_staged_rows(work),
         replaced=found.plan.computed,
+        began=work.began,
     )
 
 
@@ -70,17 +71,15 @@ def commit(
     probe("batch.indexed", run.epoch)
     batch_version = _replace(settings, pipeline, made)
     probe("batch.written", run.epoch)
-    finished = clock.now()
-    seconds = (finished - datetime.fromisoformat(run.started)).total_seconds()
     done = replace(
         run,
         batch_version=batch_version,
         ledger_version=ledger_version,
         cost=_measure_cost(settings, pipeline, made),
-        finished=finished.isoformat(),
-        seconds=round(seconds, 3),
+        finished=clock.now().isoformat(),
+        seconds=round(clock.monotonic() - made.began, 3),
     )
-    recorded = index.record_run(settings, pipeline, done)
+    recorded = index.record_run(settings, pipeline, done, sequence=history.next_sequence)
     probe("batch.committed", run.epoch)
     return recorded
 

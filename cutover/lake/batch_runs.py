@@ -20,6 +20,9 @@ from cutover.settings import Settings
 
 Range = tuple[int, int]  # [start, end) in microseconds of event time
 
+SEQUENCE = "batch runs"
+"""Application id whose transaction in the index is the sequence of the newest recorded run."""
+
 EXPIRED = "expired"  # records have left the log before batch had read them, or before it had to read them again
 LOST = "lost"  # as recorded: the stream could not read them either
 
@@ -101,9 +104,10 @@ class BatchRun:
     undoes: str | None = None  # id of the repair whose rows this run took back
     said: str = ""  # of such a run: who, and why
     cost: PathCost | None = None  # from its start up to its record; None: not recorded
-    started: str = ""
+    started: str = ""  # with `finished` for people alone: hosts' clocks differ, and a clock can go back
     finished: str = ""
     seconds: float = 0.0
+    sequence: int = -1  # place among the recorded runs, from 0; -1: not recorded, or by a release that kept none
 
     @property
     def does_nothing(self) -> bool:
@@ -135,7 +139,7 @@ def in_force(known: Iterable[BatchRun], run: BatchRun) -> InForce | None:
 
 
 def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
-    """Return all runs under the definition's result fingerprint, oldest first.
+    """Return all runs under the definition's result fingerprint, in the order in which they were recorded.
 
     A repair that was undone computed no window: what it scanned still counts.
     """
@@ -144,8 +148,23 @@ def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
     return [replace(run, computed=()) if run.run_id in undone else run for run in known]
 
 
+def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
+    """Return the sequence of the run that is recorded next; read it before the runs that the run builds on.
+
+    Raises:
+        LakeError: The index cannot be read.
+    """
+    uri = batch_uri(settings, pipeline, "batch_index")
+    newest = delta.transaction(delta.open_table(uri), SEQUENCE) if delta.exists(uri) else None
+    return len(recorded_runs(settings, pipeline)) if newest is None else newest + 1
+
+
 def recorded_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
-    """Return all runs as they were recorded, repairs that were undone too, oldest first."""
+    """Return all runs as they were recorded, repairs that were undone too, in the order in which they were recorded.
+
+    Raises:
+        LakeError: The index cannot be read.
+    """
     uri = batch_uri(settings, pipeline, "batch_index")
     return run_memory.remember(uri, "runs", lambda: _read_runs(uri)).copy() if delta.exists(uri) else []
 
@@ -156,4 +175,13 @@ def _read_runs(uri: str) -> list[BatchRun]:
     delta.bind(connection, "batch_index", index)
     with delta.naming(index):
         rows = connection.execute("SELECT _record FROM batch_index WHERE _kind = ?", [IndexKind.RUN]).fetchall()
-    return sorted((BatchRun.from_json(row[0]) for row in rows), key=lambda run: run.finished)
+    return sorted((BatchRun.from_json(row[0]) for row in rows), key=_get_order)
+
+
+def _get_order(run: BatchRun) -> tuple[int, int, int, str]:
+    """Return what runs are sorted by: their sequence; without one the table versions that they left, which only grow.
+
+    Only two runs without a sequence that both changed no table are told apart by a clock.
+    """
+    ledger, batch = (-1 if version is None else version for version in (run.ledger_version, run.batch_version))
+    return run.sequence, ledger, batch, run.finished

@@ -32,7 +32,8 @@ def measure_batch(live: Sequence[EpochRecord], finished: Sequence[BatchRun]) -> 
 
     Args:
         live: The epochs.
-        finished: All batch runs by their end. The first one whose cut holds an epoch has read its records.
+        finished: All batch runs, in the order in which they were recorded. The first one whose cut holds an epoch has
+            read its records.
     """
     found, waiting = list_batch_waits(live, finished)
     return _summarize([(seconds, records) for _, seconds, records in found], waiting=waiting)

@@ -35,7 +35,7 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
         agreement: Of the newest comparison; None: there is none.
     """
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
-    finished = sorted(runs, key=lambda run: (run.finished, run.run_id))
+    finished = sorted(runs, key=lambda run: run.sequence)
     streaming, batch = list(split_epochs(ordered)), [_split_run(run) for run in finished]
     live = delays.select_live(ordered)
     total = add_up(batch)

@@ -113,11 +113,16 @@ def close(settings: Settings, pipeline: str, fingerprint: str, one: OpenDifferen
 def fold_differences(
     rows: Iterable[Mapping[str, Any]], positions: Mapping[str, records.Position]
 ) -> dict[Place, OpenDifference]:
-    """Return what is open by rows of `differences`; those of a run without a line in the history do not count."""
+    """Return what is open by rows of `differences`; those of a run without a line in the history do not count.
+
+    Args:
+        rows: In the order in which they were appended, which alone orders the words of one run.
+        positions: Run id -> where its line stands in the history.
+    """
     known = [row for row in rows if row["run_id"] in positions]
     found: dict[Place, OpenDifference] = {}
     ended: dict[Place, OpenDifference] = {}
-    for row in sorted(known, key=lambda row: (positions[row["run_id"]], row["state"] == _CLOSED, row["at"])):
+    for row in sorted(known, key=lambda row: (positions[row["run_id"]], row["state"] == _CLOSED)):
         place = (_iso(row["window_start"]), str(row["key"]))
         if row["state"] in _SEEN:
             back = ended.pop(place, None)

@@ -208,7 +208,7 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     fitting = [run for run in runs if run.stream_version == version.number and epoch in {None, run.epoch}]
     if fitting:
-        return max(fitting, key=lambda run: (run.epoch, run.finished))
+        return max(fitting, key=lambda run: (run.epoch, run.sequence))
     at = "" if epoch is None else f" at the cut of epoch {epoch}"
     cut = "" if epoch is None else f" --cut {epoch}"
     text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"

@@ -44,7 +44,7 @@ class Listed:
 CHECKS: Mapping[str, Listed] = {
     listed.name: listed
     for listed in (
-        Listed(name="N1", module=n1_completeness, needs=("books", "log")),
+        Listed(name="N1", module=n1_completeness, needs=("books", "log"), takes=("batch_ledger",)),
         Listed(name="N2", module=n2_single_effect, needs=("commits",)),
         Listed(name="N3", module=n3_contiguity, needs=()),
         Listed(name="N4", module=n4_prefix, needs=("prefix",)),

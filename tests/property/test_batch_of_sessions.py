@@ -177,6 +177,7 @@ class Batch:
             anew=False,
             wanted=None,
             started=EPOCH,
+            began=0.0,
         )
 
     def _bind(self, name: str, reads: Sequence[Offsets], earliest: dict[int, int]) -> None:

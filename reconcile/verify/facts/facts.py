@@ -56,6 +56,35 @@ class RowTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DoubledPosition:
+    """A record that stands more than once in a window of the batch path's ledger."""
+
+    partition: int
+    offset: int
+    window_start: int | None  # microseconds; None: the record has no window
+    rows: int
+    runs: tuple[str, ...]  # that listed it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RescannedOffsets:
+    """Offsets `[first, end)` of a partition that two batch runs scanned."""
+
+    partition: int
+    first: int
+    end: int
+    runs: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLedger:
+    """What stands more than once in the batch path's own ledger and index."""
+
+    doubled: tuple[DoubledPosition, ...] = ()
+    rescanned: tuple[RescannedOffsets, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogCounts:
     """What the log holds, counted by reading."""
 
@@ -162,6 +191,7 @@ class VerifyFacts:
     table_version: int = 0
     commits: tuple[EpochCommit, ...] | Unknown = NOT_ASKED  # oldest first
     books: RowTotals | Unknown = NOT_ASKED
+    batch_ledger: BatchLedger | Unknown = NOT_ASKED
     log: LogCounts | Unknown = NOT_ASKED
     prefix: Prefix | Unknown = NOT_ASKED
     paths: Paths | Unknown = NOT_ASKED

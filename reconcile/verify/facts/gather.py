@@ -6,13 +6,14 @@ from dataclasses import replace
 import duckdb
 
 from cutover.errors import CutoverError
-from cutover.reconcile.verify.facts import log_counts, paths, recompute, results, rows
+from cutover.reconcile.verify.facts import batch_ledger, log_counts, paths, recompute, results, rows
 from cutover.reconcile.verify.facts.facts import NOT_ASKED, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source, explain_unreadable
 from cutover.reconcile.verify.model import Unknown
 
 PARTS: Mapping[str, Callable[[Source, VerifyFacts], object]] = {
     "books": rows.books,
+    "batch_ledger": batch_ledger.read_batch_ledger,
     "commits": rows.commits,
     "reopened": rows.find_reopened,
     "log": log_counts.counts,

@@ -5,15 +5,16 @@ reader gets from `[start, end)`, counted by reading, since offsets are not recor
 record is one pair in each of its windows, one if it has none. Each count is that of the rows in the table: the
 ledger's pairs of the epoch by class and by position, filtered ones by number alone; accepted ones summed up to every
 epoch whose rows can be told apart from later ones. Ledger positions lie in their epoch's offsets, each stands once in
-a window.
+a window. The batch path keeps books of its own: each offset is scanned by one run, and each position stands once in a
+window of its ledger (a duplicate once for each run that computed the window).
 """
 
 from collections.abc import Iterator, Mapping
 
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.verify.facts.facts import LogCounts, RowTotals, VerifyFacts
-from cutover.reconcile.verify.model import Violation, cap_violations
+from cutover.reconcile.verify.facts.facts import NOT_ASKED, BatchLedger, LogCounts, RowTotals, VerifyFacts
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, moment
 from cutover.records.classes import WITH_POSITIONS, Class
 
 TITLE = "the books balance"
@@ -30,6 +31,9 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
         yield from cap_violations("N1", [*_check_unrecorded_epochs(facts, facts.books)])
         yield from cap_violations("N1", [*_check_accepted_rows(facts, facts.books)])
         yield from cap_violations("N1", [*_check_ledger_faults(facts.books)])
+    if isinstance(facts.batch_ledger, BatchLedger):
+        yield from cap_violations("N1", [*_check_rescanned(facts.batch_ledger)])
+        yield from cap_violations("N1", [*_check_doubled(facts.batch_ledger)])
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
@@ -43,6 +47,8 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
     """Yield what was left out."""
     if isinstance(facts.log, LogCounts) and facts.log.left_out:
         yield facts.log.left_out
+    if isinstance(facts.batch_ledger, Unknown) and facts.batch_ledger != NOT_ASKED:
+        yield f"The ledger of the batch path was not checked: {facts.batch_ledger.why}"
 
 
 def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int]:
@@ -107,6 +113,19 @@ def _check_ledger_faults(books: RowTotals) -> Iterator[str]:
         at = f"epoch {doubt.epoch}, partition {doubt.partition}, offset {doubt.offset}"
         more = f" ({doubt.rows:,} rows)" if doubt.rows > 1 else ""
         yield f"Ledger, {at}: {doubt.why}{more}."
+
+
+def _check_rescanned(books: BatchLedger) -> Iterator[str]:
+    for one in books.rescanned:
+        first, second = one.runs
+        text = f"Batch index, partition {one.partition}: expected each offset to be scanned by one run"
+        yield f"{text}, got [{one.first}, {one.end}) of runs {first} and {second}."
+
+
+def _check_doubled(books: BatchLedger) -> Iterator[str]:
+    for one in books.doubled:
+        at = f"partition {one.partition}, offset {one.offset}, window {moment(one.window_start)}"
+        yield f"Batch ledger, {at}: expected one row, got {one.rows} of runs {', '.join(one.runs)}."
 
 
 def _span(record: EpochRecord) -> str:

@@ -21,6 +21,7 @@ from cutover.definition.model.pipeline import SameDefinition
 from cutover.definition.windows.window_fn import newest
 from cutover.engine import confs, readback
 from cutover.engine.in_force import InForce
+from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -169,7 +170,8 @@ def write(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> str:
 
 
 def write_run(settings: Settings, run: BatchRun, pipeline: Pipeline = PIPELINE) -> None:
-    index.record_run(settings, pipeline, run)
+    """Record a run as the next one, whatever its times say."""
+    index.record_run(settings, pipeline, run, sequence=batch_runs.next_sequence(settings, pipeline))
 
 
 def replace_batch(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> None:

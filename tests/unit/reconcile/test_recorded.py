@@ -171,11 +171,12 @@ def test_a_later_run_that_finds_a_closed_difference_brings_it_back_however_its_r
     assert (back.returned, back.runs, back.state) == (1, 2, lifecycle.DifferenceState.ACCEPTED)
 
 
-def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts() -> None:
+@pytest.mark.parametrize("after", [timedelta(minutes=1), -timedelta(days=2)], ids=["clock goes on", "clock goes back"])
+def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts(after: timedelta) -> None:
     (line,) = records.lines([row(5, D, run_id="seen")])
-    later = state("seen", "accepted") | {"at": AT + timedelta(minutes=1)}
+    later = state("seen", "accepted") | {"at": AT + after}
 
-    (one,) = lifecycle.fold_differences([later, state("seen", "open")], {"seen": records.position(line, 0)}).values()
+    (one,) = lifecycle.fold_differences([state("seen", "open"), later], {"seen": records.position(line, 0)}).values()
 
     assert one.state is lifecycle.DifferenceState.ACCEPTED
 

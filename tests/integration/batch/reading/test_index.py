@@ -3,11 +3,18 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
+import pytest
+
 from cutover.batch.read import index
 from cutover.definition import Pipeline, Sql
 from cutover.definition.compile.fingerprint import batch_fingerprint
+from cutover.errors import LakeError
 from cutover.lake import batch_runs
+from cutover.lake.paths import batch_uri
+from cutover.lake.tables import commits, delta
 from cutover.lake.tables.run_memory import read_once
+from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write_run
@@ -58,6 +65,50 @@ def test_a_run_that_was_recorded_meanwhile_is_read_with_those_before_it(settings
                 found = batch_runs.recorded_runs(settings, PIPELINE)
                 assert {run.run_id for run in found} == {f"batch-{number}" for number in range(count)}
                 found.clear()
+
+
+TIMES = ("2026-01-03T00:00:00Z", "2026-01-01T00:00:00Z", "2031-06-01T00:00:00Z", "2026-01-02T00:00:00Z", "", "9999")
+
+
+def test_runs_keep_the_order_in_which_they_were_recorded_whatever_their_clocks_said(settings: Settings) -> None:
+    for number, at in enumerate(TIMES):
+        write_run(settings, replace(RUN, run_id=f"batch-{number}", scanned={0: (number, number + 1)}, finished=at))
+
+    recorded = batch_runs.runs(settings, PIPELINE)
+    assert [(run.run_id, run.sequence) for run in recorded] == [(f"batch-{n}", n) for n in range(len(TIMES))]
+    assert index.load(settings, PIPELINE, LOG).scanned == {0: len(TIMES)}
+
+
+def test_runs_of_a_release_that_numbered_none_are_ordered_by_the_versions_that_they_left(settings: Settings) -> None:
+    versions = [(0, 0), (1, 0), (1, 2), (3, 2)]
+    table = delta.ensure(batch_uri(settings, PIPELINE, "batch_index"), BATCH_INDEX)
+    for number, (ledger, batch) in enumerate(versions):
+        at = f"2026-01-0{9 - number}T00:00:00Z"
+        run = replace(RUN, run_id=f"batch-{number}", ledger_version=ledger, batch_version=batch, finished=at)
+        row = {"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": run.epoch, "_record": run.to_json()}
+        commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX))
+    write_run(settings, replace(RUN, run_id="numbered", ledger_version=3, batch_version=2, finished="2026-01-01"))
+
+    recorded = batch_runs.runs(settings, PIPELINE)
+    assert [run.run_id for run in recorded] == ["batch-0", "batch-1", "batch-2", "batch-3", "numbered"]
+    assert recorded[-1].sequence == 4
+
+
+def test_a_run_that_another_host_overtook_is_refused_before_it_writes_and_does_not_count(settings: Settings) -> None:
+    write_run(settings, replace(RUN, run_id="first"))
+    history = index.load(settings, PIPELINE, LOG)
+    write_run(settings, replace(RUN, run_id="of another host"))
+    nothing = batch_ledger_schema(PIPELINE).empty_table()
+
+    with pytest.raises(LakeError, match=r"expected to record run 1, another process(.|\n)*cutover batch sales"):
+        index.record_scan(
+            settings, PIPELINE, history, ranges=BATCH_INDEX.empty_table(), ledger=nothing, run_id="overtaken"
+        )
+    with pytest.raises(LakeError, match="expected to record run 1"):
+        index.record_run(settings, PIPELINE, replace(RUN, run_id="overtaken"), sequence=history.next_sequence)
+
+    assert not delta.exists(batch_uri(settings, PIPELINE, "batch_ledger"))
+    assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == ["first", "of another host"]
 
 
 def _with_sql(folder: Path) -> Pipeline:

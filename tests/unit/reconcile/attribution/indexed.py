@@ -35,7 +35,8 @@ def make_run(name: str, **values: Any) -> BatchRun:
     told: dict[str, Any] = {
         "epoch": 0, "stream_version": 0, "topic": "views", "topic_id": "topic-1", "cluster_id": "cluster-1",
         "cut": {0: 100}, "scanned": {0: (0, 100)}, "watermark": None, "result_fingerprint": "r",
-        "batch_fingerprint": "same", "isolation": "read_committed", "computed": (), "finished": name,
+        "batch_fingerprint": "same", "isolation": "read_committed", "computed": (),
+        "sequence": int.from_bytes(name.ljust(7).encode()[:7]),
     }  # fmt: skip
     return BatchRun(run_id=name, **(told | values))
 

@@ -1,0 +1,69 @@
+"""What batch's own ledger and index say of its scans: each offset is scanned once, each position listed once."""
+
+# ruff: noqa: S608 -- every name in a query is ours
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from cutover.engine import queries
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.paths import BatchTable, batch_uri
+from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import IndexKind
+from cutover.reconcile.verify.facts.facts import BatchLedger, DoubledPosition, RescannedOffsets, VerifyFacts
+from cutover.reconcile.verify.facts.source import Source
+from cutover.records.classes import Class
+
+# Duplicates are those of the windows that a run computed: each run that computes a window again lists them again.
+_DOUBLED = f"""
+    SELECT position.partition, position."offset", epoch_us(window_start), count(*), list_sort(list(DISTINCT _run))
+    FROM (SELECT *, unnest(_positions) AS position FROM batch_ledger_rows WHERE _positions IS NOT NULL)
+    GROUP BY position.partition, position."offset", window_start, CASE WHEN _class = '{Class.DUPLICATE}' THEN _run END
+    HAVING count(*) > 1 ORDER BY 1, 2, 3
+"""
+
+# A run that began anew has taken out the rows of those before it.
+_PRESENT = f"""
+    SELECT _run FROM batch_ledger_rows UNION SELECT _run FROM batch_index_rows WHERE _kind = '{IndexKind.RANGE}'
+"""
+
+
+def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
+    """Return what stands more than once in the ledger of the newest recorded run, and which offsets were scanned twice.
+
+    Raises:
+        LakeError: A table of the batch path cannot be read.
+    """
+    runs = [run for run in batch_runs.runs(source.settings, facts.pipeline) if run.ledger_version is not None]
+    if not runs:
+        return BatchLedger()
+    tables: tuple[tuple[BatchTable, int | None], ...] = (
+        ("batch_ledger", runs[-1].ledger_version),
+        ("batch_index", None),
+    )
+    with queries.connect(queries.reading(source.settings)) as connection:
+        for name, version in tables:
+            delta.relation(
+                connection, f"{name}_rows", batch_uri(source.settings, facts.pipeline, name), version=version
+            )
+        doubled = connection.execute(_DOUBLED).fetchall()
+        present = {str(run_id) for (run_id,) in connection.execute(_PRESENT).fetchall()}
+    return BatchLedger(
+        doubled=tuple(
+            DoubledPosition(partition=partition, offset=offset, window_start=start, rows=count, runs=tuple(by))
+            for partition, offset, start, count, by in doubled
+        ),
+        rescanned=tuple(_find_rescanned([run for run in runs if run.run_id in present])),
+    )
+
+
+def _find_rescanned(runs: Sequence[BatchRun]) -> Iterator[RescannedOffsets]:
+    """Yield the offsets that two runs scanned: later runs count each of their records twice."""
+    for partition in sorted({partition for run in runs for partition in run.scanned}):
+        scans = sorted((*run.scanned[partition], run.run_id) for run in runs if partition in run.scanned)
+        for (_, end, first_run), (again, until, second_run) in pairwise(scans):
+            if again < end:
+                yield RescannedOffsets(
+                    partition=partition, first=again, end=min(end, until), runs=(first_run, second_run)
+                )
