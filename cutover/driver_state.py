@@ -49,6 +49,12 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
         return DriverState()
 
 
+def list_living_drivers(settings: Settings) -> list[str]:
+    """Return the names of pipelines whose driver lives, those of replays (`NAME.stream-N`) left out."""
+    names = sorted(path.parent.name for path in settings.run_dir.glob("*/heartbeat.json"))
+    return [name for name in names if "." not in name and read_driver_state(settings, name).alive]
+
+
 def _measure_ahead(told: str | None, written: float) -> float:
     return 0.0 if told is None else datetime.fromisoformat(told).timestamp() - written
 

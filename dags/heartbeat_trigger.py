@@ -12,7 +12,6 @@ import psutil
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 from cutover_tasks.driver_end import DriverEnd, judge
 
-from cutover.definition.loading import catalogue
 from cutover.errors import CutoverError
 from cutover.settings import load_settings
 from cutover.streaming.process import detached
@@ -82,7 +81,7 @@ def stop_driver(pipeline: str) -> None:
     """Stop a driver after the epoch in hand; one that does not listen is killed, which loses nothing."""
     settings = load_settings()
     try:
-        detached.stop(settings, catalogue.get(settings, pipeline), within=STOP_WITHIN)
+        detached.stop(settings, pipeline, within=STOP_WITHIN)
     except CutoverError:
         beat = read(settings, pipeline)
         if beat is not None and beat.alive:

@@ -1,9 +1,12 @@
 """`cutover status`: what runs, where, and what the drivers say."""
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from cutover.errors import LogError
+from cutover.definition.loading import catalogue
+from cutover.driver_state import list_living_drivers
+from cutover.errors import CutoverError, LogError
 from cutover.infra.airflow import instance
 from cutover.infra.broker import server
 from cutover.infra.processes import drivers
@@ -12,6 +15,7 @@ from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import ProgramState, Supervisor
 from cutover.infra.start import ports_path
+from cutover.lake.shown_definition import resolve_definition
 from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
 
@@ -29,9 +33,10 @@ class InstallationStatus:
     airflow: str | None
     airflow_health: dict[str, str]  # empty when nobody answers
     password_file: Path
+    definitions: tuple[str, ...] = ()  # what is wrong with them, or changed since a living driver started
 
     def to_json(self) -> dict[str, object]:
-        """`home`, `processes`, `drivers`, `ports`, `kafka` and so on, as `status --json` prints them."""
+        """`home`, `processes`, `drivers`, `definitions` and so on, as `status --json` prints them."""
         return {
             "home": str(self.home),
             "processes": [asdict(program) for program in self.programs],
@@ -43,11 +48,17 @@ class InstallationStatus:
                 "health": self.airflow_health,
                 "password_file": str(self.password_file),
             },
+            "definitions": list(self.definitions),
         }
 
 
-def look(settings: Settings) -> InstallationStatus:
-    """Return what runs now; asks the supervisor, the broker and Airflow, starts nothing."""
+def look(settings: Settings, *, definitions: tuple[str, ...] = ()) -> InstallationStatus:
+    """Return what runs now; asks the supervisor, the broker and Airflow, starts nothing.
+
+    Args:
+        settings: Of the installation.
+        definitions: What `check_definitions` returned, where it is to be shown.
+    """
     ports = ports_module.load(ports_path(settings))
     programs = tuple(Supervisor(settings.home.resolve()).states())
     kafka = _kafka(settings)
@@ -63,7 +74,19 @@ def look(settings: Settings) -> InstallationStatus:
         airflow=None if ports is None else instance.address(ports),
         airflow_health=instance.api(settings, ports).health() if ports is not None and scheduled else {},
         password_file=instance.passwords_file(settings),
+        definitions=definitions,
     )
+
+
+def check_definitions(settings: Settings) -> tuple[str, ...]:
+    """Return what is wrong with the definitions, and which driver runs with another one than its file describes."""
+    problems = [str(problem) for problem in catalogue.scan(settings)[1]]
+    notes: list[str] = []
+    for name in list_living_drivers(settings):
+        with suppress(CutoverError):  # of a file that does not load the problems tell
+            note = resolve_definition(settings, name, running=True).note
+            notes += [] if note is None else [note]
+    return (*problems, *notes)
 
 
 def _kafka(settings: Settings) -> str | None:

@@ -16,6 +16,7 @@ from cutover.events import log
 from cutover.lake.control import losses, versions
 from cutover.lake.dimensions import dimension
 from cutover.lake.integrity import same_log
+from cutover.lake.recorded_definitions import record_definition
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.cut import Cut
@@ -143,6 +144,8 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
     beginning = start_offsets.begin(context.pipeline, context.client, record, accepted, known)
     schema = epoch_log_schema(context.pipeline)
     version = versions.open_or_create(context.settings, context.pipeline, context.clock)
+    if context.settings.stream_version is None:  # not that of a replay, which serves nothing
+        record_definition(context.settings, context.pipeline, context.clock)
     table = table or delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     # The handle that was checked is the one that commits: a fresh one would accept what another driver has done.
     committer = Committer(

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -47,7 +48,8 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     0: nothing would change, or it is done; 1: rows would change; 2: refused, nothing was changed.
     """
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    computes = bool(window) or dirty or publish
+    found = catalogue.get(settings, pipeline) if computes else find_definition(settings, pipeline)
     starts = window or []
     _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id, cut=cut)
     if len(why) > 500:  # noqa: PLR2004 -- as elsewhere

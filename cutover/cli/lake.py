@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
-from cutover.definition.loading import catalogue
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import restore
 from cutover.lake.control.versions import looking_at
@@ -37,7 +37,7 @@ def sql(
 ) -> None:
     """Ask the lake: DuckDB SQL over the views of one pipeline."""
     settings = looking_at(load_settings(), version)
-    definition = catalogue.get(settings, pipeline)
+    definition = find_definition(settings, pipeline)
     _check_reads(pipeline, query)
     connection = views.connect(settings, definition, epoch=epoch)
     try:
@@ -83,7 +83,7 @@ def vacuum(
 ) -> None:
     """Take away files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
     settings = load_settings()
-    definition = catalogue.get(settings, pipeline)
+    definition = find_definition(settings, pipeline)
     found = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
     for name, files in found.items():
         sys.stdout.write(f"{name}: {files:,} files {'would go' if dry_run else 'went'}\n")

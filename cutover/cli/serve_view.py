@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cutover.definition.loading import catalogue
+from cutover.cli.definitions import find_definition
 from cutover.errors import CutoverError
 from cutover.lake.control import swaps
 from cutover.lake.serving import serving_table
@@ -40,7 +40,7 @@ def serve_view(
 
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
     """Publish what serves a name; a definition of that name is not asked for once another took its place."""
-    served = catalogue.get(settings, swaps.served_by(settings, name))
+    served = find_definition(settings, swaps.served_by(settings, name))
     return serving_table.publish(settings, served, name=name, anyway=anyway)
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -30,6 +31,7 @@ def unserved(
         msg = "Unserved tables: expected `--delete` and `--why` together."
         raise DefinitionError(msg)
     if why is not None:
+        catalogue.get(settings, swaps.served_by(settings, pipeline))  # nothing is deleted by a recorded definition
         gone = unserved_tables.delete_unserved(settings, definition, clock, why=why)
         for one in gone:
             typer.echo(f"deleted: {one.text}, {one.files:,} files")
@@ -48,8 +50,8 @@ def _find_definition(settings: Settings, name: str) -> Pipeline:
     """Return the definition; of a name that another one serves, whose file may be gone, that one under this name."""
     serves, (known, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
     if serves == name or name in known or broken:  # a broken file may be that of the name, with its own policy
-        return catalogue.get(settings, name)
-    return replace(catalogue.get(settings, serves), name=name)
+        return find_definition(settings, name)
+    return replace(find_definition(settings, serves), name=name)
 
 
 COMMANDS = {"unserved": unserved}

@@ -1,7 +1,7 @@
 """What lies where in the lake.
 
 `<lake>/<pipeline>/<result fingerprint>/{batch, batch_index, batch_ledger, stream-<n>/stream}`,
-`<lake>/<pipeline>/{serving, turns}`, `<lake>/_control/...`.
+`<lake>/<pipeline>/{serving, turns}`, `<lake>/<pipeline>/definition.json`, `<lake>/_control/...`.
 """
 
 from typing import Literal
@@ -59,3 +59,8 @@ def control_uri(settings: Settings, table: ControlTable) -> str:
 def turns_uri(settings: Settings, name: str, table: ControlTable) -> str:
     """`<lake>/<pipeline>/turns/<table>`: notes of its newest row in a control table."""
     return f"{settings.lake_uri}/{name}/turns/{table}"
+
+
+def definition_uri(settings: Settings, name: str) -> str:
+    """`<lake>/<pipeline>/definition.json`: the definition that its driver last ran with."""
+    return f"{settings.lake_uri}/{name}/definition.json"

@@ -7,9 +7,9 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
-from cutover.definition.loading import catalogue
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.settings import load_settings
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
@@ -30,7 +30,7 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        definition = catalogue.get(settings, pipeline)
+        definition = find_definition(settings, pipeline)
         stage = current_stage(settings, definition)
     if stage is not Stage.KAPPA:
         msg = f"{pipeline} is in {stage}: `{pipeline}_reconcile` compares both paths."
@@ -69,7 +69,7 @@ def put_back_regression(pipeline: str, found: Mapping[str, Any]) -> None:
 
     with fail_without_retries():
         settings = load_settings()
-        moved = stage.put_back_regression(settings, catalogue.get(settings, pipeline), SystemClock())
+        moved = stage.put_back_regression(settings, find_definition(settings, pipeline), SystemClock())
     log.info("%s %s", pipeline, "is back in LAMBDA" if moved else "was moved already")
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
@@ -25,7 +25,7 @@ def verify(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        found = verify_and_record(settings, catalogue.get(settings, pipeline))
+        found = verify_and_record(settings, find_definition(settings, pipeline))
     for checked in found.checks.values():
         log.info("%s %s: %s %s", checked.name, checked.title, checked.state, checked.why or checked.looked_at)
     texts = [f"{violation.check}: {violation.text}" for violation in found.violations]
@@ -48,7 +48,7 @@ def scrub(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        found = scrub(settings, catalogue.get(settings, pipeline))
+        found = scrub(settings, find_definition(settings, pipeline))
     if found.damaged:
         raise AirflowFailException("\n".join([*found.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
     return found.to_json()

@@ -7,13 +7,13 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 from heartbeat_trigger import HeartbeatTrigger, stop_driver
 
-from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.settings import Settings, load_settings
 from cutover.streaming.process import detached
 from cutover.streaming.process.heartbeat import Heartbeat, read
 from cutover_tasks.driver_end import MENDS_ITSELF, DriverEnd
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 
@@ -55,10 +55,10 @@ class DriverTask(BaseOperator):
     def _start_and_watch(self, *, failures: int, wait_for: Collection[str]) -> None:
         with fail_without_retries():
             settings = load_settings()
-            pipeline = catalogue.get(settings, self.pipeline)
+            pipeline = find_definition(settings, self.pipeline, running=True)
             before, epoch = read(settings, self.pipeline), newest_epoch(settings, pipeline)
             try:
-                self._announce(before, detached.ensure(settings, pipeline), epoch)
+                self._announce(before, detached.ensure(settings, self.pipeline), epoch)
             except CutoverError as error:
                 beat = read(settings, self.pipeline)
                 if error.runbook not in wait_for and not (beat is not None and beat.alive):

@@ -9,6 +9,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from cutover.definition.loading import catalogue
 from cutover.settings import Settings, load_settings
 from cutover_tasks.run_range import requested_range
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
@@ -70,7 +71,7 @@ def _show_open(settings: Settings, pipeline: str, context: Mapping[str, Any]) ->
     from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.judgement import history  # noqa: PLC0415
 
-    known = history.open_differences(settings, catalogue.get(settings, pipeline)).values()
+    known = history.open_differences(settings, find_definition(settings, pipeline)).values()
     context["ti"].xcom_push(key="open", value=sum(one.state == "open" for one in known))
     if known:
         log.info("%s; `cutover differences %s` lists them", count_states(pipeline, known), pipeline)

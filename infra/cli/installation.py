@@ -53,7 +53,8 @@ def show_status(*, as_json: AsJson = False) -> None:
     from cutover.infra import status
     from cutover.infra.cli import screens
 
-    found = status.look(load_settings())
+    settings = load_settings()
+    found = status.look(settings, definitions=status.check_definitions(settings))
     if as_json:
         sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
     else:

@@ -7,6 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Column, Table
 
+from cutover.output.markup import literal_text
+
 if TYPE_CHECKING:
     from cutover.infra.doctor import Examination
     from cutover.infra.status import InstallationStatus
@@ -34,6 +36,11 @@ def show_status(found: "InstallationStatus") -> None:
         console.print(f"Airflow  {found.airflow}  ({health})", markup=False)
         console.print(f"         passwords in {found.password_file}", markup=False, soft_wrap=True)
     console.print(f"Home     {found.home}", markup=False, soft_wrap=True)
+    for text in found.definitions:
+        first, *further = map(literal_text, text.splitlines())
+        console.print(f"[yellow]Definition[/]  {first}", soft_wrap=True)
+        for line in further:
+            console.print(f"            {line}", soft_wrap=True)
     console.print(_say_running(found), markup=False, soft_wrap=True)
 
 
@@ -45,6 +52,8 @@ def _say_running(found: "InstallationStatus") -> str:
     dead = [d.pipeline for d in found.drivers if not d.alive and "." not in d.pipeline]  # a replay's has one
     if failed or (alive and not found.kafka_answers):
         return f"{said} Next: `cutover doctor` says what is wrong with {', '.join(failed) or 'Kafka'}."
+    if found.definitions:
+        return f"{said} Next: `cutover lint` checks the definitions."
     if not running and not found.kafka_answers:
         return f"{said} Next: `cutover up`."
     if dead:

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
@@ -55,7 +55,7 @@ def advise(
 
     further = [_parse_setting(one) for one in setting or ()]  # refused before anything is read
     settings, clock = load_settings(), SystemClock()
-    found = catalogue.get(settings, pipeline)
+    found = find_definition(settings, pipeline)
     gathered = gather(settings, found)
     lateness = found.lateness
     current = (lateness.out_of_orderness_micros, lateness.allowed_micros)

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.output.markup import literal_text
@@ -80,7 +81,7 @@ def windows(
     from cutover.reconcile.window_audit import audit_sample
 
     settings, clock = load_settings(), SystemClock()
-    definition = catalogue.get(settings, pipeline)
+    definition = find_definition(settings, pipeline)
     drawn = secrets.randbelow(2**31) if seed is None else seed
     with Console(stderr=True).status(f"{pipeline}: computing the sample from the log"):
         found = audit_sample.audit_windows(settings, definition, seed=drawn, clock=clock)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -41,14 +42,13 @@ def choose_pipeline(
     context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
 ) -> None:
     """Which path a pipeline serves: LAMBDA (batch, then stream), SHADOW (stream, batch audits), KAPPA (stream)."""
-    settings = load_settings()
-    context.obj = (settings, catalogue.get(settings, pipeline))
+    context.obj = (load_settings(), pipeline)
 
 
 @app.command()
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List the evidence, what is missing, and the history of moves."""
-    settings, pipeline = _of(context)
+    settings, pipeline = _find_shown(context)
     evidence = evidence_of.read(settings, pipeline)
     now = SystemClock().now()
     decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
@@ -65,7 +65,8 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
 @app.command()
 def advance(context: typer.Context, *, why: Why) -> None:
     """Move one stage on; refused (exit code 1) while something is missing, with the list of it."""
-    settings, pipeline = _of(context)
+    settings, name = context.obj
+    pipeline = catalogue.get(settings, name)
     decision = stage.move(settings, pipeline, "advance", why, SystemClock())
     if decision.target is None:
         _refuse(f"Gate of `{pipeline.name}`: {decision.stage} is the last stage.")
@@ -88,7 +89,7 @@ def rollback(
     to: Annotated[Stage, typer.Option("--to", help="LAMBDA: batch serves again. SHADOW: from KAPPA.")] = Stage.LAMBDA,
 ) -> None:
     """Let batch serve again, at once and from any stage; asks for no evidence, no log and no driver."""
-    settings, pipeline = _of(context)
+    settings, pipeline = _find_shown(context)
     decision = stage.roll_back(settings, pipeline, why, SystemClock(), back_to=to)
     if stage.stays(decision, to):
         typer.echo(f"{pipeline.name}: stays in {to}. What was approved, or begun, before this cannot move it any more.")
@@ -100,9 +101,9 @@ def rollback(
     typer.echo(f"{serves}. Next: `cutover batch {pipeline.name}` catches it up with the log.")
 
 
-def _of(context: typer.Context) -> tuple[Settings, Pipeline]:
-    settings, pipeline = context.obj
-    return settings, pipeline
+def _find_shown(context: typer.Context) -> tuple[Settings, Pipeline]:
+    settings, name = context.obj
+    return settings, find_definition(settings, name)
 
 
 def _refuse(text: str) -> None:

@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
-from cutover.definition.loading import catalogue
 from cutover.reconcile.result import text
 from cutover.reconcile.result.lateness_text import describe_shares, describe_source, name_segment
 from cutover.reconcile.result.timeliness import LatenessQuantiles, LogLateness
@@ -27,7 +27,7 @@ def lateness(
     from cutover.reconcile.advisor.log_lateness import measure_log_lateness
 
     settings, clock = load_settings(), SystemClock()
-    found = measure_log_lateness(settings, catalogue.get(settings, pipeline), clock)
+    found = measure_log_lateness(settings, find_definition(settings, pipeline), clock)
     record.record(settings, found, clock)
     if as_json:
         shares = {"real_share": found.shares.real_share, "read_share": found.shares.read_share}

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import split_key
@@ -64,7 +65,7 @@ def explain(
 ) -> None:
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    found = find_definition(settings, pipeline)
     at = arguments.moment(window, "WINDOW")
     explained = explain_cell(settings, found, at, split_key(key))
     if as_json:

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from cutover.definition.loading import catalogue
+from cutover.cli.definitions import find_definition, find_definitions
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.reconcile.cli import show
@@ -47,7 +47,7 @@ def report(
     if serve:
         _serve(settings, port)
         return
-    chosen = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
+    chosen = find_definitions(settings) if pipeline is None else {pipeline: find_definition(settings, pipeline)}
     if differences is not None:
         _copy_differences(settings, chosen, differences)
         return

@@ -32,14 +32,14 @@ def runbook(
 def _print_filled(name: str, text: str, pipeline: str, *, as_json: bool) -> None:
     from dataclasses import asdict
 
+    from cutover.cli.definitions import find_definition
     from cutover.clock import SystemClock
-    from cutover.definition.loading import catalogue
     from cutover.reconcile.incident.page import fill_page
     from cutover.reconcile.watch.gather import Gathering
     from cutover.reconcile.watch.status import status
 
     settings = load_settings()
-    definition = catalogue.get(settings, pipeline)
+    definition = find_definition(settings, pipeline, running=True)
     now = status(Gathering(settings, definition, SystemClock()).facts())
     filled = fill_page(settings, definition, name, text, now)
     sys.stdout.write(json.dumps(asdict(filled)) + "\n" if as_json else filled.to_text())

@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from cutover.definition.loading import catalogue
+from cutover.cli.definitions import find_definition
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.integrity import scrub
 from cutover.reconcile.verify import show
@@ -27,9 +27,9 @@ def verify(
     """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
     settings = load_settings()
     if files:
-        _scrub(settings, catalogue.get(settings, pipeline), every=every, as_json=as_json)
+        _scrub(settings, find_definition(settings, pipeline), every=every, as_json=as_json)
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
-    found = verify_and_record(settings, catalogue.get(settings, pipeline), only=names, every=every, seed=seed)
+    found = verify_and_record(settings, find_definition(settings, pipeline), only=names, every=every, seed=seed)
     if as_json:
         sys.stdout.write(json.dumps(found.to_json()) + "\n")
     else:

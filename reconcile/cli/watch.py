@@ -11,8 +11,8 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
-from cutover.definition.loading import catalogue
 from cutover.log.topic_partitions import format_number
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.text import duration, share
@@ -38,7 +38,7 @@ def watch(
 ) -> None:
     """Watch a stream: lag by partition, watermark, late share, one word of verdict, the alerts. Changes no table."""
     settings = load_settings()
-    gathering = Gathering(settings, catalogue.get(settings, pipeline), SystemClock())
+    gathering = Gathering(settings, find_definition(settings, pipeline, running=True), SystemClock())
     look = _Look(gathering, settings if metrics else None)
     if once or as_json or not sys.stdout.isatty():
         _print(look, once=once, as_json=as_json, interval=interval)

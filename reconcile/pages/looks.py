@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from cutover.clock import Clock, SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
+from cutover.lake import recorded_definitions
 from cutover.reconcile.pages.kept import Kept
 from cutover.reconcile.pages.view import PipelineLine, PipelineView, gather, list_reports, summarize
 from cutover.reconcile.watch.gather import Gathering
@@ -43,8 +44,9 @@ class Looks:
         return next((name for name in pages if name.endswith(".html")), None)
 
     def _scan(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:
-        found, problems = catalogue.scan(self.settings)
-        return found, tuple(map(str, problems))
+        current = catalogue.read_catalogue(self.settings)
+        shown = recorded_definitions.list_shown(self.settings, current)
+        return shown | current.pipelines, tuple(map(str, current.problems))
 
     def _gather(self, pipeline: Pipeline) -> PipelineView:
         gathering = self._gatherings.get(pipeline.name)

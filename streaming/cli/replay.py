@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -203,7 +204,7 @@ def serve(
     only if you have seen them: `--differences N` says how many. One that has served before serves again at once.
     """
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    found = find_definition(versions.looking_at(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
     done = serving.serve(settings, found, version, why=why, agreed=agreed, clock=SystemClock())
     made = done.version

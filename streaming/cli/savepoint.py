@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -30,8 +31,7 @@ def choose_pipeline(
     context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
 ) -> None:
     """Keep an epoch of a stream under a name, and go back to it: a fork begins a new version there."""
-    settings = load_settings()
-    context.obj = (settings, catalogue.get(settings, pipeline))
+    context.obj = (load_settings(), pipeline)
 
 
 @app.command()
@@ -43,7 +43,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Keep an epoch, the newest if none is named; the driver goes on meanwhile."""
-    settings, pipeline = _of(context)
+    settings, pipeline = _find_shown(context)
     made = fork.savepoint(settings, pipeline, name, epoch, SystemClock())
     text = f"{pipeline.name}: `{made.name}` keeps epoch {made.epoch} of stream-{made.version}."
     typer.echo(json.dumps(_object(made)) if as_json else text)
@@ -52,7 +52,7 @@ def create(
 @app.command("list")
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List versions and savepoints."""
-    settings, pipeline = _of(context)
+    settings, pipeline = _find_shown(context)
     known = versions.list_versions(settings, pipeline)
     kept = [savepoint for version in known for savepoint in savepoints.of(settings, version)]
     if as_json:
@@ -73,7 +73,7 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
 @app.command()
 def release(context: typer.Context, name: Name) -> None:
     """Let a savepoint go: later folds may merge its epoch."""
-    settings, pipeline = _of(context)
+    settings, pipeline = _find_shown(context)
     known = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
     found = _find_savepoint(settings, pipeline, name, known=known)
     version = next(one for one in known if one.number == found.version)
@@ -89,7 +89,8 @@ def go_back(
     epoch: Annotated[int | None, typer.Option("--epoch", help="Any epoch newer than the last fold.")] = None,
 ) -> None:
     """Begin a new version behind a savepoint or an epoch; the driver has to be stopped."""
-    settings, pipeline = _of(context)
+    settings = context.obj[0]
+    pipeline = catalogue.get(settings, context.obj[1])
     if (name is None) == (epoch is None):
         msg = "`cutover savepoint fork`: expected a savepoint's name or --epoch, got "
         raise DefinitionError(msg + ("none of them." if name is None else "both."))
@@ -123,6 +124,6 @@ def _object(savepoint: Savepoint) -> dict[str, Any]:
     return asdict(savepoint) | {"at": savepoint.at.isoformat()}
 
 
-def _of(context: typer.Context) -> tuple[Settings, Pipeline]:
-    settings, pipeline = context.obj
-    return settings, pipeline
+def _find_shown(context: typer.Context) -> tuple[Settings, Pipeline]:
+    settings, name = context.obj
+    return settings, find_definition(settings, name)

@@ -48,13 +48,16 @@ def stream(
         msg = "`cutover stream`: expected one of --drain, --final, --detach, --stop at most, got more."
         raise DefinitionError(msg)
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
     until: driver.Until = "drain" if drain else "final" if final else "forever"
     code = 0
-    if detach or stop:
-        last = detached.ensure(settings, found) if detach else detached.stop(settings, found)
+    if stop:
+        last = detached.stop(settings, pipeline)
+        if last is None:
+            catalogue.get(settings, pipeline)  # of a name that is not one, say so
+    elif detach:
+        last = detached.ensure(settings, pipeline)
     else:
-        code = _run_here(settings, found, until)
+        code = _run_here(settings, catalogue.get(settings, pipeline), until)
         last = heartbeat.read(settings, pipeline)
     _tell(last, pipeline, as_json=as_json)
     if code != 0:

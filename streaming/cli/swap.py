@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -38,7 +39,7 @@ def swap(  # noqa: PLR0913 -- options of a command
     1 in something else, 2 not comparable. Both go on as they are, so `--back` works at once.
     """
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    found = find_definition(settings, pipeline) if back else catalogue.get(settings, pipeline)
     _refuse_odd(
         _Asked(
             compares=why is None and not back,

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 
 from cutover.clock import poll_until
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.loading import catalogue
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.process import is_alive
@@ -21,25 +21,27 @@ STOP_SECONDS = 90.0
 _POLL_SECONDS = 0.1
 
 
-def ensure(settings: Settings, pipeline: Pipeline) -> Heartbeat:
+def ensure(settings: Settings, name: str) -> Heartbeat:
     """Return the living driver of a pipeline, started if there is none.
 
     Raises:
+        DefinitionError: A new driver has no definition that loads; one that lives needs none.
         LakeError: A new driver gave no sign of life within a minute, or ended at once; with what it said.
     """
-    living = find_alive(settings, pipeline.name)
+    living = find_alive(settings, name)
     if living is not None:
-        log.info("driver_attached", pipeline=pipeline.name, pid=living.pid, epoch=living.epoch)
+        log.info("driver_attached", pipeline=name, pid=living.pid, epoch=living.epoch)
         return living
-    process = _start(settings, pipeline.name)
+    catalogue.get(settings, name)
+    process = _start(settings, name)
     found = poll_until(
-        lambda: _read_own_heartbeat(settings, pipeline.name, process), within=START_SECONDS, every=_POLL_SECONDS
+        lambda: _read_own_heartbeat(settings, name, process), within=START_SECONDS, every=_POLL_SECONDS
     )
     if found is None or not found.alive:
-        found = find_alive(settings, pipeline.name) or found  # another one's was faster, and ours gave way
+        found = find_alive(settings, name) or found  # another one's was faster, and ours gave way
     if found is None or not found.alive:
-        raise _make_start_error(settings, pipeline.name, found)
-    log.info("driver_started", pipeline=pipeline.name, pid=found.pid)
+        raise _make_start_error(settings, name, found)
+    log.info("driver_started", pipeline=name, pid=found.pid)
     return found
 
 
@@ -49,8 +51,8 @@ def find_alive(settings: Settings, name: str) -> Heartbeat | None:
     return last if last is not None and last.alive else None
 
 
-def stop(settings: Settings, pipeline: Pipeline, within: float = STOP_SECONDS) -> Heartbeat | None:
-    """Ask a driver to stop after the epoch in hand, and wait for its end.
+def stop(settings: Settings, name: str, within: float = STOP_SECONDS) -> Heartbeat | None:
+    """Ask the driver of a pipeline to stop after the epoch in hand, and wait for its end.
 
     Returns:
         Its last heartbeat; None if there never was a driver.
@@ -58,16 +60,16 @@ def stop(settings: Settings, pipeline: Pipeline, within: float = STOP_SECONDS) -
     Raises:
         LakeError: It still runs after `within` seconds.
     """
-    living = find_alive(settings, pipeline.name)
+    living = find_alive(settings, name)
     if living is None:
-        return heartbeat.read(settings, pipeline.name)
-    (heartbeat.folder(settings, pipeline.name) / "stop").touch()
+        return heartbeat.read(settings, name)
+    (heartbeat.folder(settings, name) / "stop").touch()
     identity = living.identity
     has_ended = poll_until(lambda: None if is_alive(identity) else True, within=within, every=_POLL_SECONDS)
     if not has_ended:
-        msg = f"Stream of {pipeline.name}: expected the driver (pid {living.pid}) to end within {within:g} s, it runs."
+        msg = f"Stream of {name}: expected the driver (pid {living.pid}) to end within {within:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
-    return heartbeat.read(settings, pipeline.name)
+    return heartbeat.read(settings, name)
 
 
 def log_file(settings: Settings, name: str) -> Path:

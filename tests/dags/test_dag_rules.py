@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
 from cutover.infra.airflow import samples
-from cutover.settings import load_settings
+from cutover.lake.recorded_definitions import record_definition
+from cutover.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -155,3 +158,22 @@ def test_broken_definition_is_an_import_error_that_names_it_and_the_others_load(
     assert str(tmp_path / "broken.py") in errors["broken_definitions.py"]
     assert "cron.py: pipeline `cron`: schedule: expected cron" in errors["broken_definitions.py"]
     assert "typo.py: pipeline `typo`: key: expected a column" in errors["broken_definitions.py"]
+
+
+def test_pipeline_whose_definition_broke_after_it_ran_keeps_its_dags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+    settings.pipelines.mkdir()
+    (settings.pipelines / "a.py").write_text(GOOD.format(name="a"))
+    (settings.pipelines / "b.py").write_text(GOOD.format(name="b"))
+    record_definition(settings, catalogue.get(settings, "b"), SystemClock())
+    (settings.pipelines / "b.py").write_text("def (:")
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+
+    ids, loaded = parse(
+        settings.pipelines, f"print(json.dumps([bag.dag_ids, [m for m in {HEAVY!r} if m in sys.modules]]))"
+    )
+
+    assert sorted(ids) == [f"{name}_{path}" for name in "ab" for path in PATHS]
+    assert loaded == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.sdk.module_loading import import_string  # noqa: F401 -- Airflow must be importable before our trigger is
 from cutover_tasks.driver_end import DriverEnd
-from heartbeat_trigger import HeartbeatTrigger
+from heartbeat_trigger import HeartbeatTrigger, stop_driver
 
 from cutover.process import identify
 
@@ -107,3 +107,23 @@ def test_restart_of_the_triggerer_leaves_the_driver_alone(home: Path, process: "
 
     assert process.poll() is None
     assert not (home / "run" / "flights" / "stop").exists()
+
+
+def test_stop_by_hand_ends_a_driver_whose_definition_is_gone_at_its_own_pace(
+    home: Path, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(home / "nowhere"))
+    write_beat(home, process)
+    killed: list[int] = []
+    monkeypatch.setattr("psutil.Process.kill", lambda one: killed.append(one.pid))
+    touch = Path.touch
+
+    def touch_and_end(path: Path) -> None:
+        touch(path)
+        process.communicate()
+
+    monkeypatch.setattr(Path, "touch", touch_and_end)
+    stop_driver("flights")
+
+    assert (home / "run" / "flights" / "stop").exists()
+    assert killed == []

@@ -20,7 +20,6 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
@@ -30,6 +29,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import views
+from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import FileDamagedError
 from cutover.lake.tables.schemas import batch_schema
@@ -167,7 +167,7 @@ def _try_publish(settings: Settings, at_hand: Pipeline, name: str, *, anyway: bo
     uri = serving_uri(settings, name)
     table = delta.open_table(uri) if delta.exists(uri) else None  # opened first: who commits from here on is told apart
     served = swaps.served_by(settings, name)
-    pipeline = at_hand if served == at_hand.name else catalogue.get(settings, served)
+    pipeline = at_hand if served == at_hand.name else resolve_definition(settings, served).pipeline
     schema, stage = _schema(pipeline), current_stage(settings, pipeline)
     version = versions.current(settings, pipeline)
     if table is not None and version is not None and not anyway:

@@ -15,7 +15,6 @@ from pyarrow import fs
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.durations import parse_duration
@@ -25,6 +24,7 @@ from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.paths import BATCH_TABLES
+from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 
@@ -192,7 +192,7 @@ def _read_written(table: DeltaTable) -> datetime:
 def _stands(settings: Settings, pipeline: Pipeline, serves: str) -> bool:
     """Return whether what serves the name has an epoch: before that what was served last is all there is."""
     try:
-        follower = pipeline if serves == pipeline.name else catalogue.get(settings, serves)
+        follower = pipeline if serves == pipeline.name else resolve_definition(settings, serves).pipeline
         version = versions.current(settings, follower)
         return version is not None and delta.exists(version.uri) and bool(EpochLog(version.uri).records())
     except CutoverError:

@@ -7,10 +7,10 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.clock import SystemClock
-from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
 from cutover_tasks.moves.approval_words import NOT_MADE
 from cutover_tasks.moves.cutover_task import parse_proposal
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
@@ -28,7 +28,7 @@ def verify_served(pipeline: str, stage: str) -> str:
 
     with fail_without_retries():
         settings = load_settings()
-        definition = catalogue.get(settings, pipeline)
+        definition = find_definition(settings, pipeline)
         now = str(current_stage(settings, definition))
         with views.connect(settings, definition) as connection:
             rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
@@ -67,7 +67,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
             msg = f"Nothing to put back: {pipeline} was not moved."
             raise AirflowSkipException(msg)
         why = "rolled back by Airflow: what is served was not in order after the move"
-        definition = catalogue.get(settings, pipeline)
+        definition = find_definition(settings, pipeline)
         stage.roll_back(settings, definition, why, SystemClock(), back_to=Stage(wanted.stage))
     msg = f"{pipeline} is back in {wanted.stage}: `verify_move` says why."
     raise AirflowFailException(msg)

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from cutover.clock import SystemClock
-from cutover.definition.loading import catalogue
 from cutover.settings import load_settings
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 log = logging.getLogger("airflow.task")
@@ -33,7 +33,7 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
 
     with fail_without_retries():
         settings = load_settings()
-        definition, wanted = catalogue.get(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
+        definition, wanted = find_definition(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
         made = [row for row in control_tables.read(settings, "gate", pipeline) if _is_of_run(row, run_id)]
         if made:
             log.info("%s was in %s by this run", pipeline, made[-1]["stage"])

@@ -13,6 +13,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, DefinitionError
 from cutover.settings import Settings, load_settings
 from cutover_tasks.moves.approval_words import NOT_MADE, as_cell, name_of_person, read_reason
+from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def verify_served(pipeline: str, name: str) -> str:
     from cutover.reconcile.verify.record import verify_and_record  # noqa: PLC0415 -- as above
 
     settings = load_settings()
-    definition = catalogue.get(settings, pipeline)
+    definition = find_definition(settings, pipeline)
     serves = swaps.served_by(settings, name)
     is_behind = name in serving_table.keep_up(settings, definition)
     with views.connect(settings, definition) as connection:
@@ -169,7 +170,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
         if state is approval.SwapState.NEITHER or serves not in {pipeline, name}:
             msg = f"Nothing to swap back: {serves} serves {name}, and a swap of this run is not the newest one."
             raise AirflowSkipException(msg)
-        old = catalogue.get(settings, name)
+        old = find_definition(settings, name)
         if state is approval.SwapState.TAKEN_BACK:  # by the try before, which may have ended before the publication
             behind = serving_table.keep_up(settings, old)
         else:

@@ -9,6 +9,7 @@ import typer
 from pydantic import ValidationError
 from rich.console import Console
 
+from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import acceptance_files, catalogue
@@ -166,7 +167,7 @@ def resolve(
 ) -> None:
     """Take a difference off the list; a comparison that finds it again brings it back, and no gate is opened by it."""
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    found = find_definition(settings, pipeline)
     opened = history.open_differences(settings, found)
     wanted = (arguments.moment(window, "WINDOW"), text.key(split_key(key)))
     one = next((one for one in opened.values() if _place_of(one, found) == wanted), None)

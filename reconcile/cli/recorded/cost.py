@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cutover.definition.loading import catalogue
+from cutover.cli.definitions import find_definition
 from cutover.reconcile.cost.measure import find_agreement, measure
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import Delay, PathCosts, PathTotal
@@ -24,7 +24,7 @@ def cost(
 ) -> None:
     """Say what streaming and batch have cost: 0 shown, 2 nothing is known yet. Reads only."""
     settings = load_settings()
-    known = catalogue.get(settings, pipeline)
+    known = find_definition(settings, pipeline)
     found = measure(settings, known, find_agreement(settings, known))
     if as_json:
         sys.stdout.write(json.dumps(encode(found), allow_nan=False) + "\n")

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cutover.definition.loading import catalogue
+from cutover.cli.definitions import find_definition
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.judgement import history
 from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
@@ -32,7 +32,7 @@ def differences(
 ) -> None:
     """List what nothing explains, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
     settings = load_settings()
-    known = catalogue.get(settings, pipeline)
+    known = find_definition(settings, pipeline)
     opened = history.open_differences(settings, known)
     found = sorted(opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key))
     if as_json:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from cutover.definition.loading import catalogue
+from cutover.cli.definitions import find_definition
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import moment
 from cutover.errors import DefinitionError, LakeError
@@ -44,7 +44,7 @@ def history(  # noqa: PLR0913 -- the options of a command line
 ) -> None:
     """Show past comparisons, what changed between two, or when a window last agreed: 0 shown, 2 nothing to show."""
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    found = find_definition(settings, pipeline)
     lines = _lines(settings, found)
     if window is not None:
         start = moment(window, found.window, of="`--window`")

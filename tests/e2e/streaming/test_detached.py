@@ -1,10 +1,12 @@
 """A detached driver: started once, found again, stopped by SIGTERM with its epoch finished."""
 
+import json
 from pathlib import Path
 
 import psutil
 import pytest
 
+from cutover.cli import app
 from cutover.definition.loading import catalogue
 from cutover.settings import Settings
 from cutover.streaming.process import detached, heartbeat
@@ -32,17 +34,44 @@ def installed(kafka_settings: Settings, topic_name: str, tmp_path: Path, monkeyp
 
 def test_detached_driver_is_found_again_and_stops_when_asked(installed: Settings) -> None:
     pipeline = catalogue.get(installed, "clicks")
-    first = detached.ensure(installed, pipeline)
+    first = detached.ensure(installed, pipeline.name)
     try:
-        again = detached.ensure(installed, pipeline)
+        again = detached.ensure(installed, pipeline.name)
         environment = psutil.Process(first.pid).environ()
         until(lambda: (beat := heartbeat.read(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60)
     finally:
-        last = detached.stop(installed, pipeline)
+        last = detached.stop(installed, pipeline.name)
 
     assert first.identity == again.identity
     assert "AIRFLOW_HOME" not in environment
     assert last is not None
     assert ("STOPPED", 0, first.pid) == (last.state, last.exit_code, last.pid)
+    assert rig.expected(EVENTS) == rig.counted(installed, pipeline)
+    assert not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE
+
+
+def test_driver_whose_definition_is_gone_is_found_watched_and_stopped_by_its_name(
+    installed: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUTOVER_HOME", str(installed.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(installed.pipelines))
+    pipeline = catalogue.get(installed, "clicks")
+    first = detached.ensure(installed, "clicks")
+    try:
+        until(lambda: (beat := heartbeat.read(installed, "clicks")) is not None and (beat.epoch or 0) >= 2, 60)
+        (installed.pipelines / "clicks.py").unlink()
+        again = detached.ensure(installed, "clicks")
+        watched = app.main(["watch", "clicks", "--once", "--json"])
+        said = capsys.readouterr()
+        rows = app.main(["sql", "clicks", "SELECT sum(clicks)::bigint AS n FROM streaming", "--json"])
+        counted = json.loads(capsys.readouterr().out)
+    finally:
+        stopped = app.main(["stream", "clicks", "--stop"])
+
+    assert (watched, rows, stopped) == (0, 0, 0)
+    assert first.identity == again.identity
+    assert json.loads(said.out)["driver"]["alive"]
+    assert "clicks: the definition does not load" in said.err
+    assert 0 < counted["n"] <= len(EVENTS)
     assert rig.expected(EVENTS) == rig.counted(installed, pipeline)
     assert not psutil.pid_exists(first.pid) or psutil.Process(first.pid).status() == psutil.STATUS_ZOMBIE

@@ -1,5 +1,6 @@
 """The addresses of the pages, with a server of FastAPI's own: who gets what, and that nothing else is there."""
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,9 @@ import pytest
 from fastapi import HTTPException, Request
 from fastapi.testclient import TestClient
 
+from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
+from cutover.lake import recorded_definitions
 from cutover.reconcile.pages import routes
 from cutover.reconcile.pages.routes import Access
 from cutover.reconcile.result.outcome import Difference, Verdict
@@ -196,3 +199,21 @@ def test_page_of_a_lake_that_cannot_be_read_says_so_and_stands(tmp_path: Path) -
     assert page.status_code == 200
     assert "Cannot be read." in page.text
     assert page.text.count("Cannot be read.") < page.text.count("<section")
+
+
+def test_page_of_a_pipeline_whose_definition_broke_is_there_with_the_reason(
+    installation: Settings, tmp_path: Path
+) -> None:
+    shutil.copy(installation.pipelines / "flights.py", tmp_path)
+    settings = installation.model_copy(update={"pipelines": tmp_path})
+    recorded_definitions.record_definition(settings, catalogue.get(settings, "flights"), SystemClock())
+    (tmp_path / "flights.py").write_text("def (:", encoding="utf-8")
+    access = Access(user=user, may_read=may_read, reports_of_run=reports_of_run)
+    client = TestClient(routes.make_app(settings, access), follow_redirects=False, headers={"user": ALL})
+
+    index, page = client.get("/"), client.get("/pipelines/flights")
+
+    assert (index.status_code, page.status_code) == (200, 200)
+    assert "flights.py" in index.text
+    assert "SyntaxError" in index.text
+    assert 'href="/cutover/reports/flights/20261121T040212Z-8f31.html"' in page.text

@@ -13,7 +13,6 @@ from cutover.settings import KafkaSettings, Settings
 from cutover.streaming.process import detached, heartbeat
 from cutover.streaming.process.heartbeat import first_beat
 from cutover.streaming.process.lock import only_driver
-from tests.integration.streaming import rig
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def installation(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_slower_of_two_starts_finds_the_driver_of_the_faster_one(
     installation: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline, start = rig.pipeline("clicks"), detached._start
+    start = detached._start
     mine = first_beat("pid-1-one", SystemClock())
 
     def start_after_another_one(settings: Settings, name: str) -> psutil.Popen:
@@ -36,12 +35,12 @@ def test_the_slower_of_two_starts_finds_the_driver_of_the_faster_one(
 
     monkeypatch.setattr(detached, "_start", start_after_another_one)
     with only_driver(heartbeat.folder(installation, "clicks"), "clicks"):
-        assert detached.ensure(installation, pipeline).pid == mine.pid
+        assert detached.ensure(installation, "clicks").pid == mine.pid
 
 
 def test_a_driver_that_knows_no_log_says_so_in_its_heartbeat(installation: Settings) -> None:
     with pytest.raises(LakeError, match=r"expected `kafka\.bootstrap_servers` or a broker") as refused:
-        detached.ensure(installation, rig.pipeline("clicks"))
+        detached.ensure(installation, "clicks")
 
     last = heartbeat.read(installation, "clicks")
     assert refused.value.runbook == "KafkaUnreachable"

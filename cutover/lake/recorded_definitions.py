@@ -1,0 +1,90 @@
+"""The definition that a pipeline's driver last ran with: what exists under a name stays visible by its name alone.
+
+A definition is a file that people edit. What runs or was computed is shown by what was recorded of it when its driver
+started, where the file no longer loads, is gone, or describes something else now. Nothing is computed by a record.
+Batch runs follow a stream, so no result exists under a definition that no driver ran with.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from pyarrow import fs
+
+from cutover import files
+from cutover.clock import Clock
+from cutover.definition.loading.catalogue import Catalogue
+from cutover.definition.loading.encoding import decode_definition, encode_definition
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.schema import IDENTIFIER
+from cutover.driver_state import list_living_drivers, read_driver_state
+from cutover.engine import storage
+from cutover.errors import DefinitionError
+from cutover.events import log
+from cutover.lake.paths import definition_uri
+from cutover.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedDefinition:
+    """The definition that a driver last ran with."""
+
+    pipeline: Pipeline
+    at: datetime  # when that driver started
+
+
+def record_definition(settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
+    """Record the definition that a driver runs with; a record that cannot be written stops nothing."""
+    uri = definition_uri(settings, pipeline.name)
+    try:
+        text = json.dumps({"at": clock.now().isoformat(), "definition": encode_definition(pipeline)}, indent=1)
+        system, file = storage.place(uri)
+        if isinstance(system, fs.LocalFileSystem):
+            files.write(Path(file), f"{text}\n", mode=0o644)
+        else:
+            with system.open_output_stream(file) as out:
+                out.write(text.encode())
+    except (OSError, DefinitionError) as error:
+        log.warning("definition_not_recorded", pipeline=pipeline.name, error=str(error))
+
+
+def find_recorded(settings: Settings, name: str) -> RecordedDefinition | None:
+    """Return the definition that a driver last ran with; None where none ran, or another release recorded it."""
+    if IDENTIFIER.match(name) is None:
+        return None
+    system, file = storage.place(definition_uri(settings, name))
+    try:
+        with system.open_input_stream(file) as source:
+            raw = json.loads(source.read())
+        return RecordedDefinition(pipeline=decode_definition(raw["definition"]), at=datetime.fromisoformat(raw["at"]))
+    except (OSError, ValueError, KeyError, TypeError, DefinitionError):
+        return None
+
+
+def list_recorded(settings: Settings) -> dict[str, RecordedDefinition]:
+    """Return, by name, the definition that each pipeline of the lake last ran with."""
+    system, lake = storage.place(settings.lake_uri)
+    try:
+        found = system.get_file_info(fs.FileSelector(lake, allow_not_found=True))
+    except OSError:
+        return {}
+    names = sorted(info.base_name for info in found if info.type is fs.FileType.Directory)
+    recorded = {name: find_recorded(settings, name) for name in names}
+    return {name: each for name, each in recorded.items() if each is not None}
+
+
+def list_shown(settings: Settings, current: Catalogue) -> dict[str, Pipeline]:
+    """Return, by name, the recorded definitions that stay visible although the catalogue has none of their name.
+
+    Those whose file has a problem, and those whose driver lives; a definition that was removed on purpose is not.
+    """
+    missing = set(list_living_drivers(settings)) - set(current.pipelines)
+    if not missing and not current.problems:
+        return {}  # the lake is read only where something is missing
+    return {
+        name: recorded.pipeline
+        for name, recorded in list_recorded(settings).items()
+        if name not in current.pipelines
+        and (recorded.pipeline.file in current.problems_by_file or read_driver_state(settings, name).alive)
+    }

@@ -1,0 +1,88 @@
+"""The folder of definitions: a file that fails, waits or exits is reported, and takes no other one with it."""
+
+from pathlib import Path
+
+import pytest
+
+from cutover.definition.loading import catalogue
+from cutover.errors import DefinitionError
+from cutover.settings import Settings
+from tests.unit.definition.checks.test_check import text, write
+
+BROKEN = {
+    "syntax": "def (:\n",
+    "import": "import no_such_module_of_anyone\n",
+    "exception": "raise RuntimeError('boom')\n",
+    "exit": "import sys\nsys.exit(0)\n",
+    "interrupt": "raise KeyboardInterrupt\n",
+    "loop": "while True:\n    pass\n",
+    "keyboard": "input('name? ')\n",
+    "recursion": "def f(): return f()\nf()\n",
+    "type": 'p = Pipeline(name="x", source=None, key=None, window=None, measures=None)\n',
+    "name": "p = Pipeline(name=None, source=None, key=(), window=None, measures={})\n",
+}
+
+
+@pytest.fixture
+def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue, "LOADS_WITHIN_SECONDS", 1.5)
+    monkeypatch.setattr(catalogue, "_FIRST_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("short_limit")
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_file_is_named_and_the_others_load(kind: str, tmp_path: Path) -> None:
+    write(tmp_path, "a.py", text("a"))
+    write(tmp_path, f"{kind}.py", BROKEN[kind])
+    settings = write(tmp_path, "z.py", text("z"))
+
+    found = catalogue.read_catalogue(settings)
+
+    assert list(found.pipelines) == ["a", "z"]
+    assert list(found.problems_by_file) == [tmp_path / f"{kind}.py"]
+    assert f"{kind}.py" in str(found.problems[0])
+    assert catalogue.get(settings, "z").name == "z"
+
+
+@pytest.mark.usefixtures("short_limit")
+def test_file_that_hangs_says_how_long_it_may_take(tmp_path: Path) -> None:
+    settings = write(tmp_path, "a.py", BROKEN["loop"])
+
+    with pytest.raises(DefinitionError, match=r"a\.py: expected a definition that loads within 1\.5 s"):
+        catalogue.get(settings, "a")
+
+
+def test_problem_of_a_named_file_is_told_alone(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", BROKEN["exception"])
+    settings = write(tmp_path, "b.py", text("b", batch='Sql("none.sql")'))
+
+    with pytest.raises(DefinitionError, match=r"^b\.py: pipeline `b`: batch: ") as refusal:
+        catalogue.get(settings, "b")
+    assert "a.py" not in str(refusal.value)
+
+
+def test_name_in_two_files_is_a_problem_of_both_and_of_no_other(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", text("a"))
+    write(tmp_path, "copy.py", text("a"))
+    settings = write(tmp_path, "z.py", text("z"))
+
+    found = catalogue.read_catalogue(settings)
+
+    assert list(found.pipelines) == ["z"]
+    assert set(found.problems_by_file) == {tmp_path / "a.py", tmp_path / "copy.py"}
+    assert len(found.problems) == 1
+
+
+def test_folder_and_dangling_link_named_like_a_definition_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "link.py").symlink_to(tmp_path / "nowhere")
+    settings = write(tmp_path, "z.py", text("z"))
+
+    found, problems = catalogue.scan(settings)
+
+    assert list(found) == ["z"]
+    assert len(problems) == 2
+
+
+def test_no_folder_has_no_pipelines(tmp_path: Path) -> None:
+    assert catalogue.scan(Settings(pipelines=tmp_path / "none")) == ({}, ())

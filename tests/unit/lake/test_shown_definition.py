@@ -1,0 +1,304 @@
+"""What exists under a name is shown and stopped by the name alone, whatever has become of the file."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from cutover.cli import app
+from cutover.clock import SystemClock
+from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import DefinitionError
+from cutover.lake.control import versions
+from cutover.lake.recorded_definitions import find_recorded, list_recorded, list_shown, record_definition
+from cutover.lake.shown_definition import resolve_definition
+from cutover.process import identify
+from cutover.settings import Settings
+from tests.support.history import recorded
+from tests.support.history.reconciliations import flights as comparison
+from tests.unit.definition.checks.test_check import text, write
+
+CLOCK = SystemClock()
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an installation in which the driver of `flights` has run once, and a comparison was made."""
+    folder = tmp_path_factory.mktemp("installation")
+    made = Settings(home=folder / "home", pipelines=folder / "pipelines")
+    write(made.pipelines, "flights.py", text("flights"))
+    write(made.pipelines, "other.py", text("other"))
+    pipeline = catalogue.get(made, "flights")
+    versions.open_or_create(made, pipeline, CLOCK)
+    recorded.record(made, pipeline, comparison())
+    return folder
+
+
+@pytest.fixture
+def settings(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    made = Settings(home=tmp_path / "home", pipelines=tmp_path / "pipelines")
+    record_definition(made, catalogue.get(made, "flights"), CLOCK)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUTOVER_HOME", str(made.home))
+    monkeypatch.setenv("CUTOVER_PIPELINES", str(made.pipelines))
+    monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:9")
+    monkeypatch.setenv("CUTOVER_KAFKA__TIMEOUT_SECONDS", "1")
+    return made
+
+
+@pytest.fixture
+def process() -> Iterator["subprocess.Popen[bytes]"]:
+    command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as started:
+        yield started
+        started.kill()
+
+
+def beat(settings: Settings, process: "subprocess.Popen[bytes]") -> Path:
+    """Let a process be the living driver of `flights`; return the folder of its files."""
+    found = identify(process.pid)
+    assert found is not None
+    folder = settings.run_dir / "flights"
+    folder.mkdir(parents=True)
+    value = {**asdict(found), "run_id": "r", "epoch": 41, "at": "2026-01-01T00:00:00Z", "state": "RUNNING"}
+    (folder / "heartbeat.json").write_text(json.dumps(value), encoding="utf-8")
+    return folder
+
+
+def break_syntax(folder: Path) -> None:
+    (folder / "flights.py").write_text("def (:", encoding="utf-8")
+
+
+def remove(folder: Path) -> None:
+    (folder / "flights.py").unlink()
+
+
+def rename(folder: Path) -> None:
+    write(folder, "flights.py", text("renamed"))
+
+
+def copy(folder: Path) -> None:
+    write(folder, "copy.py", text("flights"))
+
+
+def exit_early(folder: Path) -> None:
+    (folder / "flights.py").write_text("raise SystemExit(0)", encoding="utf-8")
+
+
+WAYS: dict[str, Callable[[Path], None]] = {
+    "syntax": break_syntax,
+    "removed": remove,
+    "renamed": rename,
+    "twice": copy,
+    "exit": exit_early,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_recorded_definition_takes_the_place_of_one_that_does_not_load(way: str, settings: Settings) -> None:
+    before = catalogue.get(settings, "flights")
+    WAYS[way](settings.pipelines)
+
+    found = resolve_definition(settings, "flights")
+
+    assert (found.pipeline, found.pipeline.file) == (before, before.file)
+    assert found.note is not None
+    assert "does not load" in found.note
+    assert "`cutover lint flights`" in found.note
+
+
+def test_definition_that_loads_is_used_and_nothing_is_said(settings: Settings) -> None:
+    found = resolve_definition(settings, "flights")
+
+    assert (found.pipeline, found.note) == (catalogue.get(settings, "flights"), None)
+
+
+def change(settings: Settings) -> Pipeline:
+    """Let the file describe another result, and return the new definition."""
+    file = settings.pipelines / "flights.py"
+    file.write_text(file.read_text(encoding="utf-8").replace("hours=1", "hours=2"), encoding="utf-8")
+    return catalogue.get(settings, "flights")
+
+
+def test_changed_definition_is_shown_once_something_was_computed_under_it(settings: Settings) -> None:
+    before, changed = catalogue.get(settings, "flights"), change(settings)
+
+    found = resolve_definition(settings, "flights")
+    versions.open_or_create(settings, changed, CLOCK)
+
+    assert found.pipeline == before
+    assert "`window`" in str(found.note)
+    assert resolve_definition(settings, "flights").pipeline == changed
+
+
+def test_what_a_living_driver_runs_with_is_shown_of_what_runs(
+    settings: Settings, process: "subprocess.Popen[bytes]"
+) -> None:
+    before, changed = catalogue.get(settings, "flights"), change(settings)
+    versions.open_or_create(settings, changed, CLOCK)
+    beat(settings, process)
+
+    assert resolve_definition(settings, "flights").pipeline == changed
+    assert resolve_definition(settings, "flights", running=True).pipeline == before
+
+
+def test_change_that_changes_no_result_is_in_force_at_once(settings: Settings) -> None:
+    file = settings.pipelines / "flights.py"
+    file.write_text(file.read_text(encoding="utf-8").replace('key=("k",)', 'schedule="@daily", key=("k",)'))
+
+    found = resolve_definition(settings, "flights")
+
+    assert (found.pipeline.schedule, found.note) == ("@daily", None)
+
+
+@pytest.mark.parametrize("name", ["flihgts", "../flights", "flights/../other", "", "flights\n"])
+def test_name_that_nothing_ran_under_is_refused(name: str, settings: Settings) -> None:
+    with pytest.raises(DefinitionError, match="Unknown pipeline"):
+        resolve_definition(settings, name)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"at": "soon", "definition": {}}', "\x00"])
+def test_record_that_cannot_be_read_is_none(content: str, settings: Settings) -> None:
+    (settings.home / "lake" / "flights" / "definition.json").write_text(content, encoding="utf-8")
+
+    assert find_recorded(settings, "flights") is None
+    assert list_recorded(settings) == {}
+
+
+def test_record_that_cannot_be_written_stops_nothing(settings: Settings) -> None:
+    pipeline = replace(catalogue.get(settings, "flights"), name="blocked")
+    (settings.home / "lake" / "blocked").write_text("a file where the folder should be", encoding="utf-8")
+
+    record_definition(settings, pipeline, CLOCK)
+
+    assert find_recorded(settings, "blocked") is None
+
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "history": ("history", "flights", "--json"),
+    "differences": ("differences", "flights", "--json"),
+    "report": ("report", "flights", "--format", "json"),
+    "gate show": ("gate", "flights", "show", "--json"),
+    "savepoint list": ("savepoint", "flights", "list", "--json"),
+    "sql": ("sql", "flights", "SELECT count(*) AS n FROM batch", "--json"),
+    "unserved": ("unserved", "flights"),
+    "vacuum": ("vacuum", "flights", "--dry-run"),
+    "cost": ("cost", "flights", "--json"),
+    "verify": ("verify", "flights", "--json"),
+    "verify files": ("verify", "flights", "--files", "--json"),
+    "repair list": ("repair", "flights", "--json"),
+    "watch": ("watch", "flights", "--once", "--json"),
+    "runbook": ("runbook", "StreamNotRunning", "-p", "flights"),
+    "explain": ("explain", "flights", "2013-05-05T05:00:00Z", "UA"),
+    "serve-view": ("serve-view", "flights", "--json"),
+}
+
+
+def run(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = app.main(command)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_that_shows_answers_as_before(
+    command: str, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = run(COMMANDS[command], capsys)
+    break_syntax(settings.pipelines)
+    after = run(COMMANDS[command], capsys)
+
+    assert "does not load" not in before[2]
+    assert "flights: the definition does not load" in after[2]
+    assert after[0] == before[0]
+    assert len(after[1].splitlines()) == len(before[1].splitlines())
+
+
+def test_gate_rolls_back_by_the_name_alone(settings: Settings, capsys: pytest.CaptureFixture[str]) -> None:
+    break_syntax(settings.pipelines)
+
+    code, said, _ = run(("gate", "flights", "rollback", "--why", "an incident"), capsys)
+
+    assert (code, said.splitlines()[0].partition(".")[0]) == (0, "flights: stays in LAMBDA")
+
+
+def test_stop_asks_a_driver_whose_definition_is_gone(
+    settings: Settings, process: "subprocess.Popen[bytes]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = beat(settings, process)
+    remove(settings.pipelines)
+    touch = Path.touch
+
+    def touch_and_end(path: Path) -> None:
+        touch(path)
+        process.kill()
+        process.wait()
+
+    monkeypatch.setattr(Path, "touch", touch_and_end)
+
+    assert app.main(["stream", "flights", "--stop"]) == 0
+    assert (folder / "stop").exists()
+
+
+def test_stop_of_a_name_that_never_had_a_driver_says_what_is_there(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert settings.home.exists()
+
+    code, _, said = run(("stream", "flihgts", "--stop"), capsys)
+
+    assert code == 2
+    assert "did you mean `flights`?" in said
+
+
+def test_reports_of_all_pipelines_are_listed_beside_a_broken_file(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    break_syntax(settings.pipelines)
+
+    code, said, problems = run(("report",), capsys)
+
+    assert code == 0
+    assert "20261121T040212Z-8f31" in said
+    assert "flights.py" in problems
+
+
+def test_broken_file_and_living_driver_stay_listed_and_a_removed_one_does_not(
+    settings: Settings, process: "subprocess.Popen[bytes]"
+) -> None:
+    def names() -> set[str]:
+        return set(list_shown(settings, catalogue.read_catalogue(settings)))
+
+    assert names() == set()
+    break_syntax(settings.pipelines)
+    assert names() == {"flights"}
+    remove(settings.pipelines)
+    assert names() == set()
+    beat(settings, process)
+    assert names() == {"flights"}
+
+
+def test_status_says_what_is_wrong_with_a_definition(
+    settings: Settings, process: "subprocess.Popen[bytes]", capsys: pytest.CaptureFixture[str]
+) -> None:
+    break_syntax(settings.pipelines)
+    code, broken, _ = run(("status",), capsys)
+    write(settings.pipelines, "flights.py", text("flights"))
+    change(settings)
+    beat(settings, process)
+    changed = json.loads(run(("status", "--json"), capsys)[1])["definitions"]
+
+    assert code == 0
+    assert str(settings.pipelines / "flights.py") in broken.replace("\n", "")
+    assert "`cutover lint`" in broken
+    assert [note.partition(" (")[0] for note in changed] == [
+        "flights: the definition has changed since its driver started"
+    ]
