@@ -15,7 +15,6 @@ from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import ProgramState, Supervisor
 from cutover.infra.start import ports_path
-from cutover.lake.shown_definition import resolve_definition
 from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
 
@@ -83,6 +82,8 @@ def check_definitions(settings: Settings) -> tuple[str, ...]:
     problems = [str(problem) for problem in catalogue.scan(settings)[1]]
     notes: list[str] = []
     for name in list_living_drivers(settings):
+        from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only where a driver lives
+
         with suppress(CutoverError):  # of a file that does not load the problems tell
             note = resolve_definition(settings, name, running=True).note
             notes += [] if note is None else [note]

@@ -48,7 +48,7 @@ def imported(home: Path, *arguments: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("command", "needs"),
-    [("--help", set()), ("lint", {"sqlglot"}), ("status", {"infra"})],
+    [("--help", set()), ("lint", {"sqlglot"}), ("status", {"infra", "sqlglot"})],
 )
 def test_a_command_that_answers_at_once_imports_no_more_than_it_needs(
     tmp_path: Path, command: str, needs: set[str]
