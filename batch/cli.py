@@ -25,6 +25,12 @@ STEPS: dict[Point, str] = {
     "batch.committed": "done",
 }
 _SHOWN = 5  # ranges
+_LEFT_OUT = {
+    "expired": "records of these windows have left the log; their rows stay as they were served",
+    "lost": "records of these windows were lost; their rows stay as they were served",
+    "open": "these windows are not closed at the cut",
+    "ahead": "batch has already read beyond this cut; their rows stay as they are",
+}
 
 
 def batch(  # noqa: PLR0913 -- each is an option of the command
@@ -34,7 +40,10 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
     end: Annotated[str | None, typer.Option("--to", help="Exclusive; all windows touched, clean ones too.")] = None,
     cut: Annotated[int | None, typer.Option("--cut", help="Epoch to read up to; the newest if not given.")] = None,
     version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="Keep nothing: read the whole log, replace the table.")] = False,
+    anew: Annotated[
+        bool,
+        typer.Option("--anew", help="Trust no earlier run: read the whole log again, replace all that it still gives."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The recorded run as one JSON object.")] = False,
 ) -> None:
     """Recompute from the log the windows that are dirty at a cut, and publish them in one commit."""
@@ -78,6 +87,7 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
         "classes by window": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
         "duplicates": f"{doubled:,} in the windows computed",
         "windows computed": _ranges(run.computed),
+        "left out": _left_out(run),
         "left stale": _ranges(run.stale),
         "incomplete": _ranges([(entry.window_start, entry.window_end) for entry in run.incomplete]),
         "contract": f"{len(run.contract) - len(failed)} of {len(run.contract)} expectations hold"
@@ -89,6 +99,11 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def _left_out(run: BatchRun) -> str:
+    """Return which windows of the range that was asked for were not computed, each reason on a line."""
+    return "\n".join(f"{_ranges(ranges)}: {_LEFT_OUT[reason]}" for reason, ranges in run.left_out.items()) or "none"
 
 
 def nothing_computed(run: BatchRun) -> str:

@@ -1,11 +1,13 @@
 """What the steps of one run share."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
 
 from cutover.batch.cut import BatchCut
 from cutover.batch.plan.dirty import RunPlan
@@ -49,6 +51,8 @@ class RunContext:
     begins_anew: bool = False  # the runs before judged by other settings: what they left is replaced
     judging: RunSettingsRecorder = field(default_factory=RunSettingsRecorder)
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
+    held: Sequence[Range] = ()  # windows whose rows earlier runs left in the batch table
+    recorded_table: DeltaTable | None = None  # with `anew`: the table as those runs left it; None: it cannot be trusted
     begins: Mapping[int, int] = field(default_factory=dict)  # of an audit: nothing before these offsets is read
 
     @property
@@ -99,6 +103,14 @@ class RunContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRows:
+    """Rows of earlier runs that stay in the table although the run replaces all of it."""
+
+    rows: pa.Table  # in the batch table's schema
+    ranges: tuple[Range, ...]  # of the windows that they are all the rows of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedRun:
     """What a run found and staged, before it publishes."""
 
@@ -107,3 +119,4 @@ class StagedRun:
     incomplete: tuple[Incomplete, ...]
     contract: tuple[ExpectationResult, ...]
     open_from: int | None = None  # of sessions, as the run records it
+    kept: KeptRows | None = None  # of a run that replaces the whole table; None: it replaces what it computed

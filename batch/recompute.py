@@ -11,7 +11,7 @@ from cutover.batch import batch_metrics, lineage, sessions
 from cutover.batch.context import RunContext, StagedRun
 from cutover.batch.cut import BatchCut, check_log, check_offsets, hold_cut
 from cutover.batch.lock import PATIENCE, writer_lock
-from cutover.batch.plan import dirty, retention
+from cutover.batch.plan import retention
 from cutover.batch.read import index, scan
 from cutover.batch.read.enrichment import BatchEnrichment
 from cutover.batch.read.index import IndexHistory
@@ -20,7 +20,7 @@ from cutover.batch.staging import staging
 from cutover.batch.windows import plan_windows
 from cutover.batch.write import contract, publish
 from cutover.batch.write.replace import take_back
-from cutover.batch.write.result import STAGED, stage_result, stage_rows
+from cutover.batch.write.result import STAGED, keep_uncomputed, stage_result, stage_rows
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import find_touched_range
@@ -30,7 +30,7 @@ from cutover.engine.usage import UsageMeter
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake import batch_runs
-from cutover.lake.batch_runs import BatchRun, Range
+from cutover.lake.batch_runs import BatchRun, Range, RecordedTable
 from cutover.lake.control import losses, pins
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.integrity import same_log, table_weights
@@ -42,7 +42,6 @@ from cutover.lineage import runs
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.metrics import tasks
-from cutover.records.closing import find_closed_end
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
@@ -72,7 +71,8 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         end: See `start`.
         epoch: The cut; None: the newest epoch of the current stream version. Of a cut older than what batch has read
             nothing is computed: the run names as stale the windows in which the batch table is ahead of it.
-        anew: Nothing of earlier runs is kept: the whole log is read again, and the table holds what that gives.
+        anew: Nothing of earlier runs is trusted: the whole log is read again, and the table is replaced. Windows that
+            this run cannot compute, or is not asked to, keep the rows that the newest recorded run left.
         probe: Told at `batch.read`, `batch.written`, `batch.committed`.
 
     Returns:
@@ -153,16 +153,16 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
         computed = sessions.compute(work, window, work.new)
         stage_rows(work, computed.query)
         plan, incomplete, open_from = computed.plan, computed.incomplete, computed.open_from
+        kept = computed.kept
     else:
         plan, incomplete = plan_windows(work, window, work.new)
         stage_result(work, plan)
-        open_from = None
-    if work.begins_anew and not incomplete and work.wanted is None:
-        former = [span for run in batch_runs.runs(work.settings, work.pipeline) for span in run.computed]
-        plan = dirty.cover(plan, former, until=find_closed_end(work.pipeline, work.target.record.watermark_after))
+        open_from, kept = None, keep_uncomputed(work, plan.computed) if work.anew else None
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
     results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
-    return StagedRun(scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from)
+    return StagedRun(
+        scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from, kept=kept
+    )
 
 
 @contextmanager
@@ -195,6 +195,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         client = LogClient(settings)
         recorded = losses.up_to(settings, target.version)
         log_id = target.record.cut.log
+        trusted = batch_runs.open_recorded_table(settings, pipeline) if anew else None
         if anew:
             earlier = IndexHistory(runs=(), next_sequence=batch_runs.next_sequence(settings, pipeline))
         else:
@@ -205,6 +206,8 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             target=target,
             client=client,
             begins_anew=judging is not None,
+            held=_list_held(settings, pipeline, trusted, anew=anew),
+            recorded_table=None if trusted is None else trusted.table,
             earliest=first_retained(client, pipeline, target),
             history=still_held(client, earlier),
             recorded=recorded,
@@ -218,6 +221,14 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             meter=meter or UsageMeter(),
             begins={} if begins_at is None else find_first_offsets(client, pipeline, target, begins_at),
         )
+
+
+def _list_held(
+    settings: Settings, pipeline: Pipeline, trusted: RecordedTable | None, *, anew: bool
+) -> tuple[Range, ...]:
+    if anew:
+        return () if trusted is None else trusted.held
+    return tuple(batch_runs.list_held_ranges(batch_runs.runs(settings, pipeline)))
 
 
 def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, at: int) -> dict[int, int]:

@@ -12,8 +12,9 @@ wholly inside where it says what a run wrote (`computed`).
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from cutover.batch.context import RunContext
+from cutover.batch.context import KeptRows, RunContext
 from cutover.batch.plan import retention
 from cutover.batch.plan.dirty import RunPlan
 from cutover.batch.read import index, scan
@@ -21,6 +22,7 @@ from cutover.batch.read.scan import HOURS
 from cutover.batch.windows import frozen_before, whole_from
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import LATEST
+from cutover.engine import queries
 from cutover.lake.batch_runs import Incomplete, Range
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
@@ -55,6 +57,7 @@ class ComputedSessions:
     incomplete: tuple[Incomplete, ...]
     query: str | None  # the rows to publish, in the columns of `finish_sql`; None: none
     open_from: int | None  # start of the first session that was left out: open, or not to be computed any more
+    kept: KeptRows | None = None  # of a run that replaces the whole table
 
 
 def read_again(work: RunContext, reads: tuple[Offsets, ...]) -> None:
@@ -87,14 +90,15 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
             plan=_plan((), ()), incomplete=incomplete, query=None, open_from=before.open_from if before else None
         )
     first = max(since.rows, since.sessions)
-    computed = pieces(first, last, work.lost)
-    _fold(work, _query_rows(work, since.rows, read), computed, pieces(first, LATEST, work.lost), since.folded)
+    computed, known = pieces(first, last, work.lost), pieces(first, LATEST, work.lost)
+    _fold(work, _query_rows(work, since.rows, read), computed, known, since.folded)
     return ComputedSessions(
         plan=_plan(computed, ()),
         incomplete=incomplete,
         query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
         f" FROM {FOLDED} WHERE __published",
         open_from=_find_first_open(work, since.rows),
+        kept=_list_kept(work, known) if work.anew else None,
     )
 
 
@@ -219,10 +223,20 @@ def _find_first_open(work: RunContext, since: int) -> int | None:
     return None if first is None else max(int(first), since)
 
 
+def _list_kept(work: RunContext, known: Sequence[Range]) -> KeptRows:
+    """Return the sessions of earlier runs outside of the ranges from which on all sessions are known again."""
+    gaps = [(end, start) for (_, end), (start, _) in pairwise([(0, limits.MIN_MICROS), *known, (LATEST, 0)])]
+    parts = [(max(first, gap), min(end, until)) for first, end in work.held for gap, until in gaps]
+    rows = queries.read_table(work.connection, f"SELECT * FROM {KEPT}").cast(batch_schema(work.pipeline))
+    return KeptRows(rows=rows, ranges=tuple(sorted({part for part in parts if part[0] < part[1]})))
+
+
 def _bind_table(work: RunContext) -> None:
-    """Bind the batch table as it is, as `found_sessions`."""
+    """Bind the batch table as `found_sessions`: as it is, or as recorded where a run trusts nothing since."""
     uri = batch_uri(work.settings, work.pipeline)
-    if delta.exists(uri):
+    if work.recorded_table is not None:
+        delta.bind(work.connection, "found_sessions", work.recorded_table)
+    elif delta.exists(uri) and not work.anew:
         delta.relation(work.connection, "found_sessions", uri)
     else:
         work.connection.register("found_sessions", batch_schema(work.pipeline).empty_table())

@@ -1,14 +1,15 @@
 """Which windows this run computes: what the index and the log say, handed to the pure plan."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from cutover.batch.context import RunContext
 from cutover.batch.plan import dirty, retention
 from cutover.batch.plan.dirty import PlanBounds, RunPlan
 from cutover.batch.read import index
-from cutover.definition.windows.window_fn import AlignedWindowFn
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval
 from cutover.events import log
-from cutover.lake.batch_runs import EXPIRED, Incomplete
+from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete
 from cutover.lake.control.losses import is_touched
 from cutover.log.topic_partitions import log_of
 from cutover.records.closing import find_closed_end
@@ -29,15 +30,20 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
     found = whole_from(work, offsets, starts, following=window.following)
     since = max(frozen_before(work), limits.MIN_MICROS if found is None else found)
     gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
-    horizon = PlanBounds(
+    bounds = PlanBounds(
         window=window,
         closed=find_closed_end(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
         expired=lambda start: start < since or start in gone or is_touched(start, work.lost),
         ahead=_find_windows_ahead(work),
     )
-    planned = dirty.plan(touches, [run.computed for run in work.history.runs], horizon)
-    return planned, _list_incomplete(work, planned, since)
+    planned = dirty.plan(touches, [run.computed for run in work.history.runs], bounds)
+    expired = [Interval(limits.MIN_MICROS, since), *(Interval(start, window.following(start)) for start in gone)]
+    lost = [Interval(*starts) for starts in work.lost]
+    if work.begins_anew or work.anew:
+        planned = dirty.cover_recomputable(planned, work.held, bounds, [*expired, *lost])
+    left_out = dirty.list_left_out(bounds, {LOST: lost, EXPIRED: expired})
+    return replace(planned, left_out=left_out), _list_incomplete(work, planned, since)
 
 
 def frozen_before(work: RunContext) -> int:

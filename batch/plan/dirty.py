@@ -4,14 +4,16 @@ Ranges are `[first window start, last window end)` in microseconds; a window lie
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, newest
+from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, Interval, merge_intervals, newest
 from cutover.lake.batch_runs import Range
 
 Labelled = tuple[str, Interval]  # what becomes of a window
+AHEAD, OPEN = "ahead", "open"
+"""Why a run leaves wanted windows out: batch has read beyond its cut; they are not closed at it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class RunPlan:
     computed: tuple[Range, ...]  # the runs of `compute` that follow one another without another window between
     stale: tuple[Range, ...]  # dirty, and left alone
     expired: tuple[Interval, ...]  # dirty, and not to be computed any more
+    left_out: Mapping[str, tuple[Range, ...]] = field(default_factory=dict)  # of the wanted ranges, by reason
 
 
 def plan(touches: Iterable[TouchedWindow], history: Sequence[Sequence[Range]], horizon: PlanBounds) -> RunPlan:
@@ -67,22 +70,57 @@ def plan(touches: Iterable[TouchedWindow], history: Sequence[Sequence[Range]], h
     )
 
 
-def cover(plan: RunPlan, former: Sequence[Range], *, until: int | None) -> RunPlan:
-    """Return a plan of every window there is, so that it takes the place of what former runs left outside of it too.
+def cover_recomputable(
+    plan: RunPlan, former: Sequence[Range], bounds: PlanBounds, barriers: Iterable[Interval]
+) -> RunPlan:
+    """Extend a plan to every window that can be computed, so that rows of earlier runs without a record are cleared.
 
     Args:
-        plan: Of a run that computes all closed windows with records.
-        former: What the runs before computed, by other settings: rows may lie where no record does.
-        until: Windows that end by then are closed, microseconds.
+        plan: Of a run that reads the whole log again.
+        former: Ranges of windows that the batch table holds rows for; some may have no record left.
+        bounds: The bounds by which the plan was made.
+        barriers: Window starts `[from, to)` that cannot be computed any more: their rows stay.
     """
-    if until is None or not former:
+    held = [*former, *plan.computed]
+    if bounds.closed is None or not held:
         return plan
-    first, last = min(start for start, _ in former), min(max(end for _, end in former), until)
-    known = plan.computed or ((last, last),)
-    ranges = [*known]
-    ranges[0] = (min(first, ranges[0][0]), ranges[0][1])
-    ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]))
-    return replace(plan, computed=tuple(ranges))
+    first, last = min(start for start, _ in held), min(max(end for _, end in held), bounds.closed)
+    ranges: list[Range] = []
+    for barrier in merge_intervals(barrier for barrier in barriers if barrier.start < barrier.end):
+        if first < barrier.start:
+            ranges.append((first, min(bounds.window.last_end(barrier.start), last)))
+        first = max(first, barrier.end)
+    ranges.append((first, last))
+    if bounds.wanted is not None:
+        ranges = [(max(a, first), min(b, end)) for a, b in ranges for first, end in bounds.wanted]
+    return replace(plan, computed=tuple(span for span in ranges if holds_a_window(bounds.window, *span)))
+
+
+def list_left_out(bounds: PlanBounds, barriers: Mapping[str, Sequence[Interval]]) -> dict[str, tuple[Range, ...]]:
+    """Return the parts of the wanted ranges whose windows are not computed, by reason.
+
+    Args:
+        bounds: With `wanted`; without it nothing is left out.
+        barriers: Reason -> window starts `[from, to)` that cannot be computed any more.
+    """
+    wanted = bounds.wanted or ()
+    if bounds.ahead is not None:
+        return {AHEAD: wanted} if wanted else {}
+    last_end, open_from = bounds.window.last_end, bounds.window.start_after
+    spans = {
+        reason: [(start, last_end(end)) for start, end in merge_intervals(starts) if start < end]
+        for reason, starts in barriers.items()
+    }
+    spans[OPEN] = [(EARLIEST if bounds.closed is None else open_from(bounds.closed), LATEST)]
+    parts = {
+        reason: [(max(a, first), min(b, end)) for a, b in ranges for first, end in wanted]
+        for reason, ranges in spans.items()
+    }
+    whole = {
+        reason: tuple(part for part in ranges if holds_a_window(bounds.window, *part))
+        for reason, ranges in parts.items()
+    }
+    return {reason: ranges for reason, ranges in whole.items() if ranges}
 
 
 def inside(window: Interval, span: Range) -> bool:

@@ -20,6 +20,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.errors import LakeError, LogError
+from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.losses import Loss
@@ -106,7 +107,7 @@ def bind_ranges(
 ) -> None:
     """Make the table `ranges`: scan, `_partition`, window (microseconds), first and last offset."""
     uri = batch_uri(settings, pipeline, "batch_index")
-    if delta.exists(uri):
+    if history.runs and delta.exists(uri):
         delta.relation(connection, "batch_index", uri)
     else:
         connection.register("batch_index", BATCH_INDEX.empty_table())
@@ -170,9 +171,11 @@ def inside_sql(ranges: Sequence[Range]) -> str:
 
 
 def record_scan(
-    settings: Settings, pipeline: Pipeline, history: IndexHistory, *, ranges: pa.Table, ledger: pa.Table, run_id: str
+    settings: Settings, pipeline: Pipeline, history: IndexHistory, *, ranges: pa.Table, ledger: pa.Table, run: BatchRun
 ) -> int:
     """Write what a scan found; a repeat after a kill leaves nothing double.
+
+    A run that trusts no earlier one takes files that cannot be read out of the tables, with what they held.
 
     Returns:
         The version of the ledger.
@@ -184,8 +187,8 @@ def record_scan(
     if delta.exists(uri):
         _refuse_overtaken(delta.open_table(uri), pipeline, history.next_sequence)
     kept = [run.run_id for run in history.runs]
-    _replace_orphans(settings, pipeline, "batch_index", kept, ranges, run_id)
-    return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger, run_id)
+    _replace_orphans(settings, pipeline, "batch_index", kept, ranges, run)
+    return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger, run)
 
 
 def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun, *, sequence: int) -> BatchRun:
@@ -235,27 +238,34 @@ def _weight(settings: Settings, pipeline: Pipeline, name: BatchTable) -> int:
 
 
 def _replace_orphans(
-    settings: Settings, pipeline: Pipeline, name: BatchTable, kept: Sequence[str], rows: pa.Table, run_id: str
+    settings: Settings, pipeline: Pipeline, name: BatchTable, kept: Sequence[str], rows: pa.Table, run: BatchRun
 ) -> int:
     schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(pipeline)
     uri = batch_uri(settings, pipeline, name)
     table = delta.ensure(uri, schema)
-    _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", kept)
+    _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", kept, run)
     if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
         table = delta.open_table(uri)
     if rows.num_rows:
-        commits.append(table, rows, stem=checksums.new_stem(name.removeprefix("batch_"), run_id))
+        commits.append(table, rows, stem=checksums.new_stem(name.removeprefix("batch_"), run.run_id))
     return int(table.version())
 
 
-def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str]) -> None:
-    """Take out the rows of runs that do not count: files that hold some are written anew without them."""
+def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str], run: BatchRun) -> None:
+    """Take out the rows of runs that do not count: files that hold some are replaced by files without them."""
     left = f"NOT ({ours}) OR list_contains(?, _run)"
     gone, made = [], []
     for action in delta.actions(table):
-        with queries.connect() as connection, delta.naming(table):
-            delta.bind(connection, "found", table, paths=(str(action["path"]),))
-            rows = queries.read_table(connection, f"SELECT * FROM found WHERE {left}", params=[list(kept)])  # noqa: S608
+        try:
+            with queries.connect() as connection, delta.naming(table):
+                delta.bind(connection, "found", table, paths=(str(action["path"]),))
+                rows = queries.read_table(connection, f"SELECT * FROM found WHERE {left}", params=[list(kept)])  # noqa: S608
+        except LakeError as error:
+            if not run.anew:
+                raise
+            log.warning("unreadable_file_dropped", table=table.table_uri, why=error.text.partition("\n")[0])
+            gone.append(action)
+            continue
         if rows.num_rows < int(action["num_records"]):
             gone.append(action)
             made += [rows] if rows.num_rows else []

@@ -36,6 +36,7 @@ class RunOutput:
     rows: pa.Table
     replaced: tuple[Range, ...]  # the windows whose place they take: what the run computed, or takes back
     began: float  # monotonic seconds at the run's beginning
+    kept: pa.Table | None = None  # of a run that replaces the whole table: rows of the windows that it did not compute
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts what comes after `run.cost`
 
 
@@ -53,6 +54,7 @@ def prepare(work: RunContext, found: StagedRun) -> RunOutput:
         rows=read_staged_rows(work),
         replaced=found.plan.computed,
         began=work.began,
+        kept=None if found.kept is None else found.kept.rows,
     )
 
 
@@ -65,9 +67,7 @@ def commit(
     finds the same windows dirty and replaces them again.
     """
     run = made.run
-    ledger_version = index.record_scan(
-        settings, pipeline, history, ranges=made.ranges, ledger=made.ledger, run_id=run.run_id
-    )
+    ledger_version = index.record_scan(settings, pipeline, history, ranges=made.ranges, ledger=made.ledger, run=run)
     probe("batch.indexed", run.epoch)
     batch_version = _replace(settings, pipeline, made)
     probe("batch.written", run.epoch)
@@ -107,7 +107,7 @@ def _replace(settings: Settings, pipeline: Pipeline, made: RunOutput) -> int:
         made.rows,
         made.replaced,
         of=made.run.run_id,
-        anew=made.run.anew,
+        instead_of=made.kept,
         commit=CommitProperties(max_commit_retries=0, custom_metadata={"userMetadata": note}),
     )
 
@@ -137,6 +137,8 @@ def _make_run(work: RunContext, found: StagedRun) -> BatchRun:
         open_from=found.open_from,
         marks=dict(record.marks),
         anew=work.anew,
+        kept=() if found.kept is None else found.kept.ranges,
+        left_out=found.plan.left_out,
         dimensions=dict(work.lookups.spans),
         cost=measure_cost(work.meter, is_local=is_local(work.settings), written_bytes=0),
         started=work.started.isoformat(),

@@ -30,7 +30,7 @@ def replace_windows(
     ranges: Sequence[Range],
     *,
     of: str,
-    anew: bool = False,
+    instead_of: pa.Table | None = None,
     commit: CommitProperties | None = None,
 ) -> int:
     """Replace the windows that lie wholly inside the ranges by `rows`.
@@ -40,7 +40,7 @@ def replace_windows(
         rows: Rows of windows inside the ranges; every one of these windows without a row is cleared.
         ranges: `[first window start, last window end)` in microseconds, ascending, disjoint.
         of: What the new file is called.
-        anew: Whether nothing else stays.
+        instead_of: Rows of other windows that stay, in place of those that the table holds; None: those stay.
         commit: What the commit says about itself.
 
     Returns:
@@ -51,20 +51,22 @@ def replace_windows(
             be written.
     """
     _refuse_outside(table, rows, ranges)
-    if not ranges and not anew:
+    if not ranges and instead_of is None:
         return int(table.version())
     is_same = delta.read_schema(table).names == rows.schema.names
     with commits.refusing(table.table_uri):
-        if anew or not is_same:
+        if instead_of is not None or not is_same:
             # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
-            kept = rows.slice(0, 0) if anew else _read_kept_rows(table, delta.actions(table), rows.schema, ranges)
+            kept = instead_of
+            if kept is None:
+                kept = read_rows_outside(table, delta.actions(table), rows.schema, ranges)
             made = _write_files(table, pa.concat_tables([rows, kept]), of)
             schema = Schema.from_arrow(rows.schema)
             table.create_write_transaction([*made], mode="overwrite", schema=schema, commit_properties=commit)
             table.update_incremental()
             return int(table.version())
         touched = _list_touched_files(table, ranges)
-        kept = _read_kept_rows(table, touched, rows.schema, ranges)
+        kept = read_rows_outside(table, touched, rows.schema, ranges)
         made = _write_files(table, pa.concat_tables([rows, kept]), of)
         commits.replace(table, touched, made, commit=commit)
     return int(table.version())
@@ -142,10 +144,13 @@ def _may_hold(span: tuple[int | None, int | None], ranges: Sequence[Range]) -> b
     return opens is None or ends is None or any(start < ends and opens < end for start, end in ranges)
 
 
-def _read_kept_rows(
+def read_rows_outside(
     table: DeltaTable, listed: Sequence[Mapping[str, Any]], schema: pa.Schema, ranges: Sequence[Range]
 ) -> pa.Table:
-    """Return the rows of some files of the table that lie outside `ranges`."""
+    """Return the rows of some files of a table whose windows do not lie wholly inside one of the ranges.
+
+    Columns are those of `schema`, null where the table has none of that name.
+    """
     if not listed:
         return schema.empty_table()
     with queries.connect() as connection:

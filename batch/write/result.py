@@ -1,12 +1,17 @@
 """Compute the planned windows, in the batch table's columns, without publishing them."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
-from cutover.batch.context import RunContext
+from cutover.batch.context import KeptRows, RunContext
 from cutover.batch.plan.dirty import RunPlan
 from cutover.batch.read import index, scan, sql
+from cutover.batch.write.replace import read_rows_outside
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.engine import queries
+from cutover.lake.batch_runs import Range
+from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, duckdb_type
 from cutover.quoting import identifier
 from cutover.records.fold import WINDOW, finish_sql
@@ -47,6 +52,19 @@ def read_staged_rows(work: RunContext) -> pa.Table:
     """Return the staged rows in the batch table's schema."""
     query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
     return queries.read_table(work.connection, query).cast(batch_schema(work.pipeline))
+
+
+def keep_uncomputed(work: RunContext, computed: Sequence[Range]) -> KeptRows:
+    """Return the rows of earlier runs, as they were recorded, of the windows that a run does not compute.
+
+    They are all that is left of windows whose records have left the log. Rows that cannot be trusted are not kept.
+    """
+    schema = batch_schema(work.pipeline)
+    if work.recorded_table is None:
+        return KeptRows(rows=schema.empty_table(), ranges=())
+    rows = read_rows_outside(work.recorded_table, delta.actions(work.recorded_table), schema, computed)
+    ranges = (span for span in work.held if not any(first <= span[0] and span[1] <= end for first, end in computed))
+    return KeptRows(rows=rows, ranges=tuple(ranges))
 
 
 def _same_definition(work: RunContext) -> str:

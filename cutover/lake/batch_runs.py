@@ -1,19 +1,22 @@
 """What one run of the batch path did: its cut, the windows it computed, and the table version it really wrote."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
+
+from deltalake import DeltaTable
 
 from cutover import json_text
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.in_force import InForce
 from cutover.errors import LakeError
+from cutover.events import log
 from cutover.json_text import EXACT
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.path_cost import PathCost
 from cutover.lake.paths import batch_uri
-from cutover.lake.tables import delta, run_memory
+from cutover.lake.tables import checksums, delta, run_memory
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.mark import Marks
 from cutover.settings import Settings
@@ -91,7 +94,11 @@ class BatchRun:
     counts: Mapping[str, int] = field(default_factory=dict)  # class -> pairs, in what was scanned; duplicate: computed
     id_conflicts: int = 0  # records in computed windows that count beside one with their id and an earlier event time
     files: Mapping[str, str] = field(default_factory=dict)  # table -> what its listed files weigh after this run
-    anew: bool = False  # whether it began with nothing: no earlier run says anything of these tables
+    anew: bool = False  # whether it built on no earlier run: it read the whole log and replaced the table
+    kept: tuple[Range, ...] = ()  # of such a run: windows of earlier runs whose rows it kept where it computed none
+    left_out: Mapping[str, tuple[Range, ...]] = field(
+        default_factory=dict
+    )  # reason (expired, lost, open, ahead) -> windows of `wanted` that it did not compute
     contract: tuple[ExpectationResult, ...] = ()
     marks: Marks = field(default_factory=dict)  # partition -> the last records before `cut`
     open_from: int | None = None  # of sessions: start of the first one that was not final, or not to be computed
@@ -157,6 +164,51 @@ def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
     uri = batch_uri(settings, pipeline, "batch_index")
     newest = delta.transaction(delta.open_table(uri), SEQUENCE) if delta.exists(uri) else None
     return len(recorded_runs(settings, pipeline)) if newest is None else newest + 1
+
+
+def list_held_ranges(recorded: Sequence[BatchRun]) -> list[Range]:
+    """Return the ranges of windows whose rows the batch table holds after the last of some runs, ascending.
+
+    A window inside them without a row has no result. A run that read the whole log again holds what it computed and
+    what it kept; what runs before it computed is replaced.
+
+    Args:
+        recorded: As `runs` returns them, oldest first.
+    """
+    begun = max((number for number, run in enumerate(recorded) if run.anew), default=0)
+    return sorted({span for run in recorded[begun:] for span in (*run.computed, *run.kept)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTable:
+    """Batch table as the newest recorded run left it, whatever another writer has done to it since."""
+
+    table: DeltaTable  # its files hold the bytes that were committed
+    held: tuple[Range, ...]
+
+
+def open_recorded_table(settings: Settings, pipeline: Pipeline) -> RecordedTable | None:
+    """Open the batch table at the version of the newest recorded run, and check its files.
+
+    Returns:
+        None if there is nothing to trust: no run, a table or a file that cannot be read, other files than recorded.
+    """
+    uri = batch_uri(settings, pipeline)
+    try:
+        recorded = runs(settings, pipeline)
+        newest = next((run for run in reversed(recorded) if run.batch_version is not None), None)
+        if newest is None:
+            return None
+        table = delta.open_table(uri, newest.batch_version)
+        delta.check(table, delta.actions(table))
+        names = [checksums.name_of(path) for path in delta.paths(table)]
+        if None not in names and checksums.text_of(checksums.total(delta.paths(table))) == newest.files.get("batch"):
+            return RecordedTable(table=table, held=tuple(list_held_ranges(recorded)))
+        reason = "its files are not those that the run recorded"
+    except LakeError as error:
+        reason = error.text.partition("\n")[0]
+    log.warning("recorded_rows_not_kept", table=uri, why=reason)
+    return None
 
 
 def recorded_runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:

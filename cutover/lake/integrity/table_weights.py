@@ -31,7 +31,7 @@ from cutover.settings import Settings
 
 LOOKS, BETWEEN = 4, 0.25
 """How often a table of the batch path is looked at that seems changed, and the seconds between two looks."""
-ANEW = "`cutover batch {name} --anew` computes everything from the log"
+ANEW = "`cutover batch {name} --anew` recomputes every window that the log still holds"
 CONTROL = "`cutover restore-control` writes the rows again that stood there"
 ACCEPTED = "`cutover accept-loss {name}` leaves it as it is and reads the log into a new version"
 

@@ -6,7 +6,7 @@ window, and when; empty where the definition has no trigger). `serving` and `str
 each window in `_state` what it is: `open`, `final`, or `incomplete` for a reason: lost, doubled, expired.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import duckdb
@@ -16,7 +16,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake import batch_runs
-from cutover.lake.batch_runs import BatchRun
+from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Starts
 from cutover.lake.control.stages import Stage, current_stage
@@ -78,8 +78,9 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     connection.execute(f"CREATE TEMP VIEW panes AS {panes_sql(pipeline, 'pane_rows')}")
     _bind_batch(connection, settings, pipeline, runs)
     connection.execute(f"CREATE TEMP VIEW batch_ledger AS {_LEDGER.format(keys=keys, table='batch_ledger_rows')}")
-    connection.register("batch_computed", _list_computed_ranges(runs))
-    connection.register("batch_repaired", _list_computed_ranges([run for run in runs if run.repair is not None]))
+    connection.register("batch_held", _list_ranges(batch_runs.list_held_ranges(runs)))
+    repaired = [span for run in runs if run.repair is not None for span in run.computed]
+    connection.register("batch_repaired", _list_ranges(repaired))
     connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, says)}")
     return connection
 
@@ -137,6 +138,7 @@ class _States:
     """SQL of what a window is, by the side that serves it: open, final, incomplete(lost, doubled or expired)."""
 
     streaming: str
+    streaming_beside_batch: str  # where batch is the truth, and holds no rows that it could compute
     batch: str
 
 
@@ -151,7 +153,7 @@ class _Known:
 
 
 def _states(pipeline: Pipeline, known: _Known) -> _States:
-    """Return how both sides say what a window is; batch alone can have let windows expire that the stream has whole."""
+    """Return how both sides say what a window is; in LAMBDA what batch let expire is incomplete on both."""
     start = "epoch_us(window_start)"
     gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in known.lost) or "false"
     if pipeline.window.merges:
@@ -162,39 +164,47 @@ def _states(pipeline: Pipeline, known: _Known) -> _States:
     lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
     twice, never = (is_affected_sql(pipeline.window, of) for of in (known.delivered.twice, known.delivered.never))
     apart = f"WHEN {never} THEN 'incomplete({batch_runs.LOST})' WHEN {twice} THEN 'incomplete({DOUBLED})'"
+    frozen_next = f"WHEN {expired} THEN 'incomplete({batch_runs.EXPIRED})'"
     return _States(
         streaming=f"{lost_first} {apart} {closed}",
-        batch=f"{lost_first} WHEN {expired} THEN 'incomplete({batch_runs.EXPIRED})' {closed}",
+        streaming_beside_batch=f"{lost_first} {apart} {frozen_next} {closed}",
+        batch=f"{lost_first} {frozen_next} {closed}",
     )
 
 
 def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
-    """Return the query of the view: in LAMBDA each window that batch has computed from batch, others from the stream.
+    """Return the query of the view: in LAMBDA each window that batch holds from batch, others from the stream.
 
     Batch computes up to its horizon, but for what a run over a range left out. In the other stages windows that
     a person repaired come from batch, and no others.
     """
     columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
-    streaming = f"SELECT {columns}, 'streaming' AS _served_by, {says.streaming} AS _state FROM streaming"  # noqa: S608 -- quoted
     is_lambda = current_stage(settings, pipeline) is Stage.LAMBDA
-    by, of = ("batch", "batch_computed") if is_lambda else ("repair", "batch_repaired")
-    computed = (
-        f"EXISTS (SELECT 1 FROM {of} AS computed"  # noqa: S608 -- names of ours
-        " WHERE epoch_us(window_start) >= computed.first AND epoch_us(window_end) <= computed.last)"
-    )
+    state = says.streaming_beside_batch if is_lambda else says.streaming
+    streaming = f"SELECT {columns}, 'streaming' AS _served_by, {state} AS _state FROM streaming"  # noqa: S608 -- quoted
+    from_batch = " AND ".join(map(_is_inside_sql, ["batch_held"] if is_lambda else ["batch_held", "batch_repaired"]))
+    by = "batch" if is_lambda else "repair"
     batch = f"SELECT {columns}, '{by}' AS _served_by, {says.batch} AS _state FROM batch"  # noqa: S608 -- quoted
     if not is_lambda and pipeline.window.merges:  # sessions are not repaired
         return streaming
     if pipeline.window.merges:  # one that is open may hold what batch has as a session of its own
         same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key))
         touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"
-        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM batch b WHERE {touches} AND {same}) AND NOT {computed}"  # noqa: S608 -- quoted
+        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM batch b WHERE {touches} AND {same}) AND NOT ({from_batch})"  # noqa: S608 -- quoted
         return f"{batch} UNION ALL {streaming}"
-    return f"{batch} WHERE {computed} UNION ALL {streaming} WHERE NOT {computed}"
+    return f"{batch} WHERE {from_batch} UNION ALL {streaming} WHERE NOT ({from_batch})"
 
 
-def _list_computed_ranges(runs: Sequence[BatchRun]) -> pa.Table:
-    """Return the ranges of windows that any run has computed, `first` and `last` in microseconds, each once."""
-    ranges = sorted({span for run in runs for span in run.computed})
-    ends = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}
+def _is_inside_sql(ranges: str) -> str:
+    """Return the condition that a window lies wholly inside one of the ranges of a relation."""
+    return (
+        f"EXISTS (SELECT 1 FROM {ranges} AS span"  # noqa: S608 -- names of ours
+        " WHERE epoch_us(window_start) >= span.first AND epoch_us(window_end) <= span.last)"
+    )
+
+
+def _list_ranges(ranges: Iterable[Range]) -> pa.Table:
+    """Return ranges of windows, `first` and `last` in microseconds, each once."""
+    once = sorted(set(ranges))
+    ends = {"first": [first for first, _ in once], "last": [last for _, last in once]}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in ends.items()})

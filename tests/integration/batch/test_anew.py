@@ -1,12 +1,21 @@
-"""A run that begins anew: it builds on nothing, and what somebody changed in the table is no more."""
+"""Runs with `--anew`: they trust no earlier run, and yet no window disappears that they cannot compute."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
 from cutover.batch.recompute import run
+from cutover.definition import Lateness, Sessions
 from cutover.errors import LakeError
-from cutover.lake.paths import batch_uri
-from tests.integration.batch.lab import Lab, hours
+from cutover.lake import batch_runs
+from cutover.lake.paths import BatchTable, batch_uri
+from cutover.lake.serving import views
+from cutover.lake.tables import delta
+from tests.integration.batch.lab import BASE, HOUR, Lab, hours
+from tests.integration.batch.reading.test_retention import expire
 
 ROWS = ((0, 10, "AA", 5), (1, 20, "UA", 7), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
 
@@ -18,7 +27,7 @@ def test_a_table_that_somebody_changed_is_refused_until_a_run_begins_anew(lab: L
     DeltaTable(batch_uri(lab.settings, lab.pipeline)).update({"_n": "_n + 1"})
     lab.commit_epoch(watermark=10_800)
 
-    with pytest.raises(LakeError, match=r"UPDATE by .*\n.*--anew` computes everything"):
+    with pytest.raises(LakeError, match=r"UPDATE by .*\n.*--anew` recomputes"):
         run(lab.settings, lab.pipeline)
     again = run(lab.settings, lab.pipeline, anew=True)
     after = run(lab.settings, lab.pipeline)
@@ -30,3 +39,121 @@ def test_a_table_that_somebody_changed_is_refused_until_a_run_begins_anew(lab: L
     expected = [(0, "AA", 1, 1), (0, "UA", 1, 1), (1, "AA", 1, 1), (2, "AA", 1, 1)]
     assert lab.table(again, "carrier", "flights", "_n") == expected
     assert (after.scanned, after.computed, after.batch_version) == ({}, (), again.batch_version)
+
+
+def serving_of(lab: Lab) -> list[tuple[int, str, str]]:
+    """Return hour after BASE, side and state of each row that readers get."""
+    with views.connect(lab.settings, lab.pipeline) as connection:
+        found = connection.execute("SELECT window_start, _served_by, _state FROM serving ORDER BY ALL").fetchall()
+    return [(round(start.timestamp() - BASE) // HOUR, by, state) for start, by, state in found]
+
+
+def test_windows_that_have_left_the_log_keep_what_was_served(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(6)), (1, 20, "AA", 9))
+    lab.commit_epoch(watermark=5 * HOUR)
+    first = run(lab.settings, lab.pipeline)
+    expire(lab, 0, 2)
+
+    again = run(lab.settings, lab.pipeline, anew=True)
+    after = run(lab.settings, lab.pipeline)
+
+    assert first is not None
+    assert again is not None
+    # The first record left is of hour 2; a record of hour 3 may have a log timestamp one hour older than its window.
+    assert hours(again.computed) == [(4, 5)]
+    assert hours(again.kept) == [(0, 5)]
+    assert [entry.window_end for entry in again.incomplete] == [(BASE + 4 * HOUR) * 1_000_000]
+    expected = [(0, 2, 9), (1, 1, 1), (2, 1, 2), (3, 1, 3), (4, 1, 4)]
+    assert lab.table(first, "flights", "delay") == lab.table(again, "flights", "delay") == expected
+    assert lab.table(after, "flights", "delay") == expected
+    assert serving_of(lab) == [
+        *((hour, "batch", "incomplete(expired)") for hour in range(4)),
+        (4, "batch", "final"),
+    ]
+
+
+def test_rows_that_stay_are_those_that_were_recorded_whatever_was_written_since(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(6)))
+    lab.commit_epoch(watermark=6 * HOUR)
+    first = run(lab.settings, lab.pipeline)
+    DeltaTable(batch_uri(lab.settings, lab.pipeline)).update({"flights": "flights + 1"})
+    expire(lab, 0, 3)
+
+    again = run(lab.settings, lab.pipeline, anew=True)
+
+    assert first is not None
+    assert lab.table(again, "flights") == lab.table(first, "flights") == [(hour, 1) for hour in range(6)]
+
+
+def test_rows_that_cannot_be_trusted_do_not_stay_and_the_stream_serves_their_windows(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(6)))
+    lab.commit_epoch(watermark=6 * HOUR)
+    first = run(lab.settings, lab.pipeline)
+    (file,) = delta.paths(delta.open_table(batch_uri(lab.settings, lab.pipeline)))
+    (Path(batch_uri(lab.settings, lab.pipeline)) / file).unlink()
+    expire(lab, 0, 3)
+
+    again = run(lab.settings, lab.pipeline, anew=True)
+
+    assert first is not None
+    assert again is not None
+    assert (again.kept, hours(again.computed)) == ((), [(5, 6)])
+    assert lab.table(again, "flights") == [(5, 1)]
+    held = batch_runs.list_held_ranges(batch_runs.runs(lab.settings, lab.pipeline))
+    assert hours(held) == [(5, 6)]  # so the view serves the others from the stream
+
+
+def test_windows_outside_of_a_range_stay_and_those_inside_that_are_left_out_are_named(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(8)))
+    lab.commit_epoch(watermark=7 * HOUR)
+    first = run(lab.settings, lab.pipeline)
+    expire(lab, 0, 2)
+    start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (1, 8))
+
+    part = run(lab.settings, lab.pipeline, start=start, end=end)
+    again = run(lab.settings, lab.pipeline, start=start, end=end - timedelta(hours=2), anew=True)
+
+    assert first is not None
+    assert part is not None
+    assert again is not None
+    assert hours(part.computed) == [(2, 7)]
+    assert {why: hours(ranges) for why, ranges in part.left_out.items()} == {"expired": [(1, 2)], "open": [(7, 8)]}
+    assert hours(again.computed) == [(4, 6)]
+    assert {why: hours(ranges) for why, ranges in again.left_out.items()} == {"expired": [(1, 4)]}
+    assert lab.table(again, "flights") == lab.table(first, "flights") == [(hour, 1) for hour in range(7)]
+
+
+def test_sessions_that_have_left_the_log_keep_their_rows(lab: Lab) -> None:
+    lab.pipeline = replace(lab.pipeline, window=Sessions("10 minutes"), lateness=Lateness(max_ahead="1 hour"))
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(8)))
+    lab.commit_epoch(watermark=8 * HOUR)
+    first = run(lab.settings, lab.pipeline)
+    expire(lab, 0, 3)
+
+    again = run(lab.settings, lab.pipeline, anew=True)
+
+    assert first is not None
+    assert again is not None
+    assert again.incomplete != ()
+    assert lab.table(again, "flights", "delay") == lab.table(first, "flights", "delay")
+    assert [state for _, _, state in serving_of(lab)] == ["incomplete(expired)"] * 6 + ["final"] * 2
+
+
+@pytest.mark.parametrize("name", ["batch_index", "batch_ledger"])
+def test_files_beside_the_table_that_cannot_be_read_are_replaced(lab: Lab, name: BatchTable) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(4)))
+    lab.send_raw(0, b"no JSON")
+    lab.commit_epoch(watermark=4 * HOUR)
+    first = run(lab.settings, lab.pipeline)
+    uri = batch_uri(lab.settings, lab.pipeline, name)
+    for file in delta.paths(delta.open_table(uri)):
+        (Path(uri) / file).unlink()
+
+    again = run(lab.settings, lab.pipeline, anew=True)
+    after = run(lab.settings, lab.pipeline)
+
+    assert first is not None
+    assert after is not None
+    assert lab.table(again, "flights") == lab.table(first, "flights") == [(hour, 1) for hour in range(4)]
+    assert (after.scanned, after.computed) == ({}, ())
+    assert [row["_class"] for row in lab.rows("batch_ledger")] == ["malformed"]

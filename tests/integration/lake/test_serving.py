@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from cutover.lake.serving import views
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write, write_run
+from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, replace_batch, write, write_run
 from tests.support.log.losses import LOSS
 
 SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
@@ -25,6 +26,10 @@ SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
 @pytest.fixture(autouse=True)
 def ledger(settings: Settings) -> None:
     delta.ensure(batch_uri(settings, PIPELINE, "batch_ledger"), batch_ledger_schema(PIPELINE))
+
+
+def batch_from(lake: Lake, hour: int) -> tuple[dict[str, Any], ...]:
+    return tuple(row for row in lake.batch if round(row["window_start"].timestamp() * 1e6) >= micros(hour))
 
 
 def served(settings: Settings) -> list[str]:
@@ -124,6 +129,33 @@ def test_measure_called_state_is_not_taken_for_what_a_window_is(settings: Settin
     with views.connect(settings, pipeline) as connection:
         found = connection.execute("SELECT DISTINCT state, _state, _served_by FROM serving").fetchall()
     assert found == [(None, "final", "batch")]  # the lake of this test holds no such measure
+
+
+@pytest.mark.parametrize(("stage", "expected"), [("LAMBDA", "incomplete(expired)"), ("SHADOW", "final")])
+def test_window_that_batch_can_never_compute_has_the_value_of_the_stream(
+    settings: Settings, stage: str, expected: str
+) -> None:
+    lake = lake_of(SALES)
+    gone = Incomplete(window_start=micros(0), window_end=micros(2), reason="expired")
+    run = replace(lake.run, incomplete=(gone,), computed=((micros(2), micros(6)),))
+    write(settings, replace(lake, batch=batch_from(lake, 2), run=run))
+    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+
+    assert served(settings)[:2] == ["streaming"] * 2
+    assert states(settings)[:2] == [expected] * 2
+
+
+def test_windows_that_a_run_over_the_whole_log_no_longer_holds_are_served_by_the_stream(settings: Settings) -> None:
+    lake = lake_of(SALES)
+    write(settings, lake)
+    again = replace(lake.run, run_id="again", anew=True, computed=((micros(4), micros(6)),), finished="9998")
+    replace_batch(settings, replace(lake, batch=batch_from(lake, 4), run=again))
+    assert served(settings) == ["streaming"] * 4 + ["batch"] * 2
+
+    kept = replace(again, run_id="kept", kept=((micros(0), micros(4)),), finished="9999")
+    replace_batch(settings, replace(lake, run=kept))
+    assert served(settings) == ["batch"] * 6
 
 
 def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Settings) -> None:

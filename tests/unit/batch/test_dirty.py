@@ -1,8 +1,19 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cutover.batch.plan.dirty import PlanBounds, RunPlan, TouchedWindow, cover, plan
+from cutover.batch.plan.dirty import (
+    PlanBounds,
+    RunPlan,
+    TouchedWindow,
+    cover_recomputable,
+    inside,
+    list_left_out,
+    plan,
+)
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import Range
@@ -95,23 +106,76 @@ def test_a_wanted_range_is_computed_to_its_ends_where_records_are_not_missing(
     assert planned({0: 0, 20: 0}, [[(0, 30)]], **horizon).computed == expected
 
 
+def covered(computed: Sequence[Range], former: Sequence[Range], *barriers: Range, **bounds: object) -> list[Range]:
+    """Return what a run over windows of ten units covers that reads the whole log again."""
+    made = RunPlan(compute=(), computed=tuple(computed), stale=(), expired=())
+    limits = PlanBounds(**{"window": TEN, "closed": 60, **bounds})  # type: ignore[arg-type]  # a table
+    return list(cover_recomputable(made, former, limits, [Interval(*barrier) for barrier in barriers]).computed)
+
+
 @pytest.mark.parametrize(
     ("computed", "former", "expected"),
     [
         ([(20, 30)], [(10, 20), (40, 50)], [(10, 50)]),
-        ([(20, 30), (40, 50)], [(0, 90)], [(0, 30), (40, 60)]),
+        ([(20, 30), (40, 50)], [(0, 90)], [(0, 60)]),
         ([(20, 30)], [], [(20, 30)]),
         ([], [(10, 20)], [(10, 20)]),
         ([(0, 60)], [(10, 20)], [(0, 60)]),
     ],
 )
-def test_a_run_that_begins_anew_covers_what_the_runs_before_it_left(
+def test_a_run_that_reads_all_again_covers_what_earlier_runs_left(
     computed: list[Range], former: list[Range], expected: list[Range]
 ) -> None:
-    made = RunPlan(compute=(), computed=tuple(computed), stale=(), expired=())
+    assert covered(computed, former) == expected
+    assert covered(computed, former, closed=None) == computed
 
-    assert list(cover(made, former, until=60).computed) == expected
-    assert cover(made, former, until=None) == made
+
+@pytest.mark.parametrize(
+    ("barriers", "expected"),
+    [
+        ([(-100, 20)], [(20, 60)]),  # the first records have left the log
+        ([(20, 30)], [(0, 20), (30, 60)]),  # records were lost in between
+        ([(0, 10), (50, 60)], [(10, 50)]),
+        ([(-100, 100)], []),
+        ([(30, 30)], [(0, 60)]),
+    ],
+)
+def test_windows_that_cannot_be_computed_are_not_covered(barriers: list[Range], expected: list[Range]) -> None:
+    assert covered([(0, 60)], [], *barriers) == expected
+
+
+def test_only_wanted_ranges_are_covered() -> None:
+    assert covered([(0, 60)], [], (20, 30), wanted=((10, 40), (50, 55))) == [(10, 20), (30, 40)]
+
+
+@given(
+    every=st.sampled_from([5, 10]),
+    former=st.tuples(st.integers(-4, 4), st.integers(5, 12)),
+    barriers=st.lists(st.tuples(st.integers(-6, 12), st.integers(0, 4)), max_size=3),
+    closed=st.integers(0, 120),
+)
+def test_a_window_is_covered_exactly_if_it_is_held_closed_and_can_be_computed(
+    every: int, former: tuple[int, int], barriers: list[tuple[int, int]], closed: int
+) -> None:
+    kind, held = SlidingWindows(size=10, every=every), (former[0] * 10, former[1] * 10)
+    starts_gone = [(first * every, (first + count) * every) for first, count in barriers]
+    ranges = covered([], [held], *starts_gone, window=kind, closed=closed)
+
+    for start in range(-80, 160, every):
+        window = Interval(start, start + 10)
+        gone = any(first <= start < end for first, end in starts_gone)
+        expected = inside(window, held) and window.end <= closed and not gone
+        assert any(inside(window, span) for span in ranges) == expected, window
+
+
+def test_left_out_windows_of_a_range_are_named_with_the_reason() -> None:
+    bounds = PlanBounds(window=TEN, closed=45, wanted=((0, 20), (30, 60)))
+    barriers = {"lost": [Interval(30, 40)], "expired": [Interval(-100, 10)]}
+
+    assert list_left_out(bounds, barriers) == {"lost": ((30, 40),), "expired": ((0, 10),), "open": ((40, 60),)}
+    assert list_left_out(replace(bounds, ahead=frozenset()), barriers) == {"ahead": ((0, 20), (30, 60))}
+    assert list_left_out(replace(bounds, wanted=None), barriers) == {}
+    assert list_left_out(replace(bounds, closed=None, wanted=((0, 20),)), {}) == {"open": ((0, 20),)}
 
 
 def test_of_several_wanted_windows_each_is_computed_and_what_lies_between_is_left() -> None:

@@ -44,10 +44,15 @@ def test_a_file_whose_windows_meet_a_range_and_lie_outside_stays_as_it_is(
 
 
 @pytest.mark.parametrize("hours", [{7: 2}, {}], ids=["of other windows", "of none"])
-def test_of_a_run_that_begins_anew_nothing_else_stays(table: DeltaTable, hours: dict[int, int]) -> None:
-    version = replace_windows(table, rows(hours), ranges(*((h, h + 1) for h in hours)), of="r", anew=True)
+@pytest.mark.parametrize("kept", [{3: 9}, {}], ids=["one kept", "none kept"])
+def test_rows_given_instead_of_those_of_the_table_are_all_that_stays(
+    table: DeltaTable, hours: dict[int, int], kept: dict[int, int]
+) -> None:
+    computed = ranges(*((h, h + 1) for h in hours))
 
-    assert (version, values(table)) == (2, list(hours.items()))
+    version = replace_windows(table, rows(hours), computed, of="r", instead_of=rows(kept))
+
+    assert (version, values(table)) == (2, sorted([*hours.items(), *kept.items()]))
 
 
 def test_a_run_that_has_nothing_to_replace_makes_no_commit(table: DeltaTable) -> None:

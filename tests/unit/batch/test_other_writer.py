@@ -33,8 +33,8 @@ def rows(key: str) -> pa.Table:
 
 def made() -> Any:
     first = round(NOON.timestamp()) * 1_000_000
-    run = SimpleNamespace(run_id="batch-1", epoch=0, anew=False)
-    return SimpleNamespace(run=run, rows=rows("ours"), replaced=[(first, first + 3_600_000_000)])
+    run = SimpleNamespace(run_id="batch-1", epoch=0)
+    return SimpleNamespace(run=run, rows=rows("ours"), replaced=[(first, first + 3_600_000_000)], kept=None)
 
 
 def test_run_that_another_commit_overtakes_publishes_no_windows(

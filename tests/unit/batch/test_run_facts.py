@@ -132,10 +132,14 @@ def test_a_run_counts_the_bytes_of_its_own_files_and_what_it_had_used_before(
 ) -> None:
     noon = round(NOON.timestamp()) * 1_000_000
     for run_id, hour in (("another", 1), ("batch-1", 0), ("batch-1", 2)):
-        run = SimpleNamespace(run_id=run_id, epoch=0, anew=False, cost=before)
+        run = SimpleNamespace(run_id=run_id, epoch=0, cost=before)
         start = noon + hour * 3_600_000_000
         made: Any = SimpleNamespace(
-            run=run, rows=rows(hour), replaced=[(start, start + 3_600_000_000)], meter=Mock(measure=lambda: None)
+            run=run,
+            rows=rows(hour),
+            replaced=[(start, start + 3_600_000_000)],
+            kept=None,
+            meter=Mock(measure=lambda: None),
         )
         publish._replace(settings, PIPELINE, made)
     listed = delta.actions(delta.open_table(batch_uri(settings, PIPELINE)))

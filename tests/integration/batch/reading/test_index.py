@@ -98,14 +98,13 @@ def test_a_run_that_another_host_overtook_is_refused_before_it_writes_and_does_n
     write_run(settings, replace(RUN, run_id="first"))
     history = index.load(settings, PIPELINE, LOG)
     write_run(settings, replace(RUN, run_id="of another host"))
-    nothing = batch_ledger_schema(PIPELINE).empty_table()
+    ranges, nothing = BATCH_INDEX.empty_table(), batch_ledger_schema(PIPELINE).empty_table()
+    overtaken = replace(RUN, run_id="overtaken")
 
     with pytest.raises(LakeError, match=r"expected to record run 1, another process(.|\n)*cutover batch sales"):
-        index.record_scan(
-            settings, PIPELINE, history, ranges=BATCH_INDEX.empty_table(), ledger=nothing, run_id="overtaken"
-        )
+        index.record_scan(settings, PIPELINE, history, ranges=ranges, ledger=nothing, run=overtaken)
     with pytest.raises(LakeError, match="expected to record run 1"):
-        index.record_run(settings, PIPELINE, replace(RUN, run_id="overtaken"), sequence=history.next_sequence)
+        index.record_run(settings, PIPELINE, overtaken, sequence=history.next_sequence)
 
     assert not delta.exists(batch_uri(settings, PIPELINE, "batch_ledger"))
     assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == ["first", "of another host"]
