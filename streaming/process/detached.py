@@ -34,9 +34,7 @@ def ensure(settings: Settings, name: str) -> Heartbeat:
         return living
     catalogue.get(settings, name)
     process = _start(settings, name)
-    found = poll_until(
-        lambda: _read_own_heartbeat(settings, name, process), within=START_SECONDS, every=_POLL_SECONDS
-    )
+    found = poll_until(lambda: _read_own_heartbeat(settings, name, process), within=START_SECONDS, every=_POLL_SECONDS)
     if found is None or not found.alive:
         found = find_alive(settings, name) or found  # another one's was faster, and ours gave way
     if found is None or not found.alive:
