@@ -46,8 +46,6 @@ from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
-CLOCK = SystemClock()
-
 
 @runs.tell_lineage("batch", lineage.find_touched)
 @tasks.write_metrics("batch", tasks.texts(batch_metrics.samples))
@@ -60,6 +58,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     epoch: int | None = None,
     anew: bool = False,
     probe: probes.Probe = probes.silent,
+    clock: Clock | None = None,
 ) -> BatchRun | None:
     """Recompute the windows that are dirty at a cut, and publish them in one commit.
 
@@ -74,6 +73,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         anew: Nothing of earlier runs is trusted: the whole log is read again, and the table is replaced. Windows that
             this run cannot compute, or is not asked to, keep the rows that the newest recorded run left.
         probe: Told at `batch.read`, `batch.written`, `batch.committed`.
+        clock: The wall clock.
 
     Returns:
         The run as it was recorded; None in stage KAPPA, where batch does not run.
@@ -93,15 +93,15 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
-    ranges, meter = None if wanted is None else (wanted,), UsageMeter()
+    ranges, meter, clock = None if wanted is None else (wanted,), UsageMeter(), clock or SystemClock()
     try:
-        with open_run(settings, pipeline, epoch, ranges, CLOCK, anew=anew, meter=meter) as work:
-            done = recompute(work, probe, CLOCK)
+        with open_run(settings, pipeline, epoch, ranges, clock, anew=anew, meter=meter) as work:
+            done = recompute(work, probe, clock)
     except OtherSettings as changed:
         log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
-        again = open_run(settings, pipeline, epoch, ranges, CLOCK, anew=anew, judging=changed.digest, meter=meter)
+        again = open_run(settings, pipeline, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
         with again as work:
-            done = recompute(work, probe, CLOCK)
+            done = recompute(work, probe, clock)
     serving_table.keep_up(settings, pipeline)
     return done
 

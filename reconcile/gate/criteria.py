@@ -72,9 +72,9 @@ def check_last_run(runs: tuple[EvidenceRun, ...]) -> Condition:
 
 
 def check_freshness(counted: tuple[EvidenceRun, ...], policy: Policy, now: datetime) -> Condition:
-    """Ask that the newest run that counts was made a short while ago; one from the future was made as far away."""
+    """Ask that a run that counts was made a short while ago; one from the future is taken for as old as it is ahead."""
     allowed = _length(policy.fresh_within, of="fresh_within")
-    age = abs(now - max(run.at for run in counted)) if counted else None
+    age = min((abs(now - run.at) for run in counted), default=None)
     met = age is not None and age <= allowed
     seen = "no run counts" if age is None else f"the newest run that counts is {duration(age.total_seconds())} old"
     return Condition(
@@ -138,7 +138,9 @@ def check_losses(evidence: GateEvidence) -> Condition:
     need = ""
     if inside:
         worst = max(inside, key=lambda lost: lost.until)
-        need = f"a cut on whose watermark is {from_micros(worst.until):%Y-%m-%d %H:%M} UTC or later"
+        epoch = max(lost.epoch for lost in inside)
+        need = f"a cut of epoch {epoch} or later" if epoch else "a cut"
+        need += f" on whose watermark is {from_micros(worst.until):%Y-%m-%d %H:%M} UTC or later"
         found = f"{worst.text}; runs count from {need}"
     return _none_of("losses", len(inside), "losses", found, need and f"runs from {need}")
 

@@ -65,7 +65,7 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
     return GateEvidence(
         runs=since(found, moves, version),
         replay=_replay(settings, pipeline, records),
-        losses=list_lost_windows(pipeline, losses.up_to(settings, version)),
+        losses=list_lost_windows(pipeline, losses.up_to(settings, version), version.number),
         foreign=tuple(
             change.sentence
             for change, _ in table_weights.changes(settings, pipeline)
@@ -161,7 +161,7 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
     causes = {name: int(cause["rows"]) for name, cause in one.result.get("causes", {}).items() if cause["rows"]}
     return EvidenceRun(
         run_id=one.run_id,
-        at=one.last,
+        at=one.settled,
         epoch=one.epoch,
         outcome=name_outcome(one.verdict, within=within),
         within=within,
@@ -186,22 +186,29 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
     )
 
 
-def list_lost_windows(pipeline: Pipeline, found: Sequence[Loss]) -> tuple[LostWindows, ...]:
-    """Return the accepted losses that touch windows, as the gate sees them: one for each recorded step."""
+def list_lost_windows(pipeline: Pipeline, found: Sequence[Loss], number: int) -> tuple[LostWindows, ...]:
+    """Return the accepted losses that touch windows, as the gate sees them: one for each recorded step.
+
+    Args:
+        pipeline: The definition.
+        found: Of the version in force and of those before it.
+        number: Of the version in force.
+    """
     steps: dict[int, list[Loss]] = defaultdict(list)
     for loss in found:
         if loss.windows_to is not None:
             steps[loss.sequence].append(loss)
-    return tuple(_make_lost_windows(pipeline, step) for step in steps.values())
+    return tuple(_make_lost_windows(pipeline, step, number) for step in steps.values())
 
 
-def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss]) -> LostWindows:
+def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss], number: int) -> LostWindows:
     end = max(loss.windows_to or 0 for loss in step)
     closed = closing(pipeline.window, pipeline.lateness, newest(pipeline.window, end - 1).end)
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
     how_many = f"{offsets:,} offsets" if all(loss.next is not None for loss in step) else "an unknown number of offsets"
     text = f"{how_many} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "
-    return LostWindows(accepted=step[0].at, until=closed, text=text + "windows that they touch read incomplete(lost)")
+    epoch = step[0].epoch if step[0].stream_version == number else 0
+    return LostWindows(epoch=epoch, until=closed, text=text + "windows that they touch read incomplete(lost)")
 
 
 def _parse_time(said: str | None) -> int | None:

@@ -23,7 +23,7 @@ class EvidenceRun:
     """One reconciliation as the gate sees it."""
 
     run_id: str
-    at: datetime  # when it was made last
+    at: datetime  # when it was made last, as far as the order of the history bears it out
     epoch: int  # of its cut; where none was read, of the newest that was known then; -1: none was
     outcome: str  # verdict, or EXPLAINED_BEYOND_POLICY
     within: bool  # sealed, within policy, nothing unexplained beyond it
@@ -43,13 +43,13 @@ class EvidenceRun:
 class LostWindows:
     """Windows that can be proven no more, since the log lost records of theirs: evidence begins anew behind them."""
 
-    accepted: datetime
+    epoch: int  # the first behind the loss; 0: the loss is of an earlier version of the stream
     until: int  # watermark at which the last of these windows is closed, microseconds
     text: str  # which, by whom
 
     def touches(self, run: EvidenceRun) -> bool:
-        """Return whether a run speaks for these windows: made before, or at a cut that leaves some of them open."""
-        return run.at <= self.accepted or run.watermark is None or run.watermark < self.until
+        """Return whether a run speaks for these windows: at a cut before the loss, or one that leaves some open."""
+        return run.epoch < self.epoch or run.watermark is None or run.watermark < self.until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

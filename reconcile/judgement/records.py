@@ -15,6 +15,7 @@ from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.outcome import Verdict
+from cutover.recorded_times import settle_times
 from cutover.settings import Settings
 
 AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED, Verdict.ACCEPTED})
@@ -30,6 +31,7 @@ class RecordedComparison:
     content: str  # what it found, as a digest: without ids, times and versions of tables
     first: datetime  # when it was made
     last: datetime  # when it was made with the same outcome last
+    settled: datetime  # the same, as far as the order of the history bears it out: for its age
     times: int  # how often it was made
     begun: int  # sequence of its first row
     sequence: int  # of its newest row
@@ -88,8 +90,9 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedComparison, ...]:
     """
     found: dict[str, RecordedComparison] = {}
     known: dict[tuple[str, int | None], int] = {}  # newest epoch of a cut so far
-    for row in rows:
-        one = _parse_comparison(row)
+    ordered = list(rows)
+    for row, settled in zip(ordered, settle_times([row["at"] for row in ordered]), strict=True):
+        one = _parse_comparison(row, settled)
         newest = max((epoch for key, epoch in known.items() if _is_same(key, one)), default=-1)
         if one.has_cut:
             known[one.fingerprint, one.version] = max(one.epoch, newest)
@@ -106,7 +109,7 @@ def _is_same(key: tuple[str, int | None], one: RecordedComparison) -> bool:
     return key[0] == one.fingerprint and (one.version is None or key[1] == one.version)
 
 
-def _parse_comparison(row: Mapping[str, Any]) -> RecordedComparison:
+def _parse_comparison(row: Mapping[str, Any], settled: datetime) -> RecordedComparison:
     result = json.loads(row["result"] or "{}")
     return RecordedComparison(
         run_id=row["run_id"],
@@ -114,6 +117,7 @@ def _parse_comparison(row: Mapping[str, Any]) -> RecordedComparison:
         content=row["content"],
         first=row["at"],
         last=row["at"],
+        settled=settled,
         times=1,
         begun=row["sequence"],
         sequence=row["sequence"],

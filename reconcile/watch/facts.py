@@ -54,6 +54,15 @@ class Freshness:
 
     newest: datetime  # when it was made last
     schedule: timedelta  # how often it is to be made
+    doubt: timedelta = timedelta(0)  # by how much it may be younger: the clocks that recorded it disagree
+
+    def measure_least_age(self, now: datetime) -> timedelta:
+        """Return how old it is at least, whichever clock is wrong."""
+        return now - self.newest - self.doubt
+
+    def is_doubtful(self, now: datetime, times: float) -> bool:
+        """Return whether it may be older than so many schedules, and no one can tell since the clocks disagree."""
+        return now - self.newest > self.schedule * times >= self.measure_least_age(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

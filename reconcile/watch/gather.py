@@ -17,25 +17,24 @@ from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
-from cutover.lake import batch_runs
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Loss
-from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
 from cutover.lake.integrity import epoch_history, high_water, same_log
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.output.cells import visible
-from cutover.reconcile.judgement import history
 from cutover.reconcile.watch import lag, troubles
 from cutover.reconcile.watch.audit_age import find_audit_age
 from cutover.reconcile.watch.facts import Freshness, Growth, Trouble, Unfit, WatchFacts, seconds_since
+from cutover.reconcile.watch.freshness import find_batch_age, find_verdict_age, make_doubt
 from cutover.reconcile.watch.growth import growth
 from cutover.reconcile.watch.lag import LagSample
 from cutover.reconcile.watch.observe import Observer, recent
 from cutover.reconcile.watch.retention import replay_time, retention, shortest
 from cutover.reconcile.watch.unfit import find_unfit_records
+from cutover.recorded_times import RecordAge
 from cutover.settings import Settings
 
 Value = TypeVar("Value")
@@ -77,8 +76,8 @@ class Gathering:
             free=free(self.settings),
             grown=self._try_look(lambda: self._sum_new_bytes(records, at), 0),
             growth=self._try_look(lambda: self._growth(at), None),
-            batch=self._try_look(self._batch, None),
-            verdict=self._try_look(self._verdict, None),
+            batch=self._try_look(lambda: self._batch(records, at), None),
+            verdict=self._try_look(lambda: self._verdict(records, at), None),
             audit=self._try_look(lambda: find_audit_age(self.settings, self.pipeline, records, self.clock), None),
             regression=self._try_look(lambda: troubles.regression(self.settings, self.pipeline), None),
             pins=self._try_look(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
@@ -187,30 +186,25 @@ class Gathering:
             self._growth_at = at, growth(epochs, at)
         return self._growth_at[1]
 
-    def _batch(self) -> Freshness | None:
+    def _batch(self, records: Sequence[EpochRecord], at: datetime) -> Freshness | None:
         """Return how fresh the batch path has to be; None where it does not run, or before the stream began."""
-        known = versions.read_registrations(self.settings, self.pipeline.name)
-        made = [one for one in known if not one.deleted]
-        if not made or current_stage(self.settings, self.pipeline) is Stage.KAPPA:
-            return None
-        found = batch_runs.runs(self.settings, self.pipeline)
-        runs = [run for run in found if run.repair is None and run.undoes is None]  # these compute a few windows alone
-        newest = datetime.fromisoformat(runs[-1].finished) if runs else made[-1].at
-        return self._make_freshness(newest, self.settings.alerts.batch_schedules)
+        found = find_batch_age(self.settings, self.pipeline, records, at)
+        return self._make_freshness(found, self.settings.alerts.batch_schedules, at, "the newest batch run")
 
-    def _verdict(self) -> Freshness | None:
+    def _verdict(self, records: Sequence[EpochRecord], at: datetime) -> Freshness | None:
         """Return how old the word on the present is; None in KAPPA, and before there was anything to compare."""
-        if current_stage(self.settings, self.pipeline) is Stage.KAPPA:
-            return None
-        found = history.find_present(self.settings, self.pipeline)
-        runs = batch_runs.runs(self.settings, self.pipeline)
-        if found is None and not runs:
-            return None
-        newest = datetime.fromisoformat(runs[0].finished) if found is None else found.last
-        return self._make_freshness(newest, self.settings.alerts.reconcile_schedules)
+        found = find_verdict_age(self.settings, self.pipeline, records, at)
+        return self._make_freshness(found, self.settings.alerts.reconcile_schedules, at, "the newest comparison")
 
-    def _make_freshness(self, newest: datetime, times: float) -> Freshness:
-        return Freshness(newest=newest, schedule=period(self.pipeline.schedule, newest, times))
+    def _make_freshness(self, found: RecordAge | None, times: float, at: datetime, what: str) -> Freshness | None:
+        """Return an age beside its schedule; one that no one can tell goes to the troubles."""
+        if found is None:
+            return None
+        schedule = period(self.pipeline.schedule, found.since, times)
+        made = Freshness(newest=found.since, schedule=schedule, doubt=found.doubt)
+        if made.is_doubtful(at, times):
+            self._troubles.append(make_doubt(what))
+        return made
 
 
 def _list_troubles(

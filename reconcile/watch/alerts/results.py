@@ -33,7 +33,7 @@ def _check_audit(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that nobody looks any more whether the one path that is left is right."""
     if facts.audit is None:
         return
-    age = facts.at - facts.audit.newest
+    age = facts.audit.measure_least_age(facts.at)
     if age > facts.audit.schedule * facts.limits.audit_schedules:
         text = f"in KAPPA, and no audit could say anything for {duration(age.total_seconds())}"
         yield alert("AuditNotFresh", f"{text}, its schedule is {duration(facts.audit.schedule.total_seconds())}")
@@ -42,7 +42,7 @@ def _check_audit(facts: WatchFacts) -> Iterator[Alert]:
 def _check_batch(facts: WatchFacts) -> Iterator[Alert]:
     if facts.batch is None:
         return
-    age = facts.at - facts.batch.newest
+    age = facts.batch.measure_least_age(facts.at)
     if age > facts.batch.schedule * facts.limits.batch_schedules:
         every = duration(facts.batch.schedule.total_seconds())
         yield alert("BatchNotFresh", f"no batch run for {duration(age.total_seconds())}, its schedule is {every}")
@@ -51,7 +51,7 @@ def _check_batch(facts: WatchFacts) -> Iterator[Alert]:
 def _check_verdict(facts: WatchFacts) -> Iterator[Alert]:
     if facts.verdict is None:
         return
-    age = facts.at - facts.verdict.newest
+    age = facts.verdict.measure_least_age(facts.at)
     if age > facts.verdict.schedule * facts.limits.reconcile_schedules:
         every = duration(facts.verdict.schedule.total_seconds())
         text = f"no verdict at the newest cut for {duration(age.total_seconds())}, the batch path's schedule is {every}"

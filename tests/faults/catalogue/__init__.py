@@ -67,4 +67,5 @@ PROMISED = {
     "F39": "contradicting copies of one id",
     "F40": "nothing to judge",
     "F41": "foreign write",
+    "F43": "clocks of evidence",
 }

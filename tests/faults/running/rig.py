@@ -252,16 +252,17 @@ class Rig:
         end: datetime | None = None,
         anew: bool = False,
         probe: Probe = silent,
+        clock: Clock | None = None,
     ) -> BatchRun | None:
         """Compute the batch at the newest cut: what is dirty, every closed window of a range, or everything anew."""
-        run = run_batch(self.settings, self.pipeline, start=start, end=end, anew=anew, probe=probe)
+        run = run_batch(self.settings, self.pipeline, start=start, end=end, anew=anew, probe=probe, clock=clock)
         if run is not None:
             self.runs.append(run)
         return run
 
-    def reconcile(self, *, probe: Probe = silent) -> Reconciliation:
+    def reconcile(self, *, probe: Probe = silent, clock: Clock | None = None) -> Reconciliation:
         """Compare both sides at the newest batch run's cut."""
-        found = reconcile(self.settings, self.pipeline, probe=probe)
+        found = reconcile(self.settings, self.pipeline, probe=probe, clock=clock)
         self.reconciliations.append(found)
         return found
 

@@ -7,7 +7,8 @@ import pytest
 
 from cutover.batch import context
 from cutover.batch.cli import nothing_computed
-from cutover.batch.recompute import CLOCK, run
+from cutover.batch.recompute import run
+from cutover.clock import SystemClock
 from cutover.definition import Fixed, Pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import Window
@@ -19,6 +20,8 @@ from cutover.probe import Point
 from cutover.records.reading.scan import Offsets, read
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
+
+CLOCK = SystemClock()
 
 
 def test_closed_windows_are_computed_and_open_ones_are_not(lab: Lab) -> None:

@@ -109,13 +109,13 @@ def test_divergence_rate_says_how_many_blocks_are_missing(
 
 
 def test_losses_say_which_runs_count_behind_the_last_of_them() -> None:
-    losses = (LOSS, replace(LOSS, until=900_000_000, text="another"), replace(LOSS, until=3))
-    need = "a cut on whose watermark is 1970-01-01 00:15 UTC or later"
+    losses = (LOSS, replace(LOSS, until=900_000_000, text="another"), replace(LOSS, epoch=0, until=3))
+    need = "a cut of epoch 2 or later on whose watermark is 1970-01-01 00:15 UTC or later"
 
-    assert decided(losses=losses, runs=(run(1, watermark=5),))["losses"] == condition(
+    assert decided(losses=losses, runs=(run(2, watermark=5),))["losses"] == condition(
         "losses", f"another; runs count from {need}", 2, 0, unit="losses", need=f"runs from {need}"
     )
-    assert decided(losses=(LOSS,), runs=(run(1, watermark=500),))["losses"] == condition(
+    assert decided(losses=(LOSS,), runs=(run(2, watermark=500),))["losses"] == condition(
         "losses", "1 accepted, all behind the newest run", 0, 0, unit="losses"
     )
     assert decided()["losses"] == condition("losses", "none accepted", 0, 0, unit="losses")

@@ -40,6 +40,13 @@ def test_newest_run_that_counts_is_fresh(age: timedelta, met: bool) -> None:
     assert (found.met, found.number, found.threshold) == (met, abs(age.total_seconds()), DAY.total_seconds())
 
 
+def test_a_run_of_the_future_makes_those_before_it_no_older() -> None:
+    ahead = run(4, age=-999 * DAY)
+    found = decided(runs=(*(run(n, age=HOUR) for n in (1, 2, 3)), ahead))
+
+    assert (found["runs"].number, found["freshness"].number) == (3, HOUR.total_seconds())
+
+
 @pytest.mark.parametrize(("since", "met", "number"), [(-1, True, 3), (1, True, 3), (2, False, 2), (9, False, 0)])
 def test_runs_are_of_the_settings_in_force(since: int, met: bool, number: int) -> None:
     found = decided(settings_since=since)["unchanged"]

@@ -166,7 +166,7 @@ def test_rollback_asks_for_no_evidence_and_never_leads_on(stage: Stage, to: Stag
     assert (decision.target, decision.allowed) == (to if allowed else None, allowed)
 
 
-LOSS = LostWindows(accepted=NOW - 2 * HOUR, until=500, text="20 offsets of flights were lost")
+LOSS = LostWindows(epoch=2, until=500, text="20 offsets of flights were lost")
 
 
 def with_loss(*runs: EvidenceRun) -> GateDecision:
@@ -178,8 +178,8 @@ def with_loss(*runs: EvidenceRun) -> GateDecision:
 @pytest.mark.parametrize(
     ("runs", "counted", "missing"),
     [
-        pytest.param([run(n, watermark=n * 500) for n in (1, 2, 3)], [1, 2, 3], [], id="all behind the loss"),
-        pytest.param([run(n, watermark=n * 499) for n in (1, 2, 3)], [2, 3], ["runs"], id="first leaves some open"),
+        pytest.param([run(n, watermark=n * 250) for n in (2, 3, 4)], [2, 3, 4], [], id="all behind the loss"),
+        pytest.param([run(n, watermark=n * 249) for n in (2, 3, 4)], [3, 4], ["runs"], id="first leaves some open"),
         pytest.param(
             [run(n, watermark=499) for n in (1, 2, 3)],
             [],
@@ -188,10 +188,10 @@ def with_loss(*runs: EvidenceRun) -> GateDecision:
         ),
         pytest.param([run(n) for n in (1, 2, 3)], [], ["runs", "freshness", "losses"], id="no watermark is no proof"),
         pytest.param(
-            [run(1, watermark=900, age=3 * HOUR), *(run(n, watermark=900) for n in (2, 3))],
+            [run(1, watermark=900, age=-HOUR), *(run(n, watermark=900, age=HOUR * n) for n in (2, 3))],
             [2, 3],
             ["runs"],
-            id="made before the loss",
+            id="a cut before the loss, whatever the clocks say",
         ),
         pytest.param([], [], ["runs", "newest run", "freshness", "losses"], id="no run since"),
     ],
@@ -209,7 +209,7 @@ def test_loss_that_stands_in_the_way_is_named() -> None:
     condition = next(c for c in with_loss(run(1, watermark=499)).conditions if c.name == "losses")
 
     assert condition.found.startswith(
-        "20 offsets of flights were lost; runs count from a cut on whose watermark is 1970"
+        "20 offsets of flights were lost; runs count from a cut of epoch 2 or later on whose watermark is 1970"
     )
 
 

@@ -254,17 +254,23 @@ LOSS = replace(
 def test_loss_lasts_until_its_last_window_is_closed() -> None:
     other = replace(LOSS, partition=1, next=45, windows_to=20 * rig.MINUTE)
 
-    (found,) = evidence.list_lost_windows(FLIGHTS, [LOSS, other])
+    (found,) = evidence.list_lost_windows(FLIGHTS, [LOSS, other], LOSS.stream_version)
 
-    assert (found.accepted, found.until) == (AT, 35 * rig.MINUTE)
+    assert (found.epoch, found.until) == (LOSS.epoch, 35 * rig.MINUTE)
     assert found.text.startswith("25 offsets of flights were lost, accepted 2026-11-21 12:00 UTC by me")
+
+
+def test_every_run_of_a_later_version_stands_behind_a_loss_of_an_earlier_one() -> None:
+    (found,) = evidence.list_lost_windows(FLIGHTS, [LOSS], LOSS.stream_version + 1)
+
+    assert found.epoch == 0
 
 
 def test_each_recorded_step_is_one_and_those_that_touch_no_window_are_none() -> None:
     unknown = replace(LOSS, sequence=1, next=None)
     harmless = replace(LOSS, sequence=2, windows_from=None, windows_to=None)
 
-    found = evidence.list_lost_windows(FLIGHTS, [LOSS, unknown, harmless])
+    found = evidence.list_lost_windows(FLIGHTS, [LOSS, unknown, harmless], LOSS.stream_version)
 
     assert [lost.text.split(" of ")[0] for lost in found] == ["20 offsets", "an unknown number"]
 

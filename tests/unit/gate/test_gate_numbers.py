@@ -1,7 +1,5 @@
 """Bounds of what counts, and what a decision tells Prometheus: the stage behind it, allowed or not, what is missing."""
 
-from datetime import timedelta
-
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
@@ -9,7 +7,7 @@ from cutover.lake.control.stages import Stage
 from cutover.metrics.families import MetricSample
 from cutover.reconcile.gate import gate_metrics
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_ahead, list_blocks
-from tests.unit.gate.test_decide import HOUR, NOW, run
+from tests.unit.gate.test_decide import HOUR, run
 
 PIPELINE = Pipeline(
     name="clicks",
@@ -35,16 +33,17 @@ def test_a_decision_is_told_as_numbers(missing: int, behind: Stage, allowed: flo
     ]
 
 
-LOSS = LostWindows(accepted=NOW - 2 * HOUR, until=500, text="lost")
+LOSS = LostWindows(epoch=4, until=500, text="lost")
 
 
 @pytest.mark.parametrize(
     ("found", "touched"),
     [
-        pytest.param(run(1, age=HOUR, watermark=500), False, id="made after it, behind its last window"),
-        pytest.param(run(1, age=2 * HOUR, watermark=900), True, id="made as it was accepted"),
-        pytest.param(run(1, age=2 * HOUR - timedelta(seconds=1), watermark=900), False, id="a second later"),
-        pytest.param(run(1, age=HOUR, watermark=499), True, id="its last window is open"),
+        pytest.param(run(4, watermark=500), False, id="at the first cut behind it, behind its last window"),
+        pytest.param(run(3, watermark=900), True, id="at the last cut before it"),
+        pytest.param(run(3, age=-HOUR, watermark=900), True, id="at a cut before it, of a clock that ran ahead"),
+        pytest.param(run(4, age=99 * HOUR, watermark=900), False, id="at a cut behind it, of a clock that is behind"),
+        pytest.param(run(4, watermark=499), True, id="its last window is open"),
     ],
 )
 def test_a_run_speaks_for_lost_windows_up_to_a_bound(found: EvidenceRun, touched: bool) -> None:

@@ -131,7 +131,7 @@ def test_a_bad_run_is_over_once_an_advance_knew_it_and_counted_one_behind_it(
 def test_a_step_with_an_unknown_end_is_an_unknown_number_of_offsets() -> None:
     known, unknown = replace(LOSS, sequence=3), replace(LOSS, sequence=3, partition=1, next=None)
 
-    (found,) = evidence.list_lost_windows(FLIGHTS, [known, unknown])
+    (found,) = evidence.list_lost_windows(FLIGHTS, [known, unknown], LOSS.stream_version)
 
     assert found.text == (
         "an unknown number of offsets of flights were lost, accepted 2026-11-21 12:00 UTC by me: "

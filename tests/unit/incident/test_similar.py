@@ -19,6 +19,7 @@ def comparison(hour: int, verdict: Verdict, *, page: str | None = None) -> Recor
         content="",
         first=NOON + timedelta(hours=hour),
         last=NOON + timedelta(hours=hour),
+        settled=NOON + timedelta(hours=hour),
         times=1,
         begun=hour,
         sequence=hour,

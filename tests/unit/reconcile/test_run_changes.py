@@ -51,6 +51,7 @@ LINE = RecordedComparison(
     content="",
     first=datetime(2026, 1, 1, tzinfo=UTC),
     last=datetime(2026, 1, 1, tzinfo=UTC),
+    settled=datetime(2026, 1, 1, tzinfo=UTC),
     times=1,
     begun=0,
     sequence=0,

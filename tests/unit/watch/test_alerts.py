@@ -10,9 +10,11 @@ from cutover.definition import Topic
 from cutover.driver_state import DriverState
 from cutover.reconcile.watch.alerts.rules import SEVERITIES, alerts
 from cutover.reconcile.watch.facts import Freshness, Growth, Pin, Regression, Trouble, Unfit, WatchFacts
+from cutover.recorded_times import FOREVER
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
 HOUR = 3_600_000_000
+DAY = timedelta(days=1)
 ONE_KEY = tuple(record(i, one_key_share=0.6, counts={"accepted": 2_000}) for i in range(10))
 HELD = tuple(record(i, age=401 - 100 * i, max_event={0: MICROS, 1: MICROS - HOUR}) for i in range(5))
 REPLAY = replace(PIPELINE, source=Topic(name="c", schema="at timestamp", event_time="at", log_time="at"))
@@ -197,6 +199,10 @@ QUIET = [
     ),
     pytest.param(
         facts(verdict=Freshness(newest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))), id="verdict is fresh"
+    ),
+    *(
+        pytest.param(facts(batch=age, verdict=age, audit=age), id=f"ages in doubt by {age.doubt.days} days")
+        for age in (Freshness(newest=NOW - 4 * DAY, schedule=DAY, doubt=doubt) for doubt in (2 * DAY, FOREVER))
     ),
     pytest.param(facts(free={"lake": 1 << 30}), id="a gigabyte is free"),
 ]

@@ -191,13 +191,15 @@ def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Sett
     found = evidence.read(settings, PIPELINE)
     decision = decide(Stage.LAMBDA, found, "advance", PIPELINE.policy, datetime.now(UTC))
 
-    assert [(lost.until, lost.accepted) for lost in found.losses] == [(micros(101), LOSS.at)]
+    assert [(lost.until, lost.epoch) for lost in found.losses] == [(micros(101), LOSS.epoch)]
     assert (decision.allowed, decision.counted) == (False, ())
     assert "losses" in {condition.name for condition in decision.conditions if not condition.met}
 
 
 def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None:
-    run(settings, lake_of(CLEAN), LOSS)
+    lake = lake_of(CLEAN)
+    behind = tuple(replace(epoch, start={0: 45}) if epoch.epoch == 2 else epoch for epoch in lake.epochs)
+    run(settings, replace(lake, epochs=behind), replace(LOSS, epoch=2, partition=0, first=40, next=45))
     decision = decide(Stage.LAMBDA, evidence.read(settings, PIPELINE), "advance", PIPELINE.policy, datetime.now(UTC))
 
     assert len(decision.counted) == 1

@@ -1,0 +1,100 @@
+"""Times that hosts recorded by clocks of their own, held against the order in which records were made. Pure.
+
+Order is by sequence, and a time only tells an age. Clocks differ by hours, step back, or run years ahead, so a time is
+believed as far as the order of the records bears it out; which way a doubt goes is decided where the age is used
+(docs/adr/0041-order-is-by-sequence.md).
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+_UNKNOWN, FOREVER = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=365_000)
+"""Since when a record may be there, and by how much it may be younger, of which nothing is known."""
+
+
+def settle_times(recorded: Sequence[datetime]) -> list[datetime]:
+    """Return times that never go back, one for each record.
+
+    The largest set of records whose times agree with their order is believed; of several as large the one that spans
+    the shortest time, then the one that was complete first. Every other record takes the time of the believed one
+    before it, those before the first one its time.
+
+    Args:
+        recorded: In the order of their sequence.
+    """
+    ends: list[datetime] = []  # by length: the smallest last time of a set that agrees
+    levels: list[list[_Chain]] = []  # by length: the sets that agree, and that no record makes larger by its end
+    for number, at in enumerate(recorded):
+        place = bisect_right(ends, at)
+        if place == len(ends):
+            ends.append(at)
+            levels.append([])
+        ends[place] = at
+        fits = [chain for chain in levels[place - 1] if chain.at <= at] if place else []
+        before = max(fits, key=lambda chain: chain.first, default=None)
+        levels[place].append(_Chain(number=number, at=at, first=before.first if before else at, before=before))
+    believed = set[int]()
+    chain = min(levels[-1], key=lambda chain: chain.at - chain.first) if levels else None
+    settled: list[datetime] = []
+    while chain is not None:
+        believed.add(chain.number)
+        settled, chain = [chain.at], chain.before
+    for number, at in enumerate(recorded):
+        settled.append(at if number in believed else settled[-1])
+    return settled[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Records whose times agree with their order, by the last of them."""
+
+    number: int
+    at: datetime
+    first: datetime  # time of the first of them
+    before: "_Chain | None"
+
+
+def find_latest_times(recorded: Sequence[datetime], now: datetime) -> list[datetime]:
+    """Return the latest time at which each record can have been made: for what is kept where its age is in doubt.
+
+    Args:
+        recorded: In the order of their sequence.
+        now: By the clock of who asks. A time beyond it says nothing of its record but that it was made by now, and
+            before the next one.
+    """
+    bounds: list[datetime] = []  # by the next record that is not of the future
+    bound = now
+    for at in reversed(recorded):
+        bound = at if at <= now else bound
+        bounds.append(bound)
+    latest: list[datetime] = []
+    for at, following in zip(recorded, reversed(bounds), strict=True):
+        own = at if at <= now else following
+        latest.append(max(own, latest[-1]) if latest else own)
+    return latest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordAge:
+    """The age of a record, as far as it is known."""
+
+    since: datetime  # it was made then or later
+    doubt: timedelta = timedelta(0)  # by how much it may be younger than since `since`
+
+
+def bound_age(recorded: datetime, after: Iterable[datetime], now: datetime) -> RecordAge:
+    """Return how old a record is.
+
+    Args:
+        recorded: Its time.
+        after: Times, by other clocks, of what must have happened before it was made.
+        now: By the clock of who asks.
+    """
+    earliest = max((at for at in after if at <= now), default=None)
+    if recorded > now:
+        return RecordAge(since=earliest or _UNKNOWN, doubt=FOREVER)
+    if earliest is None or earliest <= recorded:
+        return RecordAge(since=recorded)
+    return RecordAge(since=earliest, doubt=earliest - recorded)

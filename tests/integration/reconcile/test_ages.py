@@ -1,0 +1,94 @@
+"""How old a batch run and a comparison are, where the clocks that recorded them disagree."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cutover.clock import SystemClock
+from cutover.lake.control import versions
+from cutover.reconcile.judgement import history
+from cutover.reconcile.watch.freshness import find_batch_age, find_verdict_age
+from cutover.reconcile.watch.gather import Gathering
+from cutover.recorded_times import FOREVER, RecordAge
+from cutover.settings import Settings
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, reconcile, write, write_run
+from tests.support.suite.standing_clock import StandingClock
+
+NOW = datetime.now(UTC) + timedelta(days=30)  # the version of the stream is registered by the machine's clock
+HOUR, DAY, YEARS = timedelta(hours=1), timedelta(days=1), timedelta(days=1_000)
+LAKE = lake_of([Sale(epoch=i % 3, hour=i % 5, amount=i) for i in range(15)])
+
+
+def record_runs(settings: Settings, ages: Sequence[timedelta]) -> None:
+    """Write a lake whose batch runs, one after another, are recorded as this old."""
+    first, *others = ages
+    write(settings, replace(LAKE, run=replace(LAKE.run, finished=(NOW - first).isoformat())))
+    for number, age in enumerate(others):
+        run = replace(LAKE.run, run_id=f"again-{number}", scanned={}, computed=(), batch_version=1)
+        write_run(settings, replace(run, finished=(NOW - age).isoformat()))
+
+
+@pytest.mark.parametrize(
+    ("ages", "expected"),
+    [
+        pytest.param([3 * HOUR, 2 * HOUR, HOUR], RecordAge(since=NOW - HOUR), id="one clock"),
+        pytest.param([3 * HOUR, 2 * HOUR, 2 * DAY], RecordAge(since=NOW - 2 * HOUR), id="the newest two days back"),
+        pytest.param([3 * HOUR, -YEARS, HOUR], RecordAge(since=NOW - HOUR), id="one years ahead"),
+    ],
+)
+def test_the_age_of_the_batch_path_is_that_of_its_newest_run_by_the_clocks_that_agree(
+    settings: Settings, ages: list[timedelta], expected: RecordAge
+) -> None:
+    record_runs(settings, ages)
+
+    assert find_batch_age(settings, PIPELINE, (), NOW) == expected
+
+
+def test_of_a_run_of_the_future_only_the_version_before_it_is_known(settings: Settings) -> None:
+    record_runs(settings, [-YEARS])
+    (registered,) = versions.read_registrations(settings, PIPELINE.name)
+
+    assert find_batch_age(settings, PIPELINE, (), NOW) == RecordAge(since=registered.at, doubt=FOREVER)
+
+
+def test_a_run_is_no_older_than_the_epoch_whose_cut_it_read(settings: Settings) -> None:
+    record_runs(settings, [9 * HOUR])
+    committed = [replace(one, processing_time=(NOW - HOUR).isoformat()) for one in LAKE.epochs]
+
+    assert find_batch_age(settings, PIPELINE, committed, NOW) == RecordAge(since=NOW - HOUR, doubt=8 * HOUR)
+
+
+def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by_that(settings: Settings) -> None:
+    record_runs(settings, [3 * HOUR])
+    for age in (2 * HOUR, HOUR, 2 * DAY):
+        reconcile(settings, PIPELINE, clock=StandingClock(NOW - age))
+
+    present = history.find_present(settings, PIPELINE)
+    assert present is not None
+    assert (present.times, present.last) == (3, NOW - 2 * DAY)
+    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(since=NOW - HOUR)
+
+
+def test_a_comparison_is_no_older_than_the_run_that_it_compared(settings: Settings) -> None:
+    record_runs(settings, [3 * HOUR])
+    reconcile(settings, PIPELINE, clock=StandingClock(NOW - 2 * DAY))
+
+    assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(since=NOW - 3 * HOUR, doubt=2 * DAY - 3 * HOUR)
+
+
+@pytest.mark.parametrize(
+    ("later", "named"), [(HOUR, False), (10 * DAY, True)], ids=["young for certain", "perhaps too old"]
+)
+def test_an_age_that_no_one_can_tell_is_named_once_it_may_be_too_old_and_claims_nothing(
+    settings: Settings, later: timedelta, *, named: bool
+) -> None:
+    now = SystemClock().now()
+    write(settings, replace(LAKE, run=replace(LAKE.run, finished=(now + YEARS).isoformat())))
+    reconcile(settings, PIPELINE, clock=StandingClock(now + YEARS))
+
+    found = Gathering(settings, PIPELINE, StandingClock(now + later)).facts()
+
+    doubts = [one.text.partition(" is ")[0] for one in found.troubles if one.runbook == "ClockSkew"]
+    assert doubts == (["how old the newest batch run", "how old the newest comparison"] if named else [])

@@ -1,0 +1,109 @@
+"""Times of hosts whose clocks disagree, held against the order in which records were made."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.recorded_times import FOREVER, RecordAge, bound_age, find_latest_times, settle_times
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+YEARS = 3 * 365 * 24
+Hours = list[int]
+
+
+def times(hours: Hours) -> list[datetime]:
+    return [NOON + hour * HOUR for hour in hours]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "settled"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([0, 1, 1, 2], [0, 1, 1, 2], id="one clock"),
+        pytest.param([0, 1, 2, -46], [0, 1, 2, 2], id="the newest two days back"),
+        pytest.param([0, -48, 1, 2], [0, 0, 1, 2], id="one two days back"),
+        pytest.param([0, YEARS, 1, 2], [0, 0, 1, 2], id="one years ahead"),
+        pytest.param([YEARS, 0, 1], [0, 0, 1], id="the first years ahead"),
+        pytest.param([0, -48], [0, 0], id="of two as large the first"),
+        pytest.param([0, YEARS, 1], [0, 0, 1], id="of two as large the one that spans less time"),
+        pytest.param([0, -48, -47], [-48, -48, -47], id="a clock that was set right"),
+        pytest.param([0, 1, YEARS], [0, 1, YEARS], id="the newest years ahead"),
+    ],
+)
+def test_times_are_believed_as_far_as_most_of_them_agree_with_the_order(recorded: Hours, settled: Hours) -> None:
+    assert settle_times(times(recorded)) == times(settled)
+
+
+@given(st.lists(st.integers(-YEARS, YEARS)))
+def test_settled_times_never_go_back_and_are_among_the_recorded_ones(hours: Hours) -> None:
+    settled = settle_times(times(hours))
+
+    assert settled == sorted(settled)
+    assert set(settled) <= set(times(hours))
+    assert settle_times(settled) == settled
+
+
+@given(st.lists(st.integers(0, 1_000), min_size=5).map(sorted), st.data())
+def test_one_clock_that_is_wrong_once_moves_no_time_but_its_own(hours: Hours, data: st.DataObject) -> None:
+    wrong = data.draw(st.integers(0, len(hours) - 1))
+    off = data.draw(st.sampled_from([-YEARS, YEARS]))
+    recorded = [hour + off * (number == wrong) for number, hour in enumerate(hours)]
+
+    settled = settle_times(times(recorded))
+
+    others = [number for number in range(len(hours)) if number != wrong]
+    assert [settled[number] for number in others] == [times(hours)[number] for number in others]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "latest"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([-3, -2, -1], [-3, -2, -1], id="one clock"),
+        pytest.param([-3, -48, -1], [-3, -3, -1], id="a clock behind"),
+        pytest.param([-3, YEARS, -1], [-3, -1, -1], id="years ahead: before the next one"),
+        pytest.param([-3, YEARS], [-3, 0], id="years ahead: by now"),
+    ],
+)
+def test_a_record_was_made_by_the_next_one_at_the_latest(recorded: Hours, latest: Hours) -> None:
+    assert find_latest_times(times(recorded), NOON) == times(latest)
+
+
+@given(st.lists(st.tuples(st.integers(-99, 0), st.integers(-YEARS, YEARS))))
+def test_no_wrong_clock_makes_a_record_look_older_than_the_right_ones_before_it(drawn: list[tuple[int, int]]) -> None:
+    true = sorted(hour for hour, _ in drawn)
+    recorded = [
+        hour + (off if number % 2 else 0) for number, (hour, (_, off)) in enumerate(zip(true, drawn, strict=True))
+    ]
+
+    latest = find_latest_times(times(recorded), NOON)
+
+    assert all(at <= NOON for at in latest)
+    assert latest == sorted(latest)
+    for number in range(0, len(true), 2):
+        assert latest[number] >= times(true)[number]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "after", "expected"),
+    [
+        pytest.param(-2, [], RecordAge(since=NOON - 2 * HOUR), id="alone"),
+        pytest.param(-2, [-3], RecordAge(since=NOON - 2 * HOUR), id="after what came before it"),
+        pytest.param(-50, [-9, -2], RecordAge(since=NOON - 2 * HOUR, doubt=2 * DAY), id="a clock two days back"),
+        pytest.param(YEARS, [-9, 5], RecordAge(since=NOON - 9 * HOUR, doubt=FOREVER), id="years ahead"),
+    ],
+)
+def test_a_record_is_no_older_than_what_must_have_come_before_it(
+    recorded: int, after: Hours, expected: RecordAge
+) -> None:
+    assert bound_age(NOON + recorded * HOUR, times(after), NOON) == expected
+
+
+def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() -> None:
+    found = bound_age(NOON + HOUR, [], NOON)
+
+    assert NOON - found.since > 50 * 365 * DAY
+    assert found.doubt == FOREVER
