@@ -76,6 +76,6 @@ def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> d
     """Return when a version was registered or let serve last."""
     rows = control_tables.read(settings, "versions", pipeline.name)
     own = result_fingerprint(pipeline)
-    mine = [row for row in rows if row["result_fingerprint"] == own and row["definition"] != "{}"]
+    mine = [row for row in rows if row["result_fingerprint"] == own and versions.is_registration(row)]
     found: datetime = [row["created_at"] for row in mine if row["stream_version"] == number][-1]
     return found

@@ -63,4 +63,5 @@ def _newest_move(settings: Settings, pipeline: Pipeline, way_back: bool) -> Mapp
     deleted = None
     with contextlib.suppress(*[LakeError] if way_back else []):
         deleted = versions.find_deletion(settings, pipeline.name, own, versions.BATCH)
-    return rows[-1] if deleted is None or rows[-1]["at"] > deleted else None  # its tables are gone: it begins anew
+    is_of_now = deleted is None or deleted.is_before("gate", rows[-1])
+    return rows[-1] if is_of_now else None  # its tables are gone: it begins anew

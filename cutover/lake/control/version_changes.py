@@ -6,7 +6,7 @@ from typing import Any
 
 from cutover.definition.compile.fingerprint import describe_version
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables
+from cutover.lake.control import control_tables, versions
 from cutover.lake.control.versions import Version
 from cutover.settings import Settings
 
@@ -25,7 +25,7 @@ def describe_changes(settings: Settings, pipeline: Pipeline, version: Version | 
     if version is not None and version.fork is not None:
         of = f"stream-{version.fork.version} behind epoch {version.fork.epoch}"
         return f" Version stream-{version.number} is a fork of {of}."
-    rows = [row for row in control_tables.read(settings, "versions", pipeline.name) if row["definition"] != "{}"]
+    rows = [row for row in control_tables.read(settings, "versions", pipeline.name) if versions.is_registration(row)]
     before = _before(rows, version)
     if before is None:
         return "" if version is not None else " No stream of this name has begun yet."

@@ -14,15 +14,15 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
-from cutover.lake.paths import stream_uri
+from cutover.lake.paths import ControlTable, stream_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 
 BATCH = -1
 """Stands for the batch tables of a definition where a deletion names a version."""
 
-_NO_DEFINITION = "{}"
-"""Of a row that is a word on a deletion, and registers nothing."""
+_NO_DEFINITION, _SEEN = "{}", "seen"
+"""Of a row that is a word on a deletion and registers nothing: empty, or which numbers came next in other tables."""
 
 RETRIES = 5  # of a registration: one fails only if another process has just registered another version
 
@@ -55,9 +55,23 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """A row of the history: tables were deleted, and that was not taken back."""
+
+    sequence: int
+    at: datetime
+    seen: Mapping[str, int]  # control table -> sequence of its first row behind the deletion; none: an older release
+
+    def is_before(self, table: str, row: Mapping[str, Any]) -> bool:
+        """Return whether a row of another control table was appended behind the deletion."""
+        return bool(row["sequence"] >= self.seen[table] if table in self.seen else row["at"] > self.at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
     """A row of the history: a version was registered, or let serve."""
 
+    sequence: int
     fingerprint: str  # of the result
     number: int
     at: datetime
@@ -82,6 +96,7 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
     deleted = _list_deleted(rows)
     return [
         Registration(
+            sequence=row["sequence"],
             fingerprint=row["result_fingerprint"],
             number=row["stream_version"],
             at=row["created_at"],
@@ -90,8 +105,14 @@ def read_registrations(settings: Settings, name: str) -> list[Registration]:
             deleted=(row["result_fingerprint"], row["stream_version"]) in deleted,
         )
         for row in rows
-        if row["definition"] != _NO_DEFINITION
+        if is_registration(row)
     ]
+
+
+def is_registration(row: Mapping[str, Any]) -> bool:
+    """Return whether a row of the history registers a version or lets it serve: others are words on deletions."""
+    text = row["definition"]
+    return bool(text != _NO_DEFINITION and not text.startswith(f'{{"{_SEEN}"'))
 
 
 def _list_deleted(rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, int]]:
@@ -100,16 +121,19 @@ def _list_deleted(rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, int]]:
     return {place for place in places if _find_deletion(rows, place) is not None}
 
 
-def _find_deletion(rows: Sequence[Mapping[str, Any]], place: tuple[str, int]) -> datetime | None:
-    """Return when something was deleted last; a deletion that was taken back is none."""
-    standing: list[datetime] = []
+def _find_deletion(rows: Sequence[Mapping[str, Any]], place: tuple[str, int]) -> Deletion | None:
+    """Return the newest deletion of something; one that was taken back is none."""
+    standing: list[Mapping[str, Any]] = []
     for row in rows:
-        if (row["result_fingerprint"], row["stream_version"]) == place and row["definition"] == _NO_DEFINITION:
+        if (row["result_fingerprint"], row["stream_version"]) == place and not is_registration(row):
             if row["deleted"]:
-                standing.append(row["created_at"])
+                standing.append(row)
             elif standing:
                 standing.pop()
-    return standing[-1] if standing else None
+    if not standing:
+        return None
+    row = standing[-1]
+    return Deletion(sequence=row["sequence"], at=row["created_at"], seen=json.loads(row["definition"]).get(_SEEN, {}))
 
 
 def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test hands in
@@ -122,7 +146,10 @@ def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test h
         OvertakenError: A version was registered or let serve meanwhile; nothing was written.
     """
     given = reason(why, of="Deletion")
+    others: tuple[ControlTable, ...] = ("gate", "reconciliations")
+    seen = {table: control_tables.next_turn(settings, table, name) for table in others}
     row = _make_word(name, fingerprint, number, clock) | {"deleted": True, "why": given}
+    row["definition"] = json.dumps({_SEEN: seen})
     control_tables.append(settings, "versions", [row], turn=turn)
     log.warning("tables_deleted", pipeline=name, fingerprint=fingerprint, stream_version=number, why=why)
 
@@ -230,7 +257,7 @@ def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
     rows = control_tables.read(settings, "versions", pipeline.name)
     mine = [row for row in rows if row["result_fingerprint"] == fingerprint]
     deleted = _list_deleted(mine)
-    told = [row for row in mine if row["definition"] != _NO_DEFINITION]
+    told = [row for row in mine if is_registration(row)]
     found = [_version(settings, pipeline, row, deleted) for row in told]
     if was_there and not mine:
         msg = f"Versions of `{pipeline.name}`: expected the one of table `{first}`, none is registered."
@@ -293,8 +320,8 @@ def next_number(settings: Settings, pipeline: Pipeline) -> int:
     return max([row["stream_version"] for row in rows if row["result_fingerprint"] == fingerprint], default=BATCH) + 1
 
 
-def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) -> datetime | None:
-    """Return when the tables of a version, or of a definition's batch path, were deleted last; None: never."""
+def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) -> Deletion | None:
+    """Return the newest deletion of the tables of a version, or of a definition's batch path; None: there is none."""
     return _find_deletion(control_tables.read(settings, "versions", name), (fingerprint, number))
 
 

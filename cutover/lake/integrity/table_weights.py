@@ -120,7 +120,8 @@ def _find_compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
     deleted = versions.find_deletion(settings, pipeline.name, fingerprint, versions.BATCH)
     rows = control_tables.read(settings, "reconciliations", pipeline.name)
     mine = (row for row in rows if row["result_fingerprint"] == fingerprint)
-    seals = (json.loads(row["result"]).get("seal", {}) for row in mine if deleted is None or row["at"] > deleted)
+    later = (row for row in mine if deleted is None or deleted.is_before("reconciliations", row))
+    seals = (json.loads(row["result"]).get("seal", {}) for row in later)
     return next((str(seal["batch_run"]) for seal in seals if seal.get("batch_run")), None)
 
 

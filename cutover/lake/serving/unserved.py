@@ -129,8 +129,10 @@ def _list(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Uns
         since = max([*ends, replaced or _find_ended(rows, fingerprint, number)])
         holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now)
         deleted = versions.find_deletion(settings, pipeline.name, fingerprint, number)
-        begun = max(row.at for row in rows if row.fingerprint == fingerprint)
-        trouble = None if deleted is not None and deleted > begun else tables.trouble  # half of it is gone already
+        begun = max(row.sequence for row in rows if row.fingerprint == fingerprint)
+        trouble = (
+            None if deleted is not None and deleted.sequence > begun else tables.trouble
+        )  # half of it is gone already
         needed = trouble or _find_fork(folder, rows, fingerprint, number)
         yield Unserved(
             fingerprint=fingerprint,

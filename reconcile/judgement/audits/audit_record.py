@@ -1,7 +1,7 @@
 """Audits of windows as they are kept: one row each, with the seed, the sample and what was found."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -52,6 +52,7 @@ class WindowAudit:
     examples: tuple[str, ...] = ()  # of such rows
     causes: dict[str, int] = field(default_factory=dict)  # cause -> rows that it explains
     runbook: str | None = None
+    seen: int | None = None  # sequence of the first comparison behind it, once it is recorded
 
     @property
     def exit_code(self) -> int:
@@ -61,6 +62,7 @@ class WindowAudit:
 
 def record(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> int:
     """Append an audit to the history and return its sequence."""
+    kept = replace(found, seen=control_tables.next_turn(settings, "reconciliations", pipeline.name))
     row = {
         "pipeline": found.pipeline,
         "result_fingerprint": result_fingerprint(pipeline),
@@ -69,7 +71,7 @@ def record(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> int:
         "epoch": found.epoch,
         "state": str(found.state),
         "seed": found.seed,
-        "result": json_text.write(found),
+        "result": json_text.write(kept),
     }
     return control_tables.append(settings, "audits", [row])
 
@@ -92,7 +94,8 @@ def list_judged(known: Sequence[WindowAudit], number: int | None) -> tuple[Windo
 def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | None:
     """Return the audit whose finding still stands; None: there is none.
 
-    It stands until an audit agrees, which looks at the same windows again, or a whole comparison that was made later.
+    It stands until an audit agrees, which looks at the same windows again, or a whole comparison that was recorded
+    behind it.
 
     Raises:
         LakeError: The history cannot be read.
@@ -100,11 +103,10 @@ def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | Non
     known = [one for one in list_audits(settings, pipeline) if one.state is not AuditState.NOT_COMPARABLE]
     if not known or known[-1].state is AuditState.AGREES:
         return None
-    present = history.find_present(settings, pipeline)
-    later = present is not None and present.whole and present.exit_code == 0
-    if later and present is not None and present.last > datetime.fromisoformat(known[-1].at):
-        return None
-    return known[-1]
+    present, seen = history.find_present(settings, pipeline), known[-1].seen
+    agrees = present is not None and present.whole and present.exit_code == 0
+    is_behind = present is not None and seen is not None and present.sequence >= seen
+    return None if agrees and is_behind else known[-1]
 
 
 def find_common_miss_chance(known: Sequence[WindowAudit], until: int, audit: Audit) -> float:

@@ -1,5 +1,6 @@
 """Which audit's finding still stands, which audits say something, and with which code each ends."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -44,7 +45,7 @@ def test_an_audit_is_kept_as_it_was_made(settings: Settings) -> None:
     found = audit(REGRESSION, unexplained=2, wrong=(3, 5), causes={"late": 4}, epoch=7)
 
     assert audit_record.record(settings, PIPELINE, found) == 0
-    assert audit_record.list_audits(settings, PIPELINE) == (found,)
+    assert audit_record.list_audits(settings, PIPELINE) == (replace(found, seen=0),)
 
 
 def test_an_audit_that_compared_nothing_names_no_cut_no_row_and_no_cause() -> None:
@@ -75,25 +76,50 @@ def test_a_finding_stands_until_an_audit_agrees(
 
 
 @pytest.mark.parametrize(
-    ("minutes", "changes", "stands"),
+    ("behind", "changes", "stands"),
     [
-        pytest.param(1, {}, False, id="agrees later"),
-        pytest.param(0, {}, True, id="at the same time"),
-        pytest.param(-1, {}, True, id="before"),
-        pytest.param(1, {"exit_code": 1, "verdict": Verdict.DIVERGED}, True, id="differs"),
-        pytest.param(1, {"to": "2026-01-09T00:00:00Z"}, True, id="of a range"),
+        pytest.param(True, {}, False, id="agrees behind it"),
+        pytest.param(False, {}, True, id="agreed before it"),
+        pytest.param(True, {"exit_code": 1, "verdict": Verdict.DIVERGED}, True, id="differs"),
+        pytest.param(True, {"to": "2026-01-09T00:00:00Z"}, True, id="of a range"),
     ],
 )
-def test_a_finding_stands_until_a_whole_comparison_that_was_made_later_agrees(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, minutes: int, changes: dict[str, Any], *, stands: bool
+@pytest.mark.parametrize("days", [-2, 0, 999], ids=["clock behind", "one clock", "clock ahead"])
+def test_a_finding_stands_until_a_whole_comparison_behind_it_agrees_whatever_the_clocks_say(
+    settings: Settings, behind: bool, changes: dict[str, Any], days: int, *, stands: bool
 ) -> None:
     wrong = audit(REGRESSION)
-    monkeypatch.setattr(audit_record, "list_audits", lambda *_: (wrong,))
     compared: dict[str, Any] = {"verdict": Verdict.CONSISTENT, "exit_code": 0, "at": "", "sentence": ""} | changes
     seal = Seal(epoch=3, versions=Versions(stream=None))
     found = Reconciliation(pipeline=PIPELINE.name, run_id="r", seal=seal, **compared)
-    at = NOON + timedelta(minutes=minutes)
+    if behind:
+        audit_record.record(settings, PIPELINE, wrong)
+    at = NOON + timedelta(days=days)
     placed = history.find_entry(settings, found, fingerprint=result_fingerprint(PIPELINE), version=None, at=at)
     history.record(settings, found, placed)
+    if not behind:
+        audit_record.record(settings, PIPELINE, wrong)
 
-    assert audit_record.find_regression(settings, PIPELINE) == (wrong if stands else None)
+    (kept,) = audit_record.list_audits(settings, PIPELINE)
+    assert kept.seen == (0 if behind else 1)
+    assert audit_record.find_regression(settings, PIPELINE) == (kept if stands else None)
+
+
+def test_a_finding_of_a_release_that_did_not_note_what_it_knew_stands_until_an_audit_agrees(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    wrong = audit(REGRESSION)
+    monkeypatch.setattr(audit_record, "list_audits", lambda *_: (wrong,))
+    found = Reconciliation(
+        pipeline=PIPELINE.name,
+        run_id="r",
+        seal=Seal(epoch=3),
+        verdict=Verdict.CONSISTENT,
+        exit_code=0,
+        at="",
+        sentence="",
+    )
+    placed = history.find_entry(settings, found, fingerprint=result_fingerprint(PIPELINE), version=None, at=NOON)
+    history.record(settings, found, placed)
+
+    assert audit_record.find_regression(settings, PIPELINE) == wrong
