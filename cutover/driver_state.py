@@ -4,8 +4,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from cutover.errors import LakeError
 from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
 
@@ -30,7 +32,11 @@ class DriverState:
 
 
 def read_driver_state(settings: Settings, name: str) -> DriverState:
-    """Return what the heartbeat says, and whether the process that wrote it still lives."""
+    """Return what the heartbeat says, and whether the process that wrote it still lives.
+
+    Raises:
+        LakeError: The heartbeat is there and cannot be read, so no one knows whether a driver lives.
+    """
     file = settings.run_dir / name / "heartbeat.json"
     try:
         raw: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -45,14 +51,32 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
             skew=raw.get("skew") or {},
             **told,
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except FileNotFoundError:
         return DriverState()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise make_unreadable_error(file, name, error) from error
+
+
+def make_unreadable_error(file: Path, name: str, error: Exception) -> LakeError:
+    """Return the error of a heartbeat that is there and cannot be read."""
+    got = str(error).splitlines()[0] if str(error) else type(error).__name__
+    msg = f"File `{file}`, the heartbeat of `{name}`: expected the JSON object that a driver writes, got: {got}."
+    hint = "\nHint: a driver that lives writes it again within seconds; without one, remove the file."
+    return LakeError(msg + hint, runbook="TableUnreadable")
 
 
 def list_living_drivers(settings: Settings) -> list[str]:
-    """Return the names of pipelines whose driver lives, those of replays (`NAME.stream-N`) left out."""
+    """Return the names of pipelines whose driver may live, those of replays (`NAME.stream-N`) left out."""
     names = sorted(path.parent.name for path in settings.run_dir.glob("*/heartbeat.json"))
-    return [name for name in names if "." not in name and read_driver_state(settings, name).alive]
+    return [name for name in names if "." not in name and may_live(settings, name)]
+
+
+def may_live(settings: Settings, name: str) -> bool:
+    """Return whether a driver lives, or its heartbeat cannot be read, so that no one knows."""
+    try:
+        return read_driver_state(settings, name).alive
+    except LakeError:
+        return True
 
 
 def _measure_ahead(told: str | None, written: float) -> float:

@@ -18,7 +18,7 @@ from cutover.definition.loading.catalogue import Catalogue
 from cutover.definition.loading.encoding import decode_definition, encode_definition
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.schema import IDENTIFIER
-from cutover.driver_state import list_living_drivers, read_driver_state
+from cutover.driver_state import list_living_drivers, may_live
 from cutover.engine import storage
 from cutover.errors import DefinitionError
 from cutover.events import log
@@ -86,5 +86,5 @@ def list_shown(settings: Settings, current: Catalogue) -> dict[str, Pipeline]:
         name: recorded.pipeline
         for name, recorded in list_recorded(settings).items()
         if name not in current.pipelines
-        and (recorded.pipeline.file in current.problems_by_file or read_driver_state(settings, name).alive)
+        and (recorded.pipeline.file in current.problems_by_file or may_live(settings, name))
     }

@@ -78,12 +78,16 @@ TASKS: Mapping[str, MetricFamily] = {
 """Of tasks, in text files."""
 
 WATCH: Mapping[str, MetricFamily] = {
-    "cutover_alert_firing": _gauge("1 while an alert fires, 0 while it does not", "alert", "severity"),
+    "cutover_alert_firing": _gauge(
+        "1 while an alert fires, 0 while it does not; no series while undecided", "alert", "severity"
+    ),
     "cutover_watch_last_look_timestamp_seconds": _gauge("When `cutover watch` looked last, Unix time"),
     "cutover_watch_unread_records": _gauge("Offsets that nobody has read, by partition", "partition"),
     "cutover_watch_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
-    "cutover_watch_late_ratio": _gauge("Late of accepted and late pairs, of the newest epochs"),
-    "cutover_watch_driver_alive": _gauge("1 where a driver lives"),
+    "cutover_watch_late_ratio": _gauge(
+        "Late of accepted and late pairs, of the newest epochs; no series while unknown"
+    ),
+    "cutover_watch_driver_alive": _gauge("1 where a driver lives; no series while unknown"),
 }
 """Of `cutover watch P --metrics`, in a text file."""
 

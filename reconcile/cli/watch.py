@@ -63,7 +63,7 @@ class _Look:
         """
         facts = self._gathering.facts()
         found = status(facts)
-        if not facts.records and not found.alerts:
+        if found.epoch is None and not found.alerts:
             raise no_epoch(facts.pipeline.name)
         if self._told_by is not None:
             from cutover.reconcile.watch import watch_metrics
@@ -98,21 +98,26 @@ def _table(found: WatchStatus) -> Group:
 
 def _head(found: WatchStatus) -> list[str]:
     driver, behind = found.driver, duration(found.watermark_lag_seconds)
-    epoch = "no epoch" if found.epoch is None else f"epoch {found.epoch:,}"
+    without = "epoch unknown" if found.late_share is None else "no epoch"
+    epoch = without if found.epoch is None else f"epoch {found.epoch:,}"
+    late = "unknown" if found.late_share is None else share(found.late_share)
     unread = "unknown" if found.unread is None else f"{found.unread:,}"
-    stream = f"{epoch}, {unread} unread, driver {driver.state}"
+    state = "unknown" if driver is None else driver.state
+    stream = f"{epoch}, {unread} unread, driver {state}"
     moments = f"{_moment(found.watermark)}, newest event {_moment(found.newest_event)}, {behind} behind it"
     lines = [
         f"[bold]{found.pipeline}[/]  {_word(found.verdict)}  {stream}",
         f"watermark  {_word(found.watermark_verdict)}  {moments}",
-        f"late share  {share(found.late_share)} of the newest {found.late_epochs:,} epochs",
+        f"late share  {late} of the newest {found.late_epochs:,} epochs",
     ]
-    if driver.error:
+    if driver is not None and driver.error:
         lines.append(f"[red]error[/]  {literal_text(driver.error)}")
     lines += [
         f"[{_TONES[one.severity]}]{one.severity}[/]  docs/runbooks/{one.name}.md: {escape(one.text)}"
         for one in found.alerts
     ]
+    if found.undecided:
+        lines.append(f"not decided, as a source cannot be read: {', '.join(found.undecided)}")
     return lines
 
 

@@ -1,14 +1,43 @@
-"""What is known of a pipeline at one moment, gathered once: the ground of every alert."""
+"""Facts about a pipeline at one moment, gathered once: every alert is decided by these alone.
+
+A fact that could not be read is `UnknownFact`, never zero or empty. A rule reads it by `known`, which stops the rule:
+its alerts are then undecided, and the source that cannot be read has an alert of its own.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.watch.lag import LagSample
 from cutover.settings import AlertSettings
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownFact:
+    """Absence of a fact: a table, file or log that it comes from could not be read."""
+
+    reason: str  # one sentence that names the source
+
+
+class UnknownFactError(Exception):
+    """A rule needs a fact that is unknown, so its alerts are undecided."""
+
+
+def known(fact: Value | UnknownFact) -> Value:
+    """Return the value of a fact.
+
+    Raises:
+        UnknownFactError: It could not be read.
+    """
+    if isinstance(fact, UnknownFact):
+        raise UnknownFactError(fact.reason)
+    return fact
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,51 +105,80 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchFacts:
-    """All that alerts are judged by; what could not be had is empty or None."""
+    """All facts that alerts are decided by."""
 
     pipeline: Pipeline
     limits: AlertSettings
     at: datetime
-    driver: DriverState = field(default_factory=DriverState)
+    driver: DriverState | UnknownFact = field(default_factory=DriverState)
     trigger_seconds: float = 0.5
-    records: Sequence[EpochRecord] = ()  # newest epochs, oldest first
+    records: Sequence[EpochRecord] | UnknownFact = ()  # newest epochs, oldest first
     samples: Sequence[LagSample] = ()  # looks at which log and table answered, in order of time
-    waiting: int = 0  # offsets in the log, where no epoch was committed yet
+    waiting: int | UnknownFact = 0  # offsets in the log, where no epoch was committed yet
     silent: float | None = None  # seconds that the log has not answered us; None: it does
-    expected: Mapping[int, int] = field(default_factory=dict)  # partition -> next offset, behind recorded losses
-    changed: tuple[str, ...] = ()  # partitions that hold other records than those that were read: what was expected
-    retention: timedelta | None = None  # how long the topic keeps a record by its settings; None: for ever, not known
+    expected: Mapping[int, int] | UnknownFact = field(default_factory=dict)  # partition -> next offset, behind losses
+    changed: tuple[str, ...] | UnknownFact = ()  # partitions with other records than those that were read
+    retention: timedelta | UnknownFact | None = None  # how long the topic keeps a record; None: for ever, or by size
     replay: timedelta | None = None  # how long what is unread takes to read
-    unfit: Sequence[Unfit] = ()
-    free: Mapping[str, int] = field(default_factory=dict)  # place -> free bytes
-    grown: int = 0  # bytes of ten epochs or of five minutes, whichever is more
-    growth: Growth | None = None  # of the epoch log
-    troubles: Sequence[Trouble] = ()
-    batch: Freshness | None = None  # the newest batch run; before the first, the version of the stream; none in KAPPA
-    verdict: Freshness | None = None  # the comparison that speaks now; before the first, the first batch run
-    audit: Freshness | None = None  # the newest audit that says something; before it, the move; None: nobody has to
-    pins: Sequence[Pin] = ()
-    regression: Regression | None = None  # that an audit found and nothing has refuted since
+    unfit: Sequence[Unfit] | UnknownFact = ()
+    free: Mapping[str, int] = field(default_factory=dict)  # place -> free bytes, of the places that can be read
+    grown: int | UnknownFact = 0  # bytes of ten epochs or of five minutes, whichever is more
+    growth: Growth | UnknownFact | None = None  # of the epoch log
+    troubles: Sequence[Trouble] = ()  # sources that cannot be read, and tables that contradict each other
+    comparison: Sequence[Trouble] | UnknownFact = ()  # what the last comparison found
+    checks: Sequence[Trouble] | UnknownFact = ()  # violated invariants
+    foreign: Sequence[Trouble] | UnknownFact = ()  # rows that another writer changed
+    batch: Freshness | UnknownFact | None = None  # newest batch run; before it, the stream's version; none in KAPPA
+    verdict: Freshness | UnknownFact | None = None  # current comparison; before the first, the first batch run
+    audit: Freshness | UnknownFact | None = None  # newest conclusive audit; before it, the move; None: none is required
+    pins: Sequence[Pin] | UnknownFact = ()
+    regression: Regression | UnknownFact | None = None  # that an audit found and nothing has refuted since
 
     @property
     def newest(self) -> EpochRecord | None:
-        """None before the first epoch."""
-        return self.records[-1] if self.records else None
+        """None before the first epoch.
+
+        Raises:
+            UnknownFactError: The epoch log cannot be read.
+        """
+        records = known(self.records)
+        return records[-1] if records else None
+
+    @property
+    def look(self) -> LagSample | UnknownFact | None:
+        """Newest look at the log beside the newest epoch; None before the first."""
+        if self.silent is not None:
+            return UnknownFact(reason="the broker does not answer")
+        if isinstance(self.records, UnknownFact):
+            return self.records
+        return self.samples[-1] if self.samples else None
 
     @property
     def sample(self) -> LagSample | None:
-        """Return the newest look at the log, unless it does not answer now."""
-        return self.samples[-1] if self.samples and self.silent is None else None
+        """Newest look at the log beside the newest epoch; None before the first.
+
+        Raises:
+            UnknownFactError: The log does not answer, or the epoch log cannot be read.
+        """
+        return known(self.look)
 
     @property
     def quiet_seconds(self) -> float | None:
-        """Return the time since the newest epoch that read something: time alone commits epochs, too; None: unknown."""
-        came = next((record for record in reversed(self.records) if not record.tick), None)
+        """Return the time since the newest epoch that read something: time alone commits epochs, too; None: unknown.
+
+        Raises:
+            UnknownFactError: The epoch log cannot be read.
+        """
+        came = next((record for record in reversed(known(self.records)) if not record.tick), None)
         return None if came is None else seconds_since(came.processing_time, self.at)
 
     def recent(self) -> Iterator[EpochRecord]:
-        """Yield the epochs of the time over which shares are taken."""
-        for record in self.records:
+        """Yield the epochs of the time over which shares are taken.
+
+        Raises:
+            UnknownFactError: The epoch log cannot be read.
+        """
+        for record in known(self.records):
             age = seconds_since(record.processing_time, self.at)
             if age is not None and age <= self.limits.rate_seconds:
                 yield record

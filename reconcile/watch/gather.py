@@ -1,4 +1,4 @@
-"""Facts, look after look: what tables, log, heartbeat and disks say. That one of them says nothing is a fact too."""
+"""Facts, look after look, from tables, log, heartbeat and disks. A source that cannot be read leaves unknown facts."""
 
 import math
 import shutil
@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,7 +26,17 @@ from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.output.cells import visible
 from cutover.reconcile.watch import lag, troubles
 from cutover.reconcile.watch.audit_age import find_audit_age
-from cutover.reconcile.watch.facts import Freshness, Growth, Trouble, Unfit, WatchFacts, seconds_since
+from cutover.reconcile.watch.facts import (
+    Freshness,
+    Growth,
+    Trouble,
+    Unfit,
+    UnknownFact,
+    UnknownFactError,
+    WatchFacts,
+    known,
+    seconds_since,
+)
 from cutover.reconcile.watch.freshness import find_batch_age, find_verdict_age, make_doubt
 from cutover.reconcile.watch.growth import growth
 from cutover.reconcile.watch.lag import LagSample
@@ -64,46 +73,53 @@ class Gathering:
     def facts(self) -> WatchFacts:
         """Look once more and return what is known."""
         at, self._troubles = self.clock.now(), []
-        nothing: Sequence[EpochRecord] = ()
-        records = self._try_look(self._records, nothing)
+        settings, pipeline = self.settings, self.pipeline
+        driver = self._try_read(lambda: read_driver_state(settings, pipeline.name))
+        records = self._try_read(self._records)
         facts = WatchFacts(
-            pipeline=self.pipeline,
-            limits=self.settings.alerts,
+            pipeline=pipeline,
+            limits=settings.alerts,
             at=at,
-            driver=read_driver_state(self.settings, self.pipeline.name),
-            trigger_seconds=self.settings.stream.trigger_seconds,
+            driver=driver,
+            trigger_seconds=settings.stream.trigger_seconds,
             records=records,
-            free=free(self.settings),
-            grown=self._try_look(lambda: self._sum_new_bytes(records, at), 0),
-            growth=self._try_look(lambda: self._growth(at), None),
-            batch=self._try_look(lambda: self._batch(records, at), None),
-            verdict=self._try_look(lambda: self._verdict(records, at), None),
-            audit=self._try_look(lambda: find_audit_age(self.settings, self.pipeline, records, self.clock), None),
-            regression=self._try_look(lambda: troubles.regression(self.settings, self.pipeline), None),
-            pins=self._try_look(lambda: tuple(troubles.pins(self.settings, self.pipeline, now=at)), ()),
+            free=free(settings),
+            grown=self._try_read(lambda: self._sum_new_bytes(known(records), at)),
+            growth=self._try_read(lambda: self._growth(at)),
+            batch=self._try_read(lambda: self._batch(known(records), at)),
+            verdict=self._try_read(lambda: self._verdict(known(records), at)),
+            audit=self._try_read(lambda: find_audit_age(settings, pipeline, known(records), self.clock)),
+            regression=self._try_read(lambda: troubles.regression(settings, pipeline)),
+            pins=self._try_read(lambda: tuple(troubles.pins(settings, pipeline, now=at))),
+            comparison=self._try_read(lambda: tuple(troubles.of_comparison(settings, pipeline))),
+            checks=self._try_read(lambda: tuple(troubles.of_checks(settings, pipeline))),
+            foreign=self._try_read(lambda: tuple(troubles.of_others(settings, pipeline))),
         )
-        for look in (troubles.of_comparison, troubles.of_checks, troubles.of_others):
-            self._troubles += self._try_look(partial(_list_troubles, look, self.settings, self.pipeline), [])
-        known: dict[str, Any] = self._log(facts) if records or facts.driver.at is not None else {}
-        return replace(facts, samples=tuple(self._samples), troubles=tuple(self._troubles), **known)
+        of_log = self._read_log(facts)
+        return replace(facts, samples=tuple(self._samples), troubles=tuple(self._troubles), **of_log)
 
-    def _try_look(self, look: Callable[[], Value], otherwise: Value) -> Value:
-        """Return what a look at the lake finds; where it fails, why goes to the troubles."""
+    def _try_read(self, read: Callable[[], Value]) -> Value | UnknownFact:
+        """Return a fact; where its source cannot be read, that is a trouble and the fact is unknown."""
         try:
-            return look()
+            return read()
+        except UnknownFactError as error:  # it depends on another fact, whose source was named already
+            return UnknownFact(reason=str(error))
         except LakeError as error:
-            self._troubles.append(_trouble(error, "TableUnreadable"))
-            return otherwise
+            trouble = _make_trouble(error, "TableUnreadable")
+            self._troubles.append(trouble)
+            return UnknownFact(reason=trouble.text)
 
     def _records(self) -> Sequence[EpochRecord]:
         """Return the records of the newest epochs; what contradicts them goes to the troubles."""
         version = versions.current(self.settings, self.pipeline)
         if version is None or not delta.exists(version.uri):
             return ()
-        seen = high_water.all_of(self.settings, self.pipeline, version)  # before the table: it only goes on
+        # Before the table, since it only goes on. A witness that cannot be read makes no epoch unknown.
+        seen = self._try_read(lambda: high_water.all_of(self.settings, self.pipeline, version))
         epochs = EpochLog(version.uri)
         found = recent(epochs)
-        doubts = epoch_history.find_inconsistencies(version, epochs.table, found[-1:], seen)
+        witnesses = () if isinstance(seen, UnknownFact) else seen
+        doubts = epoch_history.find_inconsistencies(version, epochs.table, found[-1:], witnesses)
         self._troubles += [Trouble(runbook="EpochHistoryBroken", text=visible(text)) for text in doubts]
         return found
 
@@ -111,35 +127,46 @@ class Gathering:
         version = versions.current(self.settings, self.pipeline)
         return EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
 
-    def _log(self, facts: WatchFacts) -> dict[str, Any]:
+    def _read_log(self, facts: WatchFacts) -> dict[str, Any]:
         """Return the facts of the log: how long it has been silent, where it does not answer."""
+        has_run = isinstance(facts.driver, UnknownFact) or facts.driver.at is not None
+        if not isinstance(facts.records, UnknownFact) and not facts.records and not has_run:
+            return {}
         try:
-            found = self._answer(facts) if facts.records else self._count_waiting()
+            answer = self._find_answer(facts)
         except LogError as error:
             if error.runbook == "KafkaUnreachable":
                 self._heard = self._heard or facts.at
-                return {"silent": (self.clock.now() - self._heard).total_seconds()}
+                return {"silent": (self.clock.now() - self._heard).total_seconds(), **_make_unknown(str(error))}
             # It answers, and does not know the topic; before the first epoch perhaps nobody has made it yet.
-            if facts.records or error.runbook is not None:
-                self._troubles.append(_trouble(error, "TopicIdentityChanged"))
+            if (not isinstance(facts.records, UnknownFact) and facts.records) or error.runbook is not None:
+                self._troubles.append(_make_trouble(error, "TopicIdentityChanged"))
             return {}
         self._heard = facts.at
-        return found
+        return answer
 
-    def _answer(self, facts: WatchFacts) -> dict[str, Any]:
-        observer, newest = Observer(self.settings, self.pipeline, self.clock), facts.records[-1]
-        sample = observer.sample_log(newest)
+    def _find_answer(self, facts: WatchFacts) -> dict[str, Any]:
+        """Return the facts of a log that answers; where no epoch can be read, nothing of it can be judged."""
+        if isinstance(facts.records, UnknownFact):
+            Observer(self.settings, self.pipeline, self.clock).log.earliest(log_of(self.pipeline))
+            return _make_unknown(facts.records.reason)
+        return self._answer(facts, facts.records) if facts.records else self._count_waiting()
+
+    def _answer(self, facts: WatchFacts, records: Sequence[EpochRecord]) -> dict[str, Any]:
+        observer, newest = Observer(self.settings, self.pipeline, self.clock), records[-1]
+        sample = observer.sample_log(newest, None if isinstance(facts.driver, UnknownFact) else facts.driver)
         self._samples.append(sample)
         if sample.topic_id != newest.topic_id:
             return {}
         configs = [observer.log.config(topic) for topic in topics_of(newest.topic)]
         is_by_size = any(int(config.get("retention.bytes", "-1")) >= 0 for config in configs)
+        accepted = self._try_read(self._losses)
         return {
-            "changed": self._find_changes(observer, newest),
-            "expected": expect_start(newest, self._try_look(self._losses, ()), newest.topic_id),
+            "changed": self._try_read(lambda: self._find_changes(observer, newest)),
+            "expected": self._try_read(lambda: expect_start(newest, known(accepted), newest.topic_id)),
             "retention": None if is_by_size else shortest(map(retention, configs)),
-            "replay": replay_time(facts.records, lag.count_unread(sample)),
-            "unfit": self._try_look(lambda: self._list_unfit_records(observer, list(facts.recent())), self._unfit),
+            "replay": replay_time(records, lag.count_unread(sample)),
+            "unfit": self._try_read(lambda: self._list_unfit_records(observer, list(facts.recent()))),
         }
 
     def _find_changes(self, observer: Observer, newest: EpochRecord) -> tuple[str, ...]:
@@ -207,12 +234,6 @@ class Gathering:
         return made
 
 
-def _list_troubles(
-    look: Callable[[Settings, Pipeline], Iterable[Trouble]], settings: Settings, pipeline: Pipeline
-) -> list[Trouble]:
-    return list(look(settings, pipeline))
-
-
 def free(settings: Settings) -> dict[str, int]:
     """Return the free bytes where the lake, Spark's temporary files, the run-time files and the reports lie."""
     places = {
@@ -253,5 +274,11 @@ def _files(epochs: EpochLog) -> Iterable[tuple[int, int]]:
         yield -1 if newest is None else int(newest), int(action["size_bytes"])
 
 
-def _trouble(error: LakeError | LogError, otherwise: str) -> Trouble:
+def _make_unknown(reason: str) -> dict[str, Any]:
+    """Return the facts that only a log beside its newest epoch gives, as unknown."""
+    unknown = UnknownFact(reason=reason)
+    return {"waiting": unknown, "changed": unknown, "expected": unknown, "retention": unknown, "unfit": unknown}
+
+
+def _make_trouble(error: LakeError | LogError, otherwise: str) -> Trouble:
     return Trouble(runbook=error.runbook or otherwise, text=visible(str(error).splitlines()[0]))

@@ -18,7 +18,7 @@ from cutover.settings import AlertSettings
 class Lag(StrEnum):
     """One word on a stream or a partition; the worst first."""
 
-    UNKNOWN = "UNKNOWN"  # the log or the table does not answer
+    UNKNOWN = "UNKNOWN"  # log, table or heartbeat cannot be read
     REWOUND = "REWOUND"  # the position went back, or the log ends before it
     STOPPED = "STOPPED"  # no driver lives
     STALLED = "STALLED"  # a driver lives, records are unread, nothing is committed
@@ -47,7 +47,7 @@ class LagSample:
     high: Mapping[int, int] = field(default_factory=dict)  # partition -> high watermark
     earliest: Mapping[int, int] = field(default_factory=dict)  # partition -> first offset that is still there
     topic_id: str | None = None
-    driver: DriverState = field(default_factory=DriverState)
+    driver: DriverState | None = field(default_factory=DriverState)  # None: its heartbeat cannot be read
     unread_since: Mapping[int, int] = field(default_factory=dict)  # partition -> log time of the first unread, micros
     newest: Mapping[int, int] = field(default_factory=dict)  # partition -> newest log time, micros
 
@@ -97,9 +97,11 @@ def judge(samples: Sequence[LagSample], limits: Limits) -> Lag:
     parts = [_partition_verdict(samples, p) for p in newest.ends]
     if Lag.REWOUND in parts:
         return Lag.REWOUND
+    if newest.driver is None:
+        return Lag.UNKNOWN
     if not newest.driver.alive:
         return Lag.STOPPED
-    if count_unread(newest) and _measure_stall(newest) > limits.stalled_after:
+    if count_unread(newest) and _measure_stall(newest.driver, newest.at) > limits.stalled_after:
         return Lag.STALLED
     if newest.driver.state == "BACKPRESSURED":
         return Lag.BACKPRESSURED
@@ -140,9 +142,9 @@ def _partition_verdict(samples: Sequence[LagSample], partition: int) -> Lag:
     return Lag.REWOUND if went_back or newest.ends[partition] < read[-1] else Lag.OK
 
 
-def _measure_stall(sample: LagSample) -> timedelta:
+def _measure_stall(driver: DriverState, now: datetime) -> timedelta:
     """Return for how long nothing was committed although records are unread, as the driver says."""
-    return timedelta(seconds=lasting(sample.driver, sample.driver.unread_since, sample.at))
+    return timedelta(seconds=lasting(driver, driver.unread_since, now))
 
 
 def _is_behind(samples: Sequence[LagSample], limits: Limits) -> bool:

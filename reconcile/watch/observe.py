@@ -2,7 +2,7 @@
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.driver_state import read_driver_state
+from cutover.driver_state import DriverState, read_driver_state
 from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -31,10 +31,15 @@ class Observer:
     def sample(self) -> tuple[LagSample, list[EpochRecord]]:
         """Return what is there now, and the newest epochs, oldest first."""
         records = self.records()
-        return self.sample_log(records[-1]), records
+        return self.sample_log(records[-1], read_driver_state(self._settings, self._pipeline.name)), records
 
-    def sample_log(self, newest: EpochRecord) -> LagSample:
-        """Return what the log holds beside the newest epoch."""
+    def sample_log(self, newest: EpochRecord, driver: DriverState | None) -> LagSample:
+        """Return what the log holds beside the newest epoch.
+
+        Args:
+            newest: The newest epoch.
+            driver: What the driver said last; None: its heartbeat cannot be read.
+        """
         topic = log_of(self._pipeline)
         ends = self.log.latest(topic, self._pipeline.source.isolation)
         first = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
@@ -45,7 +50,7 @@ class Observer:
             high=self.log.high_watermarks(topic),
             earliest=self.log.earliest(topic),
             topic_id=self.log.topic_id(topic),
-            driver=read_driver_state(self._settings, self._pipeline.name),
+            driver=driver,
             unread_since={r.partition: r.log_time_micros for r in self.log.read(topic, first)},
             newest=self.log.newest_times(topic),
         )

@@ -9,9 +9,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.watch import lag
-from cutover.reconcile.watch.alerts.rules import Alert, alerts
-from cutover.reconcile.watch.facts import WatchFacts
-from cutover.reconcile.watch.lag import Lag, Limits, PartitionLag, Time
+from cutover.reconcile.watch.alerts.rules import Alert, evaluate
+from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
+from cutover.reconcile.watch.lag import Lag, LagSample, Limits, PartitionLag, Time
 from cutover.settings import AlertSettings
 
 SHARED = 200
@@ -35,10 +35,11 @@ class WatchStatus:
     watermark: int | None  # microseconds
     newest_event: int | None  # microseconds
     watermark_lag_seconds: float | None  # newest event seen - watermark
-    late_share: float  # late / (accepted + late), of the newest epochs
+    late_share: float | None  # late / (accepted + late), of the newest epochs; None: the table cannot be read
     late_epochs: int  # how many those are
-    driver: DriverState
+    driver: DriverState | None  # None: its heartbeat cannot be read
     alerts: tuple[Alert, ...] = ()  # that fire now, the most urgent first
+    undecided: tuple[str, ...] = ()  # alerts that may fire: a fact that they need cannot be read
 
     def to_json(self) -> dict[str, Any]:
         """Fields by name, as `watch --json` prints them."""
@@ -57,7 +58,10 @@ def limits(pipeline: Pipeline, bounds: AlertSettings) -> Limits:
 
 def status(facts: WatchFacts) -> WatchStatus:
     """Sum up lag, watermark, late share and alerts, by the facts alone."""
-    newest, records = facts.newest, facts.records[-SHARED:]
+    is_readable = not isinstance(facts.records, UnknownFact)
+    records = () if isinstance(facts.records, UnknownFact) else facts.records[-SHARED:]
+    newest = records[-1] if records else None
+    evaluation = evaluate(facts)
     verdict, time, parts = _judge_lag(facts)
     watermark = None if newest is None else newest.watermark_after
     seen = None if newest is None else max(newest.max_event.values(), default=None)
@@ -67,22 +71,23 @@ def status(facts: WatchFacts) -> WatchStatus:
         verdict=str(verdict),
         watermark_verdict=time,
         epoch=None if newest is None else newest.epoch,
-        unread=None if facts.sample is None else lag.count_unread(facts.sample),
+        unread=lag.count_unread(facts.look) if isinstance(facts.look, LagSample) else None,
         partitions=parts,
         watermark=watermark,
         newest_event=seen,
         watermark_lag_seconds=None if watermark is None or seen is None else (seen - watermark) / 1e6,
-        late_share=late_share(records),
+        late_share=late_share(records) if is_readable else None,
         late_epochs=len(records),
-        driver=facts.driver,
-        alerts=alerts(facts),
+        driver=None if isinstance(facts.driver, UnknownFact) else facts.driver,
+        alerts=evaluation.alerts,
+        undecided=evaluation.undecided,
     )
 
 
 def _judge_lag(facts: WatchFacts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
     """Return one word on the stream, one on the watermark, and the partitions."""
     samples, bounds = facts.samples[-TREND:], limits(facts.pipeline, facts.limits)
-    if facts.sample is None:
+    if not isinstance(facts.look, LagSample):
         return Lag.UNKNOWN, str(Time.UNKNOWN), ()
     verdict = lag.judge(samples, bounds)
     time, partition = lag.judge_time(samples, bounds, facts.quiet_seconds)

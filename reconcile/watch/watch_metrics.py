@@ -19,8 +19,10 @@ def samples(found: WatchStatus) -> Iterator[MetricSample]:
     yield from _alerts(found)
     looked = datetime.fromisoformat(found.at).timestamp()
     yield MetricSample("cutover_watch_last_look_timestamp_seconds", (name,), looked)
-    yield MetricSample("cutover_watch_driver_alive", (name,), float(found.driver.alive))
-    yield MetricSample("cutover_watch_late_ratio", (name,), found.late_share)
+    if found.driver is not None:
+        yield MetricSample("cutover_watch_driver_alive", (name,), float(found.driver.alive))
+    if found.late_share is not None:
+        yield MetricSample("cutover_watch_late_ratio", (name,), found.late_share)
     if found.watermark_lag_seconds is not None:
         yield MetricSample("cutover_watch_watermark_lag_seconds", (name,), found.watermark_lag_seconds)
     for one in found.partitions:
@@ -28,14 +30,16 @@ def samples(found: WatchStatus) -> Iterator[MetricSample]:
 
 
 def _alerts(found: WatchStatus) -> Iterator[MetricSample]:
-    """Yield every alert of the list, and what fires beside it: a page of another name, as errors name them.
+    """Yield every decided alert of the list, and what fires beside it: a page of another name, as errors name them.
 
     A driver that failed fires as `StreamNotRunning` too where what it named wakes nobody by itself.
     """
     firing = {one.name: one.severity for one in found.alerts if _NAME.match(one.name)}
-    if found.driver.state == "FAILED" and set(firing) - set(SEVERITIES):
+    if found.driver is not None and found.driver.state == "FAILED" and set(firing) - set(SEVERITIES):
         firing["StreamNotRunning"] = "page"
     for alert, severity in {**firing, **SEVERITIES}.items():
+        if alert in found.undecided and alert not in firing:
+            continue
         yield MetricSample("cutover_alert_firing", (found.pipeline, alert, severity), float(alert in firing))
 
 

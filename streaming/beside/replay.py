@@ -148,7 +148,7 @@ def _read_on(settings: Settings, pipeline: Pipeline, again: str, probe: Probe, a
 
 def _has_driver(settings: Settings, pipeline: Pipeline) -> bool:
     """Return whether a driver of the version that serves is at work, by its heartbeat."""
-    said = heartbeat.read(versions.looking_at_served(settings), pipeline.name)
+    said = heartbeat.load(versions.looking_at_served(settings), pipeline.name)
     return said is not None and said.alive
 
 

@@ -44,7 +44,7 @@ def ensure(settings: Settings, name: str) -> Heartbeat:
 
 
 def find_alive(settings: Settings, name: str) -> Heartbeat | None:
-    """Return the heartbeat of a driver whose process is there now."""
+    """Return the heartbeat of a driver whose process is there now; the table's fence settles what it does not tell."""
     last = heartbeat.read(settings, name)
     return last if last is not None and last.alive else None
 
@@ -56,16 +56,16 @@ def stop(settings: Settings, name: str, within: float = STOP_SECONDS) -> Heartbe
         Its last heartbeat; None if there never was a driver.
 
     Raises:
-        LakeError: It still runs after `within` seconds.
+        LakeError: It still runs after `within` seconds, or its heartbeat cannot be read.
     """
-    living = find_alive(settings, name)
-    if living is None:
-        return heartbeat.read(settings, name)
+    last = heartbeat.load(settings, name)
+    if last is None or not last.alive:
+        return last
     (heartbeat.folder(settings, name) / "stop").touch()
-    identity = living.identity
+    identity = last.identity
     has_ended = poll_until(lambda: None if is_alive(identity) else True, within=within, every=_POLL_SECONDS)
     if not has_ended:
-        msg = f"Stream of {name}: expected the driver (pid {living.pid}) to end within {within:g} s, it runs."
+        msg = f"Stream of {name}: expected the driver (pid {last.pid}) to end within {within:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
     return heartbeat.read(settings, name)
 

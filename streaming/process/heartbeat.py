@@ -10,6 +10,8 @@ from typing import Any, Literal, Self
 
 from cutover import files
 from cutover.clock import Clock
+from cutover.driver_state import make_unreadable_error
+from cutover.errors import LakeError
 from cutover.events import log
 from cutover.process import Identity, current, is_alive
 from cutover.settings import Settings
@@ -63,11 +65,26 @@ def folder(settings: Settings, name: str) -> Path:
     return settings.run_dir / (name if version is None else f"{name}.stream-{version}")
 
 
-def read(settings: Settings, name: str) -> Heartbeat | None:
-    """Return the last heartbeat of a pipeline's driver; None if there never was one."""
+def load(settings: Settings, name: str) -> Heartbeat | None:
+    """Return the last heartbeat of a pipeline's driver; None if there never was one.
+
+    Raises:
+        LakeError: It is there and cannot be read, so no one knows whether a driver lives.
+    """
+    file = folder(settings, name) / "heartbeat.json"
     try:
-        return Heartbeat.from_json(json.loads((folder(settings, name) / "heartbeat.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return Heartbeat.from_json(json.loads(file.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise make_unreadable_error(file, name, error) from error
+
+
+def read(settings: Settings, name: str) -> Heartbeat | None:
+    """Return the last heartbeat of a driver for those who look again; None where there is none that can be read."""
+    try:
+        return load(settings, name)
+    except LakeError:
         return None
 
 

@@ -149,6 +149,8 @@ def _refuse_older_copy(
 ) -> None:
     behind = noted_behind(handle, name, noted)
     if behind:
+        if handle is not None:
+            delta.refuse_damaged_log(handle.table_uri)
         place = turns_uri(settings, name, table)
         msg = f"Table `{table}` of `{name}`: expected row {noted}, which `{place}` notes, got none from {behind[0]} on."
         hint = "\nHint: it is gone, or an older copy; put the newest one back. The page says what to do without one."
@@ -256,6 +258,7 @@ def _refuse_lost(handle: DeltaTable, table: ControlTable, pipeline: str, rows: S
     newest = delta.transaction(handle, pipeline)
     gone = set(range(0 if newest is None else newest + 1)) - {row["sequence"] for row in rows}
     if gone:
+        delta.refuse_damaged_log(handle.table_uri)
         msg = f"Table `{table}` of `{pipeline}`: expected every row that was written, got all but {len(gone):,}."
         hint = "\nHint: nothing is decided by the rest; `cutover restore-control` writes them again."
         raise LakeError(msg + hint, runbook="ForeignWrite")

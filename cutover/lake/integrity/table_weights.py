@@ -59,12 +59,14 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]
             continue
         table = delta.open_table(control_uri(settings, name))
         if control_tables.noted_behind(table, pipeline.name, noted):
+            delta.refuse_damaged_log(table.table_uri)
             yield TableChange(uri=control_uri(settings, name), kind=Kind.FOREIGN, noted=noted)
             continue
         if table.version() == 0:  # just made: nobody has written to it
             continue
         found = foreign_commits.change(table, None)
         if found is None and control_tables.missing_sequences(table, name, pipeline.name):
+            delta.refuse_damaged_log(table.table_uri)
             found = foreign_commits.find_removed(table)
         if found is not None:  # to restore the table as a whole would undo what ours did since
             yield replace(found, base=None)

@@ -1,7 +1,7 @@
 """Whether a commit is there whose answer did not come: every append carries a mark that its commit can be told by."""
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from deltalake import CommitProperties, DeltaTable
@@ -18,10 +18,15 @@ MARK = "cutover.append"
 def new_mark(commit: CommitProperties | None) -> tuple[str, CommitProperties]:
     """Draw a mark, and make the commit's metadata that carries it, by which a lost answer is made good."""
     mark = uuid.uuid4().hex
+    return mark, add_words(commit, {MARK: mark})
+
+
+def add_words(commit: CommitProperties | None, words: Mapping[str, str]) -> CommitProperties:
+    """Return a commit's properties with further words in its metadata."""
     if commit is None:
-        return mark, CommitProperties(custom_metadata={MARK: mark})
-    return mark, CommitProperties(
-        custom_metadata={**(commit.custom_metadata or {}), MARK: mark},
+        return CommitProperties(custom_metadata=dict(words))
+    return CommitProperties(
+        custom_metadata={**(commit.custom_metadata or {}), **words},
         max_commit_retries=commit.max_commit_retries,
         app_transactions=commit.app_transactions,
     )

@@ -10,7 +10,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
-from cutover.lake.tables import checksums, commit_outcome, data_files, delta
+from cutover.lake.tables import checksums, commit_outcome, data_files, delta, delta_log
 
 Action = AddAction | RemoveAction
 Actions = Sequence[Action]
@@ -79,6 +79,9 @@ def transact(
     Raises:
         CommitFailedError, DeltaError, OSError: As delta-rs has it.
     """
+    added = ((action.path, action.size) for action in actions if isinstance(action, AddAction))
+    removed = (action.path for action in actions if isinstance(action, RemoveAction))
+    commit = commit_outcome.add_words(commit, {delta_log.DIGEST: delta_log.digest(added, removed)})
     table.create_write_transaction(
         list(actions),
         mode="append",

@@ -113,6 +113,15 @@ def _telling(table: DeltaTable) -> Iterator[None]:
         raise LakeError(msg + f"{str(error).splitlines()[0]}.", runbook="TableUnreadable") from error
 
 
+def refuse_damaged_log(uri: str) -> None:
+    """Reject a table whose log holds an entry that was changed after its commit, before its rows are blamed.
+
+    Raises:
+        TableLogError: Names the entry.
+    """
+    _refuse_damaged(uri, read=True)
+
+
 def _refuse_damaged(uri: str, *, read: bool) -> None:
     """Refuse a table that a plain open cannot read, or reads as of an older version without a word."""
     broken = delta_log.damage(uri, read=read)
@@ -237,7 +246,6 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
     place = f"Table `{root}`, version {table.version()}"
     for action in actions:
         path = str(action["path"])
-        _check_partition(place, action)
         try:
             checksums.check(system, root, path, place=place)
         except checksums.FileDamagedError as error:
@@ -265,13 +273,24 @@ def folder_of(table: DeltaTable) -> tuple[fs.FileSystem, str]:
     return storage.place(table.table_uri) if root is None else (fs.LocalFileSystem(), str(root))
 
 
-def _check_partition(place: str, action: Mapping[str, Any]) -> None:
-    """Refuse a file of ours that is listed under another partition than the folder that it lies in says."""
-    path, value = str(action["path"]), action.get("partition._kind")
+def _check_partition(table: DeltaTable, action: Mapping[str, Any]) -> None:
+    """Reject a file of ours that is listed under other partition values than those of its folder.
+
+    A log entry has no checksum of its own. The path of a file of ours says all of it: the bytes by a checksum, the
+    partition values by the folder. So a value that was changed hides no file from readers of one partition.
+    """
+    path = str(action["path"])
     name = checksums.name_of(path)
-    if name is not None and value is not None and name.folder != f"_kind={value}":
-        msg = f"{place}: file `{path}`: expected it to be listed as `{name.folder}`, got `_kind={value}`."
-        raise checksums.FileDamagedError(msg + "\nHint: the table's log was changed.", file=path)
+    if name is None:
+        return
+    values = {k.removeprefix("partition."): v for k, v in action.items() if k.startswith("partition.")}
+    listed = "/".join(f"{column}={value}" for column, value in values.items())
+    if name.folder != listed:
+        msg = f"Table `{local_root(table) or table.table_uri}`, version {table.version()}: file `{path}`: expected it "
+        msg += f"to be listed as `{name.folder or 'no partition'}`, got `{listed or 'none'}`."
+        raise checksums.FileDamagedError(
+            msg + "\nHint: its folder says so; an entry of the table's log was changed.", file=path
+        )
 
 
 @contextmanager
@@ -298,6 +317,9 @@ def actions(table: DeltaTable) -> list[dict[str, Any]]:
     """Return the files that a handle lists: path, size, `partition._kind`, `min._epoch`, ...
 
     Times are left out, but for those that files are partitioned by, as texts.
+
+    Raises:
+        FileDamagedError: A file is listed under other partition values than those of its folder.
     """
     # Neither `pa.table` nor a time in a list: both import pandas, half a second for a command that only answers.
     found = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
@@ -307,6 +329,8 @@ def actions(table: DeltaTable) -> list[dict[str, Any]]:
     files: list[dict[str, Any]] = found.select(
         [f.name for f in found.schema if not pa.types.is_timestamp(f.type)]
     ).to_pylist()
+    for action in files:
+        _check_partition(table, action)
     return files
 
 

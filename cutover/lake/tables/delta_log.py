@@ -2,8 +2,12 @@
 
 A last entry of 0 bytes reads as an empty version, without an error. Half an entry, or a hole, fails every open, and the
 error does not name the file. An entry that clean-up took away below a checkpoint is no damage.
+
+Readers of a table skip actions that they do not know, so a changed letter can hide a file or list one again. Commits of
+ours carry a digest of the files that they list and remove (`DIGEST`), by which such an entry is known.
 """
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +18,25 @@ from pyarrow import fs
 FOLDER = "_delta_log"
 _LOOKS = 3  # at a folder that changes meanwhile
 _DIGITS = 20
+_NO_FILE = -1  # bytes of an entry that is no file
+
+DIGEST = "cutover.actions"
+"""Key in a commit's own words: digest of its actions, see `digest`."""
+
+_ACTIONS = frozenset(
+    {
+        "add",
+        "remove",
+        "metaData",
+        "protocol",
+        "txn",
+        "commitInfo",
+        "cdc",
+        "domainMetadata",
+        "sidecar",
+        "checkpointMetadata",
+    }
+)
 
 Entry = list[dict[str, Any]]  # actions: commitInfo, txn, add, remove, ...
 
@@ -86,6 +109,12 @@ def _of_checkpoint(uri: str, version: int) -> Iterator[str]:
                         yield str(action["path"])
 
 
+def digest(added: Iterator[tuple[str, int]], removed: Iterator[str]) -> str:
+    """Return a digest of what a commit lists (path, size in bytes) and of what it lists no more (path)."""
+    words = sorted([*(f"add {path} {size}" for path, size in added), *(f"remove {path}" for path in removed)])
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
+
+
 def file_of(version: int) -> str:
     """Return the file of an entry, relative to the table's folder."""
     return f"{FOLDER}/{version:0{_DIGITS}d}.json"
@@ -101,10 +130,28 @@ def _find_damage(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]
         size = listing.sizes.get(version)
         if size is None:
             yield Damage(file=file_of(version), what="is missing")
+        elif size == _NO_FILE:
+            yield Damage(file=file_of(version), what="is no file")
         elif size == 0:
             yield Damage(file=file_of(version), what="has 0 bytes")
-        elif read and _parse_entry(_text(uri, version) or "") is None:
-            yield Damage(file=file_of(version), what="is no JSON in UTF-8")
+        elif read:
+            entry = _parse_entry(_text(uri, version) or "")
+            what = "cannot be read as JSON in UTF-8" if entry is None else _find_change(entry)
+            if what is not None:
+                yield Damage(file=file_of(version), what=what)
+
+
+def _find_change(entry: Entry) -> str | None:
+    """Return how an entry differs from the one that its writer wrote; None: not, as far as it says."""
+    unknown = next((name for action in entry for name in action if name not in _ACTIONS), None)
+    if unknown is not None:
+        return f"holds the action `{unknown}`, which no writer writes"
+    said = info(entry).get(DIGEST)
+    added = ((str(a["add"]["path"]), int(a["add"]["size"])) for a in entry if "add" in a)
+    removed = (str(a["remove"]["path"]) for a in entry if "remove" in a)
+    if said is not None and said != digest(added, removed):
+        return "holds other actions than were committed, by their digest"
+    return None
 
 
 def _parse_entry(text: str) -> Entry | None:
@@ -119,7 +166,10 @@ def _list_entries(uri: str) -> _Listing:
     system, root = fs.FileSystem.from_uri(uri)
     selector = fs.FileSelector(f"{root.rstrip('/')}/{FOLDER}", allow_not_found=True)
     found = [info for info in system.get_file_info(selector) if info.base_name[:_DIGITS].isdigit()]
-    numbered = [(info.base_name[_DIGITS:], int(info.base_name[:_DIGITS]), info.size) for info in found]
+    numbered = [
+        (info.base_name[_DIGITS:], int(info.base_name[:_DIGITS]), info.size if info.is_file else _NO_FILE)
+        for info in found
+    ]
     checkpoints = [number for rest, number, _ in numbered if rest.startswith(".checkpoint")]
     sizes = {number: int(size) for rest, number, size in numbered if rest == ".json"}
     return _Listing(sizes=sizes, checkpoint=max(checkpoints, default=-1))
@@ -130,5 +180,5 @@ def _text(uri: str, version: int) -> str | None:
     try:
         with system.open_input_stream(f"{root.rstrip('/')}/{file_of(version)}") as stream:
             return str(stream.read().decode("utf-8"))
-    except (FileNotFoundError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError):
         return None

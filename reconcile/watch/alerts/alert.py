@@ -1,8 +1,10 @@
-"""One alert: a name with a page in `docs/runbooks`, how urgent it is, and what was seen."""
+"""One alert: a name with a page in `docs/runbooks`, its severity and what was seen; and the rule that decides it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from cutover.reconcile.watch.facts import WatchFacts
 
 Severity = Literal["page", "ticket", "info"]
 
@@ -51,6 +53,14 @@ class Alert:
     name: str  # page in docs/runbooks
     text: str  # what was seen, one clause
     severity: Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Pure function over facts, and the alerts that are undecided where a fact that it needs is unknown."""
+
+    check: Callable[[WatchFacts], Iterator[Alert]]  # may raise UnknownFactError
+    decides: tuple[str, ...]
 
 
 def alert(name: str, text: str) -> Alert:

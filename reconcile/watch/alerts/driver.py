@@ -5,25 +5,17 @@ from itertools import takewhile
 
 from cutover.output.cells import visible
 from cutover.reconcile.result.text import duration, number
-from cutover.reconcile.watch.alerts.alert import Alert, alert
-from cutover.reconcile.watch.facts import WatchFacts, seconds_since
+from cutover.reconcile.watch.alerts.alert import Alert, Rule, alert
+from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, known, seconds_since
 from cutover.reconcile.watch.lag import LagSample, count_unread, lasting
 
 INTERVALS = 3
 """Triggers without a commit that are still no trouble."""
 
 
-def of_stream(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield the alerts of a driver."""
-    yield from _check_running(facts)
-    yield from _check_silence(facts)
-    yield from _check_conflicts(facts)
-    yield from _check_skew(facts)
-
-
 def _check_running(facts: WatchFacts) -> Iterator[Alert]:
     """Yield the page that a driver named when it failed; else that records are unread and nothing is committed."""
-    driver, limits = facts.driver, facts.limits
+    driver, limits = known(facts.driver), facts.limits
     if driver.state == "FAILED":
         yield alert(driver.runbook or "StreamNotRunning", visible(driver.error or "the driver failed"))
         return
@@ -35,15 +27,16 @@ def _check_running(facts: WatchFacts) -> Iterator[Alert]:
 
 def _measure_stall(facts: WatchFacts) -> float:
     """Return for how long records have been unread without a commit: by the driver, by us, or by its absence."""
-    sample, newest = facts.sample, facts.newest
+    driver, newest = known(facts.driver), facts.newest
     if newest is None:
-        since = facts.driver.unread_since if facts.driver.alive else facts.driver.at
-        return lasting(facts.driver, since, facts.at) if facts.waiting else 0.0
+        since = driver.unread_since if driver.alive else driver.at
+        return lasting(driver, since, facts.at) if known(facts.waiting) else 0.0
+    sample = facts.sample
     if sample is None or not count_unread(sample):
         return 0.0
-    if not facts.driver.alive:
+    if not driver.alive:
         return seconds_since(newest.processing_time, facts.at) or 0.0
-    told = lasting(facts.driver, facts.driver.unread_since, facts.at)
+    told = lasting(driver, driver.unread_since, facts.at)
     return max(told, _measure_seen_unread(facts.samples))
 
 
@@ -55,8 +48,11 @@ def _measure_seen_unread(samples: Sequence[LagSample]) -> float:
 
 
 def _check_silence(facts: WatchFacts) -> Iterator[Alert]:
-    told = lasting(facts.driver, facts.driver.silent_since, facts.at) if facts.driver.alive else 0.0
-    longest = max(told, facts.silent or 0.0)
+    driver = facts.driver
+    by_driver = 0.0
+    if not isinstance(driver, UnknownFact) and driver.alive:
+        by_driver = lasting(driver, driver.silent_since, facts.at)
+    longest = max(by_driver, facts.silent or 0.0)
     if longest > facts.limits.silent_seconds:
         yield alert("KafkaUnreachable", f"no answer from the broker for {duration(longest)}")
 
@@ -70,10 +66,19 @@ def _check_conflicts(facts: WatchFacts) -> Iterator[Alert]:
 
 def _check_skew(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that clocks differ; not where the definition takes log time from the records, as a replay does."""
-    if facts.pipeline.source.log_time is not None or not facts.driver.alive:
+    driver = known(facts.driver)
+    if facts.pipeline.source.log_time is not None or not driver.alive:
         return
-    worst = max(facts.driver.skew.items(), key=lambda item: abs(item[1]), default=None)
+    worst = max(driver.skew.items(), key=lambda item: abs(item[1]), default=None)
     if worst is not None and abs(worst[1]) > facts.limits.skew_seconds:
         side = "behind" if worst[1] > 0 else "ahead of"
         far = duration(abs(worst[1]))
         yield alert("ClockSkew", f"partition {worst[0]}: new log timestamps are {far} {side} the driver's clock")
+
+
+RULES = (
+    Rule(check=_check_running, decides=("StreamNotRunning", "StreamFenced")),
+    Rule(check=_check_silence, decides=("KafkaUnreachable",)),
+    Rule(check=_check_conflicts, decides=("CommitConflictRateHigh",)),
+    Rule(check=_check_skew, decides=("ClockSkew",)),
+)

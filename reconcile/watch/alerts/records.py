@@ -4,19 +4,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from cutover.reconcile.result.text import duration, number, share
-from cutover.reconcile.watch.alerts.alert import Alert, alert
-from cutover.reconcile.watch.facts import WatchFacts
+from cutover.reconcile.watch.alerts.alert import Alert, Rule, alert
+from cutover.reconcile.watch.facts import WatchFacts, known
 from cutover.records.classes import Class
 
 EPOCHS_IN_A_ROW = 10
 """Large epochs that one key must lead before it counts as skew."""
-
-
-def of_records(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield the alerts on the records of the newest epochs."""
-    yield from _check_shares(facts)
-    yield from _check_schema(facts)
-    yield from _check_one_key(facts)
 
 
 def _check_shares(facts: WatchFacts) -> Iterator[Alert]:
@@ -39,15 +32,23 @@ def _check_shares(facts: WatchFacts) -> Iterator[Alert]:
 
 
 def _check_schema(facts: WatchFacts) -> Iterator[Alert]:
-    if facts.unfit:
-        found = (f"{one.what}, first at partition {one.partition}, offset {one.offset}" for one in facts.unfit)
+    unfit = known(facts.unfit)
+    if unfit:
+        found = (f"{one.what}, first at partition {one.partition}, offset {one.offset}" for one in unfit)
         yield alert("SchemaChanged", "; ".join(found))
 
 
 def _check_one_key(facts: WatchFacts) -> Iterator[Alert]:
     """Yield that one key had most of the accepted records of each of the newest large epochs."""
     limits = facts.limits
-    large = [r for r in facts.records if r.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]
+    large = [r for r in known(facts.records) if r.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]
     shares = [record.one_key_share or 0.0 for record in large[-EPOCHS_IN_A_ROW:]]
     if len(shares) == EPOCHS_IN_A_ROW and min(shares) > limits.one_key_share:
         yield alert("KeySkewHigh", f"one key had {share(min(shares))} or more of {EPOCHS_IN_A_ROW} epochs in a row")
+
+
+RULES = (
+    Rule(check=_check_shares, decides=("LateRateHigh", "MalformedRateHigh", "FutureEvents", "DuplicateRateHigh")),
+    Rule(check=_check_schema, decides=("SchemaChanged",)),
+    Rule(check=_check_one_key, decides=("KeySkewHigh",)),
+)

@@ -68,4 +68,5 @@ PROMISED = {
     "F40": "nothing to judge",
     "F41": "foreign write",
     "F43": "clocks of evidence",
+    "F44": "unreadable fact",
 }

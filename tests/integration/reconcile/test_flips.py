@@ -5,11 +5,27 @@ from pathlib import Path
 
 import pytest
 
+from cutover.clock import SystemClock
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.status import status
+from tests.integration.reconcile.lake_of import PIPELINE, reconcile
 from tests.support.comparison import flips
 
 FLIPS, SEED = 1, 7
 DATA = ("stream/partial", "stream/ledger", "stream/epoch", "batch", "batch_index")
-LOGS = ("_delta_log of stream (.json)", "_delta_log of batch (.json)")
+LOGS = ("_delta_log of stream (.json)", "_delta_log of batch (.json)", "_delta_log of stream (.parquet)")
+CHANGES = [
+    pytest.param("stream", b'"_kind":"partial"', b'"_kind":"partiam"', id="partition value that no reader asks for"),
+    pytest.param("stream", b'"_kind":"ledger"', b'"_kind":"partial"', id="partition value of another kind"),
+    pytest.param("stream", b'"_kind":"epoch"', b'"_kinf":"epoch"', id="partition column that is none"),
+    pytest.param("stream", b'"add"', b'"aed"', id="action of the epoch log that no reader knows"),
+    pytest.param("batch", b'"add"', b'"add\\u0000"', id="action of the batch table that no reader knows"),
+    pytest.param("batch_index", b'"add"', b'"aed"', id="action of the batch index that no reader knows"),
+    pytest.param("_control/gate", b'"add"', b'"aed"', id="action of a control table that no reader knows"),
+    pytest.param("batch", b".parquet", b".pbrquet", id="path of a file that is not there"),
+]
+"""What a bit, or a hand, may change in a JSON entry: the entry still parses, and lists another set of files."""
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +40,25 @@ def test_no_flipped_bit_gives_a_wrong_verdict_or_an_error_of_ours(found: dict[st
 @pytest.mark.parametrize("kind", DATA)
 def test_a_flipped_bit_of_a_data_file_names_the_file(found: dict[str, Counter[str]], kind: str) -> None:
     assert found[kind]["named"] == FLIPS
+
+
+@pytest.mark.parametrize(("table", "before", "after"), CHANGES)
+def test_a_changed_log_entry_is_named_and_no_row_is_blamed(
+    tmp_path: Path, table: str, before: bytes, after: bytes
+) -> None:
+    settings = flips.made(tmp_path)
+    (entry,) = [
+        file for file in Path(settings.lake_uri).rglob(f"{table}/_delta_log/*.json") if before in file.read_bytes()
+    ][-1:]
+    entry.write_bytes(entry.read_bytes().replace(before, after, 1))
+
+    found = status(Gathering(settings, PIPELINE, SystemClock()).facts())
+    compared = reconcile(settings, PIPELINE)
+
+    named = [one.text for one in found.alerts if one.name in {"TableUnreadable", "EpochHistoryBroken"}]
+    assert any(str(entry.parent.parent) in text for text in named)
+    assert not {"ForeignWrite", "StreamNotRunning", "LogDataLost"} & {one.name for one in found.alerts}
+    assert compared.exit_code == 2
+    assert compared.verdict is Verdict.NOT_COMPARABLE
+    assert any(str(entry.parent.parent) in breach.message for breach in compared.seal.breaches)
+    assert "ForeignWrite" not in {breach.runbook for breach in compared.seal.breaches}

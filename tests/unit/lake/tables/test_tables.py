@@ -61,7 +61,7 @@ def test_an_entry_of_the_log_that_is_no_utf8_is_named_in_one_line(tmp_path: Path
     entry = tmp_path / "t" / "_delta_log" / f"{1:020}.json"
     entry.write_bytes(entry.read_bytes().replace(b'"operation"', b'"operatio\xee"'))
 
-    with pytest.raises(LakeError, match=r"got `_delta_log/0{19}1.json`, which is no JSON in UTF-8\.\n"):
+    with pytest.raises(LakeError, match=r"got `_delta_log/0{19}1.json`, which cannot be read as JSON in UTF-8\.\n"):
         delta.open_table(uri)
 
 
@@ -110,7 +110,7 @@ def test_half_a_log_entry_is_said(tmp_path: Path) -> None:
     newest = max((tmp_path / "t" / "_delta_log").glob("*.json"))
     newest.write_text(newest.read_text(encoding="utf-8")[:40], encoding="utf-8")
 
-    with pytest.raises(LakeError, match="which is no JSON") as caught:
+    with pytest.raises(LakeError, match="which cannot be read as JSON") as caught:
         read(uri)
     assert caught.value.runbook == "TableUnreadable"
 

@@ -1,0 +1,95 @@
+"""A file of the lake or of a driver that cannot be read: `watch` names it, and claims nothing that it tells of."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cutover.clock import SystemClock
+from cutover.errors import LakeError
+from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.status import WatchStatus, status
+from cutover.settings import Settings
+from cutover.streaming.process import detached
+from tests.integration.reconcile.lake_of import PIPELINE, reconcile
+from tests.support.comparison.flips import made
+
+CLAIMS = {"StreamNotRunning", "LogDataLost", "DivergenceUnexplained", "ReconcilerNotRunning", "RetirementRegression"}
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    settings = made(tmp_path_factory.mktemp("lake"))
+    reconcile(settings, PIPELINE)
+    return settings
+
+
+def look(settings: Settings) -> WatchStatus:
+    return status(Gathering(settings, PIPELINE, SystemClock()).facts())
+
+
+def spoil(file: Path, how: str) -> Iterator[None]:
+    """Make a file unreadable in one way; it is whole again afterwards."""
+    whole = file.read_bytes()
+    try:
+        if how == "a folder":
+            file.unlink()
+            file.mkdir()
+        else:
+            file.write_bytes({"empty": b"", "half": whole[: len(whole) // 2], "junk": b"\xff\x00{"}[how])
+        yield
+    finally:
+        if file.is_dir():
+            file.rmdir()
+        file.write_bytes(whole)
+
+
+def newest(settings: Settings, table: str) -> Path:
+    """Return the newest log entry of a table, by the end of its folder."""
+    places = Path(settings.lake_uri).rglob(f"{table}/_delta_log/*.json")
+    return max(places, key=lambda file: file.name)
+
+
+@pytest.mark.parametrize("how", ["empty", "half", "junk", "a folder"])
+@pytest.mark.parametrize(
+    "table", ["_control/versions", "_control/pins", "_control/gate", "_control/reconciliations", "batch_index"]
+)
+def test_an_unreadable_table_is_named_and_nothing_else_is_claimed(lake: Settings, table: str, how: str) -> None:
+    for _ in spoil(newest(lake, table), how):
+        found = look(lake)
+
+        named = [one for one in found.alerts if one.name == "TableUnreadable"]
+        assert [table.rpartition("/")[2] in one.text for one in named] == [True]
+        assert not CLAIMS & {one.name for one in found.alerts}
+        assert found.undecided
+
+
+def test_an_unreadable_batch_index_leaves_the_stream_known(lake: Settings) -> None:
+    before = look(lake)
+
+    for _ in spoil(newest(lake, "batch_index"), "junk"):
+        found = look(lake)
+
+    assert (found.epoch, found.watermark, found.late_share) == (before.epoch, before.watermark, before.late_share)
+    assert "BatchNotFresh" in found.undecided
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", json.dumps({"state": 3, "at": "no time"}), '{"pid": 1}'])
+def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Settings, text: str) -> None:
+    file = lake.run_dir / PIPELINE.name / "heartbeat.json"
+    before = file.read_bytes() if file.exists() else None
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    try:
+        found = look(lake)
+        with pytest.raises(LakeError, match="heartbeat"):
+            detached.stop(lake, PIPELINE.name)
+    finally:
+        file.unlink()
+        if before is not None:
+            file.write_bytes(before)
+
+    assert found.driver is None
+    assert [str(file) in one.text for one in found.alerts if one.name == "TableUnreadable"] == [True]
+    assert "StreamNotRunning" in found.undecided
