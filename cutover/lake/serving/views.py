@@ -140,6 +140,7 @@ class _States:
     streaming: str
     streaming_beside_batch: str  # where batch is the truth, and holds no rows that it could compute
     batch: str
+    is_lost: str  # condition: records of the window may have been lost by the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,30 +170,34 @@ def _states(pipeline: Pipeline, known: _Known) -> _States:
         streaming=f"{lost_first} {apart} {closed}",
         streaming_beside_batch=f"{lost_first} {apart} {frozen_next} {closed}",
         batch=f"{lost_first} {frozen_next} {closed}",
+        is_lost=f"({gone})",
     )
 
 
 def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
     """Return the query of the view: in LAMBDA each window that batch holds from batch, others from the stream.
 
-    Batch computes up to its horizon, but for what a run over a range left out. In the other stages windows that
-    a person repaired come from batch, and no others.
+    Batch computes up to its horizon, but for what a run over a range left out. In the other stages only these windows
+    come from batch: those that a person repaired, and those whose records the log has lost since batch computed them,
+    because a new version of the stream cannot read them again.
     """
     columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
     is_lambda = current_stage(settings, pipeline) is Stage.LAMBDA
+    repaired = "false" if pipeline.window.merges else _is_inside_sql("batch_repaired")  # sessions are not repaired
+    held = _is_inside_sql("batch_held")
+    from_batch = held if is_lambda else f"({held} AND ({repaired} OR {says.is_lost}))"
+    by = "'batch'" if is_lambda else f"CASE WHEN {repaired} THEN 'repair' ELSE 'batch' END"
     state = says.streaming_beside_batch if is_lambda else says.streaming
     streaming = f"SELECT {columns}, 'streaming' AS _served_by, {state} AS _state FROM streaming"  # noqa: S608 -- quoted
-    from_batch = " AND ".join(map(_is_inside_sql, ["batch_held"] if is_lambda else ["batch_held", "batch_repaired"]))
-    by = "batch" if is_lambda else "repair"
-    batch = f"SELECT {columns}, '{by}' AS _served_by, {says.batch} AS _state FROM batch"  # noqa: S608 -- quoted
-    if not is_lambda and pipeline.window.merges:  # sessions are not repaired
-        return streaming
+    batch = f"SELECT {columns}, {by} AS _served_by, {says.batch} AS _state FROM batch"  # noqa: S608 -- quoted
     if pipeline.window.merges:  # one that is open may hold what batch has as a session of its own
         same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key))
         touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"
-        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM batch b WHERE {touches} AND {same}) AND NOT ({from_batch})"  # noqa: S608 -- quoted
+        rows = "batch" if is_lambda else f"(SELECT * FROM batch WHERE {from_batch})"  # noqa: S608 -- quoted
+        batch = f"SELECT {columns}, {by} AS _served_by, {says.batch} AS _state FROM {rows}"  # noqa: S608 -- quoted
+        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM {rows} b WHERE {touches} AND {same}) AND NOT {from_batch}"  # noqa: S608 -- quoted
         return f"{batch} UNION ALL {streaming}"
-    return f"{batch} WHERE {from_batch} UNION ALL {streaming} WHERE NOT ({from_batch})"
+    return f"{batch} WHERE {from_batch} UNION ALL {streaming} WHERE NOT {from_batch}"
 
 
 def _is_inside_sql(ranges: str) -> str:

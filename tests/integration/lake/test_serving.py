@@ -121,6 +121,23 @@ def test_every_window_says_what_it_is(settings: Settings, stage: str) -> None:
     assert states(settings) == ["final"] * 3 + ["incomplete(lost)"] * 2 + ["open"]
 
 
+@pytest.mark.parametrize("stage", ["SHADOW", "KAPPA"])
+def test_windows_that_a_new_stream_cannot_read_again_are_served_as_batch_has_them(
+    settings: Settings, stage: str
+) -> None:
+    lake = lake_of(SALES)
+    partials = tuple(row for row in lake.partials if round(row["window_start"].timestamp() * 1e6) >= micros(2))
+    run = replace(lake.run, computed=((micros(0), micros(1)), (micros(2), micros(6))))
+    write(settings, replace(lake, partials=partials, run=run))
+    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    lose(settings, 0, 3)
+
+    # Batch never computed hour 1, and no side has a row of it.
+    assert served(settings) == ["batch", "batch", *["streaming"] * 3]
+    assert states(settings) == ["incomplete(lost)"] * 2 + ["final"] * 3
+
+
 def test_measure_called_state_is_not_taken_for_what_a_window_is(settings: Settings) -> None:
     pipeline = replace(PIPELINE, measures={"state": Count(), "served_by": Count()})
     delta.ensure(batch_uri(settings, pipeline, "batch_ledger"), batch_ledger_schema(pipeline))

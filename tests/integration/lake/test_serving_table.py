@@ -31,7 +31,7 @@ from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, write
+from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, replace_batch, write
 from tests.support.suite.until import until
 
 HOSTILE = ("<script>alert(1)</script>", "a'b\"c", "line\nbreak", "\x1b[31m", "", None)
@@ -109,8 +109,8 @@ def test_only_months_that_changed_are_written(settings: Settings) -> None:
     lake = lake_of([Sale(hour=hour) for hour in (0, 800, 1600)])
     write(settings, lake)
     serving_table.publish(settings, PIPELINE)
-    run = replace(lake.run, computed=((micros(0), micros(1)),))
-    write(settings, replace(lake, run=run))
+    run = replace(lake.run, run_id="again", anew=True, computed=((micros(0), micros(1)),))
+    replace_batch(settings, replace(lake, run=run))
 
     again = serving_table.publish(settings, PIPELINE)
 
