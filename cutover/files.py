@@ -28,12 +28,17 @@ def write(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) ->
         mode: Of the file.
         durable: Whether it must be on the disk before it replaces the old one.
     """
+    write_bytes(path, text.encode("utf-8"), mode=mode, durable=durable)
+
+
+def write_bytes(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
+    """Put bytes in place in one step, as `write` does a text."""
     private_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.{os.getpid()}.", suffix=".tmp", dir=path.parent)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="") as out:
+        with os.fdopen(handle, "wb") as out:
             os.fchmod(handle, mode)
-            out.write(text)
+            out.write(content)
             if durable:
                 out.flush()
                 os.fsync(handle)

@@ -1,23 +1,22 @@
 """`cutover init`: a definition to start from, guessed from a file or from records of a topic."""
 
-import json
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.loading import catalogue
 from cutover.definition.model.schema import check_name
-from cutover.definition.proposal import template
-from cutover.definition.proposal.guess import Guess, guess
 from cutover.errors import CutoverError, DefinitionError
 from cutover.log.kafka import LogClient
-from cutover.log.sending.lines import read_lines
-from cutover.log.sending.rows import csv_records, is_json
+from cutover.records.files.cells import show_name
+from cutover.records.files.lines import reject
+from cutover.records.files.tables import is_json, parse_line, read_csv, read_json_lines
+from cutover.records.proposal import template
+from cutover.records.proposal.guess import NESTED, SAMPLE, Column, Guess, Survey
+from cutover.records.reference.parse import parse_object
 from cutover.settings import Settings
 
-SAMPLE = 1_000
 TOPIC_CHARACTERS = 249
+_ENVELOPE = {"before", "after", "op"}
 
 
 def init(settings: Settings, name: str, source: str) -> Path:
@@ -41,30 +40,39 @@ def init(settings: Settings, name: str, source: str) -> Path:
         msg = f"{target}: expected no file, there is one.\nHint: choose another name, or delete it yourself."
         raise DefinitionError(msg)
     is_file = Path(source).is_file()
-    sample, partitions = (file_sample(Path(source)), []) if is_file else topic_sample(settings, source)
-    found = _check_usable(guess(sample, partitions), source)
+    survey = survey_file(Path(source)) if is_file else survey_topic(settings, source)
+    found = _check_usable(survey.guess(), source)
     text = template.render(name, name if is_file else source, Path(source).name if is_file else source, found)
     return _write_definition(target, text)
 
 
-def file_sample(path: Path) -> list[dict[str, Any]]:
-    """Return the first records of a file: JSON objects, or cells by column with None for an empty one.
+def survey_file(path: Path) -> Survey:
+    """Read all records of a file.
 
     Raises:
-        DefinitionError: The file cannot be read.
+        DefinitionError: The file cannot be read, or a line is no record; says which.
     """
     if is_json(path):
-        lines = (line for _, line in read_lines(path) if line.strip())
-        return _objects(list(islice(lines, SAMPLE)))
-    records = csv_records(path)
+        survey = Survey(is_cells=False)
+        for number, line in read_json_lines(path):
+            document, beyond = parse_line(path, number, line)
+            if beyond is None:
+                survey.add(number, dict(document.items))
+            else:
+                survey.malformed += 1
+        return survey
+    survey, records = Survey(is_cells=True), read_csv(path)
     _, header = next(records, (1, []))
-    return [
-        {name: cell or None for name, cell in zip(header, cells, strict=False)} for _, cells in islice(records, SAMPLE)
-    ]
+    survey.declare(header)
+    for number, cells in records:
+        if len(cells) != len(header):
+            reject(path, number, f"{len(header)} cells, got {len(cells)}")
+        survey.add(number, dict(zip(header, cells, strict=True)))
+    return survey
 
 
-def topic_sample(settings: Settings, topic: str) -> tuple[list[dict[str, Any]], list[int]]:
-    """Return the newest records of a topic that are JSON objects, and the partition of each.
+def survey_topic(settings: Settings, topic: str) -> Survey:
+    """Read the newest records of a topic; what is no JSON object is skipped.
 
     Raises:
         LogError: No broker answers, or it knows no such topic.
@@ -80,51 +88,54 @@ def topic_sample(settings: Settings, topic: str) -> tuple[list[dict[str, Any]], 
         msg = f"--from: there is no file `{topic[:80]}`, so a topic was looked for: {error}"
         raise type(error)(msg) from error
     share = SAMPLE // max(len(latest), 1)
-    found: list[dict[str, Any]] = []
-    partitions: list[int] = []
+    survey = Survey(is_cells=False)
     for partition, end in latest.items():
-        start = max(earliest[partition], end - share)
-        records = client.read_range(topic, partition, start, end)
-        found += _objects([record.value for record in records if record.value is not None])
-        partitions += [partition] * (len(found) - len(partitions))
-    return found, partitions
-
-
-def _objects(texts: list[bytes]) -> list[dict[str, Any]]:
-    found = []
-    for text in texts:
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+        for record in client.read_range(topic, partition, max(earliest[partition], end - share), end):
+            try:
+                document = parse_object((record.value or b"").decode("utf-8"))
+            except (ValueError, RecursionError):
+                survey.malformed += 1
+            else:
+                survey.add(record.offset, dict(document.items), partition)
+    return survey
 
 
 def _check_usable(found: Guess, source: str) -> Guess:
     if found.rows == 0:
         msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
         raise DefinitionError(msg)
-    left_out = "".join(f"; left out: `{name}`, {why}" for name, why in found.left_out.items())
-    if found.event_time is None:
-        names = ", ".join(f"{column.name} ({column.type})" for column in found.columns) or "none"
-        wanted = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
-        msg = f"--from {source}: expected {wanted}, got {names}{left_out}."
-        raise DefinitionError(msg + "\nHint: Unix times are recognised by a name such as `event_time` or `created_at`.")
-    if found.key is None:
-        wanted = "a column to group by, which is neither a time nor a double"
-        msg = f"--from {source}: expected {wanted}, found none{left_out}."
-        raise DefinitionError(msg + _renaming(found))
-    return found
+    if set(found.left_out) | {column.name for column in found.columns} >= _ENVELOPE and _is_nested(found, "after"):
+        msg = f"--from {source}: expected a record, got the envelope of a change event: its row is under `after`."
+        hint = "unwrap it (Debezium's `ExtractNewRecordState`), or `jq -c 'select(.after) | .after' FILE`."
+        raise DefinitionError(msg + f"\nHint: {hint}")
+    if found.event_time is not None:
+        return found
+    names = ", ".join(_describe_column(column) for column in found.columns) or "none"
+    left_out = "".join(f"; left out: `{show_name(name)}`, {reason}" for name, reason in found.left_out.items())
+    wanted = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
+    msg = f"--from {source}: expected {wanted}, got {names}{left_out}.\nHint: {_hint_time(found)}"
+    raise DefinitionError(msg)
 
 
-def _renaming(found: Guess) -> str:
-    """Return how a column named like a word of SQL can be a key; empty if there is none."""
-    word = next((column.name for column in found.columns if column.name.lower() in KEYWORDS), None)
-    renamed = f"derive={{'{word}_': '`{word}`'}}"
-    hint = f"\nHint: `{word}` is a word of SQL: in backticks it can be renamed, as in {renamed}, and be a key."
-    return hint if word else ""
+def _is_nested(found: Guess, name: str) -> bool:
+    return found.left_out.get(name) == NESTED
+
+
+def _describe_column(column: Column) -> str:
+    form = f": {column.time_form}, such as {column.example}" if column.time_form else ""
+    return f"{column.name} ({column.type}{form})"
+
+
+def _hint_time(found: Guess) -> str:
+    """Return what to change where no column is a time."""
+    nested = [name for name in found.left_out if _is_nested(found, name)]
+    if any(column.time_form for column in found.columns):
+        return "write these times as 2026-03-02T00:00:00.123456Z, or as whole Unix seconds or milliseconds."
+    if any("no identifier" in reason for reason in found.left_out.values()):
+        return "names are letters, digits and `_`: rename the columns in the header."
+    if nested:
+        return f"fields at the top of a record alone are read: `jq -c .{nested[0]} FILE` writes what is under one."
+    return "Unix times are recognised by a name such as `event_time` or `created_at`."
 
 
 def _write_definition(target: Path, text: str) -> Path:

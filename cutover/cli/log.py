@@ -17,8 +17,9 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.sides import left_of, right_of
 from cutover.errors import DefinitionError
-from cutover.log.sending.produce import Progress, Request, Summary, produce
-from cutover.log.sending.rows import Stretch
+from cutover.records.files.cells import show_name
+from cutover.records.sending.produce import Progress, Request, Summary, produce
+from cutover.records.sending.rows import Stretch
 from cutover.settings import load_settings
 from cutover.timestamps import parse_micros
 
@@ -106,10 +107,20 @@ def _time(written: str | None, *, of: str) -> int | None:
 
 def _sentence(summary: Summary) -> str:
     lines = [f"{summary.records:,} records sent to topic `{summary.topic}` in {summary.seconds:.1f} s."]
+    if summary.already_sent:
+        lines.append(f"{summary.already_sent:,} other records of the file were in the topic already.")
+    if summary.differs:
+        lines.append(summary.differs)
     if summary.ignored_columns:
-        lines.append(f"Columns that the schema does not name were left out: {', '.join(summary.ignored_columns)}.")
-    if summary.unfit_cells:
-        lines.append(f"{summary.unfit_cells:,} cells do not fit their type: sent as text, they will be malformed.")
+        names = ", ".join(map(show_name, summary.ignored_columns))
+        lines.append(f"Columns that the schema does not name were left out: {names}.")
+    if summary.malformed:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.malformed_reasons.items())
+        cells = f"; {summary.unfit_cells:,} cells do not fit their type" if summary.unfit_cells else ""
+        lines.append(f"{summary.malformed:,} of these records will be malformed ({reasons}){cells}:")
+        lines += [f"  {example}" for example in summary.malformed_examples]
+        more = summary.malformed - len(summary.malformed_examples)
+        lines += [f"  ... and {more:,} more"] if more else []
     return "\n".join(lines)
 
 

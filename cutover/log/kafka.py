@@ -249,7 +249,7 @@ class LogClient:
         Raises:
             LogError: No broker answers, or the log no longer holds the start of a range.
         """
-        return (_make_raw_record(topic, message) for message in self._sweep(topic, ranges, isolation))
+        return (_make_raw_record(topic, message) for message in self.messages(topic, ranges, isolation))
 
     def positions(
         self, topic: str, ranges: Ranges, isolation: str = "read_committed"
@@ -259,11 +259,16 @@ class LogClient:
         Raises:
             LogError: As `read_ranges`.
         """
-        for message in self._sweep(topic, ranges, isolation):
+        for message in self.messages(topic, ranges, isolation):
             partition, at = topic_partitions.of_message(topic, message), message.timestamp()[1] * 1000
             yield partition, offset_of(message), at
 
-    def _sweep(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
+    def messages(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[Message]:
+        """Yield what `read_ranges` yields as the client has it, headers too.
+
+        Raises:
+            LogError: As `read_ranges`.
+        """
         unread = {p: end for p, (start, end) in ranges.items() if start < end}
         consumer = self.consumer(isolation)
         consumer.assign([topic_partitions.place(topic, p, ranges[p][0]) for p in unread])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cutover.errors import DefinitionError
 from cutover.infra.demo.send import run, sent_runs
-from cutover.log.sending.produced import ProducedRun
+from cutover.records.sending.produced import ProducedRun
 from cutover.settings import Settings
 from cutover.timestamps import from_micros, to_micros
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
-from cutover.log.sending.produced import Produced, ProducedRun, file_sha256
+from cutover.records.sending.produced import Produced, ProducedRun, file_sha256
 from cutover.settings import Settings
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cutover.errors import DefinitionError
 from cutover.infra.demo.sample import SamplePart, find_missing, parts
-from cutover.log.sending.produced import ProducedRun
+from cutover.records.sending.produced import ProducedRun
 
 
 def sent(start: int | None, end: int | None, *, finished: bool = True) -> ProducedRun:

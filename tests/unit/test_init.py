@@ -19,9 +19,14 @@ def settings(tmp_path: Path) -> Settings:
     ("text", "said"),
     [
         ("id,id,at\n1,2,2026-01-01T00:00:00Z\n", "line 1: expected different column names, got `id` twice"),
-        ("Customer,Created At\na,2026-01-01T00:00:00Z\n", "left out: `Created At`, its name is no identifier"),
-        ("größe,at\na,2026-01-01T00:00:00Z\n", "a column to group by.*left out: `größe`, its name is no identifier"),
-        ("id;amount;at\n1;2;2026-01-01T00:00:00Z\n", "got none; left out: `id;amount;at`, its name is no identifier"),
+        (
+            "Customer,Created At\na,2026-01-01T00:00:00Z\n",
+            "left out: `Created At`, timestamp; its name is no identifier, such as `Created_At`",
+        ),
+        (
+            "id;amount;at\n1;2;2026-01-01T00:00:00Z\n",
+            "line 1: expected cells separated by commas, got one column `id;amount;at`, .* semicolons",
+        ),
     ],
 )
 def test_what_is_in_the_way_is_named(settings: Settings, tmp_path: Path, text: str, said: str) -> None:

@@ -1,8 +1,13 @@
-"""One record from its bytes, by Python's own JSON parser and the rules of `cutover.records.parsing.limits`."""
+"""One record from its bytes, by Python's own JSON parser and the rules of `cutover.records.parsing.limits`.
+
+The same code checks a record before it is sent (`cutover produce`) and types the columns of a draft (`cutover init`);
+Spark's parser is tested against it.
+"""
 
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -13,6 +18,21 @@ from cutover.records.parsing import limits
 from cutover.records.reference.values import Number, Pairs, UnfitError, check_kind, value_of
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_SHALLOW = 400  # opening brackets that cannot nest too deep, even for Python's own recursion limit
+
+
+class BeyondLimitsError(ValueError):
+    """JSON that goes beyond `cutover.records.parsing.limits`, or holds `NaN` or `Infinity`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misfit:
+    """Field of a record that its type does not take."""
+
+    name: str
+    type: str  # as the schema has it
+    reason: Reason  # TYPE, MISSING or EVENT_TIME
+    value: Any  # as it stands in the JSON: None, bool, str, Number, Pairs or list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,23 +42,25 @@ class ParsedRecord:
     reason: Reason | None = None  # None: well formed, so far as no expression is asked
     values: dict[str, Any] = field(default_factory=dict)  # by column; timestamps in microseconds since 1970
     unknown: int = 0  # distinct top-level fields that the schema does not name
+    misfits: tuple[Misfit, ...] = ()  # in the order of the schema
 
 
 def parse(value: bytes | None, topic: Topic) -> ParsedRecord:
     """Return the typed fields of one record, or the first reason why it is malformed."""
-    refused = _find_refusal(value, topic)
+    refused = find_refusal(value, topic)
     if refused is not None or value is None:
         return ParsedRecord(reason=refused)
     try:
-        found = _object(value.decode("utf-8"))
+        document = parse_object(value.decode("utf-8"))
     except UnicodeDecodeError:
         return ParsedRecord(reason=Reason.UTF8)
     except (ValueError, RecursionError):
         return ParsedRecord(reason=Reason.JSON)
-    return _parse_fields(found, topic)
+    return parse_fields(document, topic)
 
 
-def _find_refusal(value: bytes | None, topic: Topic) -> Reason | None:
+def find_refusal(value: bytes | None, topic: Topic) -> Reason | None:
+    """Return why a value is malformed before anything in it is read; None if it is not."""
     if value is None:
         return Reason.NULL_VALUE
     if not value:
@@ -46,30 +68,42 @@ def _find_refusal(value: bytes | None, topic: Topic) -> Reason | None:
     return Reason.TOO_LARGE if len(value) > topic.max_value_bytes else None
 
 
-def _object(text: str) -> Pairs:
+def parse_object(text: str, *, within_limits: bool = True) -> Pairs:
     """Return the name-value pairs of a text that is exactly one JSON object.
 
+    Args:
+        text: The whole record.
+        within_limits: Whether to reject what goes beyond the limits; else a caller that only wants to name what stands
+            in the record gets `NaN` as a float, and numbers and names of any length.
+
     Raises:
-        ValueError: It is not, or goes beyond the limits.
+        BeyondLimitsError: It goes beyond the limits.
+        ValueError: It is not one JSON object.
+        RecursionError: It nests deeper than Python can read, without limits.
     """
-    if _depth(text) > limits.MAX_DEPTH:
-        msg = "too deep"
-        raise ValueError(msg)
+    decoder = _STRICT if within_limits else _LENIENT
+    if text.count("[") + text.count("{") <= _SHALLOW:
+        return _expect_object(decoder.decode(text))
+    if within_limits and _measure_depth(text) > limits.MAX_DEPTH:
+        msg = f"more than {limits.MAX_DEPTH:,} nested arrays and objects"
+        raise BeyondLimitsError(msg)
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(before + 2 * limits.MAX_DEPTH)
     try:
-        found = json.loads(
-            text, object_pairs_hook=_pairs, parse_int=_number, parse_float=_number, parse_constant=_no_constant
-        )
+        return _expect_object(decoder.decode(text))
     finally:
         sys.setrecursionlimit(before)
+
+
+def _expect_object(found: object) -> Pairs:
     if not isinstance(found, Pairs):
-        msg = "not an object"
+        kinds = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}
+        msg = f"{kinds.get(type(found), 'null')}, not an object"
         raise ValueError(msg)  # noqa: TRY004 -- one kind of failure for all that is not JSON
     return found
 
 
-def _depth(text: str) -> int:
+def _measure_depth(text: str) -> int:
     """Return how deep brackets nest outside of strings; on text that is not JSON, some number."""
     depth = deepest = 0
     for mark in re.findall(r"[\[{\]}]", _STRING.sub("", text)):
@@ -78,59 +112,74 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _pairs(found: list[tuple[str, Any]]) -> Pairs:
+def _limited_pairs(found: list[tuple[str, Any]]) -> Pairs:
     if any(len(name) > limits.MAX_NAME for name, _ in found):
-        msg = "name too long"
-        raise ValueError(msg)
+        msg = f"a name of more than {limits.MAX_NAME:,} characters"
+        raise BeyondLimitsError(msg)
     return Pairs(tuple(found))
 
 
-def _number(text: str) -> Number:
-    if sum(c.isdigit() for c in text) > limits.MAX_NUMBER:
-        msg = "number too long"
-        raise ValueError(msg)
+def _limited_number(text: str) -> Number:
+    if len(text) > limits.MAX_NUMBER and sum(c.isdigit() for c in text) > limits.MAX_NUMBER:
+        msg = f"a number of more than {limits.MAX_NUMBER:,} digits"
+        raise BeyondLimitsError(msg)
     return Number(text)
 
 
 def _no_constant(text: str) -> NoReturn:
-    msg = f"{text} is not JSON"
-    raise ValueError(msg)
+    msg = f"{text}, which is no JSON"
+    raise BeyondLimitsError(msg)
 
 
-def _parse_fields(found: Pairs, topic: Topic) -> ParsedRecord:
-    known = fields(topic)
-    values: dict[str, Any] = {item.name: None for item in known}
-    by_name = {item.name: item for item in known}
-    not_a_time = False
-    try:
-        for name, given in found.items:
-            if name in by_name:
-                check_kind(given, by_name[name].type, topic.time_format)
-        for name, given in dict(found.items).items():  # of a doubled name the last one
-            if name in by_name:
-                values[name], fits = _value(given, by_name[name], topic)
-                not_a_time = not_a_time or not fits
-    except UnfitError:
-        return ParsedRecord(reason=Reason.TYPE)
-    unknown = len({name for name, _ in found.items} - set(by_name))
+def _make_decoder(
+    pairs: Callable[[list[tuple[str, Any]]], Pairs],
+    number: Callable[[str], Number],
+    constant: Callable[[str], Any],
+) -> json.JSONDecoder:
+    return json.JSONDecoder(object_pairs_hook=pairs, parse_int=number, parse_float=number, parse_constant=constant)
+
+
+_STRICT = _make_decoder(_limited_pairs, _limited_number, _no_constant)
+_LENIENT = _make_decoder(lambda found: Pairs(tuple(found)), Number, float)
+
+
+def parse_fields(document: Pairs, topic: Topic) -> ParsedRecord:
+    """Return the typed fields of a JSON object, with every field that does not fit and the first reason."""
+    known = {item.name: item for item in fields(topic)}
+    values: dict[str, Any] = dict.fromkeys(known)
+    present = dict(document.items)  # of a doubled name the last one
+    misfits: dict[str, Misfit] = {}
+    if len(present) < len(document.items):
+        _check_earlier_values(document, known, topic, misfits)
+    for name, given in present.items():
+        if name in known and given is not None and name not in misfits:
+            try:
+                values[name] = value_of(given, known[name].type, topic.time_format)
+            except UnfitError as unfit:
+                not_a_time = name == topic.event_time and unfit.right_kind
+                misfits[name] = _make_misfit(known[name], Reason.EVENT_TIME if not_a_time else Reason.TYPE, given)
+    for name, item in known.items():
+        if values[name] is None and name not in misfits and (not item.nullable or name == topic.event_time):
+            misfits[name] = _make_misfit(item, Reason.EVENT_TIME if item.nullable else Reason.MISSING, None)
     return ParsedRecord(
-        reason=_find_absent(values, known, topic, not_a_time=not_a_time), values=values, unknown=unknown
+        reason=min((misfit.reason for misfit in misfits.values()), key=_ORDER.index, default=None),
+        values=values,
+        unknown=len(set(present) - set(known)),
+        misfits=tuple(misfits[name] for name in known if name in misfits),
     )
 
 
-def _value(given: Any, item: Field, topic: Topic) -> tuple[Any, bool]:
-    """Return the typed value, and False for an event time of the right kind that is no time."""
-    try:
-        return value_of(given, item.type, topic.time_format), True
-    except UnfitError as unfit:
-        if item.name == topic.event_time and unfit.right_kind:
-            return None, False
-        raise
+_ORDER = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
 
 
-def _find_absent(values: dict[str, Any], known: tuple[Field, ...], topic: Topic, *, not_a_time: bool) -> Reason | None:
-    for item in known:
-        is_given = item.name == topic.event_time and not_a_time
-        if not item.nullable and values[item.name] is None and not is_given:
-            return Reason.MISSING
-    return Reason.EVENT_TIME if values[topic.event_time] is None else None
+def _check_earlier_values(document: Pairs, known: dict[str, Field], topic: Topic, misfits: dict[str, Misfit]) -> None:
+    for name, given in document.items:
+        if name in known and name not in misfits:
+            try:
+                check_kind(given, known[name].type, topic.time_format)
+            except UnfitError:
+                misfits[name] = _make_misfit(known[name], Reason.TYPE, given)
+
+
+def _make_misfit(item: Field, reason: Reason, value: Any) -> Misfit:
+    return Misfit(name=item.name, type=item.type, reason=reason, value=value)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal
+from functools import cache
 from typing import Any
 
 from cutover.definition.model.instants import UNITS, iso_micros
@@ -15,6 +16,7 @@ from cutover.records.parsing import limits
 FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
 DIGITS = 38
 EXACT = Context(prec=76)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 RANGES = {"int": 2**31, "bigint": 2**63}
 
 
@@ -61,11 +63,11 @@ def value_of(given: Any, kind: str, time_format: str) -> Any:
     """
     if given is None:
         return None
+    if kind in _READ:
+        return _READ[kind](given)
     if kind == "timestamp":
         return _iso(_text(given)) if time_format == "iso" else _moment(_read_whole(given, "bigint"), UNITS[time_format])
-    if decimal_parts(kind) is not None:
-        return _decimal(given, kind)
-    return _READ[kind](given)
+    return _decimal(given, kind)
 
 
 def check_kind(given: Any, kind: str, time_format: str) -> None:
@@ -97,7 +99,7 @@ def _boolean(given: Any) -> bool:
 def _text(given: Any) -> str:
     if not isinstance(given, str):
         raise UnfitError
-    if any("\ud800" <= c <= "\udfff" for c in given):  # half a surrogate pair is no character
+    if not given.isascii() and _HALF_PAIR.search(given):  # half a surrogate pair is no character
         raise UnfitError
     return given
 
@@ -124,9 +126,14 @@ def _decimal(given: Any, kind: str) -> Decimal:
     number = Decimal(given.text)
     if len(number.as_tuple().digits) > DIGITS or -int(number.as_tuple().exponent) > DIGITS:
         raise UnfitError
-    if not re.fullmatch(limits.decimal_pattern(precision, scale), given.text):
+    if not _compile_decimal(precision, scale).fullmatch(given.text):
         raise UnfitError
     return EXACT.add(number.quantize(Decimal(1).scaleb(-scale), context=EXACT), Decimal(0))  # minus zero is zero
+
+
+@cache
+def _compile_decimal(precision: int, scale: int) -> re.Pattern[str]:
+    return re.compile(limits.decimal_pattern(precision, scale))
 
 
 def _moment(number: int, unit: int) -> int:

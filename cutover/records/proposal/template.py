@@ -3,8 +3,8 @@
 import json
 
 from cutover.definition.checks.definition import KEYWORDS
-from cutover.definition.proposal.guess import Guess
 from cutover.definition.windows.kinds import KINDS
+from cutover.records.proposal.guess import Guess
 
 HEAD = '''"""{name}: one sentence on what a window holds.
 
@@ -20,7 +20,7 @@ pipeline = Pipeline(
         name={topic},
         # Type of each field. Allowed: boolean, int, bigint, double, decimal(p,s), string, timestamp, date; add NOT NULL
         # where a record without it is malformed. A value of another JSON type is malformed: nothing is cast.
-{left_out}{keywords}        schema="""
+{left_out}{unread_times}{malformed}{keywords}        schema="""
 {schema}
         """,
         # When it happened: records fall into windows by it.
@@ -32,9 +32,9 @@ pipeline = Pipeline(
     # Records for which this is not true are left out, such as where="{key} IS NOT NULL".
     where=None,
     # Further columns: Spark SQL from a whitelist, such as derive={{"big": "CASE WHEN ... THEN 1 ELSE 0 END"}}.
-    derive={{}},
+    derive={derive},
     # One result for each window and each value of these columns; a null is a value.
-    key=("{key}",),
+{one_series}    key=("{key}",),
     # One of {windows}.
 {window_seen}    window=Fixed({window}),
     # Count(), Sum(x), Min(x), Max(x), Avg(x), Quantile(x, 0.9), ... (docs/definition-reference.md); x: an expression.
@@ -67,7 +67,8 @@ pipeline = Pipeline(
 
 
 def render(name: str, topic: str, origin: str, found: Guess) -> str:
-    """Return the text of a definition's file; `found` must have an event time and a key."""
+    """Return the text of a definition's file; `found` must have an event time."""
+    key = found.key or _name_series(found)
     imports = ["Count", "Expect", "Fixed", "Lateness", "Pipeline", "Policy", "SameDefinition", "Topic"]
     if found.amount:
         imports = sorted([*imports, "Max", "Sum" if found.adds_up else "Avg"])
@@ -82,9 +83,13 @@ def render(name: str, topic: str, origin: str, found: Guess) -> str:
         event_time=found.event_time,
         log_time=_log_time(found),
         time_format=found.time_format,
-        key=found.key,
-        measures=_measures(found),
-        events=_name_measure(found, "events"),
+        key=key,
+        derive="{}" if found.key else f'{{"{key}": "\'all\'"}}',
+        one_series="" if found.key else "    # No column groups the records: they are one series.\n",
+        unread_times=_describe_unread_times(found),
+        malformed=_describe_malformed(found),
+        measures=_measures(found, key),
+        events=_name_measure(key, "events"),
         keywords=_keywords(found),
         window=found.pace.window,
         windows=", ".join(kind.example for kind in KINDS),
@@ -129,15 +134,40 @@ def _log_time(found: Guess) -> str:
     return f'        # {why}\n        log_time="{found.log_time}",'
 
 
-def _measures(found: Guess) -> str:
-    lines = [f'        "{_name_measure(found, "events")}": Count(),']
+def _measures(found: Guess, key: str) -> str:
+    lines = [f'        "{_name_measure(key, "events")}": Count(),']
     if found.amount:
         first = ("total", "Sum") if found.adds_up else ("average", "Avg")
-        lines.append(f'        "{_name_measure(found, first[0])}": {first[1]}("`{found.amount}`"),')
-        lines.append(f'        "{_name_measure(found, "largest")}": Max("`{found.amount}`"),')
+        lines.append(f'        "{_name_measure(key, first[0])}": {first[1]}("`{found.amount}`"),')
+        lines.append(f'        "{_name_measure(key, "largest")}": Max("`{found.amount}`"),')
     return "\n".join(lines)
 
 
-def _name_measure(found: Guess, name: str) -> str:
+def _name_measure(key: str, name: str) -> str:
     """Return a measure's name that is not the key's."""
-    return f"{name}_" if name == (found.key or "").lower() else name
+    return f"{name}_" if name == key.lower() else name
+
+
+def _name_series(found: Guess) -> str:
+    """Return a name for the one value of the key that no column has."""
+    taken = {column.name.lower() for column in found.columns}
+    name = "series"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _describe_unread_times(found: Guess) -> str:
+    unread = [column for column in found.columns if column.time_form and column.type != "timestamp"]
+    return "".join(
+        f"        # `{c.name}` looks like a time that no timestamp takes ({_one_line(c.time_form or '')}): {c.type}.\n"
+        for c in unread
+    )
+
+
+def _describe_malformed(found: Guess) -> str:
+    if not found.malformed:
+        return ""
+    return (
+        f"        # {found.malformed:,} records are malformed whatever the schema says (NaN, or beyond the limits).\n"
+    )

@@ -1,8 +1,10 @@
 """What `init` guesses of sample values, and that what it writes loads."""
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +13,28 @@ import pytest
 from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql
 from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
-from cutover.definition.proposal import template
-from cutover.definition.proposal.guess import Guess, guess
+from cutover.records.proposal import template
+from cutover.records.proposal.guess import Guess, Survey
+from cutover.records.reference.parse import parse_object
 
 AT = "2013-01-31T10:00:00Z"
 Sample = list[dict[str, Any]]
+
+
+def guess(sample: Sample, partitions: Sequence[int] = ()) -> Guess:
+    """Return what is guessed of JSON records."""
+    survey = Survey(is_cells=False)
+    for line, (record, partition) in enumerate(zip(sample, partitions or repeat(0), strict=False), start=1):
+        survey.add(line, dict(parse_object(json.dumps(record)).items), partition)
+    return survey.guess()
+
+
+def guess_cells(rows: Sequence[dict[str, str]]) -> Guess:
+    """Return what is guessed of the cells of a CSV file."""
+    survey = Survey(is_cells=True)
+    for line, record in enumerate(rows, start=2):
+        survey.add(line, record)
+    return survey.guess()
 
 
 def types(found: Guess) -> dict[str, str]:
@@ -23,32 +42,116 @@ def types(found: Guess) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("values", "expected"),
+    ("cells", "expected"),
     [
-        (["1", "-7", None], "bigint"),
-        ([1, 2], "bigint"),
-        (["9223372036854775807", "-9223372036854775807"], "bigint"),
-        (["9223372036854775808", "1"], "string"),
-        ([2**63, 1], "string"),
-        (["1" * 5_000], "string"),
-        (["2013-01-31T10:00:00Z", "9999-12-31T00:00:00Z"], "string"),
-        (["2013-13-31T10:00:00Z"], "string"),
+        (["1", "-7", ""], "bigint"),
+        (["9223372036854775807", "-9223372036854775808"], "bigint"),
+        (["1", "9223372036854775808"], "string"),
+        (["9223372036854775808", "1.5"], "double"),
+        (["1" * 400, "1"], "string"),
+        (["1" * 400, "1.5"], "string"),
+        (["1", "1.5", "2"], "double"),
+        (["1", "1.5", "x"], "string"),
         (["01"], "string"),
-        (["1.5", "2"], "double"),
-        ([1.5, 2], "double"),
-        ([True, False], "boolean"),
-        (["true"], "boolean"),
-        (["2013-01-31"], "date"),
-        (["2013-01-31T10:00:00Z"], "timestamp"),
-        (["2013-01-31T10:00:00Z", "soon"], "string"),
-        ([None, None], "string"),
+        (["+1"], "string"),
+        ([".5"], "string"),
+        (["1e5"], "double"),
         (["1e999"], "string"),
+        (["true", "False"], "boolean"),
+        (["t"], "string"),
+        (["true", "1"], "string"),
+        (["2013-01-31"], "date"),
+        (["2013-01-31", "2013-02-30"], "string"),
+        (["2013-01-31", "2013-01-31T10:00:00Z"], "timestamp"),
+        (["2013-01-31T10:00:00Z", "2013-01-31"], "timestamp"),
+        (["2013-01-31T10:00:00Z", "9999-12-31T00:00:00Z"], "string"),
+        (["2013-01-31T10:00:00Z", "soon"], "string"),
+        (["", ""], "string"),
     ],
 )
-def test_type_of_a_column(values: list[Any], expected: str) -> None:
-    rows = [{"x": value, "happened": "2013-01-31T10:00:00Z"} for value in values]
+def test_type_of_a_column_of_cells(cells: list[str], expected: str) -> None:
+    found = guess_cells([{"x": cell, "happened": AT} for cell in cells])
 
-    assert types(guess(rows))["x"] == expected
+    assert types(found)["x"] == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, 2, None], "bigint"),
+        ([1, 2**63], "decimal(38,0)"),
+        ([2**63, 1.5], "double"),
+        ([10**38], "double"),
+        ([1, 1.5], "double"),
+        (["1", "2"], "string"),
+        (["1.5"], "string"),
+        (["true"], "string"),
+        (["1772409600"], "string"),
+        ([True, False], "boolean"),
+        (["2013-01-31"], "date"),
+        ([AT], "timestamp"),
+        ([AT, ""], "string"),
+        ([None], "string"),
+    ],
+)
+def test_type_of_a_json_field(values: list[Any], expected: str) -> None:
+    assert types(guess([{"x": value, "happened": AT} for value in values]))["x"] == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([1, "1"], 'no type takes both 1 (line 1) and "1" (line 2)'),
+        (["a", None, 2.5], 'no type takes both "a" (line 1) and 2.5 (line 3)'),
+        ([True, 1], "no type takes both true (line 1) and 1 (line 2)"),
+        ([1, {"a": 1}], "it is nested"),
+    ],
+)
+def test_a_field_that_no_type_takes_is_left_out_with_both_lines(values: list[Any], reason: str) -> None:
+    found = guess([{"x": value, "happened": AT} for value in values])
+
+    assert dict(found.left_out) == {"x": reason}
+
+
+def test_types_come_from_every_record_and_not_from_the_first_ones() -> None:
+    found = guess_cells([{"x": "1", "at": AT}] * 5_000 + [{"x": "1.5", "at": AT}])
+
+    assert (types(found)["x"], found.rows) == ("double", 5_001)
+
+
+def test_a_log_time_that_is_missing_once_is_none() -> None:
+    sample = [{"at": AT, "received_at": AT}] * 2_000
+
+    assert [guess(records).log_time for records in (sample, [*sample, {"at": AT}])] == ["received_at", None]
+
+
+def test_names_that_differ_by_case_alone_are_one_column(tmp_path: Path) -> None:
+    sample: Sample = [{"at": AT, "Amount": 1, "amount": 2, "shop": "a"}, {"at": AT, "AMOUNT": "x", "shop": "b"}]
+    pipeline, text = rendered(tmp_path, sample)
+
+    assert "Left out: amount (its name differs from `Amount` by case alone)" in text
+    assert "Amount bigint" in pipeline.source.schema
+
+
+@pytest.mark.parametrize("record", [{"value": 10844}, {"value": 0.5}, {"id": 7, "value": 1}])
+def test_records_without_a_group_are_one_series(tmp_path: Path, record: dict[str, Any]) -> None:
+    sample: Sample = [{"timestamp": AT} | record, {"timestamp": AT} | {name: n + 1 for name, n in record.items()}]
+    pipeline, _ = rendered(tmp_path, sample)
+
+    assert (pipeline.key, pipeline.derive) == (("series",), {"series": "'all'"})
+    assert "total" in pipeline.measures
+
+
+def test_an_id_that_repeats_is_a_key_and_no_measure() -> None:
+    found = guess([{"at": AT, "sensorId": n % 2, "reading": n} for n in range(20)])
+
+    assert (found.key, found.amount) == ("sensorId", "reading")
+
+
+def test_a_time_in_a_form_that_no_timestamp_takes_is_noted(tmp_path: Path) -> None:
+    _, text = rendered(tmp_path, [{"at": AT, "k": "a", "updated_ts": 1772409600000007}])
+
+    assert "`updated_ts` looks like a time that no timestamp takes (Unix microseconds): bigint" in text
 
 
 def test_unix_seconds_are_times_by_name_and_range() -> None:
@@ -74,7 +177,7 @@ def test_what_cannot_be_declared_is_left_out_with_its_reason() -> None:
     found = guess([{"a b": 1, "_class": 1, "nested": {"x": 1}, "many": [1], "ok": 1}])
 
     assert dict(found.left_out) == {
-        "a b": "its name is no identifier",
+        "a b": "bigint; its name is no identifier, such as `a_b`",
         "_class": "Cutover uses this name itself",
         "nested": "it is nested",
         "many": "it is nested",

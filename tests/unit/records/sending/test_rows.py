@@ -9,10 +9,10 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import DefinitionError
-from cutover.log.sending import lines
-from cutover.log.sending.rows import ALL, MAX_MESSAGE, FileRecord, Notes, Stretch, read_rows
 from cutover.records.classes import Reason
+from cutover.records.files import lines
 from cutover.records.reference.parse import parse
+from cutover.records.sending.rows import ALL, MAX_MESSAGE, FileContent, FileRecord, Malformed, Stretch, read_rows
 
 TOPIC = Topic(
     name="t",
@@ -26,9 +26,9 @@ HEADER = "at,seen,k,i,x,d,b,day\n"
 
 
 def rows(
-    path: Path, notes: Notes | None = None, *, of: Pipeline = PIPELINE, stretch: Stretch = ALL
+    path: Path, content: FileContent | None = None, *, of: Pipeline = PIPELINE, stretch: Stretch = ALL
 ) -> list[FileRecord]:
-    return list(read_rows(path, of, notes or Notes(), stretch, lambda _: None))
+    return list(read_rows(path, of, content or FileContent(), stretch, lambda _: None))
 
 
 def csv_file(folder: Path, body: str, header: str = HEADER) -> Path:
@@ -59,21 +59,20 @@ def test_empty_cells_are_null(tmp_path: Path) -> None:
     assert row.key == b"[null,null]"
 
 
-def test_cell_that_does_not_fit_is_sent_as_text_and_counted(tmp_path: Path) -> None:
-    notes = Notes()
-    (row,) = rows(csv_file(tmp_path, "10,20,a,7.5,NaN,1,maybe,soon\n"), notes)
+def test_cell_that_does_not_fit_is_sent_as_it_is_written_and_counted(tmp_path: Path) -> None:
+    (row,) = rows(csv_file(tmp_path, "10,20,a,7.5,NaN,1,maybe,soon\n"))
 
     assert json.loads(row.value) | {} == {
-        "at": 10, "seen": 20, "k": "a", "i": "7.5", "x": "NaN", "d": 1, "b": "maybe", "day": "soon"
+        "at": 10, "seen": 20, "k": "a", "i": 7.5, "x": "NaN", "d": 1, "b": "maybe", "day": "soon"
     }  # fmt: skip
-    assert notes.unfit_cells == 3
+    assert row.malformed == Malformed(reason=Reason.TYPE, cells=4, example="column `i`: expected int, got 7.5")
 
 
 def test_column_that_the_schema_does_not_name_is_left_out_and_named(tmp_path: Path) -> None:
-    notes = Notes()
-    (row,) = rows(csv_file(tmp_path, "10,20,secret\n", header="at,seen,other\n"), notes)
+    content = FileContent()
+    (row,) = rows(csv_file(tmp_path, "10,20,secret\n", header="at,seen,other\n"), content)
 
-    assert (json.loads(row.value), notes.ignored_columns) == ({"at": 10, "seen": 20}, ["other"])
+    assert (json.loads(row.value), content.ignored_columns) == ({"at": 10, "seen": 20}, ["other"])
 
 
 def test_json_lines_are_sent_as_they_stand(tmp_path: Path) -> None:
@@ -124,7 +123,7 @@ def test_csv_is_refused_with_its_line(tmp_path: Path, case: str) -> None:
 
 BAD_JSON = {
     "broken": (b'{"seen":1}\n{"seen":', r"line 2: expected one JSON object"),
-    "array": (b"[1]\n", r"got list"),
+    "array": (b"[1]\n", r"line 1: expected one JSON object, got an array"),
     "too deep": (b'{"seen":1,"a":' + b"[" * 10_000 + b"]" * 10_000 + b"}\n", r"line 1: expected JSON that is not"),
     "no log time": (b'{"at":1}\n', r"line 1: expected a time in seconds in column `seen`, got none"),
     "text for a number": (b'{"at":1,"seen":1}\n{"at":"1","seen":1}\n', r'line 2: .* in column `at`, got "1"'),
@@ -245,11 +244,11 @@ def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, stretch: Stretch, li
     assert [row.line + 1 for row in rows(as_json, stretch=stretch)] == lines
 
 
-def test_outside_of_a_stretch_times_are_checked_and_no_cell_is_counted(tmp_path: Path) -> None:
-    notes, stretch = Notes(), Stretch(end=20_000_000)
+def test_outside_of_a_stretch_times_are_checked_and_no_cell_is(tmp_path: Path) -> None:
+    content, stretch = FileContent(), Stretch(end=20_000_000)
 
-    assert len(rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,none,1,1,true,\n"), notes, stretch=stretch)) == 1
-    assert notes.unfit_cells == 0
+    (row,) = rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,none,1,1,true,\n"), content, stretch=stretch)
+    assert (row.malformed, content.records) == (None, 2)
     with pytest.raises(DefinitionError, match="line 3: expected a time in seconds in column `at`"):
         rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\nsoon,20,a,1,1,1,true,\n"), stretch=stretch)
 
@@ -257,5 +256,5 @@ def test_outside_of_a_stretch_times_are_checked_and_no_cell_is_counted(tmp_path:
 def test_all_that_is_read_is_told_whatever_is_sent(tmp_path: Path) -> None:
     path, told = csv_file(tmp_path, "1,10,a,1,1,1,true,\n" * 2_500), list[int]()
 
-    assert list(read_rows(path, PIPELINE, Notes(), Stretch(start=20_000_000), told.append)) == []
+    assert list(read_rows(path, PIPELINE, FileContent(), Stretch(start=20_000_000), told.append)) == []
     assert told == [1_000, 1_000]

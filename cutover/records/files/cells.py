@@ -1,0 +1,89 @@
+"""Cells of a CSV file as JSON values, and what a value of a file is when a type does not take it."""
+
+import json
+import re
+from json.encoder import encode_basestring
+from typing import Any
+
+from cutover.definition.model.schema import decimal_parts
+from cutover.definition.model.time_forms import name_time_form
+from cutover.definition.model.topic import TimeFormat
+from cutover.output.cells import visible
+from cutover.records.reference.values import Number, Pairs
+
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+BOOLEANS = {"true": True, "false": False, "t": True, "f": False}
+SHOWN = 40  # characters of a value in a message
+LONGEST_NAME = 63
+
+JsonValue = bool | str | Number | None
+
+
+def cell_value(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
+    """Return a cell as the JSON value that a column of a type is sent as.
+
+    Args:
+        cell: As it stands in the file; an empty one is null.
+        kind: Type of the schema.
+        time_format: How the definition says that times are written.
+
+    Returns:
+        A text where the cell is written in another way than the type's values are: the type does not take it.
+    """
+    if not cell:
+        return None
+    if kind in {"string", "date"} or (kind == "timestamp" and time_format == "iso"):
+        return cell
+    if kind == "boolean":
+        return BOOLEANS.get(cell.lower(), cell)
+    return Number(cell) if NUMBER.fullmatch(cell) else cell
+
+
+def encode_value(value: JsonValue) -> str:
+    """Return a value as JSON, numbers as they are written in the file."""
+    if value is None:
+        return "null"
+    if isinstance(value, str):
+        return encode_basestring(value)
+    return value.text if isinstance(value, Number) else json.dumps(value)
+
+
+def describe_misfit(value: Any, kind: str, time_format: TimeFormat) -> str:
+    """Return what was expected of a type and what stands there: `expected int, got "7.5"`.
+
+    Args:
+        value: As it stands in the JSON: None, bool, float, str, Number, Pairs or list.
+        kind: Type that does not take it.
+        time_format: How the definition says that times are written.
+    """
+    if kind == "timestamp":
+        expected = f"a time in {time_format}"
+        form = None
+        if isinstance(value, str | Number):
+            is_number = isinstance(value, Number)
+            form = name_time_form(value.text if isinstance(value, Number) else value, is_number=is_number)
+        reason = f" ({form})" if form else " (years 1000 to 8999 are taken)"
+        return f"expected {expected}, got {show_value(value)}{reason}"
+    has_exponent = isinstance(value, Number) and "e" in value.text.lower()
+    note = " (a decimal is written without an exponent)" if has_exponent and decimal_parts(kind) else ""
+    return f"expected {kind}, got {show_value(value)}{note}"
+
+
+def show_value(value: Any) -> str:
+    """Return a value as JSON writes it, cut to one line of a message."""
+    if isinstance(value, Pairs):
+        return "an object"
+    if isinstance(value, list):
+        return "an array"
+    if isinstance(value, Number):
+        return _shorten(value.text)
+    return _shorten(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())
+
+
+def show_name(name: str) -> str:
+    """Return a name from a file, for a message: control characters escaped, cut to one line."""
+    return visible(name).encode("utf-8", "backslashreplace").decode()[:LONGEST_NAME]
+
+
+def _shorten(text: str) -> str:
+    return visible(text) if len(text) <= SHOWN else f"{visible(text[:SHOWN])}..."

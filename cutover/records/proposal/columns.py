@@ -1,0 +1,173 @@
+"""Type of a column from every value in it: the narrowest that the parser accepts all of them as."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cutover.definition.model.time_forms import YEARS_2000_TO_2100, name_time_form
+from cutover.records.files.cells import cell_value, show_value
+from cutover.records.reference.values import Number, Pairs, UnfitError, value_of
+
+WHOLE_TEXT = "whole text"
+"""Whole numbers of CSV that are too large for a bigint: texts, unless a fraction shows that they are numbers."""
+
+WIDE_WHOLE = "decimal(38,0)"
+"""Whole numbers of JSON that are too large for a bigint."""
+
+FIRST = ("boolean", "bigint", WHOLE_TEXT, WIDE_WHOLE, "double", "date", "timestamp", "string")
+"""Types in the order in which the first value of a column tries them."""
+
+WIDER_CELLS: Mapping[str, tuple[str, ...]] = {
+    "boolean": ("string",),
+    "bigint": (WHOLE_TEXT, "double", "string"),
+    WHOLE_TEXT: ("double", "string"),
+    "double": ("string",),
+    "date": ("timestamp", "string"),
+    "timestamp": ("string",),
+    "string": (),
+}
+"""Types of CSV that accept every cell that a type accepts, narrowest first."""
+
+WIDER_JSON: Mapping[str, tuple[str, ...]] = {
+    "boolean": (),
+    "bigint": (WIDE_WHOLE, "double"),
+    WIDE_WHOLE: ("double",),
+    "double": (),
+    "date": ("timestamp", "string"),
+    "timestamp": ("string",),
+    "string": (),
+}
+"""The same of JSON, where a number is no text."""
+
+Form = Literal["seconds", "millis", "iso", ""]
+TIME_WORDS = ("time", "date", "ts", "_at")
+
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_SPELLED = {"true", "false"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """One value of a column."""
+
+    line: int
+    value: Any  # a cell, or as it stands in the JSON
+
+
+@dataclass(slots=True)
+class ColumnValues:
+    """What was seen of one column; `add` is called with each value that is not null."""
+
+    name: str
+    is_cell: bool  # of CSV; else a JSON value
+    type: str | None = None  # None: no value yet
+    given: int = 0  # values that are not null
+    low: int = 0  # of whole numbers
+    high: int = 0
+    is_nested: bool = False
+    first: Example | None = None
+    conflict: Example | None = None  # first value that no type takes together with those before
+    was_time: Example | None = None  # first value that is no time in a column that began with times
+    _fits: Callable[[Any], Any] = field(default=lambda _: None)
+
+    def add(self, line: int, value: Any) -> None:
+        """Take one value."""
+        self.given += 1
+        if self.conflict is not None or self.is_nested or (self.is_cell and self.type == "string"):
+            return
+        if self.type is None:
+            self.first = Example(line=line, value=value)
+            self._widen(line, value, FIRST)
+        else:
+            try:
+                read = self._fits(value)
+            except UnfitError:
+                self._widen(line, value, (WIDER_CELLS if self.is_cell else WIDER_JSON)[self.type])
+            else:
+                if self.type == "bigint":
+                    self.low, self.high = min(self.low, read), max(self.high, read)
+
+    def _widen(self, line: int, value: Any, types: tuple[str, ...]) -> None:
+        if isinstance(value, Pairs | list):
+            self.is_nested = True
+            return
+        if self.type in {"date", "timestamp"}:
+            self.was_time = Example(line=line, value=value)
+        for kind in types:
+            fits = _CELL_READERS.get(kind) if self.is_cell else _JSON_READERS.get(kind)
+            if fits is None:
+                continue
+            try:
+                read = fits(value)
+            except UnfitError:
+                continue
+            if kind == "bigint":
+                self.low = self.high = read
+            self.type, self._fits = kind, fits
+            return
+        self.conflict = Example(line=line, value=value)
+
+    @property
+    def proposed_type(self) -> tuple[str, Form]:
+        """Return the type, and how a timestamp is written."""
+        if self.type == "timestamp":
+            return "timestamp", "iso"
+        if self.type == "bigint" and self._is_time_name():
+            for form, per_second in (("seconds", 1), ("millis", 1_000)):
+                if YEARS_2000_TO_2100[0] * per_second <= self.low <= self.high < YEARS_2000_TO_2100[1] * per_second:
+                    return "timestamp", form  # type: ignore[return-value]  # one of the two
+        return ("string" if self.type in {None, WHOLE_TEXT} else str(self.type)), ""
+
+    @property
+    def time_form(self) -> str | None:
+        """Return the form of time that the values have and no timestamp takes; None if they look like no times."""
+        if self.was_time is not None and self.first is not None and self.type == "string":
+            return f"times but for line {self.was_time.line}, {show_value(self.was_time.value)}"
+        if self.first is None or self.proposed_type[0] == "timestamp":
+            return None
+        value = self.first.value
+        if not isinstance(value, str | Number) or (self.type != "string" and not self._is_time_name()):
+            return None
+        is_number = isinstance(value, Number) or (self.is_cell and self.type != "string")
+        return name_time_form(value.text if isinstance(value, Number) else value, is_number=is_number)
+
+    def _is_time_name(self) -> bool:
+        name = self.name.lower()
+        return name == "at" or any(word in name for word in (*TIME_WORDS, *LOG_WORDS))
+
+
+LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced", "sent", "load")
+"""Parts of names of columns that say when a record reached the log."""
+
+
+def _read_whole_text(cell: str) -> str:
+    if not _WHOLE.fullmatch(cell):
+        raise UnfitError
+    value_of(cell_value(cell, "double", "iso"), "double", "iso")  # so that a fraction may follow
+    return cell
+
+
+def _read_spelled_boolean(cell: str) -> bool:
+    if cell.lower() not in _SPELLED:
+        raise UnfitError
+    return cell.lower() == "true"
+
+
+def _make_cell_reader(kind: str) -> Callable[[Any], Any]:
+    return lambda cell: value_of(cell_value(cell, kind, "iso"), kind, "iso")
+
+
+def _make_json_reader(kind: str) -> Callable[[Any], Any]:
+    return lambda value: value_of(value, kind, "iso")
+
+
+_CELL_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "boolean": _read_spelled_boolean,
+    WHOLE_TEXT: _read_whole_text,
+    "string": lambda cell: cell,
+    **{kind: _make_cell_reader(kind) for kind in ("bigint", "double", "date", "timestamp")},
+}
+_JSON_READERS: Mapping[str, Callable[[Any], Any]] = {
+    kind: _make_json_reader(kind) for kind in FIRST if kind != WHOLE_TEXT
+}

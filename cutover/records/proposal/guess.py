@@ -1,0 +1,252 @@
+"""Guess a schema from records: types, time columns, a key, something to add up. People correct what is wrong.
+
+Types come from every record; what is only a proposal (key, lateness, window) comes from the first records alone.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cutover.definition.checks.definition import KEYWORDS
+from cutover.definition.model.schema import IDENTIFIER, RESERVED, RESERVED_PREFIX
+from cutover.definition.model.topic import TimeFormat
+from cutover.records.files.cells import cell_value, show_value
+from cutover.records.proposal.columns import LOG_WORDS, ColumnValues, Form
+from cutover.records.proposal.pace import Pace, SampleTime, pace
+from cutover.records.reference.values import UnfitError, value_of
+
+SAMPLE = 1_000
+"""Records that key, lateness and window are proposed from."""
+
+EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
+ID_WORDS = ("id", "seq", "number", "uuid", "key")
+SPAN_WORDS = ("delay", "duration", "latency", "lag", "wait", "elapsed", "age", "took", "gap", "offset")
+"""Numbers that say how long: a sum of delays has no meaning."""
+LEVEL_WORDS = (
+    "rate",
+    "ratio",
+    "share",
+    "percent",
+    "pct",
+    "temperature",
+    "price",
+    "score",
+    "speed",
+    "lat",
+    "lon",
+    "avg",
+)
+"""Numbers that say how much of something there is at a time: they do not add up either."""
+FEW = 0.5
+NESTED = "it is nested"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One field of the records."""
+
+    name: str
+    type: str
+    form: Form = ""  # how a timestamp is written
+    nulls: int = 0
+    distinct: int = 0  # in the sample
+    time_form: str | None = None  # of values that look like times which no timestamp takes
+    example: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """What a definition can start from."""
+
+    columns: tuple[Column, ...]
+    left_out: Mapping[str, str]  # name to why
+    event_time: str | None
+    log_time: str | None
+    time_format: TimeFormat
+    key: str | None  # None: one series
+    amount: str | None  # a number to add up, or to average
+    adds_up: bool
+    rows: int
+    malformed: int  # records that are malformed whatever the schema says
+    pace: Pace
+
+
+@dataclass(slots=True)
+class Survey:
+    """Records as they are read: all of them for the types, the first ones for the rest."""
+
+    is_cells: bool  # records are cells of CSV; else JSON values
+    columns: dict[str, ColumnValues] = field(default_factory=dict)
+    sample: list[Mapping[str, Any]] = field(default_factory=list)
+    partitions: list[int] = field(default_factory=list)  # of the sample
+    rows: int = 0
+    malformed: int = 0
+
+    def declare(self, names: Iterable[str]) -> None:
+        """Name columns that may turn out to have no value."""
+        for name in names:
+            self.columns.setdefault(name, ColumnValues(name, self.is_cells))
+
+    def add(self, line: int, record: Mapping[str, Any], partition: int = 0) -> None:
+        """Take one record: its values by column, None or an empty cell for null."""
+        self.rows += 1
+        if len(self.sample) < SAMPLE:
+            self.sample.append(record)
+            self.partitions.append(partition)
+        for name, value in record.items():
+            if name not in self.columns:
+                self.declare([name])
+            if self._is_given(value):
+                self.columns[name].add(line, value)
+
+    def guess(self) -> Guess:
+        """Propose columns with types, event time and key; what cannot be a column is named with its reason."""
+        left_out = self._find_omissions()
+        found = [self._make_column(column) for name, column in self.columns.items() if name not in left_out]
+        times = [column for column in found if column.type == "timestamp"]
+        event = _event_time(times) or _event_time([column for column in found if column.type == "date"])
+        time_format: TimeFormat = event.form or "iso" if event else "iso"
+        columns = tuple(_one_format(column, time_format, event) for column in found)
+        log = _log_time([column for column in columns if column.type == "timestamp"], event)
+        key, amount = _key(columns, len(self.sample)), _amount(columns)
+        return Guess(
+            columns=columns,
+            left_out=left_out,
+            event_time=event.name if event else None,
+            log_time=log,
+            time_format=time_format,
+            key=key,
+            amount=amount,
+            adds_up=amount is not None and _adds_up(amount),
+            rows=self.rows,
+            malformed=self.malformed,
+            pace=pace(
+                self._list_times(event, log, time_format),
+                next((column.distinct for column in columns if column.name == key), 1),
+            ),
+        )
+
+    def _find_omissions(self) -> dict[str, str]:
+        reasons: dict[str, str] = {}
+        taken: dict[str, str] = {}  # names in lower case
+        for name, column in self.columns.items():
+            reason = _explain_omission(column, taken)
+            if reason is not None:
+                reasons[name] = reason
+            else:
+                taken[name.lower()] = name
+        return reasons
+
+    def _make_column(self, values: ColumnValues) -> Column:
+        kind, form = values.proposed_type
+        present = (record.get(values.name) for record in self.sample)
+        return Column(
+            name=values.name,
+            type=kind,
+            form=form,
+            nulls=self.rows - values.given,
+            distinct=len({str(value) for value in present if self._is_given(value)}),
+            time_form=values.time_form,
+            example="" if values.first is None else show_value(values.first.value),
+        )
+
+    def _is_given(self, value: Any) -> bool:
+        """Return whether a value is there; an empty text of JSON is one, an empty cell is not."""
+        return value is not None and not (self.is_cells and value == "")
+
+    def _list_times(self, event: Column | None, log: str | None, time_format: TimeFormat) -> list[SampleTime]:
+        """Return event time, arrival and partition of each record of the sample that has the times."""
+        found = []
+        for record, partition in zip(self.sample, self.partitions, strict=True) if event is not None else ():
+            moment = self._read_time(record.get(event.name), time_format) if event is not None else None
+            arrival = None if log is None else self._read_time(record.get(log), time_format)
+            if moment is not None and (log is None or arrival is not None):
+                found.append(SampleTime(moment, arrival, partition))
+        return found
+
+    def _read_time(self, value: Any, time_format: TimeFormat) -> int | None:
+        given = cell_value(value, "timestamp", time_format) if self.is_cells and isinstance(value, str) else value
+        try:
+            return None if given is None else int(value_of(given, "timestamp", time_format))
+        except UnfitError:
+            return None
+
+
+def _explain_omission(column: ColumnValues, taken: Mapping[str, str]) -> str | None:
+    name = column.name
+    if not IDENTIFIER.match(name):
+        renamed = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[:60]
+        better = renamed if IDENTIFIER.match(renamed) else f"column_{renamed}"
+        holds = f"{column.proposed_type[0]}; " if column.given and not column.is_nested else ""
+        form = f"{column.time_form}; " if column.time_form else ""
+        return f"{holds}{form}its name is no identifier, such as `{better}`"
+    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX):
+        return "Cutover uses this name itself"
+    if name.lower() in taken:
+        return f"its name differs from `{taken[name.lower()]}` by case alone"
+    if column.is_nested:
+        return NESTED
+    if column.conflict is not None and column.first is not None:
+        values = (f"{show_value(example.value)} (line {example.line})" for example in (column.first, column.conflict))
+        return f"no type takes both {' and '.join(values)}"
+    return None
+
+
+def _rank(name: str, words: Sequence[str]) -> int:
+    return next((place for place, word in enumerate(words) if word in name.lower()), len(words))
+
+
+def _event_time(times: Sequence[Column]) -> Column | None:
+    """Return the column whose name speaks most of the event and least of the log; of equals the first."""
+    if not times:
+        return None
+    return min(
+        times, key=lambda c: (_rank(c.name, LOG_WORDS) < len(LOG_WORDS), c.nulls > 0, _rank(c.name, EVENT_WORDS))
+    )
+
+
+def _log_time(times: Sequence[Column], event: Column | None) -> str | None:
+    others = [column for column in times if event is None or column.name != event.name]
+    speaking = [column for column in others if _rank(column.name, LOG_WORDS) < len(LOG_WORDS)]
+    return speaking[0].name if speaking and speaking[0].nulls == 0 else None
+
+
+def _one_format(column: Column, time_format: TimeFormat, event: Column | None) -> Column:
+    """Return a timestamp of another form as what it stands for: a topic writes all its timestamps in one form.
+
+    A date that is the event time is a timestamp, its midnight.
+    """
+    if column is event and column.type == "date":
+        return replace(column, type="timestamp", form="iso")
+    if column.type != "timestamp" or column.form == time_format:
+        return column
+    return replace(column, type="string" if column.form == "iso" else "bigint", form="")
+
+
+def _key(columns: Sequence[Column], rows: int) -> str | None:
+    """Return a column to group by: a text with few values, or an id that repeats; None of one series of records."""
+    usable = [c for c in columns if c.name.lower() not in KEYWORDS]
+    texts = [c for c in usable if c.type == "string" and c.distinct and c.time_form is None]
+    few = [c for c in texts if 1 < c.distinct <= max(2, rows * FEW)]
+    groups = [c for c in texts if c.distinct < rows or not _is_id(c.name)]
+    ids = [c for c in usable if c.type == "bigint" and _is_id(c.name) and 1 < c.distinct <= rows * FEW]
+    return next((column.name for column in (*few, *groups, *ids)), None)
+
+
+def _amount(columns: Sequence[Column]) -> str | None:
+    """Return the number to measure: one that adds up before others, whole ones before doubles."""
+    numbers = [c for c in columns if c.type in {"bigint", "double"} and not _is_id(c.name) and c.time_form is None]
+    return next((c.name for c in sorted(numbers, key=lambda c: (not _adds_up(c.name), c.type != "bigint"))), None)
+
+
+def _adds_up(name: str) -> bool:
+    return not _split_name(name) & {*SPAN_WORDS, *LEVEL_WORDS}
+
+
+def _is_id(name: str) -> bool:
+    return bool(_split_name(name) & set(ID_WORDS))
+
+
+def _split_name(name: str) -> set[str]:
+    return {part.lower() for part in re.split(r"_|(?<=[a-z])(?=[A-Z])", name)}

@@ -1,0 +1,233 @@
+"""Records of a CSV or JSON-lines file as messages: key, value and log timestamp, checked before anything is sent.
+
+Each record is checked by the parser that Spark's is tested against, so what will be malformed is known, with line and
+column, before it is in the log.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.schema import fields
+from cutover.definition.model.topic import Topic
+from cutover.errors import DefinitionError
+from cutover.records.classes import Reason
+from cutover.records.files.cells import cell_value, describe_misfit, encode_value, show_name
+from cutover.records.files.lines import reject
+from cutover.records.files.tables import is_json, parse_line, read_csv, read_json_lines
+from cutover.records.reference.parse import Misfit, ParsedRecord, parse_fields
+from cutover.records.reference.values import Number, Pairs
+
+MAX_MESSAGE = 8 * 1024 * 1024
+HASH_BYTES = 8  # of each record
+_REPORT_EVERY = 1_000  # records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileRecord:
+    """One record on its way to the log."""
+
+    number: int  # in its file, from 0
+    line: int
+    log_micros: int | None  # None: the topic has no `log_time`
+    key: bytes | None
+    value: bytes
+    malformed: "Malformed | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Malformed:
+    """Why both paths will call a record malformed; expressions are not evaluated here."""
+
+    reason: Reason
+    cells: int  # that their type does not take
+    example: str  # the first of them, or what is wrong with the record as a whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """Part of a file that is sent: records of `[start, end)` of log time, in microseconds; None: no bound."""
+
+    start: int | None = None
+    end: int | None = None
+
+    def has(self, log_micros: int | None) -> bool:
+        """Return whether a record of this log time is in it; one of a topic without log time is."""
+        if log_micros is None:
+            return True
+        return (self.start is None or self.start <= log_micros) and (self.end is None or log_micros < self.end)
+
+
+ALL = Stretch()
+"""All of a file."""
+
+
+@dataclass(slots=True)
+class FileContent:
+    """What a file holds, whatever its bytes: filled while it is read."""
+
+    ignored_columns: list[str] = field(default_factory=list)  # of a CSV file, not in the schema
+    hashes: bytearray = field(default_factory=bytearray)  # HASH_BYTES of the header, then of each record
+
+    def add(self, content: bytes) -> None:
+        """Add the header, or a record."""
+        self.hashes += hashlib.blake2b(content, digest_size=HASH_BYTES).digest()
+
+    @property
+    def records(self) -> int:
+        """Records read so far."""
+        return max(0, len(self.hashes) // HASH_BYTES - 1)
+
+
+def read_rows(
+    path: Path, pipeline: Pipeline, content: FileContent, stretch: Stretch, advance: Callable[[int], None]
+) -> Iterator[FileRecord]:
+    """Yield the records of a stretch of a file in its order; of the others the times are checked, no more.
+
+    Args:
+        path: The file.
+        pipeline: The definition.
+        content: Filled, with all records.
+        stretch: Which records to yield.
+        advance: Called with how many further records were read.
+
+    Raises:
+        DefinitionError: The file cannot be read, a line is no record, a time is not written as the definition says,
+            the log time is missing, the event time is missing everywhere, or a record is larger than MAX_MESSAGE;
+            with the line, and of a time with the column.
+    """
+    try:
+        records = _read_records(path, pipeline, content)
+        dated = 0
+        for number, (row, parsed) in enumerate(records, start=1):
+            dated += parsed.values[pipeline.source.event_time] is not None
+            if number % _REPORT_EVERY == 0:
+                advance(_REPORT_EVERY)
+            if stretch.has(row.log_micros):
+                if len(row.value) > MAX_MESSAGE:
+                    reject(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
+                yield row
+        if content.records and not dated:
+            wanted = f"a time in {pipeline.source.time_format} in column `{pipeline.source.event_time}`"
+            reject(path, 1, f"{wanted} of some record, got none in {content.records:,}")
+    except DefinitionError as error:
+        msg = f"{error} Nothing was sent." if "\nHint: " in str(error) else f"{error}\nHint: nothing was sent."
+        raise DefinitionError(msg) from error
+
+
+def find_line(path: Path, number: int) -> int:
+    """Return the line of a record, numbered from 0; 1 for the header, -1."""
+    if number < 0:
+        return 1
+    records = read_json_lines(path) if is_json(path) else islice(read_csv(path), 1, None)
+    return next(islice(records, number, None), (1,))[0]
+
+
+def _read_records(path: Path, pipeline: Pipeline, content: FileContent) -> Iterator[tuple[FileRecord, ParsedRecord]]:
+    read = _read_json_records if is_json(path) else _read_csv_records
+    topic = pipeline.source
+    names = {item.name for item in fields(topic)}
+    keys = [name for name in pipeline.key if name in names]
+    for line, document, value, beyond in read(path, topic, content):
+        parsed = parse_fields(document, topic)
+        _check_times(path, line, parsed, topic)
+        row = FileRecord(
+            number=content.records - 1,
+            line=line,
+            log_micros=None if topic.log_time is None else parsed.values[topic.log_time],
+            key=_encode_key(document, keys) if keys else None,
+            value=value,
+            malformed=_find_malformed(value, parsed, topic, beyond),
+        )
+        yield row, parsed
+
+
+def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> None:
+    """Refuse a time that is not written as the definition says, and a missing log time.
+
+    A record with such a time would be malformed on both paths; a file of them is a mistake that costs nothing before it
+    is sent. A missing time is a matter of its record.
+    """
+    for misfit in parsed.misfits:
+        if misfit.type == "timestamp" and misfit.value is not None:
+            expected, _, got = describe_misfit(misfit.value, misfit.type, topic.time_format).partition(", got ")
+            reject(path, line, f"{expected.removeprefix('expected ')} in column `{misfit.name}`, got {got}")
+    if topic.log_time is not None and parsed.values[topic.log_time] is None:
+        reject(path, line, f"a time in {topic.time_format} in column `{topic.log_time}`, got none")
+
+
+def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: str | None) -> Malformed | None:
+    """Return why a record is malformed, in the order of `Reason`."""
+    cells = [misfit for misfit in parsed.misfits if misfit.reason is Reason.TYPE]
+    if len(value) > topic.max_value_bytes:
+        example = f"{len(value):,} bytes, more than `max_value_bytes` {topic.max_value_bytes:,}"
+        return Malformed(reason=Reason.TOO_LARGE, cells=len(cells), example=example)
+    if beyond is not None:
+        return Malformed(reason=Reason.JSON, cells=len(cells), example=beyond)
+    if parsed.reason is None:
+        return None
+    first = next(misfit for misfit in parsed.misfits if misfit.reason is parsed.reason)
+    return Malformed(reason=parsed.reason, cells=len(cells), example=_describe_cell(first, topic))
+
+
+def _describe_cell(misfit: Misfit, topic: Topic) -> str:
+    if misfit.value is None:
+        needed = "the event time" if misfit.reason is Reason.EVENT_TIME else "NOT NULL"
+        return f"column `{misfit.name}`: expected a value ({needed}), got none"
+    return f"column `{misfit.name}`: {describe_misfit(misfit.value, misfit.type, topic.time_format)}"
+
+
+_Document = tuple[int, Pairs, bytes, str | None]
+"""Line, object, message, and what in it is beyond the limits of a record."""
+
+
+def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_Document]:
+    records = read_csv(path)
+    _, header = next(records, (1, []))
+    _check_columns(path, header, topic)
+    content.add(b"csv" + _encode_cells(header))
+    known = {item.name: item for item in fields(topic)}
+    content.ignored_columns = [name for name in header if name not in known]
+    columns = [
+        (place, name, f"{encode_value(name)}:", known[name].type) for place, name in enumerate(header) if name in known
+    ]
+    for line, cells in records:
+        if len(cells) != len(header):
+            reject(path, line, f"{len(header)} cells, got {len(cells)}")
+        content.add(_encode_cells(cells))
+        values = {name: cell_value(cells[place], kind, topic.time_format) for place, name, _, kind in columns}
+        members = ",".join([prefix + encode_value(values[name]) for _, name, prefix, _ in columns])
+        yield line, Pairs(tuple(values.items())), f"{{{members}}}".encode(), None
+
+
+def _encode_cells(cells: list[str]) -> bytes:
+    return json.dumps(cells, ensure_ascii=False).encode()
+
+
+def _check_columns(path: Path, header: list[str], topic: Topic) -> None:
+    for name in (topic.event_time, topic.log_time):
+        if name is not None and name not in header:
+            reject(
+                path, 1, f"a header with the column `{name}`, got {', '.join(map(show_name, header[:20])) or 'nothing'}"
+            )
+
+
+def _read_json_records(path: Path, _: Topic, content: FileContent) -> Iterator[_Document]:
+    content.add(b"json")
+    for number, line in read_json_lines(path):
+        document, beyond = parse_line(path, number, line)
+        content.add(line)
+        yield number, document, line, beyond
+
+
+def _encode_key(document: Pairs, keys: list[str]) -> bytes:
+    """Return a message key: the JSON array of the key columns' values."""
+    given: dict[str, Any] = dict(document.items)
+    values = (given.get(name) for name in keys)
+    scalars = (value if isinstance(value, bool | str | Number) else None for value in values)
+    return f"[{','.join(map(encode_value, scalars))}]".encode("utf-8", "replace")

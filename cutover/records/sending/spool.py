@@ -1,0 +1,154 @@
+"""Put records into log-time order with bounded memory: messages in a file, their places sorted by DuckDB."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+
+from cutover.quoting import literal
+from cutover.records.sending.rows import FileRecord, Stretch
+
+CHUNK = 20_000
+MEMORY = "256MB"
+_COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("number", pa.int64()),
+    ("log_micros", pa.int64()),
+    ("place", pa.int64()),
+    ("line", pa.int64()),
+    ("key_bytes", pa.int32()),
+    ("value_bytes", pa.int32()),
+    ("reason", pa.string()),
+    ("cells", pa.int32()),
+    ("example", pa.string()),
+]
+SCHEMA = pa.schema(_COLUMNS)
+NO_KEY = -1  # bytes of a missing key: an empty one would be a key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MalformedSummary:
+    """Records to send that both paths will call malformed."""
+
+    records: int
+    cells: int  # that their type does not take
+    reasons: Mapping[str, int]  # records by reason
+    examples: tuple[str, ...]  # the first of them: line, column, expected, got
+
+
+class Spool:
+    """Records of a file that are to be sent; `with Spool(folder) as spool`. The caller keeps and deletes the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._messages = (folder / "messages").open("w+b")
+        self._index = duckdb.connect(str(folder / "index.duckdb"))
+        self._index.execute(f"SET memory_limit = '{MEMORY}'")
+        self._index.execute(f"SET temp_directory = {literal(f'{folder}/spill')}")
+        self._index.execute("SET threads = 2")
+        self._index.register("chunk", SCHEMA.empty_table())
+        self._index.execute("CREATE TABLE places AS SELECT * FROM chunk")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._messages.close()
+        self._index.close()
+
+    def fill(self, rows: Iterable[FileRecord]) -> None:
+        """Take the records of a file, in its order."""
+        chunk: list[tuple[object, ...]] = []
+        place = 0
+        for row in rows:
+            key = row.key or b""
+            self._messages.write(key + row.value)
+            malformed = row.malformed
+            chunk.append(
+                (
+                    row.number,
+                    row.log_micros,
+                    place,
+                    row.line,
+                    NO_KEY if row.key is None else len(key),
+                    len(row.value),
+                    None if malformed is None else malformed.reason.value,
+                    0 if malformed is None else malformed.cells,
+                    None if malformed is None else malformed.example,
+                )
+            )
+            place += len(key) + len(row.value)
+            if len(chunk) == CHUNK:
+                self._store(chunk)
+                chunk = []
+        self._store(chunk)
+        self._messages.flush()
+
+    @property
+    def count(self) -> int:
+        """Records that are to be sent."""
+        ((count,),) = self._index.execute("SELECT count(*) FROM places").fetchall()
+        return int(count)
+
+    def drop_stretch(self, first: int, end: int, stretch: Stretch) -> None:
+        """Leave out the records numbered `[first, end)` that are in a stretch of log time."""
+        self._index.execute(
+            "DELETE FROM places WHERE number >= ? AND number < ? AND (log_micros IS NULL OR "
+            "(log_micros >= coalesce(?, log_micros) AND log_micros < coalesce(?, log_micros + 1)))",
+            [first, end, stretch.start, stretch.end],
+        )
+
+    def drop_numbers(self, numbers: Iterable[int]) -> None:
+        """Leave out the records of these numbers."""
+        self._index.register("gone", pa.table({"number": pa.array(numbers, pa.int64())}))
+        self._index.execute("DELETE FROM places WHERE number IN (SELECT number FROM gone)")
+
+    def find_extreme(self, order: str) -> tuple[int, int] | None:
+        """Return line and value of the record with the largest value of an expression over the index; None: no records.
+
+        Args:
+            order: SQL over the columns of SCHEMA, such as `value_bytes`.
+        """
+        row = self._index.execute(
+            f"SELECT line, {order} AS extreme FROM places WHERE extreme IS NOT NULL "  # noqa: S608 -- ours
+            "ORDER BY extreme DESC, number LIMIT 1"
+        ).fetchone()
+        return None if row is None else (int(row[0]), int(row[1]))
+
+    def summarize_malformed(self, most: int) -> MalformedSummary:
+        """Return what of the records to send will be malformed, with some examples in the file's order."""
+        found = self._index.execute(
+            "SELECT reason, count(*), sum(cells) FROM places WHERE reason IS NOT NULL GROUP BY reason ORDER BY reason"
+        ).fetchall()
+        examples = self._index.execute(
+            "SELECT line, example FROM places WHERE reason IS NOT NULL ORDER BY number LIMIT ?", [most]
+        ).fetchall()
+        return MalformedSummary(
+            records=sum(int(count) for _, count, _ in found),
+            cells=sum(int(cells) for _, _, cells in found),
+            reasons={str(reason): int(count) for reason, count, _ in found},
+            examples=tuple(f"line {line}, {example}" for line, example in examples),
+        )
+
+    def read_sorted_rows(self) -> Iterator[FileRecord]:
+        """Yield the records in log-time order, ties in the file's order."""
+        result = self._index.execute(
+            "SELECT number, log_micros, place, line, key_bytes, value_bytes FROM places ORDER BY log_micros, number"
+        )
+        while found := result.fetchmany(CHUNK):
+            for number, log_micros, place, line, key_bytes, value_bytes in found:
+                self._messages.seek(place)
+                key = None if key_bytes == NO_KEY else self._messages.read(key_bytes)
+                value = self._messages.read(value_bytes)
+                yield FileRecord(number=number, line=line, log_micros=log_micros, key=key, value=value)
+
+    def _store(self, chunk: list[tuple[object, ...]]) -> None:
+        if chunk:
+            columns = zip(*chunk, strict=True)
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)]
+            self._index.register("chunk", pa.Table.from_arrays(arrays, schema=SCHEMA))
+            self._index.execute("INSERT INTO places SELECT * FROM chunk")

@@ -1,0 +1,122 @@
+"""The topic that `produce` writes to: made for old timestamps, or checked that it accepts every record of the file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cutover.clock import Clock
+from cutover.errors import LogError
+from cutover.log.cut import LogId
+from cutover.log.kafka import LogClient
+from cutover.records.sending.spool import NO_KEY, Spool
+from cutover.timestamps import format_micros
+
+DEFAULT_PARTITIONS = 4
+CONFIG = {
+    # Log timestamps come from the data: under a retention time a topic of old records would empty itself.
+    "retention.ms": "-1",
+    "message.timestamp.type": "CreateTime",
+    "max.message.bytes": str(9 * 1024 * 1024),
+}
+_MILLIS = 1_000
+_FRAME = 1_024  # Kafka's own bytes around a message
+_KAFKA_LARGEST = 1_048_588  # where the broker does not say
+_EITHER_WAY = "message.timestamp.difference.max.ms"  # of brokers before 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Log that is written to."""
+
+    log: LogId
+    max_bytes: int  # of a batch of records
+
+
+def find_topic(client: LogClient, topic: str, partitions: int | None) -> LogId | None:
+    """Return the log of a topic that is there; None if there is none.
+
+    Raises:
+        LogError: No broker answers, or the topic has another number of partitions.
+    """
+    if topic not in client.topics():
+        return None
+    existing = len(client.partitions(topic))
+    if partitions is not None and partitions != existing:
+        msg = f"Topic `{topic}`: expected {partitions} partitions, it is there with {existing}."
+        raise LogError(msg + "\nHint: leave `--partitions` out, or choose another topic name.")
+    return client.describe(topic)
+
+
+def prepare_topic(
+    client: LogClient, topic: str, partitions: int | None, existing: LogId | None, spool: Spool, clock: Clock
+) -> Target:
+    """Return the log to write to, made where there is none; only if it accepts every record that is to be sent.
+
+    Raises:
+        LogError: No broker answers, or the topic would refuse a record or delete it for its age: with the topic's
+            setting, its limit and the record's line. A topic that was made for this is deleted again.
+    """
+    if existing is None:
+        client.create_topic(topic, partitions=partitions or DEFAULT_PARTITIONS, config=CONFIG)
+    config = client.config(topic)
+    try:
+        _check_sizes(config, topic, spool)
+        _check_times(config, topic, spool, clock)
+        _check_keys(config, topic, spool)
+    except LogError:
+        if existing is None:
+            client.delete_topic(topic)
+        raise
+    log = client.describe(topic) if existing is None else existing
+    return Target(log=log, max_bytes=_read_limit(config, "max.message.bytes") or _KAFKA_LARGEST)
+
+
+def _check_sizes(config: Mapping[str, str], topic: str, spool: Spool) -> None:
+    limit = _read_limit(config, "max.message.bytes") or _KAFKA_LARGEST
+    largest = spool.find_extreme(f"value_bytes + greatest(key_bytes, 0) + {_FRAME}")
+    if largest is not None and largest[1] > limit:
+        _reject(topic, f"max.message.bytes of at least {largest[1]:,}", largest[0], f"{limit:,}")
+
+
+def _check_times(config: Mapping[str, str], topic: str, spool: Spool, clock: Clock) -> None:
+    """Check log times against what the topic accepts and retains; the broker would refuse or delete single records."""
+    oldest, newest = spool.find_extreme("-log_micros"), spool.find_extreme("log_micros")
+    if oldest is None or newest is None:
+        return
+    now = int(clock.now().timestamp() * _MILLIS)
+    first, last = -oldest[1] // _MILLIS, newest[1] // _MILLIS
+    if first <= 0:
+        expected = "a log time after 1970-01-01T00:00:00Z, since Kafka has no earlier timestamps"
+        _reject(topic, expected, oldest[0], _show_time(first))
+    if config.get("message.timestamp.type") != "LogAppendTime":
+        before = _read_limit(config, "message.timestamp.before.max.ms", _EITHER_WAY)
+        if before is not None and first < now - before:
+            _reject(topic, f"log times within message.timestamp.before.max.ms={before:,}", oldest[0], _show_time(first))
+        after = _read_limit(config, "message.timestamp.after.max.ms", _EITHER_WAY)
+        if after is not None and last > now + after:
+            _reject(topic, f"log times within message.timestamp.after.max.ms={after:,}", newest[0], _show_time(last))
+    retention = _read_limit(config, "retention.ms")
+    is_deleted = "delete" in config.get("cleanup.policy", "delete")
+    if is_deleted and retention is not None and 0 <= retention < now - first:
+        expected = f"retention.ms=-1 for records this old, since {retention:,} would delete them"
+        _reject(topic, expected, oldest[0], _show_time(first))
+
+
+def _check_keys(config: Mapping[str, str], topic: str, spool: Spool) -> None:
+    without = spool.find_extreme(f"CASE WHEN key_bytes = {NO_KEY} THEN 1 END")
+    if without is not None and "compact" in config.get("cleanup.policy", ""):
+        _reject(topic, "a key in every record, since its cleanup.policy is compact", without[0], "none")
+
+
+def _read_limit(config: Mapping[str, str], *names: str) -> int | None:
+    """Return the least of some settings; None if the broker has none of them."""
+    limits = [int(value) for name in names if (value := config.get(name, "")).lstrip("-").isdecimal()]
+    return min(limits, default=None)
+
+
+def _show_time(millis: int) -> str:
+    return format_micros(millis * _MILLIS) or ""
+
+
+def _reject(topic: str, expected: str, line: int, got: str) -> None:
+    msg = f"Topic `{topic}`: expected {expected}, got {got} (line {line} of the file)."
+    raise LogError(msg + "\nHint: nothing was sent. Change the topic's setting or the record, or use another topic.")

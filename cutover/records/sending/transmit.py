@@ -1,0 +1,131 @@
+"""Messages to the broker: idempotent, in order, each delivery awaited."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import sleep
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from cutover.clock import Clock
+from cutover.errors import LogError
+from cutover.log import options
+from cutover.log.kafka import LogClient
+from cutover.records.sending.delivered import make_headers
+from cutover.records.sending.rows import FileRecord
+from cutover.records.sending.topic import Target
+from cutover.settings import Settings
+
+MILLIS = 1_000
+FLUSH_SECONDS = 60.0
+_ADVANCE_EVERY = 1_000  # records
+_BATCH_BYTES = 1_000_000  # librdkafka's own limit
+
+Advance = Callable[[int], None]
+
+
+def pace(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
+    """Hold each record back until its log time, counted from the first one and `speed` times faster."""
+    began, first = clock.monotonic(), None
+    for row in rows:
+        if speed is not None and row.log_micros is not None:
+            first = row.log_micros if first is None else first
+            due = began + (row.log_micros - first) / 1_000_000 / speed
+            while (wait := due - clock.monotonic()) > 0:
+                sleep(min(wait, 0.5))
+        yield row
+
+
+def send_records(
+    settings: Settings, client: LogClient, target: Target, run: str, rows: Iterator[FileRecord], advance: Advance
+) -> None:
+    """Send the records of a run, and wait until the broker has acknowledged all of them.
+
+    Raises:
+        LogError: The broker refuses a record or does not answer; a later run sends what is missing.
+    """
+    transmission = _Transmission(target)
+    producer = Producer(_producer_options(settings, client, target))
+    partitions = client.partitions(target.log.topic)
+    try:
+        for number, row in enumerate(rows, start=1):
+            # Round robin, whatever the key: a replay reads each partition in proportion to its size, so partitions by
+            # key drift apart in event time by days, and nothing would be classified as it was when it happened.
+            transmission.put(producer, row, partitions[number % len(partitions)], run)
+            if number % _ADVANCE_EVERY == 0:
+                advance(_ADVANCE_EVERY)
+                transmission.check()
+        remaining = producer.flush(FLUSH_SECONDS)
+    except KafkaException as error:
+        raise transmission.make_error(error.args[0].str()) from error
+    transmission.check()
+    if remaining:
+        detail = f"{remaining:,} without an answer after {FLUSH_SECONDS:g} s"
+        raise transmission.make_error(detail)
+
+
+class _Transmission:
+    """What became of the messages so far."""
+
+    def __init__(self, target: Target) -> None:
+        self._topic = target.log.topic
+        self._acknowledged = 0
+        self._refused: list[tuple[int, KafkaError]] = []  # line, why
+
+    def put(self, producer: Producer, row: FileRecord, partition: int, run: str) -> None:
+        """Pass one record to the client; waits while its buffer is full."""
+        timestamp = 0 if row.log_micros is None else row.log_micros // MILLIS  # 0: the client's own time
+        while True:
+            try:
+                producer.produce(
+                    self._topic,
+                    value=row.value,
+                    key=row.key,
+                    on_delivery=partial(self._note_delivery, row.line),
+                    partition=partition,
+                    timestamp=timestamp,
+                    headers=make_headers(run, row.number),
+                )
+            except BufferError:
+                producer.poll(0.1)
+            else:
+                producer.poll(0)
+                return
+
+    def check(self) -> None:
+        """Raise if a record was refused.
+
+        Raises:
+            LogError: Names the first one's line.
+        """
+        if self._refused:
+            line, error = self._refused[0]
+            others = f" and {len(self._refused) - 1:,} others" if len(self._refused) > 1 else ""
+            detail = f"{error.str()} for the record of line {line}{others}"
+            raise self.make_error(detail)
+
+    def make_error(self, detail: str) -> LogError:
+        """Return that not all records were taken, how many were, and what to do."""
+        msg = f"Topic `{self._topic}`: expected every record to be accepted, got: {detail}."
+        done = f"{self._acknowledged:,} records of this run were acknowledged"
+        return LogError(f"{msg}\nHint: {done}; the same command without `--again` sends only what is missing.")
+
+    def _note_delivery(self, line: int, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self._acknowledged += 1
+        else:
+            self._refused.append((line, error))
+
+
+def _producer_options(settings: Settings, client: LogClient, target: Target) -> dict[str, str | int | float | bool]:
+    return {
+        **options.librdkafka(settings.kafka, client.bootstrap),
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 20,
+        "compression.type": "lz4",
+        "message.max.bytes": target.max_bytes,
+        "batch.size": min(_BATCH_BYTES, target.max_bytes),
+        "queue.buffering.max.kbytes": 65_536,
+        "message.timeout.ms": int(FLUSH_SECONDS * MILLIS),
+        "log_level": 0,
+    }

@@ -1,0 +1,139 @@
+"""What was sent is remembered by topic id and records: a file that grew, was renamed or edited is recognized."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.records.sending.produced import NO_HISTORY, Produced, ProducedRun, lock_sending
+from cutover.records.sending.rows import FileContent
+
+SENT = ProducedRun(
+    sha256="a",
+    file="a.csv",
+    start=10,
+    end=20,
+    records=5,
+    at="2013-01-01T00:00:00",
+    finished=True,
+    run="r1",
+    content="c1",
+    read=100,
+)
+
+
+def content(records: Sequence[object], header: str = "h") -> FileContent:
+    made = FileContent()
+    for part in (header, *records):
+        made.add(str(part).encode())
+    return made
+
+
+def sent(home: Path, records: Sequence[object]) -> Produced:
+    produced = Produced(home, "id+/")
+    produced.note(SENT, content(records))
+    return Produced(home, "id+/")
+
+
+@pytest.mark.parametrize("records", [range(100), range(120), range(70)])
+def test_a_file_that_is_the_same_has_grown_or_was_cut_is_the_one_that_was_sent(
+    tmp_path: Path, records: Sequence[object]
+) -> None:
+    history = sent(tmp_path, range(100)).find_history(content(records), "other bytes")
+
+    assert (history.runs, history.content, history.difference) == ((SENT,), "c1", None)
+
+
+@pytest.mark.parametrize(
+    ("records", "first", "common", "is_edited"),
+    [
+        ([*range(3), "edited", *range(4, 100)], 3, 99, True),
+        (["edited", *range(1, 100)], 0, 99, True),
+        ([*range(99), "edited"], 99, 99, True),
+        (range(1, 100), 0, 99, True),
+        ([*range(50), *range(1000, 1050)], 50, 50, False),
+        ([*range(51), *range(1000, 1049)], 51, 51, True),
+        ([*range(60), *range(1000, 2000)], 60, 60, True),
+    ],
+)
+def test_a_file_that_differs_is_another_one_and_its_first_other_record_is_known(
+    tmp_path: Path, records: Sequence[object], first: int, common: int, is_edited: bool
+) -> None:
+    history = sent(tmp_path, range(100)).find_history(content(records), "a")
+
+    assert (history.runs, history.difference is not None) == ((), True)
+    assert history.difference is not None
+    found = history.difference
+    assert (found.record, found.common, found.is_edited_copy, found.run) == (first, common, is_edited, SENT)
+
+
+def test_a_file_without_a_common_record_is_new(tmp_path: Path) -> None:
+    assert sent(tmp_path, range(100)).find_history(content(range(200, 300)), "b") == NO_HISTORY
+
+
+def test_the_header_alone_makes_no_file_known(tmp_path: Path) -> None:
+    assert sent(tmp_path, range(100)).find_history(content([]), "b") == NO_HISTORY
+
+
+def test_another_header_makes_another_file(tmp_path: Path) -> None:
+    history = sent(tmp_path, range(100)).find_history(content(range(100), header="other"), "b")
+
+    assert history.difference is not None
+    assert history.difference.record == -1
+
+
+def test_another_topic_knows_nothing(tmp_path: Path) -> None:
+    sent(tmp_path, range(100))
+
+    assert Produced(tmp_path, "other").find_history(content(range(100)), "a") == NO_HISTORY
+
+
+def test_hashes_of_a_file_that_grew_are_kept_and_those_of_a_shorter_one_forget_nothing(tmp_path: Path) -> None:
+    produced = sent(tmp_path, range(100))
+    produced.note(replace(SENT, run="r2"), content(range(150)))
+    produced.note(replace(SENT, run="r3"), content(range(50)))
+
+    history = produced.find_history(content([*range(149), "other"]), "b")
+
+    assert history.difference is not None
+    assert history.difference.record == 149
+
+
+def test_notes_of_an_earlier_version_know_a_file_by_its_bytes(tmp_path: Path) -> None:
+    early = {name: value for name, value in asdict(SENT).items() if name in list(asdict(SENT))[:7]}
+    (tmp_path / "produced").mkdir()
+    (tmp_path / "produced" / "id.json").write_text(json.dumps([early]), encoding="utf-8")
+
+    known = [Produced(tmp_path, "id").find_history(content(range(9)), sha256).runs for sha256 in ("a", "b")]
+
+    assert ([run.run for run in known[0]], known[1]) == ([""], ())
+
+
+def test_the_end_of_a_run_replaces_its_beginning(tmp_path: Path) -> None:
+    produced = Produced(tmp_path, "id")
+    produced.note(replace(SENT, finished=False), content(range(5)))
+    produced.finish({"r1"})
+
+    assert produced.list_runs() == [SENT]
+
+
+def test_damaged_notes_are_named(tmp_path: Path) -> None:
+    Produced(tmp_path, "id").note(SENT, content(range(5)))
+    (tmp_path / "produced" / "id.json").write_text("[{}]", encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=r"id\.json: expected the notes"):
+        Produced(tmp_path, "id").list_runs()
+
+
+def test_one_file_is_sent_once_at_a_time_and_another_one_at_the_same_time(tmp_path: Path) -> None:
+    with lock_sending(tmp_path, "t", content(range(9))), lock_sending(tmp_path, "t", content(range(1, 9))):
+        with (
+            pytest.raises(DefinitionError, match="another one is sending it"),
+            lock_sending(tmp_path, "t", content(range(12))),
+        ):
+            pass
+        with lock_sending(tmp_path, "other", content(range(9))) as free:
+            assert free is None
