@@ -1,4 +1,8 @@
-"""Pins: an epoch that a reader still needs; no fold merges across it while the pin holds."""
+"""Pins: an epoch that a reader still needs; no fold merges across it while the pin holds.
+
+A pin protects files, so where clocks leave a doubt it holds: it ends once its length has passed since the latest time
+at which it can have been written, and another row of the history shows that as well, or a week more has passed.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +14,12 @@ from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control import control_tables
 from cutover.lake.control.versions import Version
+from cutover.recorded_times import find_latest_times
 from cutover.settings import Settings
 
 LONGEST = timedelta(days=1)
+UNCONFIRMED = timedelta(days=7)
+"""How long a pin that has expired by the clock of who asks still holds while no row of the history shows it, too."""
 
 
 @contextmanager
@@ -63,11 +70,26 @@ def list_held_by_version(settings: Settings, version: Version, *, now: datetime)
 
 def list_held(settings: Settings, pipeline: str, *, now: datetime) -> list[dict[str, Any]]:
     """Return the newest row of each pin that holds, of all versions: the columns of the control table `pins`."""
-    last = {
-        (*_get_version(row), row["epoch"], row["holder"]): row
-        for row in control_tables.read(settings, "pins", pipeline)
-    }
-    return [row for row in last.values() if not row["released"] and row["expires_at"] > now]
+    rows = control_tables.read(settings, "pins", pipeline)
+    written = find_latest_times([row["at"] for row in rows], now)
+    shown = max((row["at"] for row in rows if row["at"] <= now), default=None)
+    last = {(*_get_version(row), row["epoch"], row["holder"]): (row, at) for row, at in zip(rows, written, strict=True)}
+    held = ((row, at) for row, at in last.values() if not row["released"])
+    return [row for row, at in held if not _has_expired(row, at, now=now, shown=shown)]
+
+
+def _has_expired(row: dict[str, Any], written: datetime, *, now: datetime, shown: datetime | None) -> bool:
+    """Return whether a pin's length has passed, whichever clock is wrong.
+
+    Args:
+        row: Of the pin.
+        written: The latest time at which it can have been written.
+        now: By the clock of who asks.
+        shown: The newest time of the history that is not beyond it.
+    """
+    length = row["expires_at"] - row["at"]
+    is_shown = shown is not None and shown - written >= length
+    return bool(now - written >= length and (is_shown or now - written - length >= UNCONFIRMED))
 
 
 def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from cutover.lake.tables.run_memory import read_once
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 VERSION = Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri="nowhere")
 
 
@@ -163,10 +164,50 @@ def test_a_pin_holds_until_it_is_released(settings: Settings) -> None:
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == (9,)
 
 
-def test_a_pin_ends_when_it_expires(settings: Settings) -> None:
-    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + timedelta(hours=1), now=NOW)
+def test_a_pin_ends_when_it_expires_and_another_row_shows_it(settings: Settings) -> None:
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + HOUR, now=NOW)
+    later = NOW + 2 * HOUR
+    assert pins.list_pinned_epochs(settings, VERSION, now=later) == (7,)
 
-    assert pins.list_pinned_epochs(settings, VERSION, now=NOW + timedelta(hours=2)) == ()
+    pins.release(settings, VERSION, 9, holder="b", now=later)
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=later) == ()
+
+
+def test_a_pin_ends_a_week_after_it_expired_where_no_row_shows_it(settings: Settings) -> None:
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + HOUR, now=NOW)
+    end = NOW + HOUR + pins.UNCONFIRMED
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=end - timedelta(seconds=1)) == (7,)
+    assert pins.list_pinned_epochs(settings, VERSION, now=end) == ()
+
+
+@pytest.mark.parametrize(
+    "off", [pytest.param(-2 * DAY, id="two days back"), pytest.param(1_000 * DAY, id="years ahead")]
+)
+def test_a_pin_holds_for_its_length_whatever_the_clock_of_its_writer_says(settings: Settings, off: timedelta) -> None:
+    pins.release(settings, VERSION, 1, holder="c", now=NOW)
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + off + pins.LONGEST, now=NOW + off)
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW + HOUR) == (7,)
+
+    for hours in (2, 30):
+        pins.release(settings, VERSION, 1, holder="c", now=NOW + hours * HOUR)
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW + 30 * HOUR) == ()
+
+
+def test_a_reader_whose_clock_is_days_ahead_lets_no_pin_go(settings: Settings) -> None:
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + pins.LONGEST, now=NOW)
+    pins.release(settings, VERSION, 9, holder="b", now=NOW + HOUR)
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW + 3 * DAY) == (7,)
+
+
+def test_a_row_of_the_future_makes_no_other_pin_expire(settings: Settings) -> None:
+    pins.pin(settings, VERSION, 7, holder="a", expires_at=NOW + pins.LONGEST, now=NOW)
+    pins.release(settings, VERSION, 9, holder="b", now=NOW + 1_000 * DAY)
+
+    assert pins.list_pinned_epochs(settings, VERSION, now=NOW + HOUR) == (7,)
 
 
 def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
