@@ -12,7 +12,7 @@ from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
 
 _ENDED = {"FAILED", "STOPPED"}
-_TOLD = ("at", "error", "runbook", "unread_since", "silent_since")
+_TOLD = ("at", "error", "runbook", "losses_seen", "unread_since", "silent_since")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class DriverState:
     state: str = "STOPPED"
     error: str | None = None
     runbook: str | None = None
+    losses_seen: int | None = None  # sequence of the first recorded loss that it knew nothing of as it started
     at: str | None = None  # ISO 8601, UTC: when it said so, by its clock; None: no driver ever ran here
     ahead: float = 0.0  # seconds that the driver's clock is ahead of the file that tells of it
     unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next two

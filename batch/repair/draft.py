@@ -41,6 +41,7 @@ class RepairDraft:
     code: str  # digest of the code that judged
     created: str  # ISO 8601
     expires: str
+    sequence: int = 0  # place among the drafts that waited when it was made
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # served, batch, streaming -> kind -> rows
     served_from: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)  # what they hold -> path in the folder
@@ -76,6 +77,11 @@ class WaitingDrafts:
 
     readable: Mapping[str, RepairDraft]  # oldest first
     unreadable: Mapping[str, LakeError]  # what is wrong with the record
+
+    @property
+    def next_sequence(self) -> int:
+        """Return the sequence of the next draft."""
+        return 1 + max((draft.sequence for draft in self.readable.values()), default=-1)
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -160,7 +166,7 @@ def find_waiting(settings: Settings, pipeline: Pipeline, recorded: Collection[st
                 unreadable[info.base_name] = error
             else:
                 readable += [] if draft is None else [draft]
-    ordered = sorted(readable, key=lambda draft: (draft.created, draft.repair_id))
+    ordered = sorted(readable, key=lambda draft: (draft.sequence, draft.repair_id))
     return WaitingDrafts(readable={draft.repair_id: draft for draft in ordered}, unreadable=unreadable)
 
 
@@ -198,21 +204,21 @@ def discard_expired(settings: Settings, pipeline: Pipeline, known: Sequence[str]
     Args:
         settings: Where the lake lies.
         pipeline: The definition.
-        known: Ids of recorded runs: their folders stay.
-        now: Drafts that expire by then go.
+        known: Ids of recorded runs, in their order: their folders stay.
+        now: Drafts that expire by then go, but for those that build on the newest run: a clock may be ahead.
     """
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
     for info in _list_folder(system, root):
-        if info.base_name not in known and not _is_current(system, info.path, now):
+        if info.base_name not in known and not _is_current(system, info.path, now, newest=next(reversed(known), None)):
             system.delete_dir(info.path)
 
 
-def _is_current(system: fs.FileSystem, place: str, now: datetime) -> bool:
+def _is_current(system: fs.FileSystem, place: str, now: datetime, *, newest: str | None) -> bool:
     try:
         draft = _read_record(system, place)
     except LakeError:
         return False
-    return draft is not None and datetime.fromisoformat(draft.expires) > now
+    return draft is not None and (draft.newest_run == newest or datetime.fromisoformat(draft.expires) > now)
 
 
 def to_files(made: RunOutput) -> dict[str, pa.Table]:

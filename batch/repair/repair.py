@@ -98,6 +98,7 @@ def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, pro
     now = clock.now()
     known = [run.run_id for run in batch_runs.recorded_runs(settings, pipeline)]
     drafts.discard_expired(settings, pipeline, known, now)
+    waiting = drafts.find_waiting(settings, pipeline, known)
     uri = drafts.folder(settings, pipeline, made.run.run_id)
     tables = {**drafts.to_files(made), "served": seen.served, "before": seen.before}
     newest = batch_runs.runs(settings, pipeline)
@@ -110,6 +111,7 @@ def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, pro
         code=refusals.digest_code(),
         created=now.isoformat(),
         expires=(now + pins.LONGEST).isoformat(),
+        sequence=waiting.next_sequence,
         counts=seen.counts,
         served_from=seen.served_from,
         files=drafts.write_rows(uri, tables),

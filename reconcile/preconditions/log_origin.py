@@ -6,7 +6,6 @@ can read again. While a stream refuses to go on for that, nothing is said of its
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState, read_driver_state
@@ -85,8 +84,9 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
     """
     version = settings.stream_version
     found = read_driver_state(settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}")
-    ended = found.state == "FAILED" and found.runbook in STANDS and found.at is not None
-    if ended and not any(loss.at >= datetime.fromisoformat(str(found.at)) for loss in accepted):
+    seen = found.losses_seen
+    is_accepted = seen is not None and any(loss.sequence >= seen for loss in accepted)
+    if found.state == "FAILED" and found.runbook in STANDS and not is_accepted:
         return LogAnswer(breach=_breach(str(found.error), str(found.runbook)))
     mute = _explain_silence(found)
     if mute is not None:

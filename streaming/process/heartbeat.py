@@ -38,6 +38,7 @@ class Heartbeat:
     silent_since: str | None = None  # no broker answers since
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
     skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
+    losses_seen: int | None = None  # sequence of the first recorded loss that the driver knew nothing of as it started
     error: str | None = None
     runbook: str | None = None  # name of a page in docs/runbooks
     exit_code: int | None = None

@@ -48,12 +48,22 @@ def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
     assert any("could not be asked whether it still is what both sides read" in note for note in result.notes)
 
 
-def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings) -> None:
+@pytest.mark.parametrize("day", [1, 4], ids=["clock behind", "one clock"])
+def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings, day: int) -> None:
     write(settings, lake_of(CLEAN))
-    ended(settings)
-    record(settings, replace(LOSS, at=AT.replace(day=4)))
+    ended(settings, losses_seen=0)
+    record(settings, replace(LOSS, at=AT.replace(day=day)))
 
     assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("seen", [1, None], ids=["it knew of it", "a driver that did not note what it knew"])
+def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(settings: Settings, seen: int | None) -> None:
+    write(settings, lake_of(CLEAN))
+    record(settings, replace(LOSS, at=AT.replace(day=9)))
+    ended(settings, losses_seen=seen)
+
+    assert reconcile(settings, PIPELINE).verdict is Verdict.NOT_COMPARABLE
 
 
 @pytest.mark.parametrize(
