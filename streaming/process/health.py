@@ -23,7 +23,7 @@ class Health:
 
     def __init__(self, beat: HeartbeatWriter, clock: Clock) -> None:
         self._beat, self._clock = beat, clock
-        self._open: dict[int, tuple[int, str]] = {}  # partition -> last stable offset, since when it stands
+        self._open: dict[int, int] = {}  # partition -> last stable offset, which stands below its end
 
     @property
     def is_silent(self) -> bool:
@@ -56,11 +56,12 @@ class Health:
     def _track_open_partitions(self, look: LogSnapshot) -> dict[str, str]:
         """Return since when each partition's last stable offset stands still below its end."""
         held = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
-        before = self._open
-        self._open = {
-            p: before[p] if before.get(p, (None,))[0] == at else (at, self._format_now()) for p, at in held.items()
+        before, since = self._open, self._beat.now.open_since
+        self._open = held
+        return {
+            str(p): since[str(p)] if before.get(p) == stable and str(p) in since else self._format_now()
+            for p, stable in held.items()
         }
-        return {str(p): since for p, (_, since) in self._open.items()}
 
     def _skew(self, look: LogSnapshot) -> dict[str, float]:
         now = self._clock.now().timestamp()

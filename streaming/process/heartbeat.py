@@ -4,7 +4,7 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,6 +18,9 @@ from cutover.settings import Settings
 
 State = Literal["STARTING", "RUNNING", "BACKPRESSURED", "STOPPING", "FAILED", "STOPPED"]
 _LAST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z
+_STEP = timedelta(seconds=1)
+"""What a wall clock is moved by at least to be called set: a clock that is slewed drifts by less between two beats."""
+
 ENDED: tuple[State, ...] = ("FAILED", "STOPPED")
 
 
@@ -95,6 +98,7 @@ class HeartbeatWriter:
     def __init__(self, path: Path, first: Heartbeat, *, seconds: float, clock: Clock) -> None:
         self._path, self._seconds, self._clock = path, seconds, clock
         self._now, self._lock, self._changed = first, threading.Lock(), threading.Event()
+        self._offset = self._measure_offset()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
@@ -107,11 +111,13 @@ class HeartbeatWriter:
     def now(self) -> Heartbeat:
         """Return what the next beat will say."""
         with self._lock:
+            self._follow_clock()
             return self._now
 
     def say(self, **changes: Any) -> None:
         """Change fields; a change of state is written at once."""
         with self._lock:
+            self._follow_clock()
             before, self._now = self._now, replace(self._now, **changes)
             if before.state != self._now.state:
                 self._changed.set()
@@ -140,9 +146,32 @@ class HeartbeatWriter:
     def _write(self) -> None:
         now = self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
         with self._lock:
+            self._follow_clock()
             self._now = replace(self._now, at=now)
             value = asdict(self._now)
         files.write_json(self._path, value)
+
+    def _measure_offset(self) -> float:
+        return self._clock.now().timestamp() - self._clock.monotonic()
+
+    def _follow_clock(self) -> None:
+        """Move the times since which something lasts along with a wall clock that was set: how long it lasts stays."""
+        offset = self._measure_offset()
+        moved = timedelta(seconds=offset - self._offset)
+        if abs(moved) >= _STEP:
+            self._offset = offset
+            now = self._now
+            self._now = replace(
+                now,
+                unread_since=_move(now.unread_since, moved),
+                silent_since=_move(now.silent_since, moved),
+                open_since={partition: _move(since, moved) for partition, since in now.open_since.items()},
+            )
+
+
+def _move(since: str | None, by: timedelta) -> Any:
+    """Return a time that lies so much later, as a heartbeat has it; None for None."""
+    return None if since is None else (datetime.fromisoformat(since) + by).isoformat(timespec="milliseconds")
 
 
 def first_beat(run_id: str, clock: Clock) -> Heartbeat:

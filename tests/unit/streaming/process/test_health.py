@@ -1,5 +1,6 @@
 """What lasts, as the heartbeat tells it."""
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,9 +15,10 @@ class HandClock:
 
     def __init__(self) -> None:
         self.seconds = 1000.0
+        self.set_by = 0.0  # what somebody has set the wall clock by
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(self.seconds, tz=UTC)
+        return datetime.fromtimestamp(self.seconds + self.set_by, tz=UTC)
 
     def monotonic(self) -> float:
         return self.seconds
@@ -95,3 +97,37 @@ def test_skew_is_the_drivers_clock_less_the_newest_log_time(beat: HeartbeatWrite
     Health(beat, clock).note_look(LogSnapshot(read={0: 5}, high={0: 5}, newest={0: 400_000_000, 1: 1_600_000_000}))
 
     assert dict(beat.now.skew) == {"0": 600.0, "1": -600.0}
+
+
+@pytest.mark.parametrize("by", [-3600.0, 3600.0, 86_400_000.0], ids=["an hour back", "an hour ahead", "years ahead"])
+def test_what_lasts_lasts_as_long_where_the_wall_clock_is_set(
+    beat: HeartbeatWriter, clock: HandClock, by: float
+) -> None:
+    health, stuck = Health(beat, clock), LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 5})
+    health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9}))
+    health.note_look(stuck)
+    health.note_silence()
+    clock.seconds += 30
+    clock.set_by = by
+
+    assert beat.now.silent_since == at(1000 + by)
+    health.note_look(stuck)
+    assert dict(beat.now.open_since) == {"0": at(1000 + by)}
+
+    health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9}))
+    clock.seconds += 10
+    health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9}))
+    assert beat.now.unread_since == at(1030 + by)
+
+
+def test_the_written_beat_follows_a_wall_clock_that_was_set(
+    beat: HeartbeatWriter, clock: HandClock, tmp_path: Path
+) -> None:
+    Health(beat, clock).note_silence()
+    beat.start()
+    clock.set_by = -7200.0
+
+    beat.end(state="STOPPED")
+
+    written = json.loads((tmp_path / "heartbeat.json").read_text(encoding="utf-8"))
+    assert (written["silent_since"], written["at"]) == (at(1000 - 7200), at(1000 - 7200))
