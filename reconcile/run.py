@@ -82,7 +82,8 @@ def reconcile(  # noqa: PLR0913 -- a range, a cut, and what a test hands in
     clock = clock or SystemClock()
     at, began = clock.now(), clock.monotonic()
     _check_range(start, end)
-    acceptance = Acceptance(rules=acceptance_files.load(settings, pipeline), now=at)
+    rules = acceptance_files.load(settings, pipeline)
+    acceptance = Acceptance(rules=rules, now=history.settle_now(settings, pipeline, at) if rules.rules else at)
     draft = files.make_draft_path(settings, pipeline.name)
     asked = ComparisonRequest(
         start=start, end=end, epoch=epoch, log=log, acceptance=acceptance, parquet=draft, looks_early=True

@@ -80,7 +80,7 @@ class WaitingDrafts:
 
     @property
     def next_sequence(self) -> int:
-        """Return the sequence of the next draft."""
+        """Place of a further draft behind all that can be read."""
         return 1 + max((draft.sequence for draft in self.readable.values()), default=-1)
 
     @property

@@ -14,6 +14,8 @@ from typing import Any
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
+from cutover.errors import LakeError
+from cutover.lake import batch_runs
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables, versions
 from cutover.lake.paths import ControlTable, control_uri
@@ -23,6 +25,7 @@ from cutover.reconcile.judgement.acceptance import Place
 from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.result.seal import Versions
+from cutover.recorded_times import settle_times
 from cutover.settings import Settings
 
 _GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
@@ -152,6 +155,26 @@ def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedCompar
     serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
     found = records.of_definition(records.read(settings, pipeline.name), result_fingerprint(pipeline))
     return found, None if serving is None else serving.number
+
+
+def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetime:
+    """Return the time that decides which rules have expired: a clock that was set back lets none of them live on.
+
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        now: By this host's clock. A later time counts if comparisons and batch runs were both recorded behind it: one
+            host whose clock is ahead ends no rule.
+    """
+    try:
+        lines = of_now(settings, pipeline)[0]
+        runs = batch_runs.runs(settings, pipeline)
+    except LakeError:  # what cannot be read is told where it is judged
+        return now
+    if not lines or not runs:
+        return now
+    ended = settle_times([datetime.fromisoformat(run.finished) for run in runs])[-1]
+    return max(now, min(ended, max(one.settled for one in lines)))
 
 
 def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, lifecycle.OpenDifference]:

@@ -19,6 +19,7 @@ from cutover.lineage import runs
 from cutover.reconcile import lineage
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.judge import judge
+from cutover.reconcile.judgement import history
 from cutover.reconcile.judgement.acceptance import Acceptance
 from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
@@ -73,7 +74,8 @@ def _find_again(pipeline: Pipeline, starts: Sequence[int]) -> list[Interval]:
 
 def _compare(settings: Settings, pipeline: Pipeline, chosen: Sequence[Interval], clock: Clock) -> Reconciliation | str:
     """Return the comparison of the windows as the batch path makes them now with what the stream has; or why not."""
-    rules = Acceptance(rules=acceptance_files.load(settings, pipeline), now=clock.now())
+    now = history.settle_now(settings, pipeline, clock.now())
+    rules = Acceptance(rules=acceptance_files.load(settings, pipeline), now=now)
     with ExitStack() as stack:
         try:
             recompute = find_recompute()

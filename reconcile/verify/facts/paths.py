@@ -6,6 +6,7 @@ from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.judgement import judge
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.reconcile.judgement import history
 from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, place_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.result.outcome import Difference
@@ -52,7 +53,8 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
 
 def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
     """Return the first cells that nothing explains and nobody accepts, and how many rows rules accept."""
-    rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=source.asked.now)
+    now = history.settle_now(source.settings, facts.pipeline, source.asked.now)
+    rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=now)
     listed, accepted = accept(rules, cells.read(opened, where="_explained = 0"))
     rest = [cell for cell in listed if cell.accepted_by is None]
     places = list(dict.fromkeys(place_of(cell) for cell in rest))[: MOST + 1]

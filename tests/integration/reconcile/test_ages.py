@@ -92,3 +92,22 @@ def test_an_age_that_no_one_can_tell_is_named_once_it_may_be_too_old_and_claims_
 
     doubts = [one.text.partition(" is ")[0] for one in found.troubles if one.runbook == "ClockSkew"]
     assert doubts == (["how old the newest batch run", "how old the newest comparison"] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("run", "comparison", "expected"),
+    [
+        pytest.param(2 * HOUR, HOUR, NOW, id="one clock"),
+        pytest.param(-5 * HOUR, -6 * HOUR, NOW + 5 * HOUR, id="this host's clock was set back"),
+        pytest.param(-YEARS, HOUR, NOW, id="a batch run dated years ahead"),
+        pytest.param(2 * HOUR, -YEARS, NOW, id="a comparison dated years ahead"),
+    ],
+)
+def test_rules_expire_by_the_time_that_runs_and_comparisons_have_both_shown(
+    settings: Settings, run: timedelta, comparison: timedelta, expected: datetime
+) -> None:
+    assert history.settle_now(settings, PIPELINE, NOW) == NOW
+    record_runs(settings, [run])
+    reconcile(settings, PIPELINE, clock=StandingClock(NOW - comparison))
+
+    assert history.settle_now(settings, PIPELINE, NOW) == expected
