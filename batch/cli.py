@@ -16,7 +16,7 @@ from cutover.lake.control.versions import looking_at
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.settings import load_settings
-from cutover.timestamps import from_micros
+from cutover.timestamps import format_moment, from_micros
 
 STEPS: dict[Point, str] = {
     "batch.read": "computing the dirty windows",
@@ -138,7 +138,7 @@ def _start(micros: int) -> str:
 
 
 def _time(micros: int) -> str:
-    return from_micros(micros).strftime("%Y-%m-%d %H:%M:%S")
+    return format_moment(from_micros(micros))
 
 
 COMMANDS = {"batch": batch}

@@ -38,3 +38,9 @@ def format_micros(micros: int | None) -> str | None:
         return from_micros(micros).isoformat().replace("+00:00", "Z")
     except OverflowError:
         return LAST if micros > 0 else "0001-01-01T00:00:00Z"
+
+
+def format_moment(at: datetime) -> str:
+    """Return a time in UTC as one types it: `2013-03-10 02:30`, seconds and their fractions only where it has any."""
+    text = at.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
+    return text.rstrip("0") if at.microsecond else text.removesuffix(":00")

@@ -12,6 +12,7 @@ from rich.table import Table
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
+from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import moment
 from cutover.errors import DefinitionError
@@ -152,7 +153,7 @@ def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted", *, dirty
     draft, rows = made.draft, _changes(pipeline, made.effect.changes)
     table = _make_table("window (UTC)", "key", "change", "measure", "served", "repaired")
     for row in rows[:SHOWN]:
-        place = (_short(row["window_start"]), literal_text(_key_text(row["key"])))
+        place = (_short(row["window_start"]), literal_text(format_columns(row["key"])))
         for name, pair in row["measures"].items():
             values = (literal_text(_text(pair["served"])), literal_text(_text(pair["repaired"])))
             table.add_row(*place, row["change"], literal_text(name), *values)
@@ -231,7 +232,7 @@ def _show_one(settings: Settings, pipeline: Pipeline, wanted: str, *, as_json: b
     for row in rows[:SHOWN]:
         values = ", ".join(f"{name}={_text(value)}" for name, value in row["measures"].items())
         said = values if row["served_by"] else "nothing"
-        place = (_short(row["window_start"]), literal_text(_key_text(row["key"])), row["change"])
+        place = (_short(row["window_start"]), literal_text(format_columns(row["key"])), row["change"])
         shown.add_row(*place, literal_text(said), row["served_by"] or "", _short(row["since"] or ""))
     if rows:
         console.print(shown)
@@ -266,16 +267,12 @@ def _make_table(*names: str) -> Table:
     return table
 
 
-def _key_text(key: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={_text(value)}" for name, value in key.items())
-
-
 def _text(value: object) -> str:
     return "null" if value is None else str(value)
 
 
 def _short(iso: str) -> str:
-    return iso.replace("T", " ").removesuffix("Z").removesuffix("+00:00").split(".")[0]
+    return iso.replace("T", " ").removesuffix("Z").removesuffix("+00:00")
 
 
 def _list(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:

@@ -16,6 +16,9 @@ from cutover.output import terminal
 
 GROUP = "cutover.commands"
 USAGE = 2
+TAKE_KEYS = frozenset({"explain", "resolve"})
+"""Commands with a key as an argument: one that begins with `-`, such as `-5,UA`, is no option of theirs."""
+
 INTERRUPTED = 130
 
 
@@ -37,7 +40,7 @@ def build_app(command: str | None = None) -> typer.Typer:
         if isinstance(each, typer.Typer):
             app.add_typer(each, name=name)
         else:
-            app.command(name)(each)
+            app.command(name, context_settings={"ignore_unknown_options": name in TAKE_KEYS})(each)
     return app
 
 

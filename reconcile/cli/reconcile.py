@@ -12,7 +12,7 @@ from rich.console import Console
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.definition.loading.key_text import split_key
+from cutover.definition.loading.key_text import parse_key
 from cutover.definition.model.ranges import moment
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
@@ -59,15 +59,17 @@ def reconcile(
 def explain(
     pipeline: Name,
     window: Annotated[str, typer.Argument(help="Start of a window, such as 2013-02-08T14:00:00Z.")],
-    key: Annotated[str, typer.Argument(help="Values of the key, such as JFK,UA; null for a null.")],
+    key: Annotated[
+        str, typer.Argument(help="The key in any form that is shown: JFK,UA, or origin=JFK, carrier=null, or JSON.")
+    ] = "",
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
     settings = load_settings()
     found = find_definition(settings, pipeline)
-    at = arguments.moment(window, "WINDOW")
-    explained = explain_cell(settings, found, at, split_key(key))
+    at = moment(window, found.window, of="WINDOW")
+    explained = explain_cell(settings, found, at, parse_key(key, found.key))
     if as_json:
         _print(explained.to_json())
     else:

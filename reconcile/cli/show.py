@@ -5,6 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from cutover.definition.loading.key_text import format_columns, format_values
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.explain import Explanation
 from cutover.reconcile.result.codec import Scalar
@@ -17,8 +18,6 @@ from cutover.reconcile.result.text import (
     cut_text,
     describe_settlement,
     format_signed,
-    key,
-    key_text,
     message_text,
     number,
     share,
@@ -55,7 +54,7 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
         console.print(_cells(result))
     for one in result.segments[:_SEGMENTS_SHOWN]:
         of = f"{number(one.different)} of its {number(one.rows)} rows differ, {number(one.lift)} times its share"
-        console.print(f"over-represented  {message_text(key_text({one.column: one.value}))}: {of}")
+        console.print(f"over-represented  {message_text(format_columns({one.column: one.value}))}: {of}")
     for reason in result.policy.reasons if result.seal.holds else ():
         console.print(f"policy  {message_text(reason)}")
     _print_accepted(console, result)
@@ -113,7 +112,7 @@ def _cells(result: Reconciliation) -> Table:
     for cell in result.differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
-            message_text(key(_cut_value(value) for value in cell.key.values())),
+            message_text(format_values(_cut_value(value) for value in cell.key.values())),
             message_text(cell.measure),
             message_text(number(_cut_value(cell.streaming))),
             message_text(number(_cut_value(cell.batch))),
@@ -129,7 +128,7 @@ def _cut_value(value: Scalar) -> Scalar:
 
 def explanation(console: Console, found: Explanation) -> None:
     """Print one cell: both values, the difference, its cause, and the rows behind it."""
-    head = f"{found.pipeline}  window {when(found.window_start)}  key {key(found.key.values())}"
+    head = f"{found.pipeline}  window {when(found.window_start)}  key {format_values(found.key.values())}"
     console.print(message_text(f"{head}  epoch {found.epoch}  {found.state}"))
     table = Table("measure", "streaming", "batch", "difference", "cause")
     for value in found.values:

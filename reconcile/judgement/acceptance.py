@@ -9,8 +9,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 
 from cutover.definition.loading.acceptance_files import AcceptanceRules
+from cutover.definition.loading.key_text import format_values, parse_key
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import text
@@ -99,10 +101,16 @@ def fits(rule: AcceptanceRule, cells: Sequence[Difference]) -> bool:
     return (
         start is not None
         and rule.has_window(start)
-        and (not rule.keys or text.key(first.key.values()) in rule.keys)
+        and (not rule.keys or format_values(first.key.values()) in _read_keys(tuple(rule.keys), tuple(first.key)))
         and (not rule.kinds or all(cell.kind in rule.kinds for cell in cells))
         and (not rule.measures or all(cell.measure in rule.measures for cell in cells))
     )
+
+
+@lru_cache(maxsize=256)
+def _read_keys(keys: tuple[str, ...], columns: tuple[str, ...]) -> frozenset[str]:
+    """Return the keys of a rule in the form in which others are shown, whichever one a person wrote."""
+    return frozenset(format_values(parse_key(key, columns)) for key in keys)
 
 
 def _judge_rule(acceptance: Acceptance, name: str, rows: Mapping[Place, Sequence[Difference]]) -> AcceptedRows:

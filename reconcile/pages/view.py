@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Generic, TypeVar
 
 from cutover.clock import Clock
+from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake.control import control_tables
@@ -191,7 +192,7 @@ def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
 def _describe_difference(one: OpenDifference, pipeline: Pipeline) -> DifferenceLine:
     return DifferenceLine(
         window=text.when(one.window_start),
-        key=REST if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key)),
+        key=REST if one.kind == BEYOND else format_columns(read_key(one, pipeline.key)),
         kind=one.kind.replace("_", " "),
         state=describe_state(one),
         first_seen=one.first_seen,

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from cutover.definition.loading.key_text import format_columns
 from cutover.output.cells import visible
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.report import charts, outline, repeat, runbooks, script, steps, tree, verdicts
@@ -81,7 +82,7 @@ def number(value: Scalar) -> str:
 
 def key_text(key: Mapping[str, Scalar]) -> str:
     """Return a key as `origin=EWR, carrier=UA`, long texts cut."""
-    return text.key_text({name: cut(value) for name, value in key.items()})
+    return format_columns({name: cut(value) for name, value in key.items()})
 
 
 def _view(original: Reconciliation) -> dict[str, Any]:

@@ -4,8 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cutover.output.cells import visible
-from cutover.reconcile.result import text
+from cutover.definition.loading.key_text import format_values
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import Difference, Reconciliation
 from cutover.reconcile.result.overview import DifferenceLife, RecordBehind
@@ -74,10 +73,15 @@ def explain_command(pipeline: str, cell: Difference) -> str | None:
     """Return the command line that explains a cell, quoted for a shell; None if its key is not one that people type."""
     if cell.window_start is None or not all(map(_can_type, cell.key.values())):
         return None
-    key = text.key(cell.key.values())
-    return f"cutover explain {shlex.quote(pipeline)} {shlex.quote(cell.window_start)} {shlex.quote(key)}"
+    return explain_line(pipeline, cell.window_start, cell.key)
+
+
+def explain_line(pipeline: str, window_start: str, key: Mapping[str, Scalar]) -> str:
+    """Return the command line that explains a row, quoted for a shell; a key is never taken for an option."""
+    typed = format_values(key.values())
+    words = ["cutover", "explain", pipeline, window_start, *(["--"] if typed.startswith("-") else []), typed]
+    return shlex.join(words)
 
 
 def _can_type(value: Scalar) -> bool:
-    is_short = not isinstance(value, str) or len(value) <= LONGEST_TYPED
-    return is_short and (not isinstance(value, str) or (visible(value) == value and value.isascii()))
+    return not isinstance(value, str) or len(value) <= LONGEST_TYPED

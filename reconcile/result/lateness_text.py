@@ -1,5 +1,6 @@
 """The lateness of a log in words: one sentence for the terminal, the page and the pull request."""
 
+from cutover.definition.loading.key_text import format_columns
 from cutover.reconcile.result import text
 from cutover.reconcile.result.timeliness import (
     EarlyAnswers,
@@ -16,7 +17,7 @@ def name_segment(one: LatenessSegment | LateSource) -> str:
     """Return a partition or a value as people type it: `partition 3`, `carrier=UA`."""
     if one.column is None:
         return f"partition {one.value}"
-    return text.key_text({one.column: one.value})
+    return format_columns({one.column: one.value})
 
 
 def describe_shares(shares: LateShares) -> str:

@@ -1,6 +1,6 @@
 """How values are written for people: numbers, shares, times and texts from data, each in one way."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from cutover.output.cells import visible
@@ -8,6 +8,7 @@ from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import Settlement
 from cutover.reconcile.result.overview import DifferenceLife
+from cutover.timestamps import format_moment
 
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
@@ -49,16 +50,6 @@ def count_noun(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def key(values: Iterable[Scalar]) -> str:
-    """Return the values of a key as one types them: as in CSV; `null` is null, `"null"` in quotes a text."""
-    return ",".join("null" if value is None else _field(str(value)) for value in values)
-
-
-def _field(value: str) -> str:
-    is_plain = value != "null" and not set(value) & {",", '"'}
-    return value if is_plain else '"' + value.replace('"', '""') + '"'
-
-
 def counts(found: Mapping[str, int]) -> str:
     """Return counts by name in brackets after a blank, ` (3 lost, 1 stale)`; nothing if there are none."""
     return f" ({', '.join(f'{count:,} {name}' for name, count in found.items())})" if found else ""
@@ -90,11 +81,11 @@ def moment(iso: str | None) -> datetime | None:
 
 
 def when(iso: str | None) -> str:
-    """Return a time as `2013-02-08 14:00` (UTC, said once in the page's head), seconds only where there are some."""
+    """Return a time as `2013-02-08 14:00` (UTC, said once in the page's head), seconds and fractions if it has any."""
     found = moment(iso)
     if found is None:
         return "none" if iso is None else visible(iso)
-    return found.strftime("%Y-%m-%d %H:%M" if found.second == 0 else "%Y-%m-%d %H:%M:%S")
+    return format_moment(found)
 
 
 def duration(seconds: float | None) -> str:
@@ -143,17 +134,6 @@ def describe_lives(found: Sequence[DifferenceLife]) -> str:
     first = min(found, key=lambda one: (one.first_seen, one.window_start))
     rows = f"{count_noun(len(found), 'row')} of these without a cause"
     return f"{rows}, the oldest known since {when(first.first_seen)} UTC (run {first.first_run})."
-
-
-def key_text(key: Mapping[str, Scalar]) -> str:
-    """Return a key as `origin=EWR, carrier=UA`; a null value has no quotes, the text `null` has."""
-    return ", ".join(f"{visible(name)}={_key_value(value)}" for name, value in key.items())
-
-
-def _key_value(value: Scalar) -> str:
-    if value is None:
-        return "null"
-    return f'"{value}"' if value in {"null", ""} else visible(str(value))
 
 
 def numeric(value: Scalar) -> float:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from cutover import files
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import numeric
-from cutover.definition.loading.key_text import split_key
+from cutover.definition.loading.key_text import parse_key
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
@@ -80,9 +80,7 @@ def refuse_unfit(rule: AcceptanceRule, pipeline: Pipeline) -> None:
             volume is that of a measure whose result is no number.
     """
     for key in rule.keys:
-        if len(split_key(key)) != len(pipeline.key):
-            msg = f"key `{key}`: expected a value of each of {', '.join(pipeline.key) or 'no columns'}"
-            raise DefinitionError(msg)
+        parse_key(key, pipeline.key)
     for name in (*rule.measures, *rule.max_volume):
         if name not in pipeline.measures:
             msg = f"measure `{name}`: expected one of {', '.join(pipeline.measures)}"

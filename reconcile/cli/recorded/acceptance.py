@@ -13,9 +13,10 @@ from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import acceptance_files, catalogue
-from cutover.definition.loading.key_text import split_key
+from cutover.definition.loading.key_text import format_values, parse_key
 from cutover.definition.model.acceptance import ROWS_AT_MOST, AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.ranges import moment
 from cutover.errors import DefinitionError
 from cutover.reconcile.cli import arguments
 from cutover.reconcile.judgement import acceptance, history, lifecycle
@@ -58,8 +59,8 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
             f"`--expires`: expected a time from now on, at most {LONGEST.days} days ahead, got {until:%Y-%m-%d %H:%M}."
         )
         raise DefinitionError(msg)
-    start = None if window is None else arguments.moment(window, "--window")
-    end = None if window_to is None else arguments.moment(window_to, "--window-to")
+    start = None if window is None else moment(window, found.window, of="`--window`")
+    end = None if window_to is None else moment(window_to, found.window, of="`--window-to`")
     rule = _make_rule(
         reason=reason,
         owner=owner,
@@ -68,7 +69,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
         max_volume=dict(map(_parse_volume, max_volume or [])),
         windows_from=start,
         windows_to=start + _EVERY_MOMENT if start is not None and end is None else end,
-        keys=[text.key(split_key(one)) for one in key or []],
+        keys=[format_values(parse_key(one, found.key)) for one in key or []],
         kinds=kind or [],
         measures=measure or [],
         all=every,
@@ -161,7 +162,7 @@ def _make_name(reason: str, now: datetime) -> str:
 def resolve(
     pipeline: Name,
     window: Annotated[str, typer.Argument(help="Start of the window, UTC.")],
-    key: Annotated[str, typer.Argument(help="Key, such as `JFK,AA`.")],
+    key: Annotated[str, typer.Argument(help="Key, such as `JFK,AA`, in any form that is shown.")] = "",
     *,
     why: Annotated[str, typer.Option("--why", help="What was done about it; it is kept in the history.")],
 ) -> None:
@@ -169,7 +170,7 @@ def resolve(
     settings = load_settings()
     found = find_definition(settings, pipeline)
     opened = history.open_differences(settings, found)
-    wanted = (arguments.moment(window, "WINDOW"), text.key(split_key(key)))
+    wanted = (moment(window, found.window, of="WINDOW"), format_values(parse_key(key, found.key)))
     one = next((one for one in opened.values() if _place_of(one, found) == wanted), None)
     if one is None:
         msg = f"No difference of `{pipeline}` is known in window {text.when(wanted[0].isoformat())}, key {wanted[1]}."
@@ -181,7 +182,7 @@ def resolve(
 
 
 def _place_of(one: OpenDifference, pipeline: Pipeline) -> tuple[datetime | None, str]:
-    return text.moment(one.window_start), text.key(lifecycle.read_key(one, pipeline.key).values())
+    return text.moment(one.window_start), format_values(lifecycle.read_key(one, pipeline.key).values())
 
 
 COMMANDS = {"accept": accept, "resolve": resolve}

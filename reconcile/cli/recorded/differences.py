@@ -1,7 +1,6 @@
 """`cutover differences P`: the rows that nothing explains and that no later comparison judged away, in their states."""
 
 import json
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -12,9 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from cutover.cli.definitions import find_definition
+from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.judgement import history
 from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
+from cutover.reconcile.report.tree import explain_line
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import encode
 from cutover.settings import load_settings
@@ -55,7 +56,7 @@ def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], mo
     columns = ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs")
     table = Table(*columns, box=None, pad_edge=False)
     for one in found[:most]:
-        key = REST if one.kind == BEYOND else text.key_text(read_key(one, pipeline.key))
+        key = REST if one.kind == BEYOND else format_columns(read_key(one, pipeline.key))
         seen = (f"{one.first_seen:%Y-%m-%d %H:%M}", f"{one.last_seen:%Y-%m-%d %H:%M}", f"{one.runs:,}")
         window, state = text.when(one.window_start), text.message_text(describe_state(one))
         table.add_row(window, text.message_text(key), one.kind.replace("_", " "), state, *seen)
@@ -63,9 +64,9 @@ def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], mo
     rest = f", the oldest {most:,} shown" if len(found) > most else ""
     console.print(text.message_text(f"{count_states(pipeline.name, found)}{rest}."))
     first = found[0]
-    key = shlex.quote(text.key(read_key(first, pipeline.key).values()))
     if first.kind != BEYOND and first.state is OPEN:
-        console.print(text.message_text(f"Next: `cutover explain {pipeline.name} {first.window_start} {key}`."))
+        command = explain_line(pipeline.name, first.window_start, read_key(first, pipeline.key))
+        console.print(text.message_text(f"Next: `{command}`."))
 
 
 def _describe_none(name: str, *, compared: bool) -> str:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cutover.cli.definitions import find_definition
+from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import moment
 from cutover.errors import DefinitionError, LakeError
@@ -23,7 +24,7 @@ from cutover.reconcile.judgement.run_changes import RunChanges, WindowState, com
 from cutover.reconcile.report import files
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.outcome import Difference, Reconciliation
-from cutover.reconcile.result.text import count_noun, key_text, message_text, number, share, when
+from cutover.reconcile.result.text import count_noun, message_text, number, share, when
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import to_micros
 
@@ -171,7 +172,7 @@ def _print_changes(console: Console, found: RunChanges) -> None:
     table = _table("what", "window", "key", "measure", "before", "now")
     for what, before, after in _list_changes(found):
         for one in filter(None, (after or before,)):
-            place = (when(one.window_start), message_text(key_text(one.key)), message_text(one.measure))
+            place = (when(one.window_start), message_text(format_columns(one.key)), message_text(one.measure))
             table.add_row(what, *place, _cell(before), _cell(after))
     if found.changes:
         console.print(table)

@@ -13,6 +13,7 @@ from cutover.reconcile.report.drawings import axes
 from cutover.reconcile.report.drawings.chart import ChartTable
 from cutover.reconcile.result.outcome import SideNames, WindowPoint
 from cutover.reconcile.result.text import duration, moment, number, numeric
+from cutover.timestamps import format_moment
 
 _SIZES = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 10080, 40320)]
 _DAY = timedelta(days=1)
@@ -131,18 +132,21 @@ def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -
         x1, x2 = time(place.start.timestamp()), time(_plus(place.start, size).timestamp())
         y = scale(place.different)
         shape = Box(left=x1, top=y, width=max(x2 - x1 - 0.5, 2.0), height=box.bottom - y)
-        at = place.start.strftime("%Y-%m-%d %H:%M" if size < _DAY else "%Y-%m-%d")
+        at = _format_start(place, size)
         parts.append(svg.bar(shape, "different", f"{at}: {number(place.different)} rows differ"))
     return parts
+
+
+def _format_start(place: Bin, size: timedelta) -> str:
+    return format_moment(place.start) if size < _DAY else f"{place.start:%Y-%m-%d}"
 
 
 def tabulate(series: Sequence[WindowPoint], measure: str, sides: SideNames) -> ChartTable:
     """Return both sides by time, windows that share a place in one row."""
     size, places = bins(series, ROWS_AT_MOST)
-    form = "%Y-%m-%d %H:%M" if size < _DAY else "%Y-%m-%d"
     rows = tuple(
         (
-            place.start.strftime(form),
+            _format_start(place, size),
             number(place.windows),
             number(place.mean("batch")),
             number(place.mean("streaming")),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from cutover.definition.loading.key_text import format_columns
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import cost_text, lateness_text, text
@@ -44,7 +45,6 @@ def _environment() -> Environment:
     for function in (
         text.number,
         text.when,
-        text.key_text,
         text.duration,
         text.share,
         text.describe_lives,
@@ -52,6 +52,7 @@ def _environment() -> Environment:
         *advice_text.FILTERS,
     ):
         environment.filters[function.__name__] = function
+    environment.filters["key_text"] = format_columns
     environment.filters["md"] = escape
     return environment
 

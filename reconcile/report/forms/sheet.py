@@ -4,8 +4,8 @@ import io
 from collections.abc import Iterator
 from itertools import chain
 
+from cutover.definition.loading.key_text import make_cells
 from cutover.output.cells import write_rows
-from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.outcome import Difference, Reconciliation
 
 
@@ -23,10 +23,10 @@ def differences(result: Reconciliation) -> str:
     return text.getvalue()
 
 
-def _values(one: Difference) -> list[Scalar]:
+def _values(one: Difference) -> list[object]:
     return [
         one.window_start,
-        *one.key.values(),
+        *make_cells(one.key.values()),
         one.measure,
         one.batch,
         one.streaming,

@@ -1,6 +1,7 @@
 """Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
 
 from cutover.definition.loading import acceptance_files
+from cutover.definition.loading.key_text import format_columns
 from cutover.engine import queries
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.judgement import judge
@@ -10,7 +11,6 @@ from cutover.reconcile.judgement import history
 from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, place_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.result.outcome import Difference
-from cutover.reconcile.result.text import key_text
 from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source
 from cutover.reconcile.verify.model import MOST, Unknown
@@ -36,7 +36,7 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         rows = queries.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- a name of ours
         texts = tuple(dict.fromkeys(map(_text, listed)))
         further = "further rows of both paths differ without a cause."
-        more = found.unexplained - accepted - len({(d.window_start, key_text(d.key)) for d in listed})
+        more = found.unexplained - accepted - len({(d.window_start, format_columns(d.key)) for d in listed})
         return Paths(
             epoch=evidence.run.epoch,
             windows=found.plain.groups,
@@ -62,5 +62,5 @@ def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -
 
 
 def _text(found: Difference) -> str:
-    place = f"Window {found.window_start}, {key_text(found.key)}, {found.measure}"
+    place = f"Window {found.window_start}, {format_columns(found.key)}, {found.measure}"
     return f"{place}: expected {found.batch} as in batch, got {found.streaming} and no cause for it ({found.kind})."

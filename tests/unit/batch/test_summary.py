@@ -37,4 +37,4 @@ def test_classes_add_up_to_what_was_scanned_and_duplicates_are_told_apart() -> N
 
 
 def test_windows_since_ever_begin_at_the_beginning() -> None:
-    assert lines(RUN)["windows computed"].startswith("the beginning to 1970-01-01 00:00:00")
+    assert lines(RUN)["windows computed"].startswith("the beginning to 1970-01-01 00:00")

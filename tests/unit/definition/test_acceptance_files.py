@@ -30,8 +30,8 @@ KEYS = 'keys = ["Oslo,1"]\n'
         (HEAD + KEYS + "measures = []", "`measures`: List should have at least 1 item"),
         (HEAD + KEYS + "kinds = []", "`kinds`: List should have at least 1 item"),
         (HEAD + "all = true\nkeys = []", "`keys`: List should have at least 1 item"),
-        (HEAD + 'keys = ["Oslo"]', "key `Oslo`: expected a value of each of shop, till"),
-        (HEAD + 'keys = ["Oslo,1,2"]', "key `Oslo,1,2`: expected a value of each of shop, till"),
+        (HEAD + 'keys = ["Oslo"]', "KEY: expected 2 values (shop, till), got 1: `Oslo`"),
+        (HEAD + 'keys = ["Oslo,1,2"]', "KEY: expected 2 values (shop, till), got 3: `Oslo,1,2`"),
         (HEAD + "keys = ['\"Oslo,1']", "KEY: expected values separated by commas"),
         ("a = " + "[" * 3_000 + "]" * 3_000, "too deep"),
         (
