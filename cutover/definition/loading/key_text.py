@@ -60,7 +60,8 @@ def parse_key(text: str, columns: Sequence[str]) -> list[str | None]:
     if found is None:
         found = [] if not columns and not text else split_key(text)
     if len(found) != len(columns):
-        msg = f"KEY: expected {len(columns)} values ({', '.join(columns) or 'no columns'}), got {len(found)}: `{text[:80]}`."
+        named = ", ".join(columns) or "no columns"
+        msg = f"KEY: expected {len(columns)} values ({named}), got {len(found)}: `{text[:80]}`."
         raise DefinitionError(msg + "\nHint: `a,b`; `null` for a null.")
     return found
 
