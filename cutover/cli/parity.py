@@ -1,7 +1,9 @@
 """`cutover parity FILE...`: constructs in SQL, Spark jobs and plans on which a stream and a batch cannot agree."""
 
 import json
+import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -12,8 +14,10 @@ from cutover.errors import DefinitionError
 from cutover.output.cells import visible
 from cutover.parity.job import check_job
 from cutover.parity.plan import check_text
-from cutover.parity.rules import ParityFinding
-from cutover.parity.sql import check_sql
+from cutover.parity.rules import Construct, ParityFinding
+from cutover.parity.script import check_script
+
+OK, FOUND, UNKNOWN = 0, 1, 2
 
 
 def parity(
@@ -25,25 +29,47 @@ def parity(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
 ) -> None:
-    """Look at SQL, jobs and plans before anything runs: 0 nothing found, 1 something was, 2 a file cannot be read."""
-    given, planned = files or [], plans or []
-    if not given and not planned:
+    """Check SQL, jobs and plans before anything runs.
+
+    Exit code 0: no construct, and all was understood. 1: constructs. 2: no construct, but something was not understood,
+    or a file cannot be read.
+    """
+    jobs, explained = files or [], plans or []
+    if not jobs and not explained:
         msg = "expected files of SQL (.sql) or Python (.py), or --plan FILE."
         raise DefinitionError(msg)
-    found = [finding for file in given for finding in check_file(file)]
-    found += [finding for file in planned for finding in check_plan(file)]
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is reported as not understood
+    findings = [finding for file in jobs for finding in check_file(file)]
+    findings += [finding for file in explained for finding in check_plan(file)]
     if as_json:
-        told = [asdict(one) | {"sentence": one.sentence, "page": one.page} for one in found]
-        sys.stdout.write(json.dumps(told) + "\n")
+        rows = [asdict(finding) | {"sentence": finding.sentence, "page": finding.page} for finding in findings]
+        sys.stdout.write(json.dumps(rows) + "\n")
     else:
-        for one in found:
-            typer.echo(visible(one.sentence))
-        files_read = _count(len(given) + len(planned), "file")
-        typer.echo(
-            f"{_count(len(found), 'construct')} in {files_read} on which a stream and a batch differ."
-            + (" Next: write what stands behind `instead`, or compare what both give." if found else "")
-        )
-    raise typer.Exit(1 if found else 0)
+        for finding in findings:
+            typer.echo(visible(finding.sentence))
+        typer.echo(summarize(findings, files=len(jobs) + len(explained)))
+    raise typer.Exit(get_exit_code(findings))
+
+
+def get_exit_code(findings: Sequence[ParityFinding]) -> int:
+    """Return 1 if a construct is among findings, 2 if there are only places that were not understood, else 0."""
+    if not findings:
+        return OK
+    return FOUND if any(finding.construct is not Construct.NOT_UNDERSTOOD for finding in findings) else UNKNOWN
+
+
+def summarize(findings: Sequence[ParityFinding], *, files: int) -> str:
+    """Return the last line: how much was found, and how much could not be followed."""
+    gaps = sum(finding.construct is Construct.NOT_UNDERSTOOD for finding in findings)
+    constructs, checked = len(findings) - gaps, _count(files, "file")
+    places = f"{_count(gaps, 'place')} not understood"
+    if gaps and not constructs:
+        return f"{places} in {checked}: whether a stream and a batch agree there is not known. Next: read these lines."
+    text = f"{_count(constructs, 'construct')} in {checked} on which a stream and a batch differ"
+    text += f", and {places}." if gaps else "."
+    if constructs:
+        text += " Next: write what stands behind `instead`, or compare what both give."
+    return text
 
 
 def _count(number: int, noun: str) -> str:
@@ -60,7 +86,7 @@ def check_file(file: Path) -> tuple[ParityFinding, ...]:
         msg = f"`{file}`: expected a file of SQL (.sql) or Python (.py)."
         raise DefinitionError(msg)
     text = _read(file)
-    return check_sql(text, str(file)) if file.suffix == ".sql" else check_job(text, str(file))
+    return check_script(text, str(file)) if file.suffix == ".sql" else check_job(text, str(file))
 
 
 def check_plan(file: Path) -> tuple[ParityFinding, ...]:

@@ -17,6 +17,7 @@ class Construct(StrEnum):
     TIME_ZONE = "time-zone"
     UDF = "udf"
     WATERMARK = "watermark"
+    IDLE_WATERMARK = "watermark-without-effect"
     DEDUP = "dedup-within-watermark"
     CHAINED = "chained-state"
     UNBOUNDED = "unbounded-state"
@@ -25,6 +26,10 @@ class Construct(StrEnum):
     CHECKPOINT = "checkpoint"
     OFFSETS = "offsets"
     DATA_LOSS = "data-loss"
+    APPENDED_AGAIN = "appended-again"
+    TIMER = "processing-time-timer"
+    DSTREAM = "dstream"
+    NOT_UNDERSTOOD = "not-understood"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +77,10 @@ RULES: Mapping[Construct, ParityRule] = {
         why="the stream drops what comes behind the watermark without a word, and a batch ignores the watermark",
         instead="late rows kept in a ledger, and batch told which they were",
     ),
+    Construct.IDLE_WATERMARK: ParityRule(
+        why="the watermark drops nothing and ends no state, which grows until the stream is started from scratch",
+        instead="a window of the event time in the grouping and append mode; or no watermark",
+    ),
     Construct.DEDUP: ParityRule(
         why="the stream forgets ids behind the watermark, or keeps all for ever, and a batch looks at all records",
         instead="ids with a declared horizon, the same in both, and what was forgotten kept",
@@ -103,6 +112,22 @@ RULES: Mapping[Construct, ParityRule] = {
     Construct.DATA_LOSS: ParityRule(
         why="records that have left the log are passed over without a word, and the batch may still have had them",
         instead='failOnDataLoss "true"',
+    ),
+    Construct.APPENDED_AGAIN: ParityRule(
+        why="a batch that reads everything again and appends it counts each record once per run",
+        instead="mode overwrite, a merge by key, or a condition that selects only what is new",
+    ),
+    Construct.TIMER: ParityRule(
+        why="a timer of processing time fires by the clock, and a batch or a replay has other pauses between records",
+        instead="timers of the event time behind a watermark: EventTimeTimeout, timeMode EventTime",
+    ),
+    Construct.DSTREAM: ParityRule(
+        why="batches and windows of a DStream are cut by the time at which records arrive, which a batch does not know",
+        instead="Structured Streaming with windows of the event time",
+    ),
+    Construct.NOT_UNDERSTOOD: ParityRule(
+        why="what it does cannot be followed in this file, so nothing is said about what depends on it",
+        instead="`plan.check(df)` in the job for what Spark makes of it, or a comparison of what both give",
     ),
 }
 

@@ -86,6 +86,32 @@ def check_sql(text: str, file: str) -> tuple[ParityFinding, ...]:
     return tuple(sorted(set(found)))
 
 
+CASTS = frozenset(
+    {"int", "bigint", "smallint", "tinyint", "double", "float", "decimal", "string", "boolean", "binary", "timestamp"}
+    | {"grouping_id", "grouping", "if", "named_struct", "ifnull", "cube", "rollup", "sentences", "java_method"}
+)
+"""Functions of SQL that Spark's API in Python lacks."""
+
+
+def list_unknown_functions(text: str) -> list[tuple[int, str]]:
+    """Return the line and name of each function in statements that is not Spark's own."""
+    names: list[tuple[int, str]] = []
+    lines = text.splitlines()
+    for statement in parse_statements(text):
+        for node in statement.find_all(exp.Anonymous):
+            name = name_of(node)
+            if not _is_own(name):
+                names.append((_line(node, lines, name), name))
+    return names
+
+
+def _is_own(name: str) -> bool:
+    """Return whether Spark has a function of this name."""
+    from pyspark.sql import functions  # noqa: PLC0415 -- a statement without functions that sqlglot lacks needs no Spark
+
+    return name in CASTS or hasattr(functions, name) or name in CLOCK | RANDOM | ORDER | TIME_ZONE
+
+
 Found = tuple[exp.Expr, Construct, str]
 
 

@@ -58,7 +58,7 @@ def plan_job(session: SparkSession, job: Path) -> list[DataFrame]:
         session.createDataFrame([], columns).createOrReplaceTempView(name)
     session.conf.unset("spark.sql.session.timeZone")
     if job.suffix == ".sql":
-        return [session.sql(job.read_text(encoding="utf-8").replace("INSERT INTO facts", ""))]
+        return [session.sql(job.read_text(encoding="utf-8"))]
     with _caught(session) as frames:
         runpy.run_path(str(job))
     return frames

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from cutover.parity.job import IMPURE
+from cutover.parity.jobs.functions import IMPURE
 
 HOMES = frozenset({"random", "time", "datetime", "uuid", "secrets", "requests", "urllib", "http", "httpx", "socket"})
 """Modules whose functions ask the clock, chance or another system."""

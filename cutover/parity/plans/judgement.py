@@ -30,6 +30,9 @@ NUMBERS = frozenset(
 EVENT_TIME = frozenset({"precisetimestampconversion", "window", "timewindow", "session_window", "sessionwindow"})
 EVENT_DAYS = frozenset({"date_trunc", "to_date"})
 NO_CLEANUP = "state cleanup [ left = null, right = null ]"
+MARKED = re.compile(r"-T\d+ms")
+"""How Spark prints a column that has a watermark."""
+
 BOUND = re.compile(r"[<>]")
 
 
@@ -102,7 +105,8 @@ def _judge_stream(nodes: Sequence[PlanNode], place: int, streaming: frozenset[in
     node = nodes[place]
     below = [nodes[under] for under in list_under(nodes, place)]
     if node.name == "EventTimeWatermark":
-        yield node.line, Construct.WATERMARK, "withWatermark"
+        why = _explain_idle(nodes, place, streaming)
+        yield node.line, Construct.IDLE_WATERMARK if why else Construct.WATERMARK, "withWatermark" + why
     elif node.name in DEDUPLICATIONS:
         yield node.line, Construct.DEDUP, "dropDuplicates"
     elif _is_sort(node):
@@ -111,6 +115,21 @@ def _judge_stream(nodes: Sequence[PlanNode], place: int, streaming: frozenset[in
         yield node.line, Construct.LIMIT, "limit of a stream"
     yield from _judge_options(node)
     yield from _judge_state(nodes, place, streaming, below)
+
+
+def _explain_idle(nodes: Sequence[PlanNode], place: int, streaming: frozenset[int]) -> str:
+    """Return why a watermark drops nothing; empty if it may drop rows."""
+    behind = [n for n, _ in enumerate(nodes) if place in list_under(nodes, n) and _is_stateful(nodes, n, streaming)]
+    if not behind:
+        return ": no operation behind it has state"
+    if not any("[" in nodes[above].text for above in behind):
+        return ""  # JSON does not tell which column has the watermark
+    for above in behind:
+        between = (nodes[under] for under in (above, *list_under(nodes, above)))
+        names = {call.name for node in between for call in node.calls}
+        if nodes[above].name not in AGGREGATES or names & EVENT_TIME or MARKED.search(nodes[above].text):
+            return ""
+    return ": no event time in the grouping"
 
 
 def _judge_options(node: PlanNode) -> Iterator[Found]:

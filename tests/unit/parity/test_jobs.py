@@ -1,4 +1,7 @@
-"""Twenty-five jobs in the manner of public examples, eleven of them sound: what is found in each, and nothing else."""
+"""Jobs in the manner of public examples: what is found in each, and nothing else.
+
+Those in `jobs` can be planned by Spark too; those in `followed` show assignments, functions, classes, loops and views.
+"""
 
 import json
 from pathlib import Path
@@ -12,7 +15,8 @@ from cutover.parity.job import check_job
 from cutover.parity.rules import RULES, Construct, ParityFinding
 from cutover.parity.sql import check_sql
 
-JOBS = sorted(path for path in (Path(__file__).parent / "jobs").iterdir() if path.suffix in {".sql", ".py"})
+HERE = Path(__file__).parent
+JOBS = sorted(path for folder in ("jobs", "followed") for path in (HERE / folder).iterdir() if path.is_file())
 
 
 def expected(job: Path) -> set[str]:
@@ -25,11 +29,10 @@ def test_what_stream_and_batch_cannot_agree_on_is_found(job: Path) -> None:
     assert {str(one.construct) for one in check_file(job)} == expected(job)
 
 
-def test_half_of_the_jobs_are_sound_and_every_construct_is_in_one() -> None:
+def test_every_construct_is_in_a_job_and_three_in_ten_jobs_are_sound() -> None:
     found = [expected(job) for job in JOBS]
 
-    assert len(JOBS) == 25
-    assert sum(not one for one in found) >= 11
+    assert sum(not one for one in found) >= 0.3 * len(JOBS)
     assert set().union(*found) == {str(one) for one in Construct}
     assert {*RULES} == {*Construct}
 
@@ -72,10 +75,11 @@ def test_sql_is_read_as_sql(text: str, said: list[tuple[str, int, str]]) -> None
         ("spark.sql('SELECT uuid() FROM t')", ["random"]),
         ("df.selectExpr('a', 'collect_list(b)')", ["order"]),
         ("df.withColumn('now', F.lit(1)).filter('now > 0')", []),
-        ("def rand():\n    return 4\nx = rand()", []),
+        ("def rand():\n    return 4\nx = rand()\ndf.withColumn('x', F.lit(x))", []),
         ("df.agg(F.sort_array(F.collect_list('x')))", []),
         ("df.agg(F.sum(F.col('x').cast('double')))", ["float-sum"]),
-        ("df.dropDuplicates(['id'])", []),  # of a batch
+        ("spark.table('t').dropDuplicates(['id'])", []),
+        ("df.dropDuplicates(['id'])", ["not-understood"]),  # of a stream or a batch
         ("df.groupBy('a').count()\ndf.groupBy('b').count()", []),
     ],
 )

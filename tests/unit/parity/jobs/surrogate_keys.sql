@@ -1,2 +1,2 @@
 -- expects: random
-INSERT INTO facts SELECT uuid() AS id, device, at, value FROM readings
+SELECT uuid() AS id, device, at, value FROM readings

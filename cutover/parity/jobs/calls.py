@@ -1,0 +1,220 @@
+"""Calls of a job: its own functions, Spark's functions, and what other modules do with its DataFrames."""
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cutover.parity.jobs import methods
+from cutover.parity.jobs.interpreter_tools import find_method, list_items
+from cutover.parity.jobs.sources import note_setting
+from cutover.parity.jobs.sqltext import parse_column
+from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.values import (
+    BoundFunction,
+    Constant,
+    Frame,
+    Grouped,
+    Imported,
+    Instance,
+    JobClass,
+    JobColumn,
+    JobFunction,
+    JobValue,
+    Legacy,
+    Listing,
+    Method,
+    Reader,
+    Session,
+    Table,
+    UnknownValue,
+    Writer,
+    alternatives,
+    choose,
+    derive,
+    describe,
+    get_text,
+    make_column,
+    merge_columns,
+    walk,
+)
+from cutover.parity.rules import Construct
+from cutover.parity.sql import CLOCK
+
+if TYPE_CHECKING:
+    from cutover.parity.jobs.interpreter import Interpreter
+
+__all__ = ["call", "find_member", "list_items"]
+
+FUNCTIONS = ("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.", "pyspark.sql.Window.")
+CLOCKS = frozenset(
+    {
+        *(f"datetime.{name}" for name in ("datetime.now", "datetime.utcnow", "datetime.today", "date.today")),
+        *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
+        *("datetime.date.today", "time.time", "time.time_ns", "time.localtime", "time.gmtime", "time.strftime"),
+        *("pandas.Timestamp.now", "pandas.Timestamp.today", "pendulum.now", "pendulum.today", "arrow.utcnow"),
+    }
+)
+CHANCE = ("random.", "secrets.", "numpy.random.", "uuid.uuid1", "uuid.uuid4")
+HARMLESS = frozenset(
+    {"print", "len", "isinstance", "hasattr", "type", "str", "repr", "id", "bool", "display", "displayHTML", "dir"}
+    | {"getattr", "super", "list", "tuple", "iter", "enumerate", "zip", "reversed", "sorted", "set", "dict"}
+)
+"""Functions that compute no rows of what they are given."""
+
+WATCHERS = ("logging.", "warnings.", "typing.", "dataclasses.", "pyspark.sql.DataFrame")
+
+
+def call(job: "Interpreter", target: JobValue, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    """Return what a call yields, and note what it does with Spark."""
+    match target:
+        case JobFunction():
+            return _call_own(job, target, arguments)
+        case JobClass():
+            return job.instantiate(target, arguments)
+        case Imported():
+            return _call_imported(job, target.path, arguments)
+        case Method():
+            return methods.call_method(job, target, arguments)
+        case JobColumn() | Session():
+            return target
+        case BoundFunction() | Instance():
+            return job.call_value(target, arguments) or UnknownValue("call")
+        case _:
+            return call_outside(job, describe(target), arguments)
+
+
+def find_member(owner: Instance, name: str) -> JobValue | None:
+    """Return a method of an object, or what its class binds to the name."""
+    return find_method(owner.of, name, owner) or owner.of.scope.names.get(name)
+
+
+def _call_own(job: "Interpreter", function: JobFunction, arguments: Arguments) -> JobValue:
+    if isinstance(function.node, ast.FunctionDef):
+        marks = {
+            part.id if isinstance(part, ast.Name) else part.attr
+            for mark in function.node.decorator_list
+            for part in ast.walk(mark)
+            if isinstance(part, ast.Name | ast.Attribute)
+        }
+        if marks & {"udf", "pandas_udf"}:
+            job.called.add(function.node)
+            return merge_columns(map(make_column, arguments.values))
+    return job.call_function(function, arguments)
+
+
+def _call_imported(job: "Interpreter", path: str, arguments: Arguments) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+    name, module = path.rpartition(".")[2], path.rpartition(".")[0]
+    if path in CLOCKS:
+        return UnknownValue(f"{path}()", frozenset({"clock"}))
+    if path.startswith(CHANCE):
+        return UnknownValue(f"{path}()", frozenset({"random"}))
+    if path.startswith("pyspark.streaming") or name == "StreamingContext" or "KafkaUtils" in path:
+        job.trace.steps += 1
+        job.trace.found.add((arguments.node.lineno, Construct.DSTREAM, name))
+        return Legacy("dstream")
+    if name in {"getOrCreate", "getActiveSession", "active"} or path.endswith("sql.SparkSession"):
+        return Legacy("context") if "SparkContext" in path else Session()
+    if "SparkSession.builder" in path or "DatabricksSession.builder" in path:
+        note_setting(job, arguments)
+        return Imported(module)
+    if name in {"SparkContext", "SparkConf"}:
+        return Legacy("context") if name == "SparkContext" else UnknownValue("SparkConf")
+    if name in {"SQLContext", "HiveContext", "SparkSession"}:
+        return Session()
+    if path.startswith(FUNCTIONS):
+        return _make_function_column(job, name, path, arguments)
+    if path == "functools.partial" and arguments.positional:
+        return BoundFunction(arguments.positional[0], tuple(arguments.positional[1:]), dict(arguments.keywords))
+    if path == "functools.reduce":
+        return _reduce(job, arguments)
+    if module == "builtins":
+        return _call_builtin(job, name, arguments)
+    return call_outside(job, path, arguments)
+
+
+def _make_function_column(job: "Interpreter", name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    """Return the column that a function of Spark's makes."""
+    first = arguments.get(0, "col", "timeColumn")
+    if name in {"col", "column"} and first is not None:
+        return make_column(first)
+    if name == "expr" and first is not None:
+        text = get_text(first)
+        job.trace.check_sql(text, arguments.node.lineno)
+        return parse_column(text) if text is not None else JobColumn(varies=True)
+    if name == "broadcast" and first is not None:
+        return first
+    if name in {"window", "session_window"} and first is not None:
+        of = make_column(first)
+        return JobColumn(names=of.names, is_window=True, taint=of.taint, varies=of.varies)
+    if name == "lit" and first is not None:
+        return JobColumn() if isinstance(first, Constant) else make_column(first)
+    if name in {"udf", "pandas_udf"} and isinstance(first, JobFunction | Imported | UnknownValue):
+        methods.note_user_function(job, first, name, arguments.node.lineno)
+    if name in {"udf", "pandas_udf"}:
+        return Imported("pyspark.sql.functions.call_udf")
+    if ".types." in path:
+        return UnknownValue(name)
+    columns = [make_column(value) for value in walk(arguments.values) if not isinstance(value, Listing)]
+    return replace(merge_columns(columns), varies=name in CLOCK or any(column.varies for column in columns))
+
+
+def _reduce(job: "Interpreter", arguments: Arguments) -> JobValue:
+    """Return what `functools.reduce` makes of a list."""
+    function, items = arguments.get(0), arguments.get(1)
+    values = list_items(items, arguments.node) if items is not None else []
+    first = arguments.get(2)
+    values = [first, *values] if first is not None else values
+    if function is None or not values:
+        return UnknownValue("reduce")
+    result = values[0]
+    for value in values[1:]:
+        step = Arguments(node=arguments.node, positional=(result, value), keywords={})
+        result = choose(
+            methods.call_unbound(job, each, step) if isinstance(each, Imported) else call(job, each, step)
+            for each in alternatives(function)
+        )
+    return result
+
+
+def _call_builtin(job: "Interpreter", name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    first = arguments.get(0)
+    if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(first, Listing | Table):
+        return first
+    if name == "enumerate" and isinstance(first, Listing):
+        return Listing([Listing([Constant(n), item]) for n, item in enumerate(first.items)])
+    if name == "zip" and all(isinstance(value, Listing) for value in arguments.positional):
+        lists = [value.items for value in arguments.positional if isinstance(value, Listing)]
+        return Listing([Listing(list(row)) for row in zip(*lists, strict=False)])
+    if name == "dict":
+        table = Table(dict(first.items) if isinstance(first, Table) else {}, is_complete=arguments.is_complete)
+        table.items.update(arguments.keywords)
+        return table
+    if name == "str" and first is not None:
+        return first
+    if name == "getattr" and first is not None and methods.has_rows(first):
+        job.trace.add_gap(arguments.node.lineno, "getattr: which method is called")
+        return call_opaque(job, "getattr", arguments)
+    return UnknownValue(f"{name}()") if name in HARMLESS else call_outside(job, name, arguments)
+
+
+def call_outside(job: "Interpreter", name: str, arguments: Arguments) -> JobValue:
+    """Return what a function of another module yields; DataFrames that it takes cannot be followed through it."""
+    name = name.removeprefix("builtins.").strip("{}")
+    if name.startswith(WATCHERS) or name in HARMLESS:
+        return UnknownValue(name)
+    if any(isinstance(value, Frame | Reader | Writer | Grouped) for value in walk(arguments.values)):
+        job.trace.add_gap(arguments.node.lineno, f"{name}: what it does to a DataFrame")
+        return call_opaque(job, name, arguments)
+    taint = frozenset(mark for one in walk(arguments.values) if isinstance(one, UnknownValue) for mark in one.taint)
+    said = ", ".join(describe(value) for value in arguments.values)
+    if any(isinstance(value, JobColumn) for value in walk(arguments.values)):
+        if "{" not in name:
+            job.trace.add_gap(arguments.node.lineno, f"{name}: what it computes from a column")
+        return merge_columns(map(make_column, arguments.values))
+    return UnknownValue(f"{name}({said})", taint)
+
+
+def call_opaque(job: "Interpreter", name: str, arguments: Arguments) -> JobValue:
+    """Return a DataFrame that something made of others in a way that is not known."""
+    parents = tuple(methods.list_frames(arguments.values))
+    return job.trace.keep(derive(parents, "opaque", arguments.node.lineno, what=name))

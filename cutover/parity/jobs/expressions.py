@@ -1,0 +1,314 @@
+"""Expressions of a job, evaluated to what they stand for."""
+
+import ast
+import builtins
+from typing import TYPE_CHECKING
+
+from cutover.parity.jobs import calls
+from cutover.parity.jobs.sqltext import DATE
+from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.values import (
+    Constant,
+    Frame,
+    Imported,
+    Instance,
+    JobClass,
+    JobColumn,
+    JobFunction,
+    JobValue,
+    Legacy,
+    Listing,
+    Method,
+    Reader,
+    Scope,
+    Session,
+    Table,
+    UnknownValue,
+    Writer,
+    alternatives,
+    choose,
+    describe,
+    make_column,
+    merge_columns,
+)
+
+if TYPE_CHECKING:
+    from cutover.parity.jobs.interpreter import Interpreter
+
+FUNCTIONS = "pyspark.sql.functions"
+MODULES = frozenset({"F", "f", "fn", "sf", "func", "functions"})
+"""Names under which Spark's functions are imported by habit."""
+
+
+HABITUAL = frozenset({"col", "column", "expr", "lit", "window", "session_window", "broadcast", "udf", "pandas_udf"})
+"""Functions of Spark's whose names say so where nothing else binds them."""
+
+
+def evaluate(job: "Interpreter", node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+    """Return what an expression stands for, and note what it does with Spark."""
+    job.spend(node)
+    match node:
+        case ast.Constant():
+            return Constant(node.value)
+        case ast.Name():
+            return scope.find(node.id) or _find_unbound(job, node.id)
+        case ast.Attribute():
+            owner = evaluate(job, node.value, scope)
+            return choose(get_attribute(job, each, node) for each in alternatives(owner))
+        case ast.Call():
+            return _evaluate_call(job, node, scope)
+        case ast.JoinedStr():
+            return _join_texts([evaluate(job, part, scope) for part in node.values])
+        case ast.FormattedValue():
+            return evaluate(job, node.value, scope)
+        case ast.BinOp() | ast.BoolOp() | ast.UnaryOp() | ast.Compare():
+            return _evaluate_operation(job, node, scope)
+        case ast.Lambda():
+            return JobFunction(node, scope)
+        case ast.IfExp():
+            evaluate(job, node.test, scope)
+            return choose([evaluate(job, node.body, scope), evaluate(job, node.orelse, scope)])
+        case ast.NamedExpr():
+            value = evaluate(job, node.value, scope)
+            job.bind_target(node.target, value, scope)
+            return value
+        case ast.Starred() | ast.Await():
+            return evaluate(job, node.value, scope)
+        case _:
+            return _evaluate_container(job, node, scope)
+
+
+def guess(name: str) -> JobValue:
+    """Return what a name without a value stands for by habit."""
+    lower = name.lower()
+    if lower in {"spark", "session", "sparksession", "spark_session", "sqlcontext", "sql_context"}:
+        return Session()
+    if lower in {"sc", "sparkcontext", "spark_context"}:
+        return Legacy("context")
+    if lower == "ssc":
+        return Legacy("dstream")
+    return UnknownValue(f"{{{name}}}")
+
+
+def _find_unbound(job: "Interpreter", name: str) -> JobValue:
+    if name in MODULES:
+        return Imported(FUNCTIONS)
+    if name in HABITUAL:
+        return Imported(f"{FUNCTIONS}.{name}")
+    if hasattr(builtins, name) and not job.has_star:
+        return Imported(f"builtins.{name}")
+    return Imported(f"{FUNCTIONS}.{name}") if job.has_star else guess(name)
+
+
+def get_attribute(job: "Interpreter", owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+    """Return an attribute of a value; a method is called later."""
+    name, line = node.attr, node.end_lineno or node.lineno
+    match owner:
+        case Imported():
+            return Imported(f"{owner.path}.{name}")
+        case Instance():
+            return owner.attributes.get(name) or calls.find_member(owner, name) or UnknownValue(f"self.{name}")
+        case JobClass():
+            return calls.find_member(Instance(owner), name) or UnknownValue(f"{owner.node.name}.{name}")
+        case Session():
+            return _get_from_session(owner, name, line)
+        case Legacy():
+            return Method(owner, name, line)
+        case Frame() if name in {"write", "writeStream"}:
+            return Writer(owner, is_stream=name == "writeStream", line=line)
+        case Frame() if name == "rdd":
+            return Legacy("rdd")
+        case Frame() if name in {"sparkSession", "sql_ctx"}:
+            return Session()
+        case Frame() if name in {"na", "stat"}:
+            return owner
+        case UnknownValue():
+            return _get_from_unknown(job, owner, node, line)
+        case _:
+            return Method(owner, name, line)
+
+
+def _get_from_session(owner: Session, name: str, line: int) -> JobValue:
+    if name in {"read", "readStream"}:
+        return Reader(is_stream=name == "readStream", line=line)
+    return Legacy("context") if name in {"sparkContext", "_sc"} else Method(owner, name, line)
+
+
+def _get_from_unknown(job: "Interpreter", owner: UnknownValue, node: ast.Attribute, line: int) -> JobValue:
+    """Return an attribute that only a session or a DataFrame has, whatever its owner is called."""
+    if node.attr == "readStream":
+        return Reader(is_stream=True, line=line)
+    if node.attr == "writeStream":
+        frame = Frame(op="unknown", line=node.lineno, what=owner.text.strip("{}"), is_stream=True)
+        return Writer(job.trace.keep(frame), is_stream=True, line=line)
+    return Method(owner, node.attr, line)
+
+
+def _evaluate_call(job: "Interpreter", node: ast.Call, scope: Scope) -> JobValue:
+    target = evaluate(job, node.func, scope)
+    positional: list[JobValue] = []
+    is_complete = True
+    for argument in node.args:
+        value = evaluate(job, argument, scope)
+        if not isinstance(argument, ast.Starred):
+            positional.append(value)
+        elif isinstance(value, Listing) and value.is_complete:
+            positional += value.items
+        else:
+            is_complete = False
+    keywords: dict[str, JobValue] = {}
+    for keyword in node.keywords:
+        value = evaluate(job, keyword.value, scope)
+        if keyword.arg is not None:
+            keywords[keyword.arg] = value
+        elif isinstance(value, Table):
+            keywords.update({str(key): item for key, item in value.items.items()})
+            is_complete = is_complete and value.is_complete
+        else:
+            is_complete = False
+    arguments = Arguments(node=node, positional=positional, keywords=keywords, is_complete=is_complete)
+    return choose([calls.call(job, each, arguments) for each in alternatives(target)])
+
+
+def _join_texts(parts: list[JobValue]) -> JobValue:
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant("".join(str(part.value) for part in parts if isinstance(part, Constant)))
+    taint = frozenset(mark for part in parts if isinstance(part, UnknownValue) for mark in part.taint)
+    return UnknownValue("".join(describe(part) for part in parts), taint)
+
+
+def _evaluate_operation(
+    job: "Interpreter", node: ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare, scope: Scope
+) -> JobValue:
+    parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+    if any(isinstance(part, JobColumn) or _is_column_of_frame(part) for part in parts):
+        operators = node.ops if isinstance(node, ast.Compare) else []
+        compares = any(isinstance(one, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for one in operators)
+        return merge_columns(map(_make_operand, parts), compares=compares)
+    is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
+    if is_sum and all(isinstance(part, Listing) for part in parts):
+        return Listing([item for part in parts if isinstance(part, Listing) for item in part.items])
+    if is_sum and all(isinstance(part, Constant) and isinstance(part.value, str) for part in parts):
+        return _join_texts(parts)
+    if isinstance(node, ast.BoolOp):
+        return choose(parts)  # `a or b` is one of them
+    if all(isinstance(part, Constant) for part in parts):
+        return _compute(node, [part.value for part in parts if isinstance(part, Constant)])
+    return _join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])
+
+
+def _compute(node: ast.expr, values: list[object]) -> JobValue:
+    """Return what an operation over constants yields, where that is plain."""
+    match node:
+        case ast.UnaryOp(op=ast.Not()):
+            return Constant(not values[0])
+        case ast.UnaryOp(op=ast.USub()) if isinstance(values[0], int | float):
+            return Constant(-values[0])
+        case ast.Compare(ops=[ast.Eq() | ast.Is()]):
+            return Constant(values[0] == values[1])
+        case ast.Compare(ops=[ast.NotEq() | ast.IsNot()]):
+            return Constant(values[0] != values[1])
+        case _:
+            return UnknownValue(" ".join(map(str, values)))
+
+
+def _make_operand(value: JobValue) -> JobColumn:
+    """Return an operand of a column expression; a text in it is a literal, not a column."""
+    if isinstance(value, Constant):
+        return JobColumn(varies=DATE.search(str(value.value)) is not None)
+    return make_column(value)
+
+
+def _is_column_of_frame(value: JobValue) -> bool:
+    return isinstance(value, Method) and isinstance(value.receiver, Frame)
+
+
+def _evaluate_container(job: "Interpreter", node: ast.expr, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    match node:
+        case ast.List() | ast.Tuple() | ast.Set():
+            return _evaluate_list(job, node, scope)
+        case ast.Dict():
+            return _evaluate_dict(job, node, scope)
+        case ast.Subscript():
+            key = evaluate(job, node.slice, scope)
+            owner = evaluate(job, node.value, scope)
+            return choose(_get_item(each, key, node) for each in alternatives(owner))
+        case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
+            items: list[JobValue] = []
+            _evaluate_rounds(job, node, 0, Scope(outer=scope), items)
+            return Listing(items)
+        case ast.DictComp():
+            return Table({}, is_complete=False)
+        case ast.Yield() if node.value is not None:
+            evaluate(job, node.value, scope)
+            return UnknownValue("yield")
+        case _:
+            return UnknownValue(ast.unparse(node))
+
+
+def _evaluate_rounds(
+    job: "Interpreter",
+    node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
+    place: int,
+    scope: Scope,
+    into: list[JobValue],
+) -> None:
+    """Evaluate the element of a comprehension once for each item."""
+    if place == len(node.generators):
+        into.append(evaluate(job, node.elt, scope))
+        return
+    generator = node.generators[place]
+    for number, item in enumerate(calls.list_items(evaluate(job, generator.iter, scope), node)):
+        job.bind_target(generator.target, item, scope)
+        for condition in generator.ifs:
+            evaluate(job, condition, scope)
+        job.site.append(-1 - number)
+        _evaluate_rounds(job, node, place + 1, scope, into)
+        job.site.pop()
+
+
+def _evaluate_list(job: "Interpreter", node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Listing:
+    items: list[JobValue] = []
+    is_complete = True
+    for each in node.elts:
+        value = evaluate(job, each, scope)
+        if not isinstance(each, ast.Starred):
+            items.append(value)
+        elif isinstance(value, Listing):
+            items += value.items
+        else:
+            is_complete = False
+    return Listing(items, is_complete=is_complete)
+
+
+def _evaluate_dict(job: "Interpreter", node: ast.Dict, scope: Scope) -> Table:
+    table = Table({})
+    for key, each in zip(node.keys, node.values, strict=True):
+        value = evaluate(job, each, scope)
+        if key is None:
+            table.items.update(value.items if isinstance(value, Table) else {})
+            table.is_complete = table.is_complete and isinstance(value, Table) and value.is_complete
+            continue
+        name = evaluate(job, key, scope)
+        if isinstance(name, Constant):
+            table.items[name.value] = value
+        else:
+            table.is_complete = False
+    return table
+
+
+def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue:
+    constant = key.value if isinstance(key, Constant) else None
+    if isinstance(owner, Frame):
+        return make_column(key) if constant is not None else owner
+    if isinstance(owner, JobColumn):
+        return merge_columns([owner])
+    if isinstance(owner, Table) and constant in owner.items:
+        return owner.items[constant]
+    if isinstance(owner, Listing) and owner.is_complete and isinstance(constant, int):
+        return owner.items[constant] if -len(owner.items) <= constant < len(owner.items) else UnknownValue()
+    if isinstance(owner, Listing | Table) and owner.is_complete:
+        values = owner.items if isinstance(owner, Listing) else list(owner.items.values())
+        return choose(values) if values else UnknownValue()
+    taint = owner.taint if isinstance(owner, UnknownValue) else frozenset[str]()
+    return UnknownValue(ast.unparse(node), taint)

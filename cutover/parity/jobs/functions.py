@@ -1,0 +1,145 @@
+"""Functions of Spark's that a job calls, and functions of users, each looked at where it stands."""
+
+import ast
+from collections.abc import Iterator
+
+from cutover.parity import sql
+from cutover.parity.jobs.expressions import MODULES
+from cutover.parity.jobs.trace import Found
+from cutover.parity.rules import Construct
+
+IMPURE = frozenset({"random", "randint", "choice", "time", "now", "utcnow", "today", "uuid4", "uuid1", "get", "post"})
+OUTSIDE = frozenset({"requests", "urllib", "httpx", "redis", "boto3", "psycopg2", "pymysql", "socket"})
+USER_MARKS = frozenset({"udf", "pandas_udf"})
+ROW_TAKERS = (
+    frozenset({"mapInPandas", "mapInArrow", "applyInPandas", "applyInArrow", "foreach", "register"}) | USER_MARKS
+)
+DOUBLES = frozenset({"double", "float", "DoubleType", "FloatType"})
+
+
+class FunctionCalls:
+    """Calls of a job and the names under which it knows Spark's functions."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+        self.calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        self.functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        self.modules, self.names, self.others = set(MODULES), dict[str, str](), set(self.functions)
+        for node in ast.walk(tree):
+            self._read_import(node)
+        self.statements = _list_statements(tree)
+
+    def find(self, *, has_zone: bool) -> Iterator[Found]:
+        """Yield what is found, in no order."""
+        for call in self.calls:
+            yield from self._judge(call, has_zone=has_zone)
+        yield from self._judge_user_functions()
+
+    def count(self) -> int:
+        """Return how many calls are of Spark's functions."""
+        return sum(bool(self.name(call)) for call in self.calls if isinstance(call.func, ast.Attribute))
+
+    def name(self, call: ast.Call) -> str:
+        """Return how Spark calls the function that is called; empty if it is none of Spark's."""
+        if isinstance(call.func, ast.Name):
+            name = call.func.id
+            return "" if name in self.others else self.names.get(name, name)
+        if isinstance(call.func, ast.Attribute):
+            return call.func.attr if ast.unparse(call.func.value) in self.modules else ""
+        return ""
+
+    def _read_import(self, node: ast.AST) -> None:
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name == "pyspark.sql.functions":
+                    self.modules.add(name.asname or name.name)
+                else:
+                    self.others.add((name.asname or name.name).partition(".")[0])
+        elif isinstance(node, ast.ImportFrom):
+            for name in node.names:
+                if node.module == "pyspark.sql.functions":
+                    self.names[name.asname or name.name] = name.name
+                elif node.module == "pyspark.sql" and name.name == "functions":
+                    self.modules.add(name.asname or name.name)
+                elif name.name != "*":
+                    self.others.add(name.asname or name.name)
+
+    def _judge(self, call: ast.Call, *, has_zone: bool) -> Iterator[Found]:
+        """Look at a function of Spark's: `F.rand()`, `rand()`."""
+        name = self.name(call)
+        if name in sql.CLOCK and not (name == "unix_timestamp" and call.args):
+            yield call.lineno, Construct.CLOCK, name
+        elif name in sql.RANDOM:
+            yield call.lineno, Construct.RANDOM, name
+        elif name in sql.ORDER and not self._is_sorted(call) and not self._is_over(call):
+            yield call.lineno, Construct.ORDER, name
+        elif name in sql.MOMENTS or (name in {"sum", "avg", "mean"} and _list_words(call) & DOUBLES):
+            yield call.lineno, Construct.FLOAT_SUM, f"{name} of a double"
+        elif name in sql.TIME_ZONE and not has_zone:
+            yield call.lineno, Construct.TIME_ZONE, name
+        elif name in {"row_number", "lag", "lead"} and not self._list_order(call) & sql.POSITION:
+            yield call.lineno, Construct.TIES, name
+
+    def _is_sorted(self, call: ast.Call) -> bool:
+        return any(
+            self.name(above) in sql.SORTS and above is not call and call in ast.walk(above) for above in self.calls
+        )
+
+    def _is_over(self, call: ast.Call) -> bool:
+        """Return whether an aggregate is taken over a window of rows whose order tells any two of them apart."""
+        over = any(_get_method(above) == "over" and call in ast.walk(above.func) for above in self.calls)
+        return over and bool(self._list_order(call) & sql.POSITION)
+
+    def _list_order(self, call: ast.Call) -> set[str]:
+        """Return the texts in the statement of a call, and in those that define the names in it."""
+        inside = [one for one in self.statements if call in ast.walk(one)]
+        statement = min(inside, key=lambda node: len(list(ast.walk(node))), default=self.tree)
+        words, names = _list_words(statement), {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+        for other in self.statements:
+            if isinstance(other, ast.Assign) and names & {t.id for t in other.targets if isinstance(t, ast.Name)}:
+                words |= _list_words(other)
+        return words
+
+    def _judge_user_functions(self) -> Iterator[Found]:
+        """Yield functions of users that ask the clock, chance or another system."""
+        for name, function in self._list_user_functions():
+            for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+                called = _get_method(call) or (call.func.id if isinstance(call.func, ast.Name) else "")
+                origin = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+                roots = {n.id for n in ast.walk(origin) if isinstance(n, ast.Name)}
+                if called == "get" and not roots & OUTSIDE:
+                    continue  # of a dict
+                if called in IMPURE or roots & OUTSIDE:
+                    yield call.lineno, Construct.UDF, f"{name} calls {called}"
+
+    def _list_user_functions(self) -> Iterator[tuple[str, ast.FunctionDef | ast.Lambda]]:
+        for function in self.functions.values():
+            marks = {part for mark in function.decorator_list for part in _list_names(mark)}
+            if marks & USER_MARKS:
+                yield function.name, function
+        for call in self.calls:
+            name = _get_method(call) or (call.func.id if isinstance(call.func, ast.Name) else "")
+            for argument in call.args if self.names.get(name, name) in ROW_TAKERS else ():
+                if isinstance(argument, ast.Lambda):
+                    yield "lambda", argument
+                elif isinstance(argument, ast.Name) and argument.id in self.functions:
+                    yield argument.id, self.functions[argument.id]
+
+
+def _get_method(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""
+
+
+def _list_names(node: ast.AST) -> set[str]:
+    parts = (part for part in ast.walk(node) if isinstance(part, ast.Name | ast.Attribute))
+    return {part.id if isinstance(part, ast.Name) else part.attr for part in parts}
+
+
+def _list_words(node: ast.AST) -> set[str]:
+    """Return the texts and the names in a node."""
+    texts = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
+    return {text.rpartition(".")[2] for text in texts} | _list_names(node)
+
+
+def _list_statements(tree: ast.Module) -> list[ast.stmt]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]

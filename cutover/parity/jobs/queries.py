@@ -1,0 +1,310 @@
+"""Each query judged by its own lineage: what its sources, its state and its sink mean for a batch over the same log."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from cutover.parity.jobs.sqltext import DATE
+from cutover.parity.jobs.trace import Found, Query, Sink, Trace
+from cutover.parity.jobs.values import (
+    STATEFUL,
+    Constant,
+    Frame,
+    JobColumn,
+    Reader,
+    Writer,
+    describe,
+    list_ancestors,
+)
+from cutover.parity.jobs.writers import get_mode, get_option, is_marked
+from cutover.parity.rules import Construct
+
+LOG_FORMATS = frozenset({"kafka", "pulsar"})
+FULL = frozenset(
+    {"kafka", "table", "parquet", "json", "csv", "orc", "text", "delta", "jdbc", "iceberg", "avro", "hudi"}
+)
+"""Sources of which a batch without a condition reads everything again."""
+
+BOUNDS = frozenset(
+    {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "startingversion", "readchangefeed"}
+    | {"readchangedata", "modifiedafter", "start-snapshot-id", "query"}
+)
+"""Options by which a batch may read a part only."""
+
+REPLACED = frozenset({"memory", "delta"})
+"""Sinks that hold, in complete mode, the newest result alone."""
+
+FORGETFUL = "its timer goes by the clock"
+
+
+def judge_queries(trace: Trace) -> Iterator[Found]:
+    """Yield what is found in the queries of a job."""
+    for frame in trace.frames:
+        if frame.op == "source" and frame.source is not None and frame.source.is_stream:
+            yield from _judge_source(frame, frame.source)
+    for query in trace.queries:
+        yield from _judge_stream(trace, query) if query.writer.is_stream else _judge_batch(query)
+    yield from _judge_checkpoints(trace)
+    yield from _judge_open_streams(trace)
+
+
+# -- sources
+
+
+def _judge_source(frame: Frame, reader: Reader) -> Iterator[Found]:
+    """Look at where a stream begins, and at what it passes over; a default counts as if it were written."""
+    options = {name.lower(): value for name, value in reader.options.items()}
+    is_log = reader.format in LOG_FORMATS or any(name.startswith(("kafka.", "subscribe")) for name in options)
+    begins = options.get("startingoffsets")
+    if is_log and begins is not None:
+        said = describe(begins).lower()
+        if said == "latest" or ('":-1' in said.replace(" ", "") and isinstance(begins, Constant)):
+            yield frame.line, Construct.OFFSETS, f"startingOffsets {said[:40]}"
+        elif not isinstance(begins, Constant):
+            yield frame.line, Construct.NOT_UNDERSTOOD, "startingOffsets: a value that is not in the file"
+    elif is_log and not options.keys() & {"startingtimestamp", "startingoffsetsbytimestamp"}:
+        if reader.is_complete:
+            yield frame.line, Construct.OFFSETS, "startingOffsets omitted, which is latest"
+        else:
+            yield frame.line, Construct.NOT_UNDERSTOOD, "options of the source that are not in the file"
+    elif not is_log and describe(options.get("startingversion", Constant(""))).lower() == "latest":
+        yield frame.line, Construct.OFFSETS, "startingVersion latest"
+    loss = options.get("failondataloss")
+    if loss is not None and describe(loss).lower() == "false":
+        yield frame.line, Construct.DATA_LOSS, "failOnDataLoss false"
+
+
+# -- streams
+
+
+def _judge_stream(trace: Trace, query: Query) -> Iterator[Found]:
+    writer, mode = query.writer, get_mode(query.writer)
+    lineage = list_ancestors(writer.frame)
+    for frame in lineage:
+        if frame.op == "unknown":
+            yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.what}: where the rows of a query come from"
+    yield from judge_state(lineage, mode)
+    if mode == "?":
+        yield query.line, Construct.NOT_UNDERSTOOD, "outputMode: a value that is not in the file"
+    elif mode in {"update", "complete"} and not _is_replaced(writer, mode):
+        yield query.line, Construct.OUTPUT_MODE, f"outputMode({mode})"
+    if isinstance(writer.sink, Sink):
+        yield from _judge_sink(writer.sink, query)
+    elif writer.format == "kafka":
+        yield query.line, Construct.NOT_IDEMPOTENT, "a sink of Kafka"
+    elif writer.trigger == "continuous":
+        yield query.line, Construct.NOT_IDEMPOTENT, "trigger(continuous)"
+    if get_option(writer.options, "checkpointLocation") is None and not trace.checkpoint_root:
+        if writer.is_complete:
+            yield query.line, Construct.CHECKPOINT, "start without checkpointLocation"
+        else:
+            yield query.line, Construct.NOT_UNDERSTOOD, "options of the sink that are not in the file"
+
+
+def _judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
+    """Look at what the function of a micro-batch writes: whatever is run again is written again."""
+    for write in sink.writes:
+        mode = get_mode(write.writer)
+        if mode == "append" and not is_marked(write.writer):
+            yield query.line, Construct.NOT_IDEMPOTENT, "foreachBatch that appends"
+        elif mode == "?":
+            yield write.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
+        if not sink.merges:
+            for frame in list_ancestors(write.writer.frame):
+                if frame.op == "dedup":
+                    yield frame.line, Construct.DEDUP, f"{frame.what} of a micro-batch"
+
+
+def _is_replaced(writer: Writer, mode: str) -> bool:
+    """Return whether results that come again replace those before."""
+    sink = writer.sink
+    if not isinstance(sink, Sink):
+        return mode == "complete" and writer.format in REPLACED
+    modes = {get_mode(write.writer) for write in sink.writes}
+    overwrites = mode == "complete" and bool(modes) and modes <= {"overwrite"}
+    return sink.merges or overwrites or (sink.has_gap and "append" not in modes)
+
+
+def judge_state(lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
+    """Look at the operations of a stream that keep state, and at watermarks with what they do there."""
+    states = [frame for frame in lineage if frame.op in STATEFUL and frame.is_stream is not False]
+    for state in states:
+        above = list_ancestors(state)[1:]
+        lower = next((frame for frame in above if frame in states), None)
+        if lower is not None:
+            yield state.line, Construct.CHAINED, f"{state.what} after {lower.what}"
+        if state.op == "dedup":
+            yield state.line, Construct.DEDUP, state.what
+        yield from _judge_bound(state, above)
+    for mark in (frame for frame in lineage if frame.op == "watermark" and frame.is_stream is not False):
+        yield from _judge_watermark(mark, states, lineage, mode)
+
+
+def _judge_bound(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
+    """Look at whether a state ever lets go."""
+    marks = [frame for frame in above if frame.op == "watermark"]
+    is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
+    if state.op == "aggregate" and state.keys and any(_find_window(key, above) for key in state.keys):
+        if not marks and not is_opaque:
+            yield state.line, Construct.UNBOUNDED, "windows without withWatermark"
+        elif not marks:
+            yield state.line, Construct.NOT_UNDERSTOOD, "windows of a DataFrame that may have a watermark"
+        elif not is_opaque and all(_has_event_time(state, mark, above) is False for mark in marks):
+            yield state.line, Construct.UNBOUNDED, "windows of another column than withWatermark"
+    if state.op == "join":
+        sides = [any(frame.op == "watermark" for frame in list_ancestors(side)) for side in state.parents]
+        has_time = _joins_time(state, above, marks)
+        if has_time is None or (is_opaque and not all(sides)):
+            yield state.line, Construct.NOT_UNDERSTOOD, "join of streams: whether its condition bounds the time"
+        elif not (has_time and all(sides)):
+            yield state.line, Construct.UNBOUNDED, "join of streams without a bound in time"
+
+
+def _joins_time(state: Frame, above: Sequence[Frame], marks: Sequence[Frame]) -> bool | None:
+    """Return whether a join bounds the event time: by a comparison, or by a window or time that must be equal."""
+    if state.is_bounded or state.is_bounded is None:
+        return state.is_bounded
+    keys = state.keys or ()
+    return any(_find_window(key, above) for key in keys) or any(_has_event_time(state, mark, above) for mark in marks)
+
+
+def _judge_watermark(mark: Frame, states: Sequence[Frame], lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
+    """Look at what a watermark drops; one that drops nothing has another reason."""
+    behind = [state for state in states if mark in list_ancestors(state)]
+    reasons = [_explain_idle(state, mark, mode) for state in behind]
+    if "" in reasons:
+        yield mark.line, Construct.WATERMARK, mark.what
+    elif None not in reasons and mode != "?":
+        is_opaque = any(frame.op == "opaque" and mark in list_ancestors(frame) for frame in lineage)
+        if not is_opaque:
+            why = "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or "no operation behind it has state"
+            yield mark.line, Construct.IDLE_WATERMARK, f"{mark.what}: {why}"
+
+
+def _explain_idle(state: Frame, mark: Frame, mode: str) -> str | None:
+    """Return why a state drops nothing behind a watermark; empty if it drops late rows; None if that is not known.
+
+    Source:
+        Spark's physical operators: an aggregate drops late rows by the event time among its grouping columns, in
+        append and update mode; deduplication and joins drop them by the column of the row; functions over state drop
+        them with timers of the event time alone.
+    """
+    if state.op == "state-function":
+        return {"event": "", "processing": FORGETFUL, "none": "its function has no timer"}.get(state.timer or "")
+    if state.op != "aggregate":
+        return ""
+    if mode == "complete":
+        return "complete mode keeps every group"
+    has_time = _has_event_time(state, mark, list_ancestors(state)[1:])
+    return None if has_time is None else "" if has_time else "no event time in the grouping"
+
+
+def _has_event_time(state: Frame, mark: Frame, above: Sequence[Frame]) -> bool | None:
+    """Return whether the event time of a watermark, or a window of it, is among the keys of a state."""
+    if state.keys is None or not mark.columns:
+        return None
+    names = set(mark.columns[0].names)
+    for _ in above:  # names are given one after another: as often as there are steps
+        given = {
+            column.alias for frame in above for column in frame.columns if column.is_plain and column.names & names
+        }
+        before = len(names)
+        names |= {name for name in given if name}
+        if len(names) == before:
+            break
+    keys = [(key, _find_window(key, above)) for key in state.keys]
+    if any(window.names & names for _, window in keys if window is not None):
+        return True
+    if any(key.is_plain and key.names & names for key in state.keys):
+        return True
+    hidden = any(key.varies or (not key.names and not key.is_window) for key in state.keys)
+    return None if hidden or any(frame.op in {"opaque", "unknown"} for frame in above) else False
+
+
+def _find_window(key: JobColumn, above: Iterable[Frame]) -> JobColumn | None:
+    """Return the window of time that a key is, or that a step before named so."""
+    if key.is_window:
+        return key
+    if not key.is_plain:
+        return None
+    named = (column for frame in above for column in frame.columns)
+    return next((one for one in named if one.is_window and (one.alias or "window") in key.names), None)
+
+
+def _judge_checkpoints(trace: Trace) -> Iterator[Found]:
+    """Yield queries that may run at the same time with one checkpoint."""
+    by_place: dict[str, list[Query]] = defaultdict(list)
+    for query in trace.queries:
+        option = get_option(query.writer.options, "checkpointLocation") if query.writer.is_stream else None
+        if option is not None and describe(option) != "?":
+            by_place[describe(option)].append(query)
+    for place, queries in by_place.items():
+        for query in queries:
+            others = (other for other in queries if other.site != query.site)
+            if any(not _exclude_each_other(query, other) for other in others):
+                said = place.replace("{", "").replace("}", "")
+                yield query.line, Construct.CHECKPOINT, f"checkpointLocation {said} of several queries"
+
+
+def _exclude_each_other(one: Query, other: Query) -> bool:
+    """Return whether two queries stand in different arms of one condition."""
+    arms = dict(one.branches)
+    return any(arms.get(condition, arm) != arm for condition, arm in other.branches)
+
+
+def _judge_open_streams(trace: Trace) -> Iterator[Found]:
+    """Look at streams that the file makes and another one starts."""
+    used = {id(parent) for frame in trace.frames for parent in frame.parents}
+    started = {id(frame) for query in trace.queries for frame in list_ancestors(query.writer.frame)}
+    for frame in trace.frames:
+        if id(frame) in used or id(frame) in started or frame.is_stream is False:
+            continue
+        lineage = list_ancestors(frame)
+        if frame.is_stream:
+            yield from judge_state(lineage, "?")
+        elif any(_depends_on_stream(one) for one in lineage):
+            unknown = next((one for one in lineage if one.op in {"unknown", "opaque"}), frame)
+            yield unknown.line, Construct.NOT_UNDERSTOOD, f"{unknown.what}: whether it is a stream"
+
+
+def _depends_on_stream(frame: Frame) -> bool:
+    """Return whether an operation differs between a stream and a batch; totals by key alone do not."""
+    if frame.op == "aggregate":
+        return any(_find_window(key, list_ancestors(frame)[1:]) for key in frame.keys or ())
+    return frame.op in STATEFUL or frame.op == "watermark"
+
+
+# -- batches
+
+
+def _judge_batch(query: Query) -> Iterator[Found]:
+    """Look at a batch that appends all that it reads, which it reads again in each run."""
+    mode = get_mode(query.writer)
+    if mode == "?":
+        yield query.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
+    if mode != "append":
+        return
+    lineage = list_ancestors(query.writer.frame)
+    if any(frame.is_bounded for frame in lineage if frame.op in {"filter", "step"}):
+        return
+    sources = [frame for frame in lineage if frame.op == "source" and frame.source is not None]
+    unknown = next((frame for frame in lineage if frame.op in {"unknown", "opaque"}), None)
+    if unknown is not None:
+        yield unknown.line, Construct.NOT_UNDERSTOOD, f"{unknown.what}: whether an append adds what is there already"
+    elif sources and all(_is_full(frame.source) for frame in sources if frame.source is not None):
+        yield query.line, Construct.APPENDED_AGAIN, f"append of all of {sources[0].what}"
+
+
+def _is_full(reader: Reader) -> bool:
+    """Return whether a batch reads all of a source in each run."""
+    options = {name.lower(): value for name, value in reader.options.items()}
+    place = options.get("dbtable", options.get("path", Constant("")))
+    if not reader.is_complete or not isinstance(place, Constant):
+        return False
+    if DATE.search(str(place.value)) or "(" in str(place.value):  # a part of the data, or a query
+        return False
+    if reader.format not in FULL and reader.format is not None:
+        return False
+    begins = options.get("startingoffsets")
+    if begins is not None and describe(begins).lower() != "earliest":
+        return False
+    return not options.keys() & (BOUNDS - {"startingoffsets"})

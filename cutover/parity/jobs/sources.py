@@ -1,0 +1,126 @@
+"""What a job reads: methods of sessions and readers, SQL, and settings of the session."""
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import sqlglot
+
+from cutover.parity.jobs.sqltext import find_view, follow_statements
+from cutover.parity.jobs.trace import Arguments
+from cutover.parity.jobs.values import (
+    Constant,
+    Frame,
+    JobValue,
+    Reader,
+    Session,
+    UnknownValue,
+    alternatives,
+    choose,
+    describe,
+    get_text,
+    walk,
+)
+
+STATEMENT = re.compile(r"\s*(select|with|insert|create|merge|update|delete|set|use|drop|alter)\b", re.IGNORECASE)
+
+if TYPE_CHECKING:
+    from cutover.parity.jobs.interpreter import Interpreter
+
+
+def note_setting(job: "Interpreter", arguments: Arguments) -> None:
+    """Note a setting of the session that rules ask for."""
+    name = get_text(arguments.get(0, "key") or UnknownValue())
+    settings = {name} if name else set(arguments.keywords)
+    job.trace.zone = job.trace.zone or "spark.sql.session.timeZone" in settings
+    root = "spark.sql.streaming.checkpointLocation"
+    job.trace.checkpoint_root = job.trace.checkpoint_root or root in settings
+
+
+def call_on_session(job: "Interpreter", name: str, arguments: Arguments, line: int) -> JobValue:
+    """Return what a method of the session yields."""
+    first = arguments.get(0, "sqlQuery", "tableName")
+    if name == "sql" and first is not None:
+        return choose(follow_sql(job, each, line) for each in alternatives(first))
+    if name == "table" and first is not None:
+        return choose(read_table(job, each, line) for each in alternatives(first))
+    if name in {"createDataFrame", "range"}:
+        rows = next((value for value in walk(arguments.values) if isinstance(value, Frame)), None)
+        return rows or job.trace.keep(Frame(op="literal", line=line, what=name, is_stream=False))
+    if name in {"set", "config"}:
+        note_setting(job, arguments)
+    if name in {"read", "readStream"}:
+        return Reader(is_stream=name == "readStream", line=line)
+    return Session() if name in {"newSession", "getOrCreate", "getActiveSession"} else UnknownValue(f"spark.{name}")
+
+
+def follow_sql(job: "Interpreter", text: JobValue, line: int) -> JobValue:
+    """Return the DataFrame of a statement; parts of its text that are not known stand for names."""
+    said = (
+        describe(text).replace("{", "__param_").replace("}", "") if not isinstance(text, Constant) else get_text(text)
+    )
+    job.trace.steps += 1
+    if not isinstance(text, Constant) and not STATEMENT.match(said or ""):
+        said = None  # a text from elsewhere, not one with parts that are not known
+    job.trace.check_sql(said, line, is_statement=True)
+    try:
+        frame = follow_statements(job.trace, said or "(", line)
+    except (sqlglot.errors.SqlglotError, ValueError):
+        job.trace.add_gap(line, "sql: a text that is put together at run time, or no SQL of Spark")
+        return job.trace.keep(Frame(op="unknown", line=line, what="sql"))
+    return frame or UnknownValue("sql")
+
+
+def read_table(job: "Interpreter", place: JobValue, line: int, reader: Reader | None = None) -> JobValue:
+    """Return the DataFrame of a table, or of the view that has its name."""
+    name = describe(place)
+    view = find_view(job.trace, name.rpartition(".")[2] if name.startswith("global_temp.") else name)
+    if view is not None:
+        return view
+    reader = reader or Reader(is_stream=False, line=line)
+    known = reader.is_complete and isinstance(place, Constant)
+    source = replace(reader, format=reader.format or "table", is_complete=known)
+    return job.trace.keep(Frame(op="source", line=line, what=name, is_stream=reader.is_stream, source=source))
+
+
+def call_on_reader(job: "Interpreter", reader: Reader, name: str, arguments: Arguments, line: int) -> JobValue:
+    """Return what a method of a reader yields."""
+    if name in {"option", "options"}:
+        options, is_complete = merge_options(reader.options, arguments, single=name == "option")
+        return replace(reader, options=options, is_complete=reader.is_complete and is_complete)
+    first = arguments.get(0, "source", "path", "tableName")
+    if name == "format":
+        return replace(reader, format=get_text(first or UnknownValue()))
+    if name == "schema":
+        return reader
+    if name == "table" and first is not None:
+        return choose(read_table(job, each, line, reader) for each in alternatives(first))
+    options, is_complete = merge_options(reader.options, replace(arguments, positional=()), single=False)
+    if first is not None and name != "load":
+        options = {**options, "path": first}
+    elif first is not None:
+        options = {**options, "path": first} if get_text(first) is None or "path" not in options else options
+    whole = arguments.get(-1, "format")
+    form = reader.format if name == "load" else name
+    reader = replace(
+        reader,
+        options=options,
+        is_complete=reader.is_complete and is_complete,
+        format=form if whole is None else get_text(whole),
+    )
+    what = describe(options["path"]) if "path" in options else reader.format or "source"
+    return job.trace.keep(Frame(op="source", line=line, what=what, is_stream=reader.is_stream, source=reader))
+
+
+def merge_options(known: object, arguments: Arguments, *, single: bool) -> tuple[dict[str, JobValue], bool]:
+    """Return options with those of a call, and whether all of them are known."""
+    options: dict[str, JobValue] = dict(known) if isinstance(known, dict) else {}
+    if not single:
+        options.update(arguments.keywords)
+        return options, arguments.is_complete
+    key, value = arguments.get(0, "key"), arguments.get(1, "value")
+    name = get_text(key) if key is not None else None
+    if name is None or value is None:
+        return options, False
+    options[name] = value
+    return options, True

@@ -1,0 +1,189 @@
+"""SQL inside a job: a statement becomes the DataFrame that it stands for, a text of an expression its column."""
+
+import re
+
+import sqlglot
+from sqlglot import exp
+
+from cutover.definition.expressions.statements import parse_statements
+from cutover.parity.jobs.trace import Query, Trace
+from cutover.parity.jobs.values import Frame, JobColumn, JobValue, Reader, Writer, alternatives, choose, derive
+from cutover.parity.sql import CLOCK
+
+DATE = re.compile(r"\b\d{4}-?[01]\d-?[0-3]\d")
+"""A date in a literal."""
+
+COMPARISONS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
+WINDOWS = frozenset({"window", "session_window"})
+
+
+def parse_column(text: str) -> JobColumn:
+    """Return the column of an expression's text; one of which nothing is known if it is no SQL."""
+    try:
+        (statement,) = parse_statements(f"SELECT {text}")
+    except (sqlglot.errors.SqlglotError, ValueError):
+        return JobColumn(varies=True)
+    return make_sql_column(statement.expressions[0]) if statement.expressions else JobColumn()
+
+
+def make_sql_column(node: exp.Expr) -> JobColumn:
+    """Return names, alias and kind of a parsed expression."""
+    alias = node.alias or None
+    inner = node.this if isinstance(node, exp.Alias) else node
+    window = next((part for part in inner.find_all(exp.Func) if _get_name(part) in WINDOWS), None)
+    names = frozenset(column.name for column in (window or inner).find_all(exp.Column))
+    return JobColumn(
+        names=names,
+        alias=alias,
+        is_plain=isinstance(inner, exp.Column),
+        is_window=window is not None,
+        compares=inner.find(*COMPARISONS) is not None,
+        varies="__param" in inner.sql() or is_moving(inner),
+    )
+
+
+def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
+    """Return the DataFrame of the last statement that has one; views and insertions are noted.
+
+    Raises:
+        SqlglotError: It is no SQL of Spark.
+    """
+    result: JobValue | None = None
+    for statement in parse_statements(text):
+        trace.steps += not isinstance(statement, exp.Semicolon)
+        if isinstance(statement, exp.Merge):
+            for sink in trace.sinks:
+                sink.merges = True
+        elif isinstance(statement, exp.Command) and statement.name.upper() not in SILENT:
+            trace.add_gap(line, f"statement {str(statement.this).upper()}")
+        query = statement if isinstance(statement, exp.Query) else statement.args.get("expression")
+        if isinstance(query, exp.Query):
+            frame = _Selection(trace, line).follow(query)
+            result = frame
+            name = statement.find(exp.Table)
+            if isinstance(statement, exp.Create) and statement.kind == "VIEW" and name is not None:
+                trace.views[name.name.lower()] = frame
+            elif isinstance(statement, exp.Insert):
+                _insert(trace, statement, frame, line)
+    return result
+
+
+def _insert(trace: Trace, statement: exp.Insert, frame: Frame, line: int) -> None:
+    """Note what INSERT INTO appends, or INSERT OVERWRITE replaces."""
+    mode = "overwrite" if statement.args.get("overwrite") or statement.args.get("where") else "append"
+    writer = Writer(frame, is_stream=False, line=line, mode=mode)
+    query = Query(writer=writer, line=line, site=(line,), branches=frozenset(), target=statement.this.sql())
+    trace.steps += 1
+    if trace.sinks:
+        trace.sinks[-1].writes.append(query)
+    else:
+        trace.queries.append(query)
+
+
+SILENT = frozenset(
+    {"SET", "USE", "CACHE", "UNCACHE", "REFRESH", "ANALYZE", "OPTIMIZE", "VACUUM", "SHOW", "DESCRIBE", "EXPLAIN"}
+    | {"MSCK", "ALTER", "GRANT", "REVOKE", "COMMENT", "RESET", "CLEAR", "TRUNCATE", "DROP", "DELETE"}
+)
+"""Statements that compute no rows."""
+
+
+class _Selection:
+    """A query of SQL, turned into the DataFrame that Spark makes of it."""
+
+    def __init__(self, trace: Trace, line: int) -> None:
+        self.trace, self.line = trace, line
+        self.shared: dict[str, Frame] = {}
+
+    def follow(self, query: exp.Expr) -> Frame:
+        """Return the operations over DataFrames that a query stands for, unions and subqueries included."""
+        for shared in query.ctes if isinstance(query, exp.Query) else ():
+            self.shared[shared.alias.lower()] = self.follow(shared.this)
+        if isinstance(query, exp.SetOperation):
+            frame = derive((self.follow(query.this), self.follow(query.expression)), "step", self.line, what="union")
+            return self._keep(frame)
+        if isinstance(query, exp.Subquery):
+            return self.follow(query.this)
+        return self._follow_select(query)
+
+    def _follow_select(self, select: exp.Expr) -> Frame:
+        origin = select.args.get("from_") or select.args.get("from")
+        frame = self._follow_source(origin.this) if origin is not None else Frame(op="source", line=self.line)
+        for join in select.args.get("joins") or ():
+            frame = self._follow_join(frame, join)
+        where = select.args.get("where")
+        if where is not None:
+            column = make_sql_column(where.this)
+            frame = derive((frame,), "filter", self.line, is_bounded=column.varies or _has_other_rows(where.this))
+        projection = tuple(make_sql_column(node) for node in select.expressions)
+        group = select.args.get("group")
+        if group is not None:
+            keys = tuple(self._find_key(node, select, projection) for node in group.expressions)
+            frame = self._keep(derive((frame,), "aggregate", self.line, what="GROUP BY", keys=keys))
+        elif select.args.get("distinct") is not None:
+            frame = self._keep(derive((frame,), "dedup", self.line, what="DISTINCT"))
+        return self._keep(derive((frame,), "step", self.line, what="SELECT", columns=projection))
+
+    def _find_key(self, node: exp.Expr, select: exp.Expr, projection: tuple[JobColumn, ...]) -> JobColumn:
+        """Return the column of a grouping: an expression, a number of a selected column, or the name of one."""
+        if isinstance(node, exp.Literal) and node.this.isdigit() and 0 < int(node.this) <= len(projection):
+            return projection[int(node.this) - 1]
+        if isinstance(node, exp.Column):
+            for column, expression in zip(projection, select.expressions, strict=True):
+                if column.alias == node.name and isinstance(expression, exp.Alias):
+                    return column
+        return make_sql_column(node)
+
+    def _follow_join(self, left: Frame, join: exp.Join) -> Frame:
+        right, condition = self._follow_source(join.this), join.args.get("on")
+        is_bounded = condition is not None and condition.find(*COMPARISONS) is not None
+        using = frozenset(node.name for node in join.args.get("using") or ())
+        if left.is_stream is False or right.is_stream is False:
+            return self._keep(derive((left, right), "step", self.line, what="join", is_bounded=_is_anti(join)))
+        keys = (JobColumn(names=using),) if using else ()
+        return self._keep(derive((left, right), "join", self.line, what="JOIN", is_bounded=is_bounded, keys=keys))
+
+    def _follow_source(self, node: exp.Expr) -> Frame:
+        if isinstance(node, exp.Table) and node.name:
+            view = self.shared.get(node.name.lower()) or self.trace.views.get(node.name.lower())
+            if view is not None:
+                frames = [each for each in alternatives(view) if isinstance(each, Frame)]
+                if frames:
+                    return frames[0] if len(frames) == 1 else derive(tuple(frames), "step", self.line)
+            reader = Reader(is_stream=False, line=self.line, format="table", is_complete="__param" not in node.sql())
+            return self._keep(Frame(op="source", line=self.line, what=node.name, is_stream=False, source=reader))
+        if isinstance(node, exp.Subquery | exp.Query):
+            return self.follow(node)
+        self.trace.add_gap(self.line, f"source {node.sql(dialect='spark')[:60]}")
+        return self._keep(Frame(op="unknown", line=self.line, what="source"))
+
+    def _keep(self, frame: Frame) -> Frame:
+        return self.trace.keep(frame)
+
+
+def _is_anti(join: exp.Join) -> bool:
+    return "ANTI" in f"{join.side} {join.kind}".upper()
+
+
+def is_moving(condition: exp.Expr) -> bool:
+    """Return whether a condition names a date, or asks the clock: another run selects other rows."""
+    literals = (str(literal.this) for literal in condition.find_all(exp.Literal))
+    return any(DATE.search(text) for text in literals) or any(
+        _get_name(function) in CLOCK for function in condition.find_all(exp.Func)
+    )
+
+
+def _has_other_rows(condition: exp.Expr) -> bool:
+    """Return whether a condition asks other tables, or has a parameter: it need not hold for the same rows again."""
+    return condition.find(exp.Select, exp.Exists, exp.Parameter, exp.Placeholder) is not None
+
+
+def _get_name(node: exp.Func) -> str:
+    if isinstance(node, exp.Anonymous):
+        return str(node.name).lower()
+    return node.sql(dialect="spark").partition("(")[0].strip().lower()
+
+
+def find_view(trace: Trace, name: str) -> JobValue | None:
+    """Return the DataFrame that was registered under a name."""
+    view = trace.views.get(name.lower())
+    return None if view is None else choose([view])

@@ -1,0 +1,297 @@
+"""Values that a job's names may hold, as far as they can be told without running it."""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+MOST = 6  # alternatives of one value
+
+STATEFUL = frozenset({"aggregate", "dedup", "join", "state-function"})
+"""Operations that keep state in a stream."""
+
+
+class JobValue:
+    """Something that an expression yields."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownValue(JobValue):
+    """A value of which nothing is known but, perhaps, the expression that it came from."""
+
+    text: str = "?"
+    taint: frozenset[str] = frozenset()  # `clock`, `random`: it was computed from them
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(JobValue):
+    """A literal."""
+
+    value: object
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf(JobValue):
+    """One of several values, by the branch that was taken."""
+
+    values: tuple[JobValue, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Imported(JobValue):
+    """A name that another module defines, by its dotted path."""
+
+    path: str
+
+
+@dataclass(eq=False)
+class Listing(JobValue):
+    """A list or tuple."""
+
+    items: list[JobValue]
+    is_complete: bool = True
+
+
+@dataclass(eq=False)
+class Table(JobValue):
+    """A dict with constant keys."""
+
+    items: dict[object, JobValue]
+    is_complete: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class JobFunction(JobValue):
+    """A function of the job."""
+
+    node: ast.FunctionDef | ast.Lambda
+    scope: "Scope"
+    owner: "Instance | None" = None
+
+    @property
+    def name(self) -> str:
+        """Return the name in its definition; `lambda` without one."""
+        return "lambda" if isinstance(self.node, ast.Lambda) else self.node.name
+
+
+@dataclass(frozen=True, eq=False)
+class JobClass(JobValue):
+    """A class of the job."""
+
+    node: ast.ClassDef
+    scope: "Scope"
+
+
+@dataclass(eq=False)
+class Instance(JobValue):
+    """An object of a class of the job."""
+
+    of: JobClass
+    attributes: dict[str, JobValue] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundFunction(JobValue):
+    """A function with some of its arguments."""
+
+    function: JobValue
+    positional: tuple[JobValue, ...]
+    keywords: Mapping[str, JobValue]
+
+
+@dataclass(frozen=True, eq=False)
+class Method(JobValue):
+    """An attribute of a value that is not a class of the job: what a call on it means depends on the value."""
+
+    receiver: JobValue
+    name: str
+    line: int
+
+
+@dataclass(frozen=True, eq=False)
+class Session(JobValue):
+    """The Spark session."""
+
+
+@dataclass(frozen=True, eq=False)
+class Legacy(JobValue):
+    """An RDD, a DStream, or the context that makes them."""
+
+    kind: str  # `rdd`, `dstream`
+
+
+@dataclass(frozen=True, eq=False)
+class JobColumn(JobValue):
+    """A column expression."""
+
+    names: frozenset[str] = frozenset()  # columns in it
+    alias: str | None = None
+    is_plain: bool = False  # a column by its name, perhaps renamed
+    is_window: bool = False  # a window of time over `names`
+    compares: bool = False  # an inequality
+    varies: bool = False  # a value is in it that is not a constant
+    taint: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class Reader(JobValue):
+    """`spark.readStream` or `spark.read` with what was set on it."""
+
+    is_stream: bool
+    line: int
+    options: Mapping[str, JobValue] = field(default_factory=dict)
+    is_complete: bool = True  # no option came from something that is not known
+    format: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Frame(JobValue):
+    """A DataFrame: an operation over other DataFrames."""
+
+    op: str  # source, unknown, opaque, batch (a micro-batch), step, watermark, filter, or one of STATEFUL
+    line: int
+    what: str = ""
+    parents: tuple["Frame", ...] = ()
+    is_stream: bool | None = None  # None: not known
+    keys: tuple[JobColumn, ...] | None = ()  # of a grouping or deduplication; None: not known
+    columns: tuple[JobColumn, ...] = ()  # named by a step
+    timer: str | None = None  # of a state function: `event`, `processing`, `none`, None: not known
+    source: Reader | None = None
+    is_bounded: bool | None = False  # a join with a bound in time; a filter by something that is not a constant
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(JobValue):
+    """`df.groupBy(...)`."""
+
+    frame: Frame
+    keys: tuple[JobColumn, ...] | None
+    line: int
+
+
+@dataclass(frozen=True, eq=False)
+class Writer(JobValue):
+    """`df.writeStream`, `df.write` or `df.writeTo(...)` with what was set on it."""
+
+    frame: Frame
+    is_stream: bool
+    line: int
+    options: Mapping[str, JobValue] = field(default_factory=dict)
+    is_complete: bool = True
+    format: str | None = None
+    mode: str | None = None  # None: omitted; "?" not known
+    sink: object = None  # what the function of foreachBatch does
+    kind: str = ""  # `foreachBatch`, `foreach`, `writeTo`
+    trigger: str = ""
+
+
+@dataclass(eq=False)
+class Scope:
+    """Names of a module or a call, and the scope around it."""
+
+    names: dict[str, JobValue] = field(default_factory=dict)
+    outer: "Scope | None" = None
+
+    def find(self, name: str) -> JobValue | None:
+        """Return the value of a name; None if no scope has it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            scope = scope.outer
+        return None
+
+
+def alternatives(value: JobValue) -> tuple[JobValue, ...]:
+    """Return each value by itself where a branch decides between several."""
+    return value.values if isinstance(value, OneOf) else (value,)
+
+
+def choose(values: Iterable[JobValue]) -> JobValue:
+    """Return one value for several branches, without repetition and at most `MOST`."""
+    distinct: dict[object, JobValue] = {}
+    for value in values:
+        for each in alternatives(value):
+            distinct.setdefault(_identity(each), each)
+    kept = tuple(distinct.values())[:MOST]
+    if not kept:
+        return Constant(None)
+    return kept[0] if len(kept) == 1 else OneOf(kept)
+
+
+def _identity(value: JobValue) -> object:
+    if isinstance(value, Constant):
+        return ("constant", repr(value.value))
+    return ("unknown", value.text) if isinstance(value, UnknownValue) else id(value)
+
+
+def list_ancestors(frame: Frame) -> list[Frame]:
+    """Return a DataFrame and all that it is made of, itself first, each once."""
+    found: dict[int, Frame] = {}
+    pending = [frame]
+    while pending:
+        node = pending.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            pending += reversed(node.parents)
+    return list(found.values())
+
+
+def derive(parents: tuple[Frame, ...], op: str, line: int, **facts: object) -> Frame:
+    """Return a DataFrame over others; it streams if one of them does."""
+    streams = [parent.is_stream for parent in parents]
+    is_stream = True if True in streams else None if None in streams else False
+    return replace(Frame(op=op, line=line, parents=parents, is_stream=is_stream), **facts)  # type: ignore[arg-type]  # facts are fields
+
+
+def get_text(value: JobValue) -> str | None:
+    """Return a constant text; None for anything else."""
+    return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
+
+
+def describe(value: JobValue) -> str:
+    """Return a text that two values share only if they are equal; `?` where there is none."""
+    match value:
+        case UnknownValue():
+            return value.text
+        case Imported():
+            return value.path
+        case Constant():
+            return str(value.value)
+        case _:
+            return "?"
+
+
+def walk(values: Iterable[JobValue]) -> Iterator[JobValue]:
+    """Yield values with those in lists, tables and choices."""
+    for value in values:
+        yield value
+        if isinstance(value, OneOf):
+            yield from walk(value.values)
+        elif isinstance(value, Listing):
+            yield from walk(value.items)
+        elif isinstance(value, Table):
+            yield from walk(value.items.values())
+
+
+def make_column(value: JobValue) -> JobColumn:
+    """Return the column that an argument names: a text is a name, a literal has none."""
+    text = get_text(value)
+    if text is not None:
+        return JobColumn(names=frozenset({text.rpartition(".")[2]}), is_plain=True)
+    if isinstance(value, JobColumn):
+        return value
+    if isinstance(value, Method) and isinstance(value.receiver, Frame):
+        return JobColumn(names=frozenset({value.name}), is_plain=True)
+    taint = value.taint if isinstance(value, UnknownValue) else frozenset[str]()
+    return JobColumn(varies=not isinstance(value, Constant), taint=taint)
+
+
+def merge_columns(columns: Iterable[JobColumn], *, compares: bool = False) -> JobColumn:
+    """Return an expression over columns, with what any of them has: names, comparisons, taint."""
+    parts = tuple(columns)
+    return JobColumn(
+        names=frozenset(name for part in parts for name in part.names),
+        compares=compares or any(part.compares for part in parts),
+        varies=any(part.varies for part in parts),
+        taint=frozenset(taint for part in parts for taint in part.taint),
+    )

@@ -1,0 +1,10 @@
+# expects: clock
+from datetime import datetime, timedelta
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col
+
+spark = SparkSession.builder.getOrCreate()
+since = datetime.utcnow() - timedelta(days=1)
+orders = spark.read.table("orders").where(col("ordered_at") > since)
+orders.write.mode("overwrite").saveAsTable("recent_orders")

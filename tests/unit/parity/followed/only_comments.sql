@@ -1,0 +1,1 @@
+-- expects: not-understood

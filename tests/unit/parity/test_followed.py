@@ -1,0 +1,232 @@
+"""What a job does is followed from statement to statement; what cannot be followed is named with its line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cutover.cli import app
+from cutover.parity.job import check_job
+from cutover.parity.script import check_script
+
+KAFKA = 'spark.readStream.format("kafka").option("subscribe", "t").option("startingOffsets", "earliest").load()'
+SINK = '.writeStream.format("delta").option("checkpointLocation", "/c").start("/o")'
+
+
+def find(source: str) -> list[tuple[str, int, str]]:
+    return [(str(one.construct), one.line, one.what) for one in check_job(source, "x.py")]
+
+
+def kinds(source: str) -> list[str]:
+    return [construct for construct, _, _ in find(source)]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        pytest.param(
+            f"df = {KAFKA}\ndf = df.groupBy(F.window('timestamp', '1 hour')).count()\ndf{SINK}",
+            [("unbounded-state", 2, "windows without withWatermark")],
+            id="a name bound again",
+        ),
+        pytest.param(
+            f"a = {KAFKA}.withWatermark('timestamp', '1 hour').groupBy(F.window('timestamp', '1 hour')).count()\n"
+            f"b = {KAFKA}.groupBy(F.window('timestamp', '1 hour')).count()\na{SINK}",
+            [
+                ("watermark", 1, "withWatermark"),
+                ("unbounded-state", 2, "windows without withWatermark"),
+            ],
+            id="a stream that another file starts",
+        ),
+        pytest.param(
+            f"w = F.window('timestamp', '1 hour').alias('w')\n"
+            f"df = {KAFKA}.select(w, 'key')\ndf.groupBy('w').count(){SINK}",
+            [("unbounded-state", 3, "windows without withWatermark")],
+            id="a window with a name",
+        ),
+        pytest.param(
+            f"def mark(df, on):\n    return df.withWatermark('timestamp', '1 hour') if on else df\n"
+            f"mark({KAFKA}, True).groupBy(F.window('timestamp', '1 hour')).count(){SINK}",
+            [("unbounded-state", 3, "windows without withWatermark"), ("watermark", 2, "withWatermark")],
+            id="a watermark in one of two arms",
+        ),
+        pytest.param(
+            f"df = {KAFKA}.withWatermark('timestamp', '1 hour')\ndf.groupBy(F.window('other', '1 hour')).count(){SINK}",
+            [
+                ("unbounded-state", 2, "windows of another column than withWatermark"),
+                ("watermark-without-effect", 1, "withWatermark: no event time in the grouping"),
+            ],
+            id="windows of another column",
+        ),
+        pytest.param(
+            f"{KAFKA}.withWatermark('timestamp', '1 hour').select('key'){SINK}",
+            [("watermark-without-effect", 1, "withWatermark: no operation behind it has state")],
+            id="a watermark without state",
+        ),
+        pytest.param(
+            f"{KAFKA}.withWatermark('timestamp', '1 hour').groupBy(F.window('timestamp', '1 hour')).count()"
+            ".writeStream.outputMode('complete').format('memory').option('checkpointLocation', '/c').start()",
+            [("watermark-without-effect", 1, "withWatermark: complete mode keeps every group")],
+            id="complete mode",
+        ),
+    ],
+)
+def test_a_query_is_judged_by_its_own_lineage(source: str, found: list[tuple[str, int, str]]) -> None:
+    assert sorted(find(source)) == sorted(found)
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        (
+            f"from shop import clean\nclean({KAFKA}){SINK}",
+            [("not-understood", 2, "shop.clean: what it does to a DataFrame")],
+        ),
+        (
+            f"{KAFKA}.writeStream.foreachBatch(upsert).option('checkpointLocation', '/c').start()",
+            [("not-understood", 1, "foreachBatch(upsert): what it writes")],
+        ),
+        (
+            "spark.sql(open('x.sql').read())",
+            [("not-understood", 1, "sql: a text that is put together at run time, or no SQL of Spark")],
+        ),
+        (
+            "rows = spark.read.parquet('/in').rdd\nrows.map(str).saveAsTextFile('/o')",
+            [("not-understood", 2, "map of an RDD: what functions over its rows compute")],
+        ),
+        ("x = 1", [("not-understood", 1, "the whole file: nothing in it reads, changes or writes a DataFrame")]),
+        (
+            f"import lib\nf = F.udf(lib.parse)\n{KAFKA}.select(f('value')){SINK}",
+            [("not-understood", 2, "udf(lib.parse): what it computes")],
+        ),
+        (
+            f"def run(events):\n    events.dropDuplicates(['id']){SINK}",
+            [
+                ("dedup-within-watermark", 2, "dropDuplicates"),
+                ("not-understood", 2, "events: where the rows of a query come from"),
+            ],
+        ),
+        (
+            "def count(df):\n    return df.groupBy(window('at', '1 hour')).count()",
+            [("not-understood", 2, "df: whether it is a stream")],
+        ),
+    ],
+)
+def test_what_cannot_be_followed_is_named_with_its_line(source: str, found: list[tuple[str, int, str]]) -> None:
+    assert find(source) == found
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ('option("subscribe", "t")', ["offsets"]),
+        ('option("subscribe", "t").option("startingOffsets", "latest")', ["offsets"]),
+        ('option("subscribe", "t").option("startingOffsets", \'{"t": {"0": -1}}\')', ["offsets"]),
+        ('option("subscribe", "t").option("startingTimestamp", "0")', []),
+        ('options(subscribe="t", startingOffsets="earliest")', []),
+        ('option("subscribe", "t").option("startingOffsets", OFFSETS)', ["not-understood"]),
+        ("options(**SETTINGS)", ["not-understood"]),
+        ('option("startingOffsets", "earliest").option("failOnDataLoss", False)', ["data-loss"]),
+    ],
+)
+def test_a_default_of_a_source_counts_as_if_it_were_written(read: str, found: list[str]) -> None:
+    assert kinds(f'spark.readStream.format("kafka").{read}.load(){SINK}') == found
+
+
+@pytest.mark.parametrize(
+    ("write", "found"),
+    [
+        ('mode("append").parquet("/o")', ["appended-again"]),
+        ('parquet("/o", mode="append")', ["appended-again"]),
+        ('save("/o", format="delta", mode="append")', ["appended-again"]),
+        ('insertInto("t")', ["appended-again"]),
+        ('jdbc("jdbc:x", "t", "append")', ["appended-again"]),
+        ('insertInto("t", overwrite=True)', []),
+        ('mode("overwrite").parquet("/o")', []),
+        ('parquet("/o")', []),
+        ("mode(MODE).parquet('/o')", ["not-understood"]),
+    ],
+)
+def test_a_batch_that_appends_all_that_it_reads_is_found(write: str, found: list[str]) -> None:
+    assert kinds(f'spark.read.format("kafka").option("subscribe", "t").load().write.{write}') == found
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("spark.read.parquet('/in').where(\"status = 'paid'\")", ["appended-again"]),
+        ("spark.read.parquet('/in').where(col('day') == day)", []),
+        ("spark.read.parquet('/in').where(\"day = '2026-01-01'\")", []),
+        ("spark.read.parquet(f'/in/{day}')", []),
+        ("spark.read.table('a').join(spark.read.table('t'), 'id', 'left_anti')", []),
+        ("spark.read.format('kafka').option('startingOffsets', offsets).load()", []),
+        ("spark.read.format('jdbc').option('dbtable', 'orders').load()", ["appended-again"]),
+        ("spark.createDataFrame([(1,)], 'a int')", []),
+        ("load_orders(spark)", ["not-understood"]),
+    ],
+)
+def test_a_batch_that_selects_what_is_new_may_append(rows: str, found: list[str]) -> None:
+    source = f"from pyspark.sql.functions import col\nfrom shop import load_orders\nrows = {rows}\n"
+
+    assert kinds(f"{source}rows.select('a').write.mode('append').saveAsTable('t')") == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        ("batch.write.format('delta').mode('append').save('/o')", ["not-idempotent"]),
+        ("batch.write.mode('overwrite').parquet(f'/o/{number}')", []),
+        ("batch.write.option('txnAppId', 'a').option('txnVersion', number).mode('append').save('/o')", []),
+        (
+            (
+                "batch.createOrReplaceTempView('b')\n    batch.sparkSession.sql('MERGE INTO t USING b ON t.k = b.k "
+                "WHEN MATCHED THEN UPDATE SET *')"
+            ),
+            [],
+        ),
+        ("batch.createOrReplaceTempView('b')\n    spark.sql('INSERT INTO t SELECT * FROM b')", ["not-idempotent"]),
+        ("batch.dropDuplicates(['id']).write.mode('overwrite').save('/o')", ["dedup-within-watermark"]),
+        ("send(batch)", ["not-understood"]),
+    ],
+)
+def test_the_function_of_a_micro_batch_is_followed(body: str, found: list[str]) -> None:
+    source = f"def write(batch, number):\n    {body}\n"
+
+    assert kinds(f"{source}{KAFKA}.writeStream.foreachBatch(write).option('checkpointLocation', '/c').start()") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SET spark.sql.session.timeZone = UTC;\nSELECT to_date(at) FROM t", []),
+        ("CREATE TEMP VIEW v AS SELECT a FROM s;\nINSERT INTO t SELECT a FROM v", [("appended-again", 2)]),
+        ("INSERT OVERWRITE t SELECT a FROM s", []),
+        ("SELECT a FROM STREAM(s)", [("not-understood", 1), ("not-understood", 1)]),
+        ("OPTIMIZE t", []),
+    ],
+)
+def test_a_script_of_sql_is_followed(text: str, found: list[tuple[str, int]]) -> None:
+    assert [(str(one.construct), one.line) for one in check_script(text, "x.sql")] == found
+
+
+def test_the_exit_code_tells_what_was_not_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("total = 1 + 1\n", encoding="utf-8")
+
+    assert app.main(["parity", str(file)]) == 2
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("1 place not understood in 1 file")
+    assert "0 constructs" not in last
+    assert app.main(["parity", str(file), "--json"]) == 2
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["construct"], row["line"]) == ("not-understood", 1)
+
+
+def test_a_construct_outweighs_what_was_not_understood(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(f"from shop import clean\nclean({KAFKA}).limit(3){SINK}", encoding="utf-8")
+
+    assert app.main(["parity", str(file)]) == 1
+    assert "1 construct in 1 file on which a stream and a batch differ, and 1 place not understood." in (
+        capsys.readouterr().out
+    )
