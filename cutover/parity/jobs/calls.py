@@ -2,7 +2,6 @@
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cutover.parity.jobs import methods
 from cutover.parity.jobs.interpreter_tools import find_method, list_items
@@ -37,11 +36,9 @@ from cutover.parity.jobs.values import (
     merge_columns,
     walk,
 )
+from cutover.parity.jobs.walk import Walk
 from cutover.parity.rules import Construct
 from cutover.parity.sql import CLOCK
-
-if TYPE_CHECKING:
-    from cutover.parity.jobs.interpreter import Interpreter
 
 __all__ = ["call", "find_member", "list_items"]
 
@@ -64,7 +61,7 @@ HARMLESS = frozenset(
 WATCHERS = ("logging.", "warnings.", "typing.", "dataclasses.", "pyspark.sql.DataFrame")
 
 
-def call(job: "Interpreter", target: JobValue, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def call(job: Walk, target: JobValue, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     """Return what a call yields, and note what it does with Spark."""
     match target:
         case JobFunction():
@@ -88,7 +85,7 @@ def find_member(owner: Instance, name: str) -> JobValue | None:
     return find_method(owner.of, name, owner) or owner.of.scope.names.get(name)
 
 
-def _call_own(job: "Interpreter", function: JobFunction, arguments: Arguments) -> JobValue:
+def _call_own(job: Walk, function: JobFunction, arguments: Arguments) -> JobValue:
     if isinstance(function.node, ast.FunctionDef):
         marks = {
             part.id if isinstance(part, ast.Name) else part.attr
@@ -102,7 +99,7 @@ def _call_own(job: "Interpreter", function: JobFunction, arguments: Arguments) -
     return job.call_function(function, arguments)
 
 
-def _call_imported(job: "Interpreter", path: str, arguments: Arguments) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+def _call_imported(job: Walk, path: str, arguments: Arguments) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     name, module = path.rpartition(".")[2], path.rpartition(".")[0]
     if path in CLOCKS:
         return UnknownValue(f"{path}()", frozenset({"clock"}))
@@ -132,7 +129,7 @@ def _call_imported(job: "Interpreter", path: str, arguments: Arguments) -> JobVa
     return call_outside(job, path, arguments)
 
 
-def _make_function_column(job: "Interpreter", name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _make_function_column(job: Walk, name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     """Return the column that a function of Spark's makes."""
     first = arguments.get(0, "col", "timeColumn")
     if name in {"col", "column"} and first is not None:
@@ -158,7 +155,7 @@ def _make_function_column(job: "Interpreter", name: str, path: str, arguments: A
     return replace(merge_columns(columns), varies=name in CLOCK or any(column.varies for column in columns))
 
 
-def _reduce(job: "Interpreter", arguments: Arguments) -> JobValue:
+def _reduce(job: Walk, arguments: Arguments) -> JobValue:
     """Return what `functools.reduce` makes of a list."""
     function, items = arguments.get(0), arguments.get(1)
     values = list_items(items, arguments.node) if items is not None else []
@@ -176,7 +173,7 @@ def _reduce(job: "Interpreter", arguments: Arguments) -> JobValue:
     return result
 
 
-def _call_builtin(job: "Interpreter", name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     first = arguments.get(0)
     if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(first, Listing | Table):
         return first
@@ -197,7 +194,7 @@ def _call_builtin(job: "Interpreter", name: str, arguments: Arguments) -> JobVal
     return UnknownValue(f"{name}()") if name in HARMLESS else call_outside(job, name, arguments)
 
 
-def call_outside(job: "Interpreter", name: str, arguments: Arguments) -> JobValue:
+def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
     """Return what a function of another module yields; DataFrames that it takes cannot be followed through it."""
     name = name.removeprefix("builtins.").strip("{}")
     if name.startswith(WATCHERS) or name in HARMLESS:
@@ -214,7 +211,7 @@ def call_outside(job: "Interpreter", name: str, arguments: Arguments) -> JobValu
     return UnknownValue(f"{name}({said})", taint)
 
 
-def call_opaque(job: "Interpreter", name: str, arguments: Arguments) -> JobValue:
+def call_opaque(job: Walk, name: str, arguments: Arguments) -> JobValue:
     """Return a DataFrame that something made of others in a way that is not known."""
     parents = tuple(methods.list_frames(arguments.values))
     return job.trace.keep(derive(parents, "opaque", arguments.node.lineno, what=name))

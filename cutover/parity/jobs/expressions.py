@@ -2,7 +2,6 @@
 
 import ast
 import builtins
-from typing import TYPE_CHECKING
 
 from cutover.parity.jobs import calls
 from cutover.parity.jobs.sqltext import DATE
@@ -31,9 +30,7 @@ from cutover.parity.jobs.values import (
     make_column,
     merge_columns,
 )
-
-if TYPE_CHECKING:
-    from cutover.parity.jobs.interpreter import Interpreter
+from cutover.parity.jobs.walk import Walk
 
 FUNCTIONS = "pyspark.sql.functions"
 MODULES = frozenset({"F", "f", "fn", "sf", "func", "functions"})
@@ -44,7 +41,7 @@ HABITUAL = frozenset({"col", "column", "expr", "lit", "window", "session_window"
 """Functions of Spark's whose names say so where nothing else binds them."""
 
 
-def evaluate(job: "Interpreter", node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     """Return what an expression stands for, and note what it does with Spark."""
     job.spend(node)
     match node:
@@ -90,7 +87,7 @@ def guess(name: str) -> JobValue:
     return UnknownValue(f"{{{name}}}")
 
 
-def _find_unbound(job: "Interpreter", name: str) -> JobValue:
+def _find_unbound(job: Walk, name: str) -> JobValue:
     if name in MODULES:
         return Imported(FUNCTIONS)
     if name in HABITUAL:
@@ -100,7 +97,7 @@ def _find_unbound(job: "Interpreter", name: str) -> JobValue:
     return Imported(f"{FUNCTIONS}.{name}") if job.has_star else guess(name)
 
 
-def get_attribute(job: "Interpreter", owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     """Return an attribute of a value; a method is called later."""
     name, line = node.attr, node.end_lineno or node.lineno
     match owner:
@@ -134,7 +131,7 @@ def _get_from_session(owner: Session, name: str, line: int) -> JobValue:
     return Legacy("context") if name in {"sparkContext", "_sc"} else Method(owner, name, line)
 
 
-def _get_from_unknown(job: "Interpreter", owner: UnknownValue, node: ast.Attribute, line: int) -> JobValue:
+def _get_from_unknown(job: Walk, owner: UnknownValue, node: ast.Attribute, line: int) -> JobValue:
     """Return an attribute that only a session or a DataFrame has, whatever its owner is called."""
     if node.attr == "readStream":
         return Reader(is_stream=True, line=line)
@@ -144,7 +141,7 @@ def _get_from_unknown(job: "Interpreter", owner: UnknownValue, node: ast.Attribu
     return Method(owner, node.attr, line)
 
 
-def _evaluate_call(job: "Interpreter", node: ast.Call, scope: Scope) -> JobValue:
+def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
     target = evaluate(job, node.func, scope)
     positional: list[JobValue] = []
     is_complete = True
@@ -177,9 +174,7 @@ def _join_texts(parts: list[JobValue]) -> JobValue:
     return UnknownValue("".join(describe(part) for part in parts), taint)
 
 
-def _evaluate_operation(
-    job: "Interpreter", node: ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare, scope: Scope
-) -> JobValue:
+def _evaluate_operation(job: Walk, node: ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare, scope: Scope) -> JobValue:
     parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
     if any(isinstance(part, JobColumn) or _is_column_of_frame(part) for part in parts):
         operators = node.ops if isinstance(node, ast.Compare) else []
@@ -223,7 +218,7 @@ def _is_column_of_frame(value: JobValue) -> bool:
     return isinstance(value, Method) and isinstance(value.receiver, Frame)
 
 
-def _evaluate_container(job: "Interpreter", node: ast.expr, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     match node:
         case ast.List() | ast.Tuple() | ast.Set():
             return _evaluate_list(job, node, scope)
@@ -247,7 +242,7 @@ def _evaluate_container(job: "Interpreter", node: ast.expr, scope: Scope) -> Job
 
 
 def _evaluate_rounds(
-    job: "Interpreter",
+    job: Walk,
     node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
     place: int,
     scope: Scope,
@@ -267,7 +262,7 @@ def _evaluate_rounds(
         job.site.pop()
 
 
-def _evaluate_list(job: "Interpreter", node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Listing:
+def _evaluate_list(job: Walk, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Listing:
     items: list[JobValue] = []
     is_complete = True
     for each in node.elts:
@@ -281,7 +276,7 @@ def _evaluate_list(job: "Interpreter", node: ast.List | ast.Tuple | ast.Set, sco
     return Listing(items, is_complete=is_complete)
 
 
-def _evaluate_dict(job: "Interpreter", node: ast.Dict, scope: Scope) -> Table:
+def _evaluate_dict(job: Walk, node: ast.Dict, scope: Scope) -> Table:
     table = Table({})
     for key, each in zip(node.keys, node.values, strict=True):
         value = evaluate(job, each, scope)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cutover.parity import sql
 from cutover.parity.jobs import writers
@@ -35,10 +34,8 @@ from cutover.parity.jobs.values import (
     merge_columns,
     walk,
 )
+from cutover.parity.jobs.walk import Walk
 from cutover.parity.rules import Construct
-
-if TYPE_CHECKING:
-    from cutover.parity.jobs.interpreter import Interpreter
 
 STEPS = frozenset(
     {"select", "selectExpr", "withColumn", "withColumns", "withColumnRenamed", "withColumnsRenamed", "drop", "alias"}
@@ -84,7 +81,7 @@ DSTREAM_WINDOWS = frozenset(
 )
 
 
-def call_method(job: "Interpreter", method: Method, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def call_method(job: Walk, method: Method, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     """Return what a method yields, by the kind of its receiver."""
     receiver, name, line = method.receiver, method.name, method.line
     match receiver:
@@ -106,7 +103,7 @@ def call_method(job: "Interpreter", method: Method, arguments: Arguments) -> Job
             return _call_on_other(job, receiver, name, arguments, line)
 
 
-def call_unbound(job: "Interpreter", target: Imported, arguments: Arguments) -> JobValue:
+def call_unbound(job: Walk, target: Imported, arguments: Arguments) -> JobValue:
     """Return what `DataFrame.unionByName(a, b)` yields."""
     first = arguments.get(0)
     rest = replace(arguments, positional=arguments.positional[1:])
@@ -130,7 +127,7 @@ def list_frames(values: Iterable[JobValue]) -> Iterator[Frame]:
             yield value.frame
 
 
-def _call_on_frame(job: "Interpreter", frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _call_on_frame(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     keep = job.trace.keep
     columns = tuple(list_columns(arguments))
     _note_taint(job, columns, line)
@@ -156,7 +153,7 @@ def _call_on_frame(job: "Interpreter", frame: Frame, name: str, arguments: Argum
     return _call_on_frame_further(job, frame, name, arguments, line)
 
 
-def _call_on_frame_further(job: "Interpreter", frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _call_on_frame_further(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     first = arguments.get(0, "name", "func")
     if name in VIEWS and first is not None:
         job.trace.steps += 1
@@ -180,14 +177,14 @@ def _call_on_frame_further(job: "Interpreter", frame: Frame, name: str, argument
     return job.trace.keep(derive((frame, *list_frames(arguments.values)), "opaque", line, what=name))
 
 
-def _call_with_frame(job: "Interpreter", function: JobValue, arguments: Arguments, name: str) -> JobValue:
+def _call_with_frame(job: Walk, function: JobValue, arguments: Arguments, name: str) -> JobValue:
     if isinstance(function, JobFunction):
         return job.call_function(function, arguments)
     job.trace.add_gap(arguments.node.lineno, f"{name}({describe(function).strip('{}')}): what it does to a DataFrame")
     return job.trace.keep(derive(tuple(list_frames(arguments.values)), "opaque", arguments.node.lineno, what=name))
 
 
-def _make_step(job: "Interpreter", frame: Frame, name: str, arguments: Arguments, line: int) -> Frame:
+def _make_step(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int) -> Frame:
     columns: tuple[JobColumn, ...] = ()
     if name == "withColumn":
         alias, column = arguments.get(0, "colName"), arguments.get(1, "col")
@@ -222,7 +219,7 @@ def _list_near(frame: Frame) -> Iterator[Frame]:
         frame = frame.parents[0]
 
 
-def _combine(job: "Interpreter", frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:
+def _combine(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:
     other = arguments.get(0, "other")
     results: list[JobValue] = []
     for right in alternatives(other if other is not None else UnknownValue()):
@@ -267,7 +264,7 @@ def _spread(values: Iterable[JobValue]) -> Iterator[JobValue]:
             yield value
 
 
-def _note_taint(job: "Interpreter", columns: Iterable[JobColumn], line: int) -> None:
+def _note_taint(job: Walk, columns: Iterable[JobColumn], line: int) -> None:
     """Note columns that are computed from the clock or from chance of the driver."""
     for column in columns:
         if "clock" in column.taint:
@@ -276,7 +273,7 @@ def _note_taint(job: "Interpreter", columns: Iterable[JobColumn], line: int) -> 
             job.trace.found.add((line, Construct.RANDOM, "random value of the driver"))
 
 
-def _call_on_group(job: "Interpreter", group: Grouped, name: str, arguments: Arguments, line: int) -> JobValue:
+def _call_on_group(job: Walk, group: Grouped, name: str, arguments: Arguments, line: int) -> JobValue:
     keep = job.trace.keep
     if name == "pivot":
         return group
@@ -296,7 +293,7 @@ def _call_on_group(job: "Interpreter", group: Grouped, name: str, arguments: Arg
     return keep(derive((group.frame,), "opaque", line, what=name))
 
 
-def _note_named_aggregates(job: "Interpreter", arguments: Arguments, line: int) -> None:
+def _note_named_aggregates(job: Walk, arguments: Arguments, line: int) -> None:
     """Note `agg({"item": "collect_list"})`."""
     for value in arguments.positional:
         names = [get_text(item) for item in value.items.values()] if isinstance(value, Table) else []
@@ -305,7 +302,7 @@ def _note_named_aggregates(job: "Interpreter", arguments: Arguments, line: int) 
                 job.trace.found.add((line, Construct.ORDER, name))
 
 
-def _keep_state(job: "Interpreter", group: Grouped, name: str, arguments: Arguments, line: int) -> Frame:
+def _keep_state(job: Walk, group: Grouped, name: str, arguments: Arguments, line: int) -> Frame:
     said = " ".join(_name_timer(value) for value in arguments.values)
     timer = "processing" if "processing" in said else "event" if "event" in said else "none" if "none" in said else None
     frame = derive((group.frame,), "state-function", line, what=name, keys=group.keys, timer=timer)
@@ -324,7 +321,7 @@ def _name_timer(value: JobValue) -> str:
     return known.get(last, "") or {"eventtime": "event", "notimeout": "none", "none": "none"}.get(last, "")
 
 
-def note_user_function(job: "Interpreter", function: JobValue | None, name: str, line: int) -> None:
+def note_user_function(job: Walk, function: JobValue | None, name: str, line: int) -> None:
     """Note a function over rows that is not in the file; one that is there is read as functions of users are."""
     for each in alternatives(function or UnknownValue()):
         if isinstance(each, JobFunction):
@@ -345,7 +342,7 @@ def _call_on_column(column: JobColumn, name: str, arguments: Arguments) -> JobCo
     return merge_columns([column, *others], compares=name == "between")
 
 
-def _call_on_legacy(job: "Interpreter", legacy: Legacy, name: str, line: int) -> JobValue:
+def _call_on_legacy(job: Walk, legacy: Legacy, name: str, line: int) -> JobValue:
     """Return what a context, an RDD or a DStream yields."""
     if legacy.kind == "dstream":
         if name in DSTREAM_WINDOWS:
@@ -362,7 +359,7 @@ def _call_on_legacy(job: "Interpreter", legacy: Legacy, name: str, line: int) ->
     return Legacy("rows")  # named once
 
 
-def _call_on_other(job: "Interpreter", receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:
+def _call_on_other(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:
     """Return what a method of something yields that is not known to be Spark's."""
     if isinstance(receiver, Listing) and name in {"append", "add", "insert", "extend"}:
         receiver.items += [item for value in arguments.positional[-1:] for item in _spread([value])]
@@ -397,7 +394,7 @@ def _call_on_text(text: str | None, name: str, arguments: Arguments) -> JobValue
     return UnknownValue(f"{text}.{name}({said})")
 
 
-def _call_on_unknown(job: "Interpreter", receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     said = describe(receiver)
     first = arguments.get(0)
     if name == "getOrCreate":

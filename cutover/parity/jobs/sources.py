@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import sqlglot
 
@@ -21,14 +20,12 @@ from cutover.parity.jobs.values import (
     get_text,
     walk,
 )
+from cutover.parity.jobs.walk import Walk
 
 STATEMENT = re.compile(r"\s*(select|with|insert|create|merge|update|delete|set|use|drop|alter)\b", re.IGNORECASE)
 
-if TYPE_CHECKING:
-    from cutover.parity.jobs.interpreter import Interpreter
 
-
-def note_setting(job: "Interpreter", arguments: Arguments) -> None:
+def note_setting(job: Walk, arguments: Arguments) -> None:
     """Note a setting of the session that rules ask for."""
     name = get_text(arguments.get(0, "key") or UnknownValue())
     settings = {name} if name else set(arguments.keywords)
@@ -37,7 +34,7 @@ def note_setting(job: "Interpreter", arguments: Arguments) -> None:
     job.trace.checkpoint_root = job.trace.checkpoint_root or root in settings
 
 
-def call_on_session(job: "Interpreter", name: str, arguments: Arguments, line: int) -> JobValue:
+def call_on_session(job: Walk, name: str, arguments: Arguments, line: int) -> JobValue:
     """Return what a method of the session yields."""
     first = arguments.get(0, "sqlQuery", "tableName")
     if name == "sql" and first is not None:
@@ -54,7 +51,7 @@ def call_on_session(job: "Interpreter", name: str, arguments: Arguments, line: i
     return Session() if name in {"newSession", "getOrCreate", "getActiveSession"} else UnknownValue(f"spark.{name}")
 
 
-def follow_sql(job: "Interpreter", text: JobValue, line: int) -> JobValue:
+def follow_sql(job: Walk, text: JobValue, line: int) -> JobValue:
     """Return the DataFrame of a statement; parts of its text that are not known stand for names."""
     said = (
         describe(text).replace("{", "__param_").replace("}", "") if not isinstance(text, Constant) else get_text(text)
@@ -71,7 +68,7 @@ def follow_sql(job: "Interpreter", text: JobValue, line: int) -> JobValue:
     return frame or UnknownValue("sql")
 
 
-def read_table(job: "Interpreter", place: JobValue, line: int, reader: Reader | None = None) -> JobValue:
+def read_table(job: Walk, place: JobValue, line: int, reader: Reader | None = None) -> JobValue:
     """Return the DataFrame of a table, or of the view that has its name."""
     name = describe(place)
     view = find_view(job.trace, name.rpartition(".")[2] if name.startswith("global_temp.") else name)
@@ -83,7 +80,7 @@ def read_table(job: "Interpreter", place: JobValue, line: int, reader: Reader | 
     return job.trace.keep(Frame(op="source", line=line, what=name, is_stream=reader.is_stream, source=source))
 
 
-def call_on_reader(job: "Interpreter", reader: Reader, name: str, arguments: Arguments, line: int) -> JobValue:
+def call_on_reader(job: Walk, reader: Reader, name: str, arguments: Arguments, line: int) -> JobValue:
     """Return what a method of a reader yields."""
     if name in {"option", "options"}:
         options, is_complete = merge_options(reader.options, arguments, single=name == "option")

@@ -3,7 +3,6 @@
 import ast
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from cutover.parity.jobs.trace import Arguments, Query, Sink
 from cutover.parity.jobs.values import (
@@ -15,9 +14,7 @@ from cutover.parity.jobs.values import (
     describe,
     get_text,
 )
-
-if TYPE_CHECKING:
-    from cutover.parity.jobs.interpreter import Interpreter
+from cutover.parity.jobs.walk import Walk
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "delta", "jdbc", "avro", "xml"})
 STARTS = frozenset({"start", "toTable", "table"})
@@ -37,7 +34,7 @@ ASIDE = frozenset(
 )
 
 
-def call_on_writer(job: "Interpreter", writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def call_on_writer(job: Walk, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     """Return what a method of a writer yields."""
     first = arguments.get(0, "source", "saveMode", "outputMode", "func", "f")
     if name in {"option", "options"}:
@@ -105,7 +102,7 @@ def _read_end(writer: Writer, name: str, arguments: Arguments) -> Writer:
     return replace(writer, options={**writer.options, **named})
 
 
-def _end(job: "Interpreter", writer: Writer, arguments: Arguments, line: int, *, target: str) -> JobValue:
+def _end(job: Walk, writer: Writer, arguments: Arguments, line: int, *, target: str) -> JobValue:
     """Note the query that a call starts or saves."""
     place = arguments.get(0, "path", "name", "tableName")
     query = Query(
@@ -123,7 +120,7 @@ def _end(job: "Interpreter", writer: Writer, arguments: Arguments, line: int, *,
     return UnknownValue("query")
 
 
-def _follow_batches(job: "Interpreter", writer: Writer, function: JobValue | None, line: int) -> Writer:
+def _follow_batches(job: Walk, writer: Writer, function: JobValue | None, line: int) -> Writer:
     """Follow the function of foreachBatch with a micro-batch, and keep what it does."""
     sink = Sink()
     node = ast.Call(func=ast.Name(id="foreachBatch"), args=[], keywords=[], lineno=line)

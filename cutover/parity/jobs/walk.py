@@ -1,0 +1,32 @@
+"""The walk through a job, as what is done at each step sees it."""
+
+import ast
+from typing import Protocol
+
+from cutover.parity.jobs.trace import Arguments, Trace
+from cutover.parity.jobs.values import Instance, JobClass, JobFunction, JobValue, Scope
+
+
+class Walk(Protocol):
+    """A walk that has got somewhere: what it noted so far, and how it goes on into functions and classes."""
+
+    trace: Trace
+    site: list[int]  # lines of the calls that led here; rounds of loops as negative numbers
+    branches: list[tuple[int, int]]  # conditions by identity, with the arm that was taken
+    called: set[ast.AST]
+    has_star: bool
+
+    def spend(self, node: ast.AST) -> None:
+        """Count a step against the most that a job may take."""
+
+    def bind_target(self, target: ast.expr, value: JobValue, scope: Scope) -> None:
+        """Bind what stands at the left of `=`."""
+
+    def call_function(self, function: JobFunction, arguments: Arguments) -> JobValue:
+        """Follow the body of a function with its arguments bound."""
+
+    def call_value(self, target: JobValue, arguments: Arguments) -> JobValue | None:
+        """Follow whatever of the job's own can be called; None if it cannot."""
+
+    def instantiate(self, of: JobClass, arguments: Arguments) -> Instance:
+        """Make an object of a class, its `__init__` followed."""
