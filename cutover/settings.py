@@ -93,6 +93,9 @@ class AlertSettings(BaseModel):
     open_seconds: NotNegative = Field(default=120.0, description="A transaction holds the log's end for this long.")
     held_seconds: NotNegative = Field(default=300.0, description="Records come and the watermark stands for this long.")
     rate_seconds: NotNegative = Field(default=600.0, description="Shares and conflicts are taken over this time.")
+    filtered_records: NotNegativeCount = Field(
+        default=100, ge=1, description="Newest records, at least, of which a filtered share is taken."
+    )
     conflicts: NotNegativeCount = Field(default=5, description="Refused commits within that time, from one more on.")
     skew_seconds: NotNegative = Field(default=120.0, description="Driver clock against new log timestamps, either way.")
     ahead_seconds: NotNegative = Field(default=86_400.0, description="Most that any `max_ahead` is taken for.")

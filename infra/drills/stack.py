@@ -44,6 +44,7 @@ flights = Pipeline(
         record_id="id",
     ),
     key=("carrier",),
+    where="carrier IS NULL OR carrier <> 'TEST'",
     window=Fixed(seconds=10),
     measures={{"flights": Count(), "ids": Sum("id"), "newest": Max("id")}},
     lateness=Lateness(
@@ -52,6 +53,7 @@ flights = Pipeline(
     batch={batch},
     policy=Policy(
         max_late_share=0.1, max_malformed_share=0.1, max_future_share=0.1, max_duplicate_share=0.1,
+        max_filtered_share=0.1,
         audit=Audit(share=0.05, within_days=1, power=0.99),
     ),
     max_rows_per_epoch={cap},

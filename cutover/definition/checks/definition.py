@@ -273,6 +273,7 @@ def _check_limits(pipeline: Pipeline) -> None:
         ("policy.max_malformed_share", policy.max_malformed_share, 0, 1),
         ("policy.max_future_share", policy.max_future_share, 0, 1),
         ("policy.max_duplicate_share", policy.max_duplicate_share, 0, 1),
+        ("policy.max_filtered_share", policy.max_filtered_share, 0, 1),
     ):
         if not low <= value <= high:
             refuse(field, f"a number from {low} to {high}", repr(value))

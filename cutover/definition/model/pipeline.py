@@ -64,6 +64,7 @@ class Policy:
     max_malformed_share: float = 1e-2  # malformed records / all records; only alerts
     max_future_share: float = 1e-3  # future records / all records; only alerts
     max_duplicate_share: float = 1e-2  # duplicates / all records; only alerts
+    max_filtered_share: float = 0.99  # records that `where` leaves out / all records; only alerts
     max_unexplained: int = 0  # (window, key) rows
     max_dimension_rows: int = 0  # (window, key) rows that differ since the paths joined other versions of a dimension
     settles_after: str = "0 minutes"  # a difference is pending while its window began less than this before the cut

@@ -1,29 +1,36 @@
-"""Write a file as a new version of one of the lake's own dimensions: whole, checked, in one commit."""
+"""Versions of the lake's own dimensions: a file, or an older version, becomes the newest in one checked commit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
-from deltalake import Schema
+from deltalake import CommitProperties, Schema
 from deltalake.transaction import create_table_with_add_actions
 
 from cutover.definition.expressions.compiler import compile_expression
 from cutover.definition.model.schema import SIMPLE, check_name, decimal_parts, parse_schema
 from cutover.engine import queries
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.lake.dimensions.dimension import own_uri
+from cutover.lake.dimensions.shrinkage import NewRows, check_replacement
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import arrow_type, spark_type
 from cutover.quoting import CSV_AS_WRITTEN, identifier, literal
 from cutover.records.parsing import limits
 from cutover.settings import Settings
+from cutover.timestamps import from_micros
 
 KEPT = {"delta.logRetentionDuration": "interval 30 days", "delta.deletedFileRetentionDuration": "interval 30 days"}
 """How long older versions can be read: as long as records that were joined with them may be joined again."""
 
 FILE = "file"
+_ROWS, _FROM = "cutover.rows", "cutover.from"
+"""Keys in the words of a commit: how many rows the version has, and where they came from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +43,25 @@ class Loaded:
     columns: Mapping[str, str]  # name -> type
 
 
-def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), schema: str | None = None) -> Loaded:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedVersion:
+    """One version of a dimension, as its table's log tells of it."""
+
+    version: int
+    at: datetime
+    rows: int | None  # None: its files are gone
+    source: str | None  # the file's name, or the version that was gone back to; None: another writer's
+
+
+def load(
+    settings: Settings,
+    name: str,
+    file: Path,
+    *,
+    key: Sequence[str] = (),
+    schema: str | None = None,
+    joined: Sequence[Sequence[str]] | None = (),
+) -> Loaded:
     """Replace a dimension by what a file holds.
 
     Args:
@@ -46,9 +71,12 @@ def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), 
         key: Columns whose values must be unique and not null.
         schema: Types of the CSV's columns, such as `ad_id string, budget decimal(10,2)`. Of a column that it does not
             name: as in the version before, else text. Empty cells are null.
+        joined: Columns by which pipelines join the dimension, a tuple each: their values are expected to stay. None:
+            it may be empty, or lack anything that the version before holds.
 
     Raises:
-        DefinitionError: The name, the file, its columns, their types or the key do not fit; nothing was written.
+        DefinitionError: The name, the file, its columns, their types or the key do not fit, or it lacks much of what
+            the version before holds; nothing was written.
         LakeError: The table cannot be read or written.
     """
     check_name(name, of="Dimension")
@@ -61,12 +89,93 @@ def load(settings: Settings, name: str, file: Path, *, key: Sequence[str] = (), 
             columns = columns or _csv(connection, place, file, known, schema)
             _check_columns(place, columns, known)
             _check_key(connection, place, columns, key)
-            (rows,) = connection.execute(f"SELECT count(*) FROM {FILE}").fetchall()[0]  # noqa: S608 -- ours
-            version = _write(connection, uri, columns)
+            new = _make_new_rows(name, place, file.name, columns, [key, *(joined or ())])
+            loaded = _replace(connection, uri, new, is_compared=joined is not None)
         except duckdb.Error as error:
             msg = f"{place}: expected a CSV or Parquet file that can be read, got: {queries.describe_error(error)}"
             raise DefinitionError(msg) from error
-    return Loaded(uri=uri, version=version, rows=int(rows), columns=columns)
+    return loaded
+
+
+def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[Sequence[str]] | None = ()) -> Loaded:
+    """Make the rows of an older version of a dimension its newest version again; `joined` is as in `load`.
+
+    Raises:
+        DefinitionError: The version is the one in force, lacks a column of it, or lacks much of what it holds.
+        LakeError: There is no such version, or its files are gone.
+    """
+    check_name(name, of="Dimension")
+    uri = own_uri(settings, name)
+    newest, older = delta.open_table(uri), delta.open_table(uri, version)
+    place = f"Dimension `{name}`, version {version}"
+    if int(newest.version()) == version:
+        msg = f"{place}: expected a version before the one in force, got that one."
+        raise DefinitionError(msg + f"\nHint: `cutover dimension show {name}` lists all.")
+    columns = {field.name: spark_type(field.type) for field in delta.read_schema(older)}
+    _check_columns(place, columns, _read_known_types(uri))
+    with queries.connect(queries.reading(settings)) as connection:
+        delta.bind(connection, FILE, older)
+        with delta.naming(older):
+            new = _make_new_rows(name, place, f"version {version}", columns, joined or ())
+            return _replace(connection, uri, new, is_compared=joined is not None)
+
+
+def list_versions(settings: Settings, name: str, *, most: int) -> list[LoadedVersion]:
+    """Return the newest versions of a dimension, the one in force first.
+
+    Raises:
+        LakeError: There is no such dimension, or it cannot be read.
+    """
+    check_name(name, of="Dimension")
+    table = delta.open_table(own_uri(settings, name))
+    return [
+        LoadedVersion(
+            version=int(entry["version"]),
+            at=from_micros(int(entry.get("timestamp", 0)) * 1000),
+            rows=_read_rows(table.table_uri, entry),
+            source=entry.get(_FROM),
+        )
+        for entry in islice(delta.history(table), most)
+    ]
+
+
+def _read_rows(uri: str, entry: Mapping[str, Any]) -> int | None:
+    """Return the rows of a version: as its commit says, else as its files do."""
+    if _ROWS in entry:
+        return int(entry[_ROWS])
+    try:
+        listed = delta.actions(delta.open_table(uri, int(entry["version"])))
+    except LakeError:
+        return None
+    return sum(int(action["num_records"]) for action in listed)
+
+
+def read_head(settings: Settings, name: str, number: int) -> pa.Table:
+    """Return the first rows of the version in force, in the order of their columns.
+
+    Raises:
+        LakeError: It cannot be read.
+    """
+    table = delta.open_table(own_uri(settings, name))
+    with queries.connect(queries.reading(settings)) as connection:
+        delta.bind(connection, FILE, table)
+        with delta.naming(table):
+            return queries.read_table(connection, f"SELECT * FROM {FILE} ORDER BY ALL LIMIT {int(number)}")  # noqa: S608
+
+
+def _make_new_rows(
+    name: str, place: str, source: str, columns: Mapping[str, str], keys: Sequence[Sequence[str]]
+) -> NewRows:
+    return NewRows(dimension=name, place=place, source=source, relation=FILE, columns=columns, keys=keys)
+
+
+def _replace(connection: duckdb.DuckDBPyConnection, uri: str, new: NewRows, *, is_compared: bool) -> Loaded:
+    """Write rows as the next version of a dimension, compared with the one in force if that is asked for."""
+    if is_compared:
+        check_replacement(connection, delta.open_table(uri) if delta.exists(uri) else None, new)
+    (rows,) = connection.execute(f"SELECT count(*) FROM {FILE}").fetchall()[0]  # noqa: S608 -- ours
+    version = _write(connection, uri, new.columns, {_ROWS: str(rows), _FROM: new.source})
+    return Loaded(uri=uri, version=version, rows=int(rows), columns=new.columns)
 
 
 def _read_known_types(uri: str) -> dict[str, str]:
@@ -159,14 +268,18 @@ def _check_key(
         raise DefinitionError(msg + f"once and {without:,} rows with a null.\nHint: nothing was written.")
 
 
-def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str, str]) -> int:
+def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str, str], words: dict[str, str]) -> int:
     schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns.items()])
     reader = connection.sql(f"SELECT * FROM {FILE}").to_arrow_reader()  # noqa: S608 -- ours
     rows = pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in reader))
+    commit = CommitProperties(custom_metadata=words)
     with commits.refusing(uri):
         made, own = data_files.stream(uri, rows, checksums.new_stem("loaded")), Schema.from_arrow(schema)
         if delta.exists(uri):  # all files that the version before lists go with it, and its schema may gain columns
-            delta.open_table(uri).create_write_transaction([made], mode="overwrite", schema=own)
+            delta.open_table(uri).create_write_transaction(
+                [made], mode="overwrite", schema=own, commit_properties=commit
+            )
         else:
-            create_table_with_add_actions(uri, own, [made], configuration={**delta.CONFIGURATION, **KEPT})
+            settled = {**delta.CONFIGURATION, **KEPT}
+            create_table_with_add_actions(uri, own, [made], configuration=settled, commit_properties=commit)
     return int(delta.open_table(uri).version())

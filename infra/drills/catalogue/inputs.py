@@ -42,6 +42,12 @@ def send_twice(stack: Stack) -> None:
     stack.await_read()
 
 
+def send_filtered(stack: Stack) -> None:
+    """Send records that the definition's filter leaves out."""
+    stack.records.send(BURST, carrier="TEST")
+    stack.await_read()
+
+
 def send_one_key(stack: Stack) -> None:
     """Send ten epochs and more with one key only."""
     for _ in range(12):
@@ -80,6 +86,13 @@ DRILLS = (
     _of_share("MalformedRateHigh", "a producer sends bytes that are no JSON", send_malformed),
     _of_share("FutureEvents", "a producer's clock is a year ahead", send_future),
     _of_share("DuplicateRateHigh", "a file is sent twice", send_twice),
+    Drill(
+        name="FilteredRateHigh",
+        title="a producer sends only records that the filter leaves out",
+        inject=send_filtered,
+        heal=send_on,
+        scale={"filtered_records": FEW},
+    ),
     _of_share("LateRateHigh", "a producer holds its records back for a quarter of an hour", send_late),
     Drill(
         name="KeySkewHigh",

@@ -31,6 +31,7 @@ SEVERITIES: Mapping[str, Severity] = {
     "MalformedRateHigh": "ticket",
     "FutureEvents": "ticket",
     "DuplicateRateHigh": "ticket",
+    "FilteredRateHigh": "ticket",
     "SchemaChanged": "ticket",
     "ClockSkew": "ticket",
     "BatchNotFresh": "ticket",

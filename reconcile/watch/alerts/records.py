@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from cutover.reconcile.result.text import duration, number, share
 from cutover.reconcile.watch.alerts.alert import Alert, Rule, alert
-from cutover.reconcile.watch.facts import WatchFacts, known
+from cutover.reconcile.watch.facts import WatchFacts, known, seconds_since
 from cutover.records.classes import Class
 
 EPOCHS_IN_A_ROW = 10
@@ -31,6 +31,24 @@ def _check_shares(facts: WatchFacts) -> Iterator[Alert]:
             yield alert(name, f"{seen}, the policy allows {share(limit)}")
 
 
+def _check_filtered(facts: WatchFacts) -> Iterator[Alert]:
+    """Yield that the filter leaves out nearly every record: those of the last minutes, and as many as tell.
+
+    Unlike the other classes a filtered record is nothing odd, so the share of a few records says nothing.
+    """
+    read = filtered = 0
+    for record in reversed(known(facts.records)):
+        age = seconds_since(record.processing_time, facts.at) or 0.0
+        if age > facts.limits.rate_seconds and read >= facts.limits.filtered_records:
+            break
+        read += record.records
+        filtered += record.counts.get(Class.FILTERED, 0)
+    limit = facts.pipeline.policy.max_filtered_share
+    if read >= facts.limits.filtered_records and filtered / read > limit:
+        seen = f"{number(filtered)} of the newest {number(read)} records are filtered ({share(filtered / read)})"
+        yield alert("FilteredRateHigh", f"{seen}, the policy allows {share(limit)}")
+
+
 def _check_schema(facts: WatchFacts) -> Iterator[Alert]:
     unfit = known(facts.unfit)
     if unfit:
@@ -49,6 +67,7 @@ def _check_one_key(facts: WatchFacts) -> Iterator[Alert]:
 
 RULES = (
     Rule(check=_check_shares, decides=("LateRateHigh", "MalformedRateHigh", "FutureEvents", "DuplicateRateHigh")),
+    Rule(check=_check_filtered, decides=("FilteredRateHigh",)),
     Rule(check=_check_schema, decides=("SchemaChanged",)),
     Rule(check=_check_one_key, decides=("KeySkewHigh",)),
 )

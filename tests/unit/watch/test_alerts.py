@@ -110,6 +110,17 @@ FIRING = [
     pytest.param(facts(records=(record(counts={"malformed": 2}),)), "MalformedRateHigh", id="malformed"),
     pytest.param(facts(records=(record(counts={"future": 2}),)), "FutureEvents", id="future"),
     pytest.param(facts(records=(record(counts={"duplicate": 20}),)), "DuplicateRateHigh", id="duplicate"),
+    pytest.param(facts(records=(record(counts={"filtered": 100}),)), "FilteredRateHigh", id="filtered"),
+    pytest.param(
+        facts(
+            records=(
+                record(6, age=4_000, counts={"filtered": 60}, records=60),
+                record(counts={"filtered": 40}, records=40),
+            )
+        ),
+        "FilteredRateHigh",
+        id="filtered, of few records in a long time",
+    ),
     pytest.param(
         facts(unfit=(Unfit(what="field `x` is missing", partition=0, offset=9),)), "SchemaChanged", id="unfit"
     ),
@@ -189,6 +200,11 @@ QUIET = [
         facts(records=(record(counts={"accepted": 99, "late": 1, "malformed": 1, "future": 1}),)), id="policy"
     ),
     pytest.param(facts(records=(record(6, age=601, counts={"malformed": 99}), record())), id="malformed long ago"),
+    pytest.param(facts(records=(record(counts={"filtered": 99}),)), id="one of a hundred passes the filter"),
+    pytest.param(facts(records=(record(counts={"filtered": 99}, records=99),)), id="too few to say what is filtered"),
+    pytest.param(
+        facts(records=(record(6, age=601, counts={"filtered": 100}), record())), id="filtered before the newest hundred"
+    ),
     pytest.param(facts(records=ONE_KEY[1:]), id="one key in nine epochs"),
     pytest.param(facts(records=(*ONE_KEY[1:], replace(ONE_KEY[0], one_key_share=0.5))), id="another key in between"),
     pytest.param(

@@ -1,5 +1,7 @@
 """A file becomes a version of a dimension: typed by rules, keys checked, nothing lost on the way."""
 
+import json
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +13,8 @@ from pyarrow import parquet
 
 from cutover.cli.app import main
 from cutover.errors import DefinitionError
-from cutover.lake.dimensions.load import load
+from cutover.lake.dimensions.dimension import own_uri
+from cutover.lake.dimensions.load import list_versions, load, roll_back
 from cutover.settings import Settings
 
 CSV = "ad,budget,since,live\n007,1.50,2020-01-31 23:59:59.5,true\n8,,,\n"
@@ -84,3 +87,98 @@ def test_command_says_version_and_columns(
         0,
         "ads: version 0, 2 rows (ad string, budget string, since string, live string)\n",
     )
+
+
+FULL = "ad,campaign\n" + "".join(f"{number},c{number % 3}\n" for number in range(10))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ad,campaign\n", "version 0 has 10 rows), got 0 rows: it has no rows"),
+        (FULL[: FULL.index("5,")], "got 5 rows: 5 rows fewer"),
+        (FULL.replace("\n", "\nx")[:-1], r"got 10 rows: 10 of 10 keys (ad) are not in it"),
+        ("ad,campaign\n" + "".join(f"{n},\n" for n in range(10)), "column `campaign` has no value any more"),
+    ],
+)
+def test_a_file_that_lacks_much_is_rejected_until_it_is_confirmed(
+    settings: Settings, csv: Path, text: str, expected: str
+) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv, key=["ad"])
+    csv.write_text(text, encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=re.escape(expected)) as caught:
+        load(settings, "ads", csv, key=["ad"])
+
+    assert "`cutover dimension show ads`" in str(caught.value)
+    assert "`--confirm`" in str(caught.value)
+    assert DeltaTable(own_uri(settings, "ads")).version() == 0
+    assert load(settings, "ads", csv, key=["ad"], joined=None).version == 1
+
+
+def test_a_file_that_changes_little_is_news(settings: Settings, csv: Path) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv, key=["ad"])
+    csv.write_text(FULL[: FULL.index("6,")] + "new,c9\n", encoding="utf-8")
+
+    assert load(settings, "ads", csv, key=["ad"]).rows == 7
+
+
+def test_keys_of_pipelines_are_compared_without_being_asked_for(settings: Settings, csv: Path) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv)
+    csv.write_text(FULL.replace(",c", ",d").replace(",dampaign", ",campaign"), encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=r"3 of 3 keys \(campaign\)"):
+        load(settings, "ads", csv, joined=[("campaign",)])
+
+
+def test_a_first_file_without_rows_is_rejected(settings: Settings, csv: Path) -> None:
+    csv.write_text("ad\n", encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match="there is no version before"):
+        load(settings, "ads", csv)
+    assert load(settings, "ads", csv, joined=None).rows == 0
+
+
+def test_an_older_version_is_in_force_again(settings: Settings, csv: Path) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv, key=["ad"])
+    csv.write_text("ad,campaign\n", encoding="utf-8")
+    load(settings, "ads", csv, joined=None)
+
+    done = roll_back(settings, "ads", 0)
+
+    assert (done.version, done.rows) == (2, 10)
+    listed = list_versions(settings, "ads", most=10)
+    assert [(one.version, one.rows, one.source) for one in listed] == [
+        (2, 10, "version 0"),
+        (1, 0, "ads.csv"),
+        (0, 10, "ads.csv"),
+    ]
+    with pytest.raises(DefinitionError, match="expected a version before the one in force"):
+        roll_back(settings, "ads", 2)
+
+
+def test_the_commands_show_what_is_loaded_and_go_back(
+    settings: Settings, csv: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CUTOVER_HOME", str(settings.home))
+    csv.write_text(FULL, encoding="utf-8")
+    assert main(["dimension", "load", "ads", str(csv), "--key", "ad"]) == 0
+    csv.write_text("ad,campaign\n", encoding="utf-8")
+    assert main(["dimension", "load", "ads", str(csv)]) == 2
+    assert main(["dimension", "load", "ads", str(csv), "--confirm"]) == 0
+    capsys.readouterr()
+
+    assert main(["dimension", "show", "ads", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [(one["version"], one["rows"]) for one in shown["versions"]] == [(1, 0), (0, 10)]
+
+    assert main(["dimension", "rollback", "ads", "--version", "0"]) == 0
+    capsys.readouterr()
+    assert main(["dimension", "show", "ads", "--rows", "2"]) == 0
+    out = capsys.readouterr().out
+    assert "version 0" in out
+    assert "c1" in out
