@@ -8,12 +8,13 @@ from statistics import median
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.merged_epochs import list_merged_spans
 from cutover.reconcile.attribution import cells, dimension, loss
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.early import answers as early_answers
 from cutover.reconcile.early import open_windows
-from cutover.reconcile.judgement import all_differences, behind, days, series, settlement
+from cutover.reconcile.judgement import ages, all_differences, behind, days, series, settlement
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Events, Expectation, Reconciliation
@@ -43,6 +44,7 @@ def describe(
     """
     if asked.parquet is not None:
         all_differences.write(sides, asked.parquet)
+    ages.make(sides.connection, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table))
     told = replace(
         found,
         seal=replace(found.seal, dimensions=dimension.versions(settings, pipeline, evidence)),
@@ -51,7 +53,7 @@ def describe(
         window_series=series.windows(sides, pipeline),
         days=days.calendar(sides),
         lateness_histogram=series.lateness(sides, pipeline),
-        settlement=settlement.measure(sides, pipeline),
+        settlement=settlement.measure(sides, pipeline, evidence.records),
         epochs_series=series.epochs(evidence.records),
         worst_keys=series.worst_keys(sides, pipeline),
         apart=series.measure_apart(sides),

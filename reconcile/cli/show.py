@@ -11,12 +11,12 @@ from cutover.reconcile.attribution.explain import Explanation
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.lateness_text import describe_early, describe_open
 from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
+from cutover.reconcile.result.settlement_text import describe_settlement
 from cutover.reconcile.result.text import (
     LONGEST_VALUE,
     count_noun,
     counts,
     cut_text,
-    describe_settlement,
     format_signed,
     message_text,
     number,

@@ -32,6 +32,10 @@ class SharedTable(StrEnum):
     EPOCH_WATERMARKS = "epoch_watermarks"
     """`epoch`, `watermark` (microseconds) before it. Made by `ledger`; read by `explain`, `series`."""
 
+    EPOCH_REACHED = "epoch_reached"
+    """`__epoch`, and the event time reached before the first and the last epoch that its rows may be of: `__first`,
+    `__last`. Made by `ages`; read by `settlement`, `early.answers`."""
+
 
 def stage(number: int) -> str:
     """Return the name of the stream's side after `number` further classes; made by `sides`, read all over."""

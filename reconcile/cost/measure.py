@@ -9,10 +9,13 @@ from cutover.lake import batch_runs
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
+from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.cost.fold import fold
 from cutover.reconcile.judgement import history
+from cutover.reconcile.result.codec import decode
 from cutover.reconcile.result.cost import Agreement, PathCosts
 from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.settlement import AgreementPoint
 from cutover.settings import Settings
 
 
@@ -56,10 +59,12 @@ def measure_present(settings: Settings, pipeline: Pipeline) -> PathCosts | None:
 def parse_agreement(result: Mapping[str, Any]) -> Agreement | None:
     """Return the agreement in the published object of a comparison; None where it compared no row."""
     rows, settlement = result.get("rows", {}), result.get("settlement") or {}
+    unexplained = result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0)
     if not rows.get("compared"):
         return None
     return Agreement(
         rows=rows["compared"],
         different=sum(rows.get(kind, 0) for kind in ("missing", "extra", "changed")),
-        settlement=tuple((point["minutes"], point["p99"]) for point in settlement.get("points", [])),
+        unexplained=unexplained,
+        by_age=tuple(decode(AgreementPoint, point) for point in settlement.get("agreement", [])),
     )

@@ -1,8 +1,9 @@
-"""What each nine of agreement buys: how many rows may differ, whether the stream holds it alone, what batch adds."""
+"""What each nine of agreement costs: rows that may differ, the wait where the stream holds it alone, else batch."""
 
 from collections.abc import Iterator
 
 from cutover.reconcile.result.cost import Agreement, Nine
+from cutover.reconcile.result.settlement import FEW
 
 MOST = 9
 
@@ -11,7 +12,7 @@ def price(agreement: Agreement, core_seconds: float | None) -> tuple[Nine, ...]:
     """Return the nines up to the first at which no row may differ.
 
     Args:
-        agreement: Rows compared and different; how windows settle.
+        agreement: Rows compared and different, and by age.
         core_seconds: What batch has used; None: not known.
     """
     return tuple(_list_nines(agreement, core_seconds))
@@ -26,17 +27,25 @@ def _list_nines(agreement: Agreement, core_seconds: float | None) -> Iterator[Ni
             may_differ=may_differ,
             bought=bought,
             core_seconds_per_row=round(core_seconds / bought, 6) if bought and core_seconds is not None else None,
-            settled_minutes=find_settled(agreement, 10.0**-nines),
+            settled_minutes=None if bought else find_settled(agreement, nines),
+            is_never_settled=bool(bought),
         )
         if not may_differ:
             return
 
 
-def find_settled(agreement: Agreement, largest_share: float) -> float | None:
-    """Return the first age, minutes, from which on 99 % of the windows miss at most a share of their records."""
-    found = None
-    for minutes, share in reversed(agreement.settlement):
-        if share > largest_share:
+def find_settled(agreement: Agreement, nines: int) -> float | None:
+    """Return the first age, minutes, from which on the stream's answers differ in no larger share of their rows.
+
+    Late records are dropped, so after closing nothing changes. An age at which few windows are known, or fewer rows
+    than can show the share, decides nothing.
+    """
+    settled = None
+    for point in reversed(agreement.by_age):
+        is_final = point is agreement.by_age[-1]
+        if not is_final and (point.windows < FEW or point.rows < 10**nines):
+            continue
+        if point.different > point.rows // 10**nines:
             break
-        found = minutes
-    return found
+        settled = point.minutes
+    return settled

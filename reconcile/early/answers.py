@@ -13,24 +13,27 @@ Folds of the compactor hide which epoch accepted what. A window is left out at t
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Mapping, Sequence
-
-import pyarrow as pa
+from collections.abc import Sequence
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.queries import first, number
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.merged_epochs import Span, find_span, list_merged_spans
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
-from cutover.reconcile.judgement.settlement import AGES
+from cutover.reconcile.judgement.ages import (
+    AGES,
+    FOREVER,
+    age_sql,
+    find_closing_age,
+    find_reached,
+    select_known_sql,
+)
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
 from cutover.records.classes import Class
-from cutover.records.closing import grace
 from cutover.records.fold import finish_sql
 
 NEAR = 0.04
@@ -42,8 +45,6 @@ LEAST, MOST, MOST_ROWS = 20, 1_000, 30_000
 Where the fewest have more rows, each so-manieth key is looked at in them, by a hash of the key.
 """
 
-UNKNOWN = -(1 << 62)
-FOREVER = 1 << 62
 _MINUTE = 60_000_000
 SHARES = (0.5, 0.9, 0.99)
 
@@ -52,9 +53,9 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
     """Return the errors by age; None where no window was compared.
 
     Args:
-        sides: Open sides.
+        sides: Open sides, with the tables of `ages`.
         pipeline: The definition.
-        evidence: The epochs up to the cut, and the epoch log that is read.
+        evidence: The epochs up to the cut.
     """
     if pipeline.window.merges:
         return EarlyAnswers(
@@ -67,13 +68,14 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
         return None
     keys = _list_keys(pipeline, one_of)
     _make_cells(sides, pipeline, keys)
-    _make_rows(sides, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table), keys)
-    closes = pipeline.lateness.out_of_orderness_micros + grace(pipeline)
+    _make_rows(sides, keys)
+    closes = find_closing_age(pipeline)
     ages = [*(age for age in AGES if age < closes), closes]
-    reached = (evidence.watermark or 0) + pipeline.lateness.out_of_orderness_micros
+    reached = find_reached(pipeline, evidence.records)
     points = []
     for age, beyond in zip(ages, (*ages[1:], FOREVER), strict=True):
-        if _make_known(sides, age, beyond, reached):
+        # The final epoch of a version closes windows at an age that they never reached in event time.
+        if _make_known(sides, age, beyond, reached if age < closes else FOREVER):
             points.append(_measure_age(sides, pipeline, age, is_open=age < closes))
     known = tuple(point for point in points if point is not None)
     why = None if any(one.is_open for one in known) or closes <= AGES[0] else _explain(evidence.records)
@@ -141,38 +143,13 @@ def _double(column: str) -> str:
     return f"CASE WHEN isfinite({column}::DOUBLE) THEN {column}::DOUBLE ELSE 0 END"
 
 
-def _make_rows(
-    sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord], spans: Sequence[Span], looked: str
-) -> None:
+def _make_rows(sides: Sides, looked: str) -> None:
     """Make `early_rows`: accepted partial rows of the windows, with the ages `__low` to `__high` that they came at."""
-    ahead = pipeline.lateness.out_of_orderness_micros
-    before: Mapping[int, int] = {
-        one.epoch: UNKNOWN if one.watermark_before is None else one.watermark_before + ahead for one in records
-    }
-    ends = [(epoch, find_span(spans, epoch)) for epoch in before]
-    columns = {
-        "__epoch": [epoch for epoch, _ in ends],
-        "__first": [before.get(low, UNKNOWN) for _, (low, _) in ends],
-        "__last": [
-            max((before[e] for e in (epoch, high) if e in before), default=UNKNOWN) for epoch, (_, high) in ends
-        ],
-    }
-    sides.connection.register(
-        "early_epochs", pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()})
-    )
-    after = {one.epoch: UNKNOWN if one.watermark_after is None else one.watermark_after + ahead for one in records}
-    marks = {"__before": list(before.values()), "__epoch_end": list(after.values())}
-    sides.connection.register("early_marks", pa.table({name: pa.array(of, pa.int64()) for name, of in marks.items()}))
-    sides.connection.execute(
-        "CREATE TEMP TABLE early_ends AS SELECT __before, max(__epoch_end) AS __after FROM early_marks GROUP BY 1"
-    )
     end = "epoch_us(r.window_end)"
-    low, high = (
-        f"CASE WHEN {name} > {UNKNOWN} THEN {name} - {end} ELSE {UNKNOWN} END" for name in ("e.__first", "e.__last")
-    )
+    low, high = (age_sql(name, end) for name in ("e.__first", "e.__last"))
     sides.connection.execute(
         f"CREATE TEMP TABLE early_rows AS SELECT r.*, {low} AS __low, {high} AS __high"
-        f" FROM {SharedTable.STREAM_LOG} r JOIN early_epochs e ON e.__epoch = r._epoch"
+        f" FROM {SharedTable.STREAM_LOG} r JOIN {SharedTable.EPOCH_REACHED} e ON e.__epoch = r._epoch"
         f" WHERE r._class = '{Class.ACCEPTED}' AND r.window_start IN (SELECT window_start FROM early_windows)"
         f" AND {looked}"
     )
@@ -184,13 +161,8 @@ def _make_known(sides: Sides, age: int, beyond: int, reached: int) -> bool:
     Returns:
         Whether there are any.
     """
-    end = "epoch_us(w.window_end)"
-    sides.connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE early_known AS SELECT w.window_start FROM early_windows w"
-        f" ASOF JOIN early_ends e ON {end} + {age} > e.__before"
-        f" WHERE {reached} - {end} >= {age} AND e.__after - {end} < {beyond} AND NOT EXISTS"
-        f" (SELECT 1 FROM early_rows r WHERE r.window_start = w.window_start AND __low < {age} AND __high >= {age})"
-    )
+    known = select_known_sql("early_windows", "early_rows", age, beyond, reached)
+    sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE early_known AS {known}")
     return number(sides.connection, "SELECT count(*) FROM early_known") > 0
 
 

@@ -1,70 +1,203 @@
-"""How the error of a window shrinks as it ages: the share of its records that were still missing, by event time.
+"""How complete the log is, and how right the stream's answer is, by the age of windows.
 
-A window's age is how far the slowest partition's newest event time is beyond its end. Until a window closes its answer
-still changes, and a comparison does not see how; from then on what it misses are its late records, which the ledger
-holds with the epoch that read them.
+Until a window closes both are the same: the stream's answer holds what has been read. From then on they part: a late
+record makes the log complete, and the stream drops it, so the stream's answer stays as it was at closing. A window is
+counted at an age that it had reached at the cut. Before closing it is counted where its answer at that age is known
+(`ages`); of sessions, which grow, nothing is known before they close.
+
+Nothing here knows of records that come after the cut: the windows that closed last may still turn out to miss some.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from cutover.definition.model.pipeline import Pipeline
+from cutover.engine.queries import first, number
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
-from cutover.reconcile.result.outcome import Settlement, SettlementPoint
+from cutover.reconcile.judgement.ages import (
+    AGES,
+    MINUTE,
+    UNKNOWN,
+    age_sql,
+    find_closing_age,
+    find_reached,
+    select_known_sql,
+)
 from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.settlement import MISSING_AT_MOST, AgreementPoint, Settlement, SettlementPoint
 from cutover.records.classes import Class
-from cutover.records.closing import grace
 
-SETTLED_ERROR, SETTLED_SHARE = 1e-3, 0.99
-"""A number can be trusted from the age on at which 99 % of the windows miss at most one record in a thousand."""
+_WINDOWS, _ROWS, _LATE, _DIFFERENT = "settled_windows", "settled_rows", "settled_late", "settled_different"
+"""Tables of this module: windows; accepted rows that came after the first age; late records; rows that differ."""
 
-_MINUTE = 60_000_000
-AGES = tuple(_MINUTE * minutes for minutes in (1, 5, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 7200, 14_400, 43_200))
+_ALL = f"SELECT __id FROM {_WINDOWS}"
 
 
-def measure(sides: Sides, pipeline: Pipeline) -> Settlement | None:
-    """Return the curve from the closing of windows on; None where no window was compared.
+def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Settlement | None:
+    """Return both curves; None where no window was compared.
 
     Args:
-        sides: Open sides whose ledger was made.
+        sides: Open sides with causes attributed, and the tables of `ages`.
         pipeline: The definition.
+        records: All epochs up to the cut.
     """
-    closes = pipeline.lateness.out_of_orderness_micros + grace(pipeline)
-    ages = [closes, *(age for age in AGES if age > closes)]
-    names = [identifier(name) for name in (sides.layout.place if pipeline.window.merges else sides.layout.place[:1])]
-    place, same = ", ".join(names), " AND ".join(f"m.{name} IS NOT DISTINCT FROM e.{name}" for name in names)
-    ahead = pipeline.lateness.out_of_orderness_micros
-    # A key's columns may have any name, but none with `__`.
-    query = f"""
-        WITH whole AS (SELECT {place}, sum(_n) AS __records FROM {stage(1)} GROUP BY ALL),
-        late AS (SELECT {place}, w.watermark + {ahead} - epoch_us(l.window_end) AS __age FROM {SharedTable.LEDGER} l
-                 JOIN {SharedTable.EPOCH_WATERMARKS} w ON w.epoch = l._epoch WHERE l._class = '{Class.LATE}'),
-        missed AS (SELECT {place}, __of, count(*) AS __late FROM late, unnest({ages}::BIGINT[]) a(__of)
-                   WHERE __age >= __of GROUP BY ALL),
-        every AS (SELECT * FROM whole, unnest({ages}::BIGINT[]) a(__of)),
-        error AS (SELECT e.__of, coalesce(m.__late, 0) / e.__records AS __error FROM every e
-                  LEFT JOIN missed m ON m.__of = e.__of AND {same})
-        SELECT __of, quantile_disc(__error, [0.5, 0.9, 0.99]), max(__error), count(*),
-               count(*) FILTER (__error <= {SETTLED_ERROR}) FROM error GROUP BY __of ORDER BY __of
-    """
-    found = sides.connection.execute(query).fetchall()
-    if not found:
+    closing, reached = find_closing_age(pipeline), find_reached(pipeline, records)
+    windows = _make_windows(sides)
+    if not windows:
         return None
-    points = tuple(
-        SettlementPoint(minutes=age / _MINUTE, p50=float(p50), p90=float(p90), p99=float(p99), largest=float(largest))
-        for age, (p50, p90, p99), largest, _, _ in found
-    )
-    good = [row for row in found if row[4] >= SETTLED_SHARE * row[3]]
-    chosen = good[0] if good else found[-1]
+    early = () if pipeline.window.merges else tuple(age for age in AGES if age < closing)
+    _make_late(sides)
+    _make_different(sides)
+    _make_rows(sides, pipeline, early[0] if early else None)
+    log, stream, agreement = list[SettlementPoint](), list[SettlementPoint](), list[AgreementPoint]()
+    for age, following in pairwise((*early, closing)):
+        known = f"SELECT __id FROM {_WINDOWS} s SEMI JOIN ({_select_known(age, following, reached)}) k"
+        known += " ON k.window_start = s.window_start"
+        if number(sides.connection, f"SELECT count(*) FROM ({known})"):
+            log.append(_measure_missing(sides, age, known, late_from=age, is_answer=False))
+            stream.append(_measure_missing(sides, age, known, late_from=None, is_answer=True))
+            agreement.append(_measure_agreement(sides, age, known))
+    stream.append(_measure_missing(sides, closing, _ALL, late_from=None, is_answer=True))
+    agreement.append(_measure_agreement(sides, closing, _ALL))
+    log += _measure_log(sides, closing, reached)
+    others = number(sides.connection, f"SELECT count(*) FROM {_WINDOWS} WHERE __other")
     return Settlement(
-        points=_end_at_zero(points),
-        settled_minutes=chosen[0] / _MINUTE if good else None,
-        settled=rate(int(chosen[4]), int(chosen[3])),
+        closing_minutes=closing / MINUTE,
+        windows=windows,
+        other_causes=others,
+        log=tuple(log),
+        stream=tuple(stream),
+        agreement=tuple(agreement),
     )
 
 
-def _end_at_zero(points: tuple[SettlementPoint, ...]) -> tuple[SettlementPoint, ...]:
-    """Return the curve up to the first age at which no window misses anything."""
-    end = next((number for number, point in enumerate(points, 1) if not point.largest), len(points))
-    return points[:end]
+def _measure_log(sides: Sides, closing: int, reached: int) -> list[SettlementPoint]:
+    """Return the log's points from closing on, up to the first age at which no window misses anything."""
+    points = [_measure_missing(sides, closing, _ALL, late_from=closing, is_answer=False)]
+    for age in (age for age in AGES if age > closing):
+        old = f"SELECT __id FROM {_WINDOWS} WHERE {reached} - __end >= {age}"
+        if not points[-1].largest or not number(sides.connection, f"SELECT count(*) FROM ({old})"):
+            break
+        points.append(_measure_missing(sides, age, old, late_from=age, is_answer=False))
+    return points
+
+
+def _make_windows(sides: Sides) -> int:
+    """Make the table of compared windows (of sessions: components) of either side; return how many there are."""
+    place = _list_place(sides)
+    names, same = ", ".join(place), " AND ".join(f"o.{name} IS NOT DISTINCT FROM w.{name}" for name in place)
+    either = (
+        f"SELECT {names}, window_end, _n AS __n, 1 AS __rows FROM {stage(1)}"
+        f" UNION ALL SELECT {names}, window_end, 0, 0 FROM {SharedTable.EXPECTED}"
+    )
+    # `_explained` is the number of the class that makes the sides equal, and late records are the first class.
+    other = f"SELECT 1 FROM {SharedTable.TOUCHED} o WHERE {same} AND o._kind <> 'masked' AND o._explained <> 1"
+    sides.connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {_WINDOWS} AS SELECT row_number() OVER () AS __id, {names},"
+        f" max(window_end) AS __ends, epoch_us(max(window_end)) AS __end, sum(__n)::BIGINT AS __records,"
+        f" EXISTS ({other}) AS __other FROM ({either}) w GROUP BY {names}"
+    )
+    return number(sides.connection, f"SELECT count(*) FROM {_WINDOWS}")
+
+
+def _list_place(sides: Sides) -> list[str]:
+    """Return the columns that name a window; of sessions the component and the key."""
+    layout = sides.layout
+    return list(map(identifier, layout.place if layout.component else layout.place[:1]))
+
+
+def _join_windows(sides: Sides, alias: str) -> str:
+    same = (f"w.{name} IS NOT DISTINCT FROM {alias}.{name}" for name in _list_place(sides))
+    return f"JOIN {_WINDOWS} w ON {' AND '.join(same)}"
+
+
+def _make_late(sides: Sides) -> None:
+    """Make the table of late records: window, and the age at which each was read."""
+    sides.connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {_LATE} AS SELECT w.__id, {age_sql('e.__first', 'w.__end')} AS __age"
+        f" FROM {SharedTable.LEDGER} l {_join_windows(sides, 'l')}"
+        f" JOIN {SharedTable.EPOCH_REACHED} e ON e.__epoch = l._epoch WHERE l._class = '{Class.LATE}'"
+    )
+
+
+def _make_different(sides: Sides) -> None:
+    """Make the table of the rows in which the stream's final answer differs from batch."""
+    keys = ", ".join(f"t.{identifier(name)}" for name in sides.layout.keys)
+    sides.connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {_DIFFERENT} AS SELECT w.__id, {keys} FROM {SharedTable.TOUCHED} t"
+        f" {_join_windows(sides, 't')} WHERE t._kind <> 'masked'"
+    )
+
+
+def _make_rows(sides: Sides, pipeline: Pipeline, age: int | None) -> None:
+    """Make the table of accepted rows that came once their window had reached an age; None: of no rows."""
+    keys = ", ".join(f"r.{identifier(name)}" for name in ("window_start", *pipeline.key))
+    low, high = (age_sql(name, "w.__end") for name in ("e.__first", "e.__last"))
+    rows = f"SELECT *, 0 AS __n, 0 AS __low FROM {_DIFFERENT} WHERE false"
+    if age is not None:
+        rows = (
+            f"SELECT w.__id, {keys}, r._n AS __n, {low} AS __low, {high} AS __high FROM {SharedTable.STREAM_LOG} r"
+            f" JOIN {SharedTable.EPOCH_REACHED} e ON e.__epoch = r._epoch"
+            f" JOIN {_WINDOWS} w ON w.window_start = r.window_start"
+            f" WHERE r._class = '{Class.ACCEPTED}' AND {high} >= {age}"
+        )
+    sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_ROWS} AS {rows}")
+
+
+def _select_known(age: int, following: int, reached: int) -> str:
+    windows = f"(SELECT window_start, __ends AS window_end FROM {_WINDOWS})"
+    return select_known_sql(windows, _ROWS, age, following, reached)
+
+
+def _measure_missing(
+    sides: Sides, age: int, windows: str, *, late_from: int | None, is_answer: bool
+) -> SettlementPoint:
+    """Return what windows miss at an age.
+
+    Args:
+        sides: The comparison.
+        age: Microseconds.
+        windows: Query of the ids of windows that count at it.
+        late_from: Late records read from this age on are missing; None: all of them.
+        is_answer: Windows that differ for another cause than late records are not within.
+    """
+    late = f"SELECT __id, count(*) AS __n FROM {_LATE} WHERE __age >= {UNKNOWN if late_from is None else late_from}"
+    moved = f"SELECT __id, sum(__n) AS __n FROM {_ROWS} WHERE __low >= {age}"
+    query = f"""
+        WITH missed AS (SELECT __id, sum(__n) AS __missed
+                        FROM ({late} GROUP BY 1 UNION ALL {moved} GROUP BY 1) GROUP BY 1),
+        error AS (SELECT coalesce(m.__missed, 0) / greatest(w.__records, 1) AS __error, w.__other
+                  FROM {_WINDOWS} w SEMI JOIN ({windows}) k ON k.__id = w.__id LEFT JOIN missed m ON m.__id = w.__id)
+        SELECT count(*), count(*) FILTER (__error <= {MISSING_AT_MOST} AND NOT (__other AND {is_answer})),
+               quantile_disc(__error, [0.5, 0.9, 0.99]), max(__error) FROM error
+    """
+    of, within, (p50, p90, p99), largest = first(sides.connection, query)
+    return SettlementPoint(
+        minutes=age / MINUTE,
+        within=rate(int(within), int(of)),
+        p50=float(p50),
+        p90=float(p90),
+        p99=float(p99),
+        largest=float(largest),
+    )
+
+
+def _measure_agreement(sides: Sides, age: int, windows: str) -> AgreementPoint:
+    """Return in how many rows of windows the stream's answer at an age differs from batch."""
+    keys = ", ".join(map(identifier, sides.layout.keys))
+    final = f"SELECT __id, {keys} FROM {_DIFFERENT}"
+    moved = f"SELECT __id, {keys} FROM {_ROWS} WHERE __low >= {age}"
+    counted = (
+        f"SELECT w.__id FROM {stage(0)} s {_join_windows(sides, 's')}"
+        f" UNION ALL SELECT w.__id FROM {SharedTable.TOUCHED} s {_join_windows(sides, 's')} WHERE s._kind = 'missing'"
+    )
+    of, rows, different = (
+        number(sides.connection, f"SELECT count(*) FROM ({query}) SEMI JOIN ({windows}) k USING (__id)")
+        for query in (_ALL, counted, f"{final} UNION {moved}")
+    )
+    return AgreementPoint(minutes=age / MINUTE, windows=of, rows=rows, different=different)

@@ -66,9 +66,9 @@ def lateness_histogram(result: Reconciliation) -> Chart | None:
 
 
 def settlement_curve(result: Reconciliation) -> Chart | None:
-    """Return what windows miss by their age."""
+    """Return what the log and the stream's answer hold of windows, by age."""
     found = result.settlement
-    if found is None or not found.points:
+    if found is None:
         return None
     return Chart(picture=both(lambda width: settlement.draw(found, width)), table=settlement.tabulate(found))
 

@@ -42,7 +42,7 @@ def _of_findings(result: Reconciliation) -> Iterator[Section]:
     if is_pipeline:
         yield "lateness", "Lateness"
         yield "log-lateness", "Lateness of the log"
-        if result.settlement is not None and result.settlement.points:
+        if result.settlement is not None:
             yield "settlement", "Settlement"
         if result.early is not None or result.open_answers is not None:
             yield "early", "Early answers"

@@ -17,7 +17,7 @@ from cutover.output.cells import visible
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.report import charts, outline, repeat, runbooks, script, steps, tree, verdicts
 from cutover.reconcile.report.drawings import calendar, epochs, rates
-from cutover.reconcile.result import cost_text, lateness_text, text
+from cutover.reconcile.result import cost_text, lateness_text, settlement_text, text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.outcome import Reconciliation, SideNames
@@ -59,6 +59,8 @@ def _environment() -> Environment:
         *advice_text.FILTERS,
         cost_text.size_text,
         cost_text.nines_text,
+        cost_text.describe_waiting,
+        cost_text.describe_difference,
     ):
         environment.filters[function.__name__] = function
     return environment
@@ -120,7 +122,7 @@ def _charts(result: Reconciliation) -> dict[str, Any]:
         "windows_chart": charts.windows_over_time(result),
         "lateness_chart": charts.lateness_histogram(result),
         "settlement_chart": charts.settlement_curve(result),
-        "settled": None if result.settlement is None else text.describe_settlement(result.settlement),
+        "settled": None if result.settlement is None else settlement_text.describe_settlement(result.settlement),
         "epochs_chart": charts.watermark_over_epochs(result),
         "lag": epochs.describe_lag(result.epochs_series),
         "error_rates": rates.rows(result.self_test),

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from cutover.reconcile.result.settlement import AgreementPoint
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathTotal:
@@ -46,18 +48,20 @@ class Nine:
 
     nines: int
     may_differ: int  # rows that may differ at most
-    bought: int  # rows that batch has to put right to get there; 0: the stream holds it alone
+    bought: int  # differing rows beyond that, which batch has to replace; 0: the stream holds it alone
     core_seconds_per_row: float | None  # of batch, for each of these; None: nothing is bought, or not known
-    settled_minutes: float | None  # age from which 99 % of the windows miss no larger share; None: at none, not known
+    settled_minutes: float | None  # age from which on the stream's answer differs in no larger share of rows
+    is_never_settled: bool = False  # the final answer differs in more rows: no waiting buys this nine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Rows of the newest comparison, and how windows settle."""
+    """Rows of the newest comparison, and of the stream's answers by the age of their window."""
 
     rows: int  # compared
     different: int
-    settlement: tuple[tuple[float, float], ...] = ()  # age in minutes, share that 99 % of the windows miss at most
+    unexplained: int = 0  # of these: without a cause
+    by_age: tuple[AgreementPoint, ...] = ()  # the last one is the closing, after which no answer changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

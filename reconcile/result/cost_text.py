@@ -1,6 +1,6 @@
 """How costs are written for people."""
 
-from cutover.reconcile.result.cost import Delay, Nine, PathCosts, PathTotal
+from cutover.reconcile.result.cost import Agreement, Delay, Nine, PathCosts, PathTotal
 from cutover.reconcile.result.text import THIN, count_noun, duration, minutes, number
 
 _UNITS = ("B", "kB", "MB", "GB", "TB")
@@ -48,9 +48,15 @@ def _describe_path(total: PathTotal, delay: Delay) -> str:
 def describe_nine(one: Nine) -> tuple[str, str, str, str, str]:
     """Return the cells of one nine: rows that agree, may differ, held by, core-seconds a row, by waiting."""
     price = amount_text(one.core_seconds_per_row) if one.bought else ""
-    held = f"batch, {count_noun(one.bought, 'row')} put right" if one.bought else "the stream alone"
-    waited = "at no age" if one.settled_minutes is None else minutes(one.settled_minutes)
-    return nines_text(one.nines), f"{one.may_differ:,}", held, price, waited
+    held = f"batch, {count_noun(one.bought, 'row')} replaced" if one.bought else "the stream alone"
+    return nines_text(one.nines), f"{one.may_differ:,}", held, price, describe_waiting(one)
+
+
+def describe_waiting(one: Nine) -> str:
+    """Return after which wait the stream's answer holds a nine: `never` where its final answer does not."""
+    if one.is_never_settled:
+        return "never"
+    return "unknown" if one.settled_minutes is None else minutes(one.settled_minutes)
 
 
 def describe_costs(name: str, found: PathCosts) -> str:
@@ -60,8 +66,15 @@ def describe_costs(name: str, found: PathCosts) -> str:
         return f"No batch run of {name} yet. Next: `cutover batch {name}`, then `cutover reconcile {name}`."
     if agreement is None:
         return f"Batch cost {batch} core-seconds; nothing says what for. Next: `cutover reconcile {name}`."
-    right = f"put {agreement.different:,} of {agreement.rows:,} rows right"
-    return f"Batch cost {batch} core-seconds and {right}. Next: `cutover gate {name} show`."
+    return f"Batch cost {batch} core-seconds; {describe_difference(agreement)}. Next: `cutover gate {name} show`."
+
+
+def describe_difference(agreement: Agreement) -> str:
+    """Return in how many rows the paths differ; of rows without a cause no one knows which path is right."""
+    rows = f"the paths differ in {agreement.different:,} of {count_noun(agreement.rows, 'row')}"
+    if not agreement.unexplained:
+        return rows
+    return f"{rows}, {agreement.unexplained:,} of them without a cause: which path is right there is not known"
 
 
 def describe_price(name: str, found: PathCosts | None) -> str:
@@ -69,5 +82,5 @@ def describe_price(name: str, found: PathCosts | None) -> str:
     if found is None or not found.batch.runs or found.agreement is None:
         return f"What batch costs and buys: not known yet (`cutover cost {name}`)."
     spent, stream = (amount_text(total.core_seconds) for total in (found.batch, found.streaming))
-    right = f"put {found.agreement.different:,} of {found.agreement.rows:,} rows right"
-    return f"Batch cost {spent} core-seconds, the stream {stream}; batch {right} (`cutover cost {name}`)."
+    rows = describe_difference(found.agreement)
+    return f"Batch cost {spent} core-seconds, the stream {stream}; {rows} (`cutover cost {name}`)."

@@ -14,8 +14,8 @@ from cutover.reconcile.result.codec import Scalar, decode, encode
 from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.error_rates import ErrorRates
 from cutover.reconcile.result.overview import CalendarDay, DifferenceLife, NoiseLevel, RecordBehind, RunOfTrend
-from cutover.reconcile.result.rates import Rate
 from cutover.reconcile.result.seal import Seal
+from cutover.reconcile.result.settlement import Settlement
 from cutover.reconcile.result.timeliness import EarlyAnswers, LogLateness, OpenAnswers
 
 SCHEMA = 1
@@ -257,26 +257,6 @@ class AcceptedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettlementPoint:
-    """How much windows of one age miss: shares of their records, over all compared windows."""
-
-    minutes: float  # from the window's end to the slowest partition's newest event time
-    p50: float
-    p90: float
-    p99: float
-    largest: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
-    """How the error of a window shrinks as it ages, from its closing on."""
-
-    points: tuple[SettlementPoint, ...]
-    settled_minutes: float | None  # age from which 99 % of the windows miss at most 0.1 %; None: at none of these ages
-    settled: Rate  # windows that miss no more at that age (or at the last one), with 95 % bounds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
     """One result of the batch's contract."""
 
@@ -366,7 +346,10 @@ class Reconciliation:
         Raises:
             LakeError: It is not the object of a reconciliation.
         """
-        return decode(Reconciliation, _rename(raw, {"from": "from_", "class": "class_"}))
+        # Settlement of an earlier release counted dropped records as present: there is nothing to read from it.
+        settlement = raw.get("settlement") or {}
+        kept = dict(raw) if "stream" in settlement else {**raw, "settlement": None}
+        return decode(Reconciliation, _rename(kept, {"from": "from_", "class": "class_"}))
 
 
 _TOP = ("samples",)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from cutover.output.cells import visible
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.outcome import Settlement
 from cutover.reconcile.result.overview import DifferenceLife
 from cutover.timestamps import format_moment
 
@@ -106,17 +105,6 @@ def duration(seconds: float | None) -> str:
 def minutes(value: float) -> str:
     """Return a length in minutes as people say it: `30 min`, `2 h`, `1 d`."""
     return "0" if value == 0 else duration(value * 60).replace(f".0{THIN}s", f"{THIN}s")
-
-
-def describe_settlement(found: Settlement) -> str:
-    """Return from which age on a number can be trusted, with the bound of the share of windows."""
-    settled, at = found.settled, found.settled_minutes
-    windows = f"{settled.hits:,} of {settled.of:,} windows (at least {share(settled.lower)} with 95{THIN}%)"
-    if at is None:
-        return (
-            f"At no age looked at do 99{THIN}% of the windows hold 99.9{THIN}% of their records; {windows} do at last."
-        )
-    return f"From {minutes(at)} after its end on a number can be trusted: {windows} hold 99.9{THIN}% of their records."
 
 
 def describe_life(one: DifferenceLife) -> str:

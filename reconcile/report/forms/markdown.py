@@ -9,7 +9,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from cutover.definition.loading.key_text import format_columns
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.result import cost_text, lateness_text, text
+from cutover.reconcile.result import cost_text, lateness_text, settlement_text, text
 from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.outcome import Reconciliation
 
@@ -32,7 +32,7 @@ def render(result: Reconciliation) -> str:
             proof_heads=advice_text.PROOF_HEADS,
             cost=cost_text.describe_lines(result.cost),
             uncounted=() if result.self_test is None else list_uncounted(result.self_test),
-            settled=None if result.settlement is None else text.describe_settlement(result.settlement),
+            settled=None if result.settlement is None else settlement_text.describe_settlement(result.settlement),
         )
     )
 

@@ -20,8 +20,6 @@ from cutover.reconcile.result.outcome import (
     Reconciliation,
     Rows,
     SampleRecord,
-    Settlement,
-    SettlementPoint,
     Verdict,
     Waterfall,
     WaterfallStep,
@@ -30,8 +28,9 @@ from cutover.reconcile.result.outcome import (
     WorstKey,
 )
 from cutover.reconcile.result.overview import CalendarDay, RunOfTrend
-from cutover.reconcile.result.rates import Rate
+from cutover.reconcile.result.rates import Rate, rate
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, Versions
+from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
 from cutover.settings import Settings
 
 START = datetime(2013, 1, 1, 10, tzinfo=UTC)
@@ -95,12 +94,24 @@ def trend(rng: random.Random, count: int = 24) -> tuple[RunOfTrend, ...]:
 
 
 def settlement() -> Settlement:
-    """Return a curve that ends where the worst window misses nothing."""
-    shares = ((90, 0, 0, 4e-3, 0.11), (120, 0, 0, 2e-3, 0.07), (240, 0, 0, 9e-4, 0.04), (480, 0, 0, 0, 0.02))
-    points = tuple(SettlementPoint(minutes=m, p50=a, p90=b, p99=c, largest=d) for m, a, b, c, d in shares)
-    end = SettlementPoint(minutes=720, p50=0, p90=0, p99=0, largest=0)
-    settled = Rate(hits=6_880, of=6_923, lower=0.991, upper=0.995)
-    return Settlement(points=(*points, end), settled_minutes=240, settled=settled)
+    """Return curves of a stream that closes after 90 minutes, and of a log that is complete after 12 hours."""
+    early = ((15, 5_911, 0.02, 0.09, 0.14, 0.5), (30, 6_702, 0, 0.01, 0.04, 0.3), (60, 6_843, 0, 0, 5e-3, 0.2))
+    closing = (90, 6_880, 0, 0, 4e-3, 0.11)
+    late = ((120, 6_890, 0, 0, 2e-3, 0.07), (240, 6_910, 0, 0, 9e-4, 0.04), (480, 6_919, 0, 0, 0, 0.02))
+    log = (*early, closing, *late, (720, 6_920, 0, 0, 0, 0))
+    return Settlement(
+        closing_minutes=90,
+        windows=6_923,
+        other_causes=2,
+        log=tuple(_settlement_point(6_920 if one[0] > 90 else 6_923, *one) for one in log),
+        stream=tuple(_settlement_point(6_923, *one) for one in (*early, closing)),
+        agreement=(AgreementPoint(minutes=90, windows=6_923, rows=65_000, different=64),),
+    )
+
+
+def _settlement_point(of: int, minutes: float, hits: int, *missing: float) -> SettlementPoint:
+    p50, p90, p99, largest = missing
+    return SettlementPoint(minutes=minutes, within=rate(hits, of), p50=p50, p90=p90, p99=p99, largest=largest)
 
 
 SELF_TEST = ErrorRates(

@@ -11,6 +11,7 @@ from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.cost import Agreement
 from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.settlement import AgreementPoint
 from cutover.reconcile.result.text import THIN
 from tests.support.history.reconciliations import flights
 from tests.unit.cost.test_fold import batch, epoch, used
@@ -19,7 +20,15 @@ SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf
 COSTS = fold(
     [epoch(0, None, run_id="old"), epoch(1, used(2.5, 10**6, 2_500))],
     [batch(1, used(30.0), cut=20, scanned=20)],
-    Agreement(rows=1000, different=4, settlement=((60.0, 0.02), (120.0, 0.0))),
+    Agreement(
+        rows=1000,
+        different=4,
+        unexplained=1,
+        by_age=(
+            AgreementPoint(minutes=60.0, windows=90, rows=900, different=30),
+            AgreementPoint(minutes=120.0, windows=100, rows=1000, different=4),
+        ),
+    ),
 )
 WITH = replace(flights(), cost=COSTS)
 
@@ -33,6 +42,16 @@ def test_page_shows_both_paths_days_and_nines() -> None:
     assert "2026-03-01" in html
     assert html.count("delay, 99 %") == 2
     assert COSTS.notes[0] in html
+
+
+def test_page_says_which_nines_no_waiting_buys_and_that_a_row_without_a_cause_is_not_put_right() -> None:
+    text = page.render(WITH).split('id="cost"')[1].split("</section>")[0]
+
+    assert text.count(f">1{THIN}h<") == 1  # 90 %
+    assert text.count(f">2{THIN}h<") == 1  # 99 %
+    assert text.count(">never<") == 2  # 99.9 % and 99.99 %
+    assert "differ in 4 of 1,000 rows, 1 of them without a cause" in text
+    assert "puts them right" not in text
 
 
 def test_a_report_without_costs_has_no_section_of_them() -> None:

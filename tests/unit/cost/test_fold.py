@@ -13,6 +13,8 @@ from cutover.lake.path_cost import PathCost, add_costs
 from cutover.reconcile.cost.fold import DAYS_AT_MOST, fold
 from cutover.reconcile.cost.nines import find_settled, price
 from cutover.reconcile.result.cost import Agreement
+from cutover.reconcile.result.cost_text import describe_waiting
+from cutover.reconcile.result.settlement import AgreementPoint
 from cutover.timestamps import to_micros
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -177,11 +179,31 @@ def test_price_of_a_nine_is_unknown_where_a_batch_run_is() -> None:
     assert found.batch.core_seconds == 4.0
 
 
-def test_a_window_is_settled_from_the_age_on_at_which_it_stays_so() -> None:
-    agreement = Agreement(rows=1, different=0, settlement=((60.0, 0.02), (120.0, 0.001), (240.0, 0.005), (480.0, 0.0)))
+def at(minutes: float, different: int, *, rows: int = 10_000, windows: int = 100) -> AgreementPoint:
+    return AgreementPoint(minutes=minutes, windows=windows, rows=rows, different=different)
 
-    assert [find_settled(agreement, share) for share in (0.1, 0.01, 0.001)] == [60.0, 120.0, 480.0]
-    assert find_settled(Agreement(rows=1, different=0, settlement=((60.0, 0.5),)), 0.1) is None
+
+def test_a_nine_is_reached_at_the_age_from_which_on_no_more_rows_differ() -> None:
+    agreement = Agreement(rows=10_000, different=5, by_age=(at(1, 900), at(5, 60), at(15, 200), at(30, 10), at(60, 5)))
+
+    assert [find_settled(agreement, nines) for nines in (1, 2, 3)] == [1, 30, 30]
+    assert [one.settled_minutes for one in price(agreement, None)] == [1, 30, 30, None, None]
+    assert [one.is_never_settled for one in price(agreement, None)] == [False, False, False, True, True]
+
+
+def test_ages_of_few_windows_or_of_too_few_rows_decide_nothing() -> None:
+    few = Agreement(rows=1_000, different=0, by_age=(at(1, 0, windows=9), at(5, 0, rows=99), at(60, 0, rows=1_000)))
+
+    assert [find_settled(few, nines) for nines in (1, 2)] == [5, 60]
+
+
+def test_without_ages_the_wait_is_unknown() -> None:
+    assert find_settled(Agreement(rows=100, different=0), 1) is None
+    assert [describe_waiting(one) for one in price(Agreement(rows=100, different=2), None)] == [
+        "unknown",
+        "never",
+        "never",
+    ]
 
 
 steps = st.lists(

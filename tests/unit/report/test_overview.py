@@ -152,7 +152,7 @@ def test_curve_with_a_single_age_is_drawn() -> None:
     found = flights().settlement
     assert found is not None
 
-    assert inside(settlement.draw(replace(found, points=found.points[:1]), WIDE))
+    assert inside(settlement.draw(replace(found, log=found.log[3:4], stream=found.stream[-1:]), WIDE))
 
 
 NUMBERS = st.integers(-(10**20), 10**20) | st.decimals(-(10**9), 10**9, places=4).map(str)

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition import Count, Sessions
 from cutover.reconcile.early import answers
-from cutover.reconcile.judgement.settlement import AGES
+from cutover.reconcile.judgement.ages import AGES
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_early
 from cutover.reconcile.result.outcome import Reconciliation

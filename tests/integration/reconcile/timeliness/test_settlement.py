@@ -1,61 +1,268 @@
-"""How the error of a window shrinks as it ages, from the ledger."""
+"""Settlement curves beside a plain recomputation from the drawn records and epochs, age by age."""
 
-from dataclasses import replace
+import html
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 
 import pytest
 
 from cutover.definition import Count, Lateness, Pipeline, Sessions
+from cutover.reconcile.cost.measure import parse_agreement
+from cutover.reconcile.cost.nines import price
+from cutover.reconcile.judgement.ages import AGES
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation, Settlement
-from cutover.reconcile.result.text import describe_settlement
+from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.settlement import Settlement, SettlementPoint
+from cutover.reconcile.result.settlement_text import describe_settlement
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import CLOSED_UNTIL, PIPELINE, Sale, lake_of, reconcile, write
+from tests.integration.reconcile.lake_of import (
+    CLOSED_UNTIL,
+    HOUR,
+    PIPELINE,
+    START,
+    Lake,
+    Sale,
+    edited,
+    lake_of,
+    micros,
+    reconcile,
+    write,
+)
 
+MINUTE = HOUR // 60
 HOURS = 40
-CLOSES = 60.0  # minutes: the allowed lateness
+AHEAD = 10 * MINUTE
 
 
-def settled(settings: Settings, sales: list[Sale], pipeline: Pipeline = PIPELINE) -> Settlement:
-    write(settings, lake_of(sales, pipeline), pipeline)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawnLog:
+    """Records by window and the event time at which they came, and the event time reached after each epoch."""
+
+    arrivals: tuple[tuple[int, str, int], ...]  # hour, shop, microseconds
+    reached: tuple[int, ...]
+
+    def before(self, epoch: int) -> int | None:
+        return self.reached[epoch - 1] if epoch else None
+
+    def find_epoch(self, at: int) -> int:
+        """Return the first epoch that ends beyond a time: it reads what came then."""
+        return next((epoch for epoch, end in enumerate(self.reached) if end > at), len(self.reached) - 1)
+
+
+def draw_log(seed: int, *, leaps: bool) -> DrawnLog:
+    """Draw records of which a few come minutes, hours and days behind the end of their window."""
+    draw = random.Random(seed)  # noqa: S311 -- no secret
+    steps = (2, 7, 20, 45, 300) if leaps else (2, 3, 4, 7)
+    reached, now = [], 0
+    while now < (HOURS + 2) * 60:
+        now += draw.choice(steps)
+        reached.append(micros(0) + now * MINUTE)
+    arrivals = []
+    for hour in range(HOURS):
+        for _ in range(draw.choice((3, 8, 20))):
+            behind = draw.choice((-50, -30, -10, -5, -1, 4, 12, 25, 70, 200, 900) if draw.random() < 0.4 else (-20,))
+            arrivals.append((hour, draw.choice("ab"), micros(hour + 1) + behind * MINUTE))
+    return DrawnLog(arrivals=tuple(arrivals), reached=tuple(reached))
+
+
+def judge(log: DrawnLog, allowed: int) -> list[Sale]:
+    """Return the records as a stream classes them that allows so much lateness, microseconds."""
+    sales = []
+    for hour, shop, at in log.arrivals:
+        epoch = log.find_epoch(at)
+        before = log.before(epoch)
+        is_late = before is not None and before - micros(hour + 1) >= AHEAD + allowed
+        sales.append(Sale(epoch=epoch, hour=hour, shop=shop, kind="late" if is_late else "accepted"))
+    return sales
+
+
+def make_lake(log: DrawnLog, sales: Sequence[Sale], pipeline: Pipeline) -> Lake:
+    """Return the lake of a log whose youngest windows are still open."""
+    ahead = (log.reached[-1] - micros(0)) // HOUR + 1
+    sales = [*sales, Sale(epoch=len(log.reached) - 1, hour=ahead)]  # open: so that the last epoch has a record
+    lake = lake_of(sales, pipeline)
+    epochs = tuple(
+        replace(
+            one,
+            max_event={0: log.reached[one.epoch]},
+            watermark_before=None if one.epoch == 0 else log.reached[one.epoch - 1] - AHEAD,
+            watermark_after=log.reached[one.epoch] - AHEAD,
+        )
+        for one in lake.epochs
+    )
+    closed = log.reached[-1] - AHEAD - pipeline.lateness.allowed_micros
+    batch = tuple(row for row in lake.batch if row["window_end"] <= START + timedelta(microseconds=closed - micros(0)))
+    return replace(lake, epochs=epochs, batch=batch, run=replace(lake.run, watermark=epochs[-1].watermark_after))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """What one window misses at an age."""
+
+    in_log: float
+    in_answer: float
+    rows: int  # (window, key) rows
+    different: int
+
+
+def recompute(log: DrawnLog, sales: Sequence[Sale], allowed: int) -> Iterator[tuple[int, bool, dict[int, Missing]]]:
+    """Yield each age, whether windows are open at it, and by window what its log and its answer miss."""
+    cut, closing = log.reached[-1], AHEAD + allowed
+    early = [age for age in AGES if age < closing]
+    compared = [hour for hour in range(HOURS) if micros(hour + 1) + closing <= cut]
+    following = dict(zip(early, (*early[1:], closing), strict=True))
+    for age in (*early, closing, *(age for age in AGES if age > closing)):
+        missing = {}
+        for hour in compared:
+            end = micros(hour + 1)
+            mine = [sale for sale in sales if sale.hour == hour]
+            ages = [(0 if sale.epoch == 0 else log.reached[sale.epoch - 1]) - end for sale in mine]
+            shown = next(after for after in log.reached if after >= end + age) if end + age <= cut else None
+            is_counted = shown is not None and (age >= closing or shown < end + following[age])
+            if is_counted:
+                gone = [sale for one, sale in zip(ages, mine, strict=True) if one >= age or sale.kind == "late"]
+                missing[hour] = Missing(
+                    in_log=sum(one >= age for one in ages) / len(mine),
+                    in_answer=len(gone) / len(mine),
+                    rows=len({sale.shop for sale in mine}),
+                    different=len({sale.shop for sale in gone}),
+                )
+        yield age, age < closing, missing
+
+
+def settle(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> tuple[Reconciliation, Settlement]:
+    write(settings, lake, pipeline)
     found: Reconciliation = reconcile(settings, pipeline)
     assert found.settlement is not None
-    assert describe_settlement(found.settlement).split(":")[0] in page.render(found)
-    return found.settlement
+    assert describe_settlement(found.settlement).split(":")[0] in html.unescape(page.render(found))
+    assert Reconciliation.from_json(found.to_json()).settlement == found.settlement
+    return found, found.settlement
+
+
+def assert_point(point: SettlementPoint, missing: Sequence[float]) -> None:
+    ordered = sorted(missing)
+    assert (point.within.hits, point.within.of) == (sum(one <= 1e-3 for one in ordered), len(ordered))
+    assert point.largest == pytest.approx(ordered[-1])
+    assert point.p50 == pytest.approx(ordered[(len(ordered) - 1) // 2])
+
+
+@pytest.mark.parametrize("leaps", [False, True])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("allowed", ["20 minutes", "3 hours"])
+def test_both_curves_are_those_of_a_plain_recomputation(
+    settings: Settings, seed: int, allowed: str, *, leaps: bool
+) -> None:
+    pipeline = replace(PIPELINE, lateness=Lateness(out_of_orderness="10 minutes", allowed=allowed))
+    log = draw_log(seed, leaps=leaps)
+    sales = judge(log, pipeline.lateness.allowed_micros)
+
+    _, found = settle(settings, make_lake(log, sales, pipeline), pipeline)
+
+    by_age = {round(point.minutes * MINUTE): point for point in found.log}
+    answers = {round(point.minutes * MINUTE): point for point in found.stream}
+    is_over = False
+    for age, is_open, missing in recompute(log, sales, pipeline.lateness.allowed_micros):
+        if not missing or is_over:
+            assert age not in by_age
+            continue
+        assert_point(by_age[age], [one.in_log for one in missing.values()])
+        if is_open or age == AHEAD + pipeline.lateness.allowed_micros:
+            assert_point(answers[age], [one.in_answer for one in missing.values()])
+            rows = next(one for one in found.agreement if round(one.minutes * MINUTE) == age)
+            assert (rows.windows, rows.rows) == (len(missing), sum(one.rows for one in missing.values()))
+            assert rows.different == sum(one.different for one in missing.values())
+        is_over = not is_open and not by_age[age].largest
+    assert max(answers) == AHEAD + pipeline.lateness.allowed_micros
+    assert found.final.minutes == found.closing_minutes == 10 + pipeline.lateness.allowed_micros / MINUTE
+    assert found.final.within.of == found.windows
+
+
+def test_a_longer_wait_before_closing_is_seen_in_the_answer_and_not_in_the_log(settings: Settings) -> None:
+    log = draw_log(5, leaps=False)
+    shares = []
+    for allowed in ("0 seconds", "4 hours"):
+        lateness = Lateness(out_of_orderness="10 minutes", allowed=allowed)
+        pipeline = replace(PIPELINE, name=f"sales_{allowed[0]}", lateness=lateness)
+        _, found = settle(settings, make_lake(log, judge(log, lateness.allowed_micros), pipeline), pipeline)
+        shares.append(found.final.within.hits / found.final.within.of)
+
+    assert shares[1] > shares[0] + 0.2
 
 
 def clean(hours: int = HOURS) -> list[Sale]:
     return [Sale(hour=hour, shop=shop) for hour in range(hours) for shop in "ab"]
 
 
-def test_windows_without_late_records_are_settled_when_they_close(settings: Settings) -> None:
-    found = settled(settings, clean())
+def test_records_that_were_dropped_are_short_at_every_age_and_no_waiting_buys_a_nine(settings: Settings) -> None:
+    """16 of 40 windows lost a record: 24 of 40 are right, however old."""
+    late = [Sale(epoch=1, hour=hour, kind="late") for hour in range(16)]
 
-    assert (found.settled_minutes, found.settled.hits, found.settled.of) == (CLOSES, HOURS, HOURS)
-    assert [(point.minutes, point.largest) for point in found.points] == [(CLOSES, 0.0)]
+    result, found = settle(settings, lake_of([*clean(), *late]))
 
-
-def test_a_late_record_is_missing_until_its_epoch_has_read_it(settings: Settings) -> None:
-    """The epoch behind the late record began when time had come to hour 100: window 2 was 97 hours old."""
-    found = settled(settings, [*clean(), Sale(epoch=2, hour=2, shop="a", kind="late")])
-
-    largest = {point.minutes: point.largest for point in found.points}
-    age = (CLOSED_UNTIL - 3) * 60
-    assert {minutes: share for minutes, share in largest.items() if minutes <= age} == {
-        minutes: pytest.approx(1 / 3) for minutes in largest if minutes <= age
+    assert (found.final.within.hits, found.final.within.of, found.trusted) == (24, 40, None)
+    said = describe_settlement(found)
+    assert "Waiting does not make the stream's answer right: 24 of 40 windows" in said
+    assert "can be trusted" not in said
+    agreement = parse_agreement(result.to_json())
+    assert agreement is not None
+    assert [(one.different, one.rows) for one in agreement.by_age[-1:]] == [(agreement.different, agreement.rows)]
+    assert {(one.is_never_settled, one.settled_minutes) for one in price(agreement, 1.0) if one.bought} == {
+        (True, None)
     }
-    assert [minutes for minutes, share in largest.items() if not share] == [min(m for m in (7200, 14_400) if m > age)]
-    assert (found.settled.of, found.settled.hits) == (HOURS, HOURS)
-    assert found.settled_minutes == min(m for m in (7200, 14_400) if m > age)
 
 
-def test_one_record_in_more_than_a_thousand_may_be_missing(settings: Settings) -> None:
-    found = settled(settings, [*clean(), *[Sale(hour=2)] * 1_200, Sale(epoch=2, hour=2, shop="a", kind="late")])
+def test_windows_without_late_records_can_be_trusted_when_they_close(settings: Settings) -> None:
+    _, found = settle(settings, lake_of(clean()))
 
-    assert (found.settled_minutes, found.settled.hits) == (CLOSES, HOURS)
-    assert 0 < found.points[0].largest < 1 / 1_000
+    assert found.trusted == found.final
+    assert (found.final.minutes, found.final.within.hits, found.final.within.of) == (60.0, HOURS, HOURS)
+    assert [(point.minutes, point.largest) for point in found.log] == [(60.0, 0.0)]
 
 
-def test_sessions_have_a_curve_too(settings: Settings) -> None:
+def test_windows_younger_than_an_age_are_not_counted_at_it(settings: Settings) -> None:
+    late = Sale(epoch=1, hour=0, kind="late")
+
+    _, found = settle(settings, lake_of([*clean(99), late]))
+
+    counted = {point.minutes: point.within.of for point in found.log}
+    assert counted[60] == 99
+    assert counted[1440] == CLOSED_UNTIL - 24
+    assert found.log[-1].within.of == CLOSED_UNTIL - found.log[-1].minutes // 60
+
+
+def test_windows_that_differ_for_another_cause_are_right_at_no_age(settings: Settings) -> None:
+    lake = lake_of(clean())
+
+    _, found = settle(settings, edited(lake, 4, lambda row: row | {"revenue": row["revenue"] + 7}))
+
+    assert (found.other_causes, found.final.within.hits, found.final.largest) == (1, HOURS - 1, 0.0)
+    assert "1 window of these differ" in describe_settlement(found)
+
+
+def test_of_few_windows_nothing_is_concluded(settings: Settings) -> None:
+    _, found = settle(settings, lake_of(clean(1)))
+
+    assert found.trusted is None
+    assert "Too few windows have closed" in describe_settlement(found)
+    assert "1 of 1 window" in describe_settlement(found)
+
+
+def test_windows_closed_by_the_final_epoch_have_not_grown_older_by_it(settings: Settings) -> None:
+    lake = lake_of([*clean(12), Sale(epoch=1, hour=0, kind="late")])
+    last = replace(lake.epochs[-1], watermark_after=micros(CLOSED_UNTIL), final=True)
+    before = replace(lake.epochs[0], watermark_after=micros(12), max_event={0: micros(12)})
+    epochs = (before, replace(last, watermark_before=micros(12), max_event={0: micros(12)}))
+
+    _, found = settle(settings, replace(lake, epochs=epochs))
+
+    assert {point.minutes: point.within.of for point in found.log} == {
+        60.0: 12, 120.0: 10, 240.0: 8, 480.0: 4
+    }  # fmt: skip
+
+
+def test_sessions_are_counted_from_their_closing_on(settings: Settings) -> None:
     visits = replace(
         PIPELINE,
         name="visits",
@@ -65,7 +272,8 @@ def test_sessions_have_a_curve_too(settings: Settings) -> None:
     )
     sales = [Sale(hour=hour, shop=shop) for hour in range(0, 80, 4) for shop in "ab"]
 
-    found = settled(settings, [*sales, Sale(epoch=2, hour=8, shop="a", kind="late")], visits)
+    _, found = settle(settings, lake_of([*sales, Sale(epoch=2, hour=8, shop="a", kind="late")], visits), visits)
 
-    assert found.settled.of == len(sales)
-    assert max(point.largest for point in found.points) == pytest.approx(1 / 2)
+    assert (found.windows, found.final.within.hits) == (len(sales), len(sales) - 1)
+    assert len(found.stream) == 1
+    assert found.final.largest == pytest.approx(1 / 2)

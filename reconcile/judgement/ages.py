@@ -1,0 +1,105 @@
+"""Ages of windows by epoch: how far event time had come before and after each epoch, for what is shown by age.
+
+A row is missing at an age if its window had come to that age before the epoch that read the row. Files of folds, forks
+and adopted rows hold rows of several epochs, so of those the earliest and the latest possible epoch count.
+"""
+
+# ruff: noqa: S608 -- names of tables of ours
+
+from collections.abc import Sequence
+
+import duckdb
+import pyarrow as pa
+
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.merged_epochs import Span, find_span
+from cutover.reconcile.comparison.shared_tables import SharedTable
+from cutover.records.closing import grace
+
+MINUTE = 60_000_000
+AGES = tuple(MINUTE * minutes for minutes in (1, 5, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 7200, 14_400, 43_200))
+"""Ages that are measured, microseconds; besides them the one at which windows close."""
+
+_ENDS = "epoch_ends"
+"""Table of event time reached before and after each epoch: `__before`, `__after`."""
+
+UNKNOWN, FOREVER = -(1 << 62), 1 << 62
+"""Event time before any record was read; an age that no window reaches."""
+
+
+def find_closing_age(pipeline: Pipeline) -> int:
+    """Return the age from which on a row that comes is late, microseconds."""
+    return pipeline.lateness.out_of_orderness_micros + grace(pipeline)
+
+
+def find_reached(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
+    """Return the event time that the slowest partition had reached at the cut, or UNKNOWN.
+
+    The final epoch of a version closes all windows, and says nothing of event time.
+    """
+    marks = [one.watermark_after for one in records if not one.final and one.watermark_after is not None]
+    return max(marks) + pipeline.lateness.out_of_orderness_micros if marks else UNKNOWN
+
+
+def make(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord], spans: Sequence[Span]
+) -> None:
+    """Make the tables of event time by epoch.
+
+    Args:
+        connection: Of the comparison.
+        pipeline: The definition.
+        records: All epochs up to the cut.
+        spans: Epochs whose rows lie in one file.
+    """
+    ahead = pipeline.lateness.out_of_orderness_micros
+    before = {one.epoch: _reach(one.watermark_before, ahead) for one in records}
+    ends = [(epoch, find_span(spans, epoch)) for epoch in before]
+    columns = {
+        "__epoch": list(before),
+        "__first": [before.get(low, UNKNOWN) for _, (low, _) in ends],
+        "__last": [
+            max((before[e] for e in (epoch, high) if e in before), default=UNKNOWN) for epoch, (_, high) in ends
+        ],
+    }
+    connection.register(SharedTable.EPOCH_REACHED, _table(columns))
+    after = {"__before": list(before.values()), "__end": [_reach(one.watermark_after, ahead) for one in records]}
+    connection.register("epoch_marks", _table(after))
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE {_ENDS} AS SELECT __before, max(__end) AS __after FROM epoch_marks GROUP BY 1"
+    )
+
+
+def _reach(watermark: int | None, ahead: int) -> int:
+    return UNKNOWN if watermark is None else watermark + ahead
+
+
+def _table(columns: dict[str, list[int]]) -> pa.Table:
+    return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
+
+
+def age_sql(reached: str, end: str) -> str:
+    """Return SQL for the age of a window at an event time; UNKNOWN where that was unknown."""
+    return f"(CASE WHEN {reached} > {UNKNOWN} THEN {reached} - {end} ELSE {UNKNOWN} END)"
+
+
+def select_known_sql(windows: str, rows: str, age: int, following: int, reached: int) -> str:
+    """Return the query of the windows whose answer at an age before their closing is known.
+
+    Left out are windows that are younger, windows that came to the following age in the same epoch (they showed no
+    answer at this one), and those of which a fold hides whether a row came before or after the age.
+
+    Args:
+        windows: Relation with `window_start` and `window_end`.
+        rows: Relation with `window_start`, and `__low` and `__high`: ages between which a row was read.
+        age: Microseconds.
+        following: The next larger age that is measured.
+        reached: Event time reached at the cut.
+    """
+    end = "epoch_us(w.window_end)"
+    return (
+        f"SELECT w.window_start FROM {windows} w ASOF JOIN {_ENDS} e ON {end} + {age} > e.__before"
+        f" WHERE {reached} - {end} >= {age} AND e.__after - {end} < {following} AND NOT EXISTS"
+        f" (SELECT 1 FROM {rows} r WHERE r.window_start = w.window_start AND __low < {age} AND __high >= {age})"
+    )
