@@ -12,16 +12,16 @@ import pyarrow as pa
 from deltalake import CommitProperties, Schema
 from deltalake.transaction import create_table_with_add_actions
 
-from cutover.definition.expressions.compiler import compile_expression
 from cutover.definition.model.schema import SIMPLE, check_name, decimal_parts, parse_schema
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
+from cutover.lake.dimensions import csv_rows
 from cutover.lake.dimensions.dimension import own_uri
 from cutover.lake.dimensions.shrinkage import NewRows, check_replacement
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import arrow_type, spark_type
-from cutover.quoting import CSV_AS_WRITTEN, identifier, literal
-from cutover.records.parsing import limits
+from cutover.quoting import identifier, literal
+from cutover.records.files.cells import show_name
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
@@ -67,7 +67,7 @@ def load(
     Args:
         settings: Where the lake lies.
         name: Of the dimension.
-        file: `.parquet`, or CSV with a head line (`.csv`, also `.csv.gz`).
+        file: `.parquet`, or CSV with a header (also packed).
         key: Columns whose values must be unique and not null.
         schema: Types of the CSV's columns, such as `ad_id string, budget decimal(10,2)`. Of a column that it does not
             name: as in the version before, else text. Empty cells are null.
@@ -199,44 +199,19 @@ def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> d
 def _csv(
     connection: duckdb.DuckDBPyConnection, place: str, file: Path, known: Mapping[str, str], schema: str | None
 ) -> dict[str, str]:
-    source = f"read_csv({literal(str(file))}, all_varchar = true, hive_partitioning = false, {CSV_AS_WRITTEN})"
-    names = [str(row[0]) for row in connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()]  # noqa: S608
+    names = csv_rows.read_header(file)
     given = {field.name: field.type for field in parse_schema(schema)} if schema else {}
-    strange = [name for name in given if name not in names]
-    if strange:
-        msg = f"{place}: expected a column `{strange[0]}`, as the schema has it, got {', '.join(names)}."
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        msg = (
+            f"{place}: expected a column `{unknown[0]}`, as the schema has it, got {', '.join(map(show_name, names))}."
+        )
         raise DefinitionError(msg)
-    columns = {name: given.get(name, known.get(name, "string")) for name in names}
     for name in names:
         check_name(name, of=place)
-    connection.execute(f"CREATE TEMP TABLE cells AS SELECT * FROM {source}")  # noqa: S608 -- quoted
-    made = ", ".join(_cast(connection, place, name, kind) for name, kind in columns.items())
-    connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT {made} FROM cells")  # noqa: S608 -- quoted
+    columns = {name: given.get(name, known.get(name, "string")) for name in names}
+    connection.register(FILE, csv_rows.read_typed_rows(place, file, columns))
     return columns
-
-
-def _cast(connection: duckdb.DuckDBPyConnection, place: str, name: str, kind: str) -> str:
-    """Return the typed column, by the rules of definitions and records: text in its plain form or an error."""
-    if kind == "string":
-        return identifier(name)
-    value, failed = _cast_cell(name, kind)
-    (wrong,) = connection.execute(f"SELECT count(*) FILTER ({failed}) FROM cells").fetchall()[0]  # noqa: S608 -- quoted
-    if wrong:
-        msg = f"{place}, column `{name}`: expected {kind} in its plain form, got {wrong:,} cells with another text."
-        raise DefinitionError(msg + "\nHint: such as -12, 1.5e3, true, 2013-01-31 or 2013-01-31 23:59:59.5 (UTC).")
-    return f"{value} AS {identifier(name)}"
-
-
-def _cast_cell(name: str, kind: str) -> tuple[str, str]:
-    """Return a cell's value, and the condition that it has none, in DuckDB's SQL."""
-    decimal, cell = decimal_parts(kind), identifier(name)
-    if decimal is not None:
-        fits = f"regexp_full_match({cell}, {literal(limits.decimal_pattern(*decimal))})"
-        return f"CAST(CASE WHEN {fits} THEN {cell} END AS DECIMAL({decimal[0]},{decimal[1]}))", f"NOT {fits}"
-    if kind == "boolean":
-        return f"CASE {cell} WHEN 'true' THEN true WHEN 'false' THEN false END", f"{cell} NOT IN ('true', 'false')"
-    typed = compile_expression(f"CAST(`{name}` AS {kind})", {name: "string"}, of=name)
-    return (f"timezone('UTC', {typed.duckdb})" if kind == "timestamp" else typed.duckdb), typed.duckdb_failed
 
 
 def _check_columns(place: str, columns: Mapping[str, str], known: Mapping[str, str]) -> None:

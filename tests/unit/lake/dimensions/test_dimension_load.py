@@ -1,5 +1,6 @@
 """A file becomes a version of a dimension: typed by rules, keys checked, nothing lost on the way."""
 
+import gzip
 import json
 import re
 from datetime import UTC, datetime
@@ -59,8 +60,16 @@ def test_a_later_file_has_the_types_of_the_version_before(settings: Settings, cs
         ("ad\na\na\n", ["ad"], None, r"expected each key \(ad\) once and none null, got 1 that stand"),
         ("ad,b\na,1\n,2\n", ["ad"], None, "0 that stand more than once and 1 rows with a null"),
         ("ad\na\n", ["add"], None, "`--key`: expected columns of ad, got `add`"),
-        ("ad\n1.234\n", [], "ad decimal(4,2)", r"expected decimal\(4,2\) in its plain form, got 1 cells"),
-        ("ad\n1.5\n", [], "ad int", "column `ad`: expected int in its plain form, got 1 cells"),
+        ("ad\n1.234\n", [], "ad decimal(4,2)", r"line 2, column `ad`: expected decimal\(4,2\), got 1\.234\."),
+        (
+            "ad,b\n1,x\n1.5,y\nz,\n",
+            [],
+            "ad int",
+            r"line 3, column `ad`: expected int, got 1\.5; 1 other cells do not fit",
+        ),
+        ("ad\n2020-01-31T10:00Z\n", [], "ad timestamp", r"line 2, .*ISO 8601 with no seconds"),
+        ("ad,b\n1\n", [], None, "line 2: expected 2 cells, got 1"),
+        ("ad;b\n1;2\n", [], None, "line 1: expected cells separated by commas"),
         ("ad\na\n", [], "aid int", "expected a column `aid`, as the schema has it, got ad"),
         ("a d\nx\n", [], None, "expected letters, digits"),
     ],
@@ -74,6 +83,16 @@ def test_a_file_that_does_not_fit_writes_nothing(
         load(settings, "ads", csv, key=key, schema=schema)
 
     assert not (Path(settings.lake_uri) / "dimensions").exists()
+
+
+def test_text_arrives_byte_for_byte_and_from_a_packed_file(settings: Settings, tmp_path: Path) -> None:
+    packed = tmp_path / "ads.csv.gz"
+    packed.write_bytes(gzip.compress(b'\xef\xbb\xbfad,note\r\n1,"a\r\nb"\r\n2," #x\t"\r\n3,\r\n'))
+
+    done = load(settings, "ads", packed, schema="ad int")
+
+    found = DeltaTable(done.uri).to_pyarrow_table().sort_by("ad").to_pylist()
+    assert found == [{"ad": 1, "note": "a\r\nb"}, {"ad": 2, "note": " #x\t"}, {"ad": 3, "note": None}]
 
 
 def test_command_says_version_and_columns(
