@@ -14,6 +14,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, seconds_since
+from cutover.recorded_times import bound_age, settle_times
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
@@ -36,14 +37,26 @@ def find_audit_age(
     agreed = _read_agreed(settings, pipeline)
     if agreed == power.describe(None):
         return None
-    made = audit_record.list_judged(audit_record.list_audits(settings, pipeline), version.number)
-    known = [one for one in made if power.describe(one.audit) == agreed]
+    every = audit_record.list_audits(settings, pipeline)
+    judged = audit_record.list_judged(every, version.number)
+    known, now = [one for one in judged if power.describe(one.audit) == agreed], clock.now()
     allowed = audit_record.EVERY * settings.alerts.audit_schedules
-    if not records or not _waits(pipeline, records[-1], known, allowed, clock.now()):
+    if not records or not _waits(pipeline, records[-1], known, allowed, now):
         return None
-    looked = (datetime.fromisoformat(one.at) for one in known)
-    newest = max(moved, _find_served_since(settings, pipeline, version.number), *looked)
-    return Freshness(newest=newest, schedule=audit_record.EVERY)
+    began = max(moved, _find_served_since(settings, pipeline, version.number))
+    if not known:
+        age = bound_age(began, (), now)
+        return Freshness(newest=age.since, schedule=audit_record.EVERY, doubt=age.doubt)
+    settled = settle_times([datetime.fromisoformat(one.at) for one in every])
+    age = bound_age(settled[every.index(known[-1])], _list_times(records, known[-1].epoch), now)
+    return Freshness(
+        newest=max(age.since, began) if began <= now else age.since, schedule=audit_record.EVERY, doubt=age.doubt
+    )
+
+
+def _list_times(records: Sequence[EpochRecord], epoch: int) -> list[datetime]:
+    """Return when an epoch was committed, if it is one of the newest."""
+    return [datetime.fromisoformat(r.processing_time) for r in records if r.epoch == epoch and r.processing_time]
 
 
 def _waits(

@@ -4,6 +4,7 @@ A fact that could not be read is `UnknownFact`, never zero or empty. A rule read
 its alerts are then undecided, and the source that cannot be read has an alert of its own.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -170,7 +171,16 @@ class WatchFacts:
             UnknownFactError: The epoch log cannot be read.
         """
         came = next((record for record in reversed(known(self.records)) if not record.tick), None)
-        return None if came is None else seconds_since(came.processing_time, self.at)
+        return None if came is None else self.ages.get(came.epoch)
+
+    @property
+    def ages(self) -> Mapping[int, float]:
+        """Seconds since each of the newest epochs was committed, by its number; of those that have a time.
+
+        Raises:
+            UnknownFactError: The epoch log cannot be read.
+        """
+        return measure_ages(known(self.records), None if isinstance(self.driver, UnknownFact) else self.driver, self.at)
 
     def recent(self) -> Iterator[EpochRecord]:
         """Yield the epochs of the time over which shares are taken.
@@ -178,10 +188,30 @@ class WatchFacts:
         Raises:
             UnknownFactError: The epoch log cannot be read.
         """
-        for record in known(self.records):
-            age = seconds_since(record.processing_time, self.at)
-            if age is not None and age <= self.limits.rate_seconds:
-                yield record
+        ages = self.ages
+        yield from (r for r in known(self.records) if ages.get(r.epoch, math.inf) <= self.limits.rate_seconds)
+
+
+def measure_ages(records: Sequence[EpochRecord], driver: DriverState | None, now: datetime) -> dict[int, float]:
+    """Return the seconds since epochs were committed, by their numbers; none is younger than a later one.
+
+    The time between two epochs is told by the clock of their driver, whatever hour it shows; one that went back between
+    them says nothing. The newest epoch is as old as that clock says, if it still beats.
+
+    Args:
+        records: In their order; those without a time are left out.
+        driver: That is there now; None: not known.
+        now: By our clock.
+    """
+    ahead = driver.ahead if driver is not None and driver.alive else 0.0
+    later, age = now + timedelta(seconds=ahead), 0.0
+    ages: dict[int, float] = {}
+    for record in reversed(records):
+        if record.processing_time:
+            at = datetime.fromisoformat(record.processing_time)
+            age += max(0.0, (later - at).total_seconds())
+            ages[record.epoch], later = age, at
+    return ages
 
 
 def seconds_since(moment: str | None, now: datetime) -> float | None:

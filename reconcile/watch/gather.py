@@ -35,7 +35,7 @@ from cutover.reconcile.watch.facts import (
     UnknownFactError,
     WatchFacts,
     known,
-    seconds_since,
+    measure_ages,
 )
 from cutover.reconcile.watch.freshness import find_batch_age, find_verdict_age, make_doubt
 from cutover.reconcile.watch.growth import growth
@@ -64,11 +64,11 @@ class Gathering:
     pipeline: Pipeline
     clock: Clock
     _samples: deque[LagSample] = field(default_factory=lambda: deque(maxlen=KEPT))
-    _heard: datetime | None = None  # when the log answered us last; before that, when it was asked first
+    _heard: float | None = None  # monotonic: when the log answered us last; before that, when it was asked first
     _looked_through: tuple[int, ...] = ()  # epochs whose records were looked through for what does not fit
     _unfit: tuple[Unfit, ...] = ()
     _troubles: list[Trouble] = field(default_factory=list)
-    _growth_at: tuple[datetime, Growth] | None = None  # reads a week of epochs, so it is kept for a while
+    _growth_at: tuple[float, Growth] | None = None  # monotonic; reads a week of epochs, so it is kept for a while
 
     def facts(self) -> WatchFacts:
         """Look once more and return what is known."""
@@ -88,7 +88,7 @@ class Gathering:
             growth=self._try_read(lambda: self._growth(at)),
             batch=self._try_read(lambda: self._batch(known(records), at)),
             verdict=self._try_read(lambda: self._verdict(known(records), at)),
-            audit=self._try_read(lambda: find_audit_age(settings, pipeline, known(records), self.clock)),
+            audit=self._try_read(lambda: self._audit(known(records), at)),
             regression=self._try_read(lambda: troubles.regression(settings, pipeline)),
             pins=self._try_read(lambda: tuple(troubles.pins(settings, pipeline, now=at))),
             comparison=self._try_read(lambda: tuple(troubles.of_comparison(settings, pipeline))),
@@ -132,17 +132,18 @@ class Gathering:
         has_run = isinstance(facts.driver, UnknownFact) or facts.driver.at is not None
         if not isinstance(facts.records, UnknownFact) and not facts.records and not has_run:
             return {}
+        asked = self.clock.monotonic()
         try:
             answer = self._find_answer(facts)
         except LogError as error:
             if error.runbook == "KafkaUnreachable":
-                self._heard = self._heard or facts.at
-                return {"silent": (self.clock.now() - self._heard).total_seconds(), **_make_unknown(str(error))}
+                self._heard = asked if self._heard is None else self._heard
+                return {"silent": self.clock.monotonic() - self._heard, **_make_unknown(str(error))}
             # It answers, and does not know the topic; before the first epoch perhaps nobody has made it yet.
             if (not isinstance(facts.records, UnknownFact) and facts.records) or error.runbook is not None:
                 self._troubles.append(_make_trouble(error, "TopicIdentityChanged"))
             return {}
-        self._heard = facts.at
+        self._heard = asked
         return answer
 
     def _find_answer(self, facts: WatchFacts) -> dict[str, Any]:
@@ -200,17 +201,17 @@ class Gathering:
         epochs = self._epochs()
         if epochs is None or not records or delta.local_root(epochs.table) is None:
             return 0
-        ages = ((r.epoch, seconds_since(r.processing_time, at)) for r in records)
-        late = [number for number, age in ages if age is not None and age < SECONDS]
+        late = [number for number, age in measure_ages(records, None, at).items() if age < SECONDS]
         since = min([records[-1].epoch + 1 - EPOCHS, *late])
         return sum(size for newest, size in _files(epochs) if newest >= since)
 
     def _growth(self, at: datetime) -> Growth | None:
-        if self._growth_at is None or (at - self._growth_at[0]).total_seconds() > SECONDS:
+        now = self.clock.monotonic()
+        if self._growth_at is None or now - self._growth_at[0] > SECONDS:
             epochs = self._epochs()
             if epochs is None:
                 return None
-            self._growth_at = at, growth(epochs, at)
+            self._growth_at = now, growth(epochs, at)
         return self._growth_at[1]
 
     def _batch(self, records: Sequence[EpochRecord], at: datetime) -> Freshness | None:
@@ -222,6 +223,13 @@ class Gathering:
         """Return how old the word on the present is; None in KAPPA, and before there was anything to compare."""
         found = find_verdict_age(self.settings, self.pipeline, records, at)
         return self._make_freshness(found, self.settings.alerts.reconcile_schedules, at, "the newest comparison")
+
+    def _audit(self, records: Sequence[EpochRecord], at: datetime) -> Freshness | None:
+        """Return how old the newest conclusive audit is; None where no one has to audit."""
+        made = find_audit_age(self.settings, self.pipeline, records, self.clock)
+        if made is not None and made.is_doubtful(at, self.settings.alerts.audit_schedules):
+            self._troubles.append(make_doubt("the newest audit"))
+        return made
 
     def _make_freshness(self, found: RecordAge | None, times: float, at: datetime, what: str) -> Freshness | None:
         """Return an age beside its schedule; one that no one can tell goes to the troubles."""

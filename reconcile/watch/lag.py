@@ -42,6 +42,7 @@ class LagSample:
     """What was seen at one moment."""
 
     at: datetime
+    seen: float  # the same, in seconds of a clock that never goes back: for the time between two samples
     epoch: EpochRecord  # the newest
     ends: Mapping[int, int]  # partition -> next offset in the log for a reader of the definition's isolation
     high: Mapping[int, int] = field(default_factory=dict)  # partition -> high watermark
@@ -181,7 +182,7 @@ def judge_time(samples: Sequence[LagSample], limits: Limits, quiet: float | None
 def _is_quiet(samples: Sequence[LagSample], limits: Limits, quiet: float | None) -> bool:
     if quiet is not None and timedelta(seconds=quiet) > limits.idle_after:
         return True
-    waited = samples[-1].at - samples[0].at >= limits.idle_after
+    waited = samples[-1].seen - samples[0].seen >= limits.idle_after.total_seconds()
     return waited and all(sample.ends == samples[0].ends for sample in samples)
 
 

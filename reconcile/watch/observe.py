@@ -45,6 +45,7 @@ class Observer:
         first = {p: [newest.end.get(p, 0)] for p, end in ends.items() if end > newest.end.get(p, 0)}
         return LagSample(
             at=self._clock.now(),
+            seen=self._clock.monotonic(),
             epoch=newest,
             ends=ends,
             high=self.log.high_watermarks(topic),

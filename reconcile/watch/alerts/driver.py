@@ -34,9 +34,11 @@ def _measure_stall(facts: WatchFacts) -> float:
     sample = facts.sample
     if sample is None or not count_unread(sample):
         return 0.0
-    if not driver.alive:
-        return seconds_since(newest.processing_time, facts.at) or 0.0
-    told = lasting(driver, driver.unread_since, facts.at)
+    if driver.alive:
+        told = lasting(driver, driver.unread_since, facts.at)
+    else:  # since the last commit by its clock, or its last beat by the file that tells of it: it may drive elsewhere
+        ends = (seconds_since(newest.processing_time, facts.at), lasting(driver, driver.at, facts.at))
+        told = min((seconds for seconds in ends if seconds is not None and seconds > 0), default=0.0)
     return max(told, _measure_seen_unread(facts.samples))
 
 
@@ -44,7 +46,7 @@ def _measure_seen_unread(samples: Sequence[LagSample]) -> float:
     """Return for how long our own looks have shown unread records behind one and the same epoch."""
     newest = samples[-1]
     same = takewhile(lambda s: count_unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
-    return (newest.at - min(sample.at for sample in same)).total_seconds()
+    return newest.seen - min(sample.seen for sample in same)
 
 
 def _check_silence(facts: WatchFacts) -> Iterator[Alert]:

@@ -6,7 +6,7 @@ from itertools import takewhile
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.alerts.alert import Alert, Rule, alert
-from cutover.reconcile.watch.facts import WatchFacts, known, seconds_since
+from cutover.reconcile.watch.facts import WatchFacts, known
 from cutover.reconcile.watch.lag import LagSample, ahead_micros, holder
 
 
@@ -54,7 +54,7 @@ def _name_holder(facts: WatchFacts) -> str:
 
 
 def _age(record: EpochRecord, facts: WatchFacts) -> float:
-    return seconds_since(record.processing_time, facts.at) or 0.0
+    return facts.ages.get(record.epoch, 0.0)
 
 
 def _check_input(facts: WatchFacts) -> Iterator[Alert]:

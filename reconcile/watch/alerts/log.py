@@ -87,13 +87,13 @@ def _measure_told_open(facts: WatchFacts, partition: int) -> float:
 def _measure_open_seconds(facts: WatchFacts, partition: int) -> float:
     """Return for how long our own looks have shown the same last stable offset below the end."""
     newest = facts.samples[-1]
-    since = newest.at
+    since = newest.seen
     for sample in reversed(facts.samples):
         stable = sample.ends.get(partition, 0)
         if stable != newest.ends[partition] or stable >= sample.high.get(partition, 0):
             break
-        since = sample.at
-    return (newest.at - since).total_seconds()
+        since = sample.seen
+    return newest.seen - since
 
 
 def _check_headroom(facts: WatchFacts) -> Iterator[Alert]:
@@ -122,7 +122,7 @@ def _estimate_time_left(facts: WatchFacts, sample: LagSample, partition: int) ->
         found.append(retention - timedelta(seconds=age))
     first = facts.samples[0]
     moved = sample.earliest.get(partition, 0) - first.earliest.get(partition, 0)
-    seconds = (sample.at - first.at).total_seconds()
+    seconds = sample.seen - first.seen
     if moved > 0 and seconds > 0:
         room = known(facts.expected).get(partition, 0) - sample.earliest[partition]
         found.append(timedelta(seconds=max(0, room) / moved * seconds))

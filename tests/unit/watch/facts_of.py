@@ -52,6 +52,7 @@ def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: An
     """Return a look, `age` seconds ago, at a log of which everything is read."""
     made: dict[str, Any] = {
         "at": NOW - timedelta(seconds=age),
+        "seen": -age,
         "epoch": newest or record(),
         "ends": {0: 50, 1: 50},
         "high": {0: 50, 1: 50},

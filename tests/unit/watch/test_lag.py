@@ -37,7 +37,7 @@ def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: 
         records=more.pop("records", 0),
         processing_time=(at - timedelta(seconds=more.pop("age", 1))).isoformat(),
     )
-    return LagSample(at=at, epoch=record, ends=ends, driver=more.pop("driver", RUNNING), **more)
+    return LagSample(at=at, seen=at.timestamp(), epoch=record, ends=ends, driver=more.pop("driver", RUNNING), **more)
 
 
 @pytest.mark.parametrize(
