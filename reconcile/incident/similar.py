@@ -41,12 +41,14 @@ def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
     Raises:
         LakeError: The records cannot be read.
     """
-    found = [
-        *list_of_comparisons(records.read(settings, pipeline), name),
-        *list_of_checks(control_tables.read(settings, "verifications", pipeline), name),
-        *list_of_losses(control_tables.read(settings, "losses", pipeline), name),
-    ]
-    return max(found, key=lambda one: one.at, default=None)
+    histories = (
+        list_of_comparisons(records.read(settings, pipeline), name),
+        list_of_checks(control_tables.read(settings, "verifications", pipeline), name),
+        list_of_losses(control_tables.read(settings, "losses", pipeline), name),
+    )
+    # Each history is in its own order. Only times tell which of their newest incidents is the newest, for a reader.
+    newest = [found[-1] for found in map(list, histories) if found]
+    return max(newest, key=lambda one: one.at, default=None)
 
 
 def list_of_comparisons(lines: Iterable[RecordedComparison], name: str) -> Iterator[Incident]:

@@ -2,11 +2,12 @@
 
 Those of a version that another one replaced, of a definition that changed under its name, and of a pipeline whose name
 another one serves. What belongs together stays together: all tables of a definition have one age. Whatever somebody
-still writes or holds stays, and everything does where nothing stands in its place. A deletion is a row of the history
+still writes or holds stays, and everything does where nothing stands in its place, or where only this host's clock says
+that the time has passed. A deletion is a row of the history
 of versions, in the turn in which it was decided; who serves is looked at once more before anything is removed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,10 +21,10 @@ from cutover.driver_state import read_driver_state
 from cutover.durations import parse_duration
 from cutover.engine import storage
 from cutover.errors import CutoverError, LakeError
-from cutover.lake.control import pins, swaps, versions
+from cutover.lake.control import control_tables, pins, swaps, versions
 from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.paths import BATCH_TABLES
+from cutover.lake.paths import BATCH_TABLES, ControlTable
 from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
 from cutover.settings import Settings
@@ -120,14 +121,14 @@ def _list(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Uns
     served = _find_served(settings, pipeline) if replaced is None else set()
     folder = f"{settings.lake_uri}/{pipeline.name}"
     there = {place: _look(folder, *place) for place in dict.fromkeys(_list_places(rows)) if place not in served}
-    stands = _stands(settings, pipeline, serves)
+    stands, shown = _stands(settings, pipeline, serves), find_shown_time(settings, {pipeline.name, serves}, now)
     for (fingerprint, number), tables in there.items():
         if tables is None:
             continue
         together = [each for place, each in there.items() if each and (replaced or place[0] == fingerprint)]
         ends = [each.written for each in together if each.written is not None]
         since = max([*ends, replaced or _find_ended(rows, fingerprint, number)])
-        holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now)
+        holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now, shown=shown)
         deleted = versions.find_deletion(settings, pipeline.name, fingerprint, number)
         begun = max(row.sequence for row in rows if row.fingerprint == fingerprint)
         trouble = (
@@ -229,8 +230,27 @@ def _find_fork(folder: str, rows: list[Registration], fingerprint: str, number: 
     return None
 
 
-def _find_holder(
-    settings: Settings, pipeline: Pipeline, fingerprint: str, number: int, *, since: datetime, now: datetime
+def find_shown_time(settings: Settings, names: Collection[str], now: datetime) -> datetime | None:
+    """Return the newest time, not beyond now, at which anything of some pipelines was recorded; None: nothing was.
+
+    Raises:
+        LakeError: A history cannot be read.
+    """
+    tables: tuple[ControlTable, ...] = ("pins", "reconciliations", "gate")
+    rows = (row for name in names for table in tables for row in control_tables.read_witnesses(settings, table, name))
+    registered = (row.at for name in names for row in versions.read_registrations(settings, name))
+    return max((at for at in (*registered, *(row["at"] for row in rows)) if at <= now), default=None)
+
+
+def _find_holder(  # noqa: PLR0913 -- what is held, and three times
+    settings: Settings,
+    pipeline: Pipeline,
+    fingerprint: str,
+    number: int,
+    *,
+    since: datetime,
+    now: datetime,
+    shown: datetime | None,
 ) -> str | None:
     """Return why something stays; None: nobody holds it, and the policy's time has passed."""
     holders = pins.list_holders(settings, pipeline.name, fingerprint, None if number == BATCH else number, now=now)
@@ -242,7 +262,10 @@ def _find_holder(
     if read_driver_state(settings, beside).alive:
         return f"the driver of {beside} is at work"
     kept = timedelta(microseconds=parse_duration(pipeline.policy.keep_unserved, of="policy.keep_unserved"))
-    return None if now - since > kept else f"kept for {pipeline.policy.keep_unserved}"
+    if now - since <= kept:
+        return f"kept for {pipeline.policy.keep_unserved}"
+    is_shown = shown is not None and shown - since > kept
+    return None if is_shown else f"kept until something is recorded behind {since + kept:%Y-%m-%d %H:%M} UTC"
 
 
 def _remove(folder: str) -> None:

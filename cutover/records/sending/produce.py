@@ -191,8 +191,8 @@ class Sending:
 
     def _find_resumed(self, interrupted: list[ProducedRun]) -> ProducedRun | None:
         """Return the latest interrupted run over the same stretch; none of a file that has become shorter since."""
-        same = (run for run in interrupted if run.run and run.stretch == self.request.stretch)
-        return max((run for run in same if run.read <= self.content.records), key=lambda run: run.at, default=None)
+        same = (run for run in reversed(interrupted) if run.run and run.stretch == self.request.stretch)
+        return next((run for run in same if run.read <= self.content.records), None)
 
     def _make_repeat_error(self, run: ProducedRun) -> DefinitionError:
         name = f" as `{run.file}`" if run.file != self.request.file.name else ""

@@ -1,0 +1,111 @@
+"""Runs and comparisons say the same with the clocks of any hosts as with one clock: order is by sequence.
+
+A history is drawn, then recorded twice: with ascending times, and with any. One host alone that is wrong now and then
+changes no age, so the gate counts the same runs, too.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.control.versions import Version
+from cutover.reconcile.gate import evidence
+from cutover.reconcile.gate.decide import consecutive, list_blocks, newest
+from cutover.reconcile.judgement import lifecycle, records
+from tests.unit.gate.test_evidence import row as gate_row
+from tests.unit.reconcile.attribution.indexed import make_run
+from tests.unit.reconcile.test_recorded import row, state
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+VERSION = Version(pipeline="flights", result_fingerprint="aa", lateness_fingerprint="bb", number=1, uri="x")
+VERDICTS = st.sampled_from(["CONSISTENT", "DIVERGED", "NOT_COMPARABLE"])
+HISTORIES = st.lists(st.tuples(st.integers(0, 4), VERDICTS, st.integers(0, 3), st.booleans()), max_size=12)
+ANY_TIME = st.integers(-30_000, 30_000).map(lambda hours: NOON + hours * HOUR)
+
+
+def told(drawn: Sequence[tuple[int, str, int, bool]], times: Sequence[datetime]) -> list[Any]:
+    """Return what stands of a history, and which differences are open, with these times."""
+    rows = [
+        row(epoch, verdict, run_id=f"r{name}", sequence=number, at=at)
+        for number, ((epoch, verdict, name, _), at) in enumerate(zip(drawn, times, strict=True))
+    ]
+    lines = records.of_definition(records.lines(rows), "aa")
+    positions = {one.run_id: records.position(one, 0) for one in lines}
+    seen = [
+        state(f"r{name}", "open" if is_open else "resolved") | {"at": at}
+        for (_, _, name, is_open), at in zip(drawn, times, strict=True)
+    ]
+    present = records.find_present(lines, 0)
+    opened = lifecycle.fold_differences(seen, positions)
+    return [
+        None if present is None else present.run_id,
+        [one.run_id for one in records.in_order(lines, 0)],
+        [one.run_id for one in records.list_standing(lines, 0)],
+        [(place, one.run_id, one.runs, one.returned) for place, one in opened.items()],
+    ]
+
+
+@given(HISTORIES, st.data())
+def test_what_stands_of_a_history_does_not_depend_on_its_times(
+    drawn: list[tuple[int, str, int, bool]], data: st.DataObject
+) -> None:
+    any_times = data.draw(st.lists(ANY_TIME, min_size=len(drawn), max_size=len(drawn)))
+
+    assert told(drawn, any_times) == told(drawn, [NOON + number * HOUR for number in range(len(drawn))])
+
+
+@given(st.lists(ANY_TIME.map(str), min_size=1, max_size=12), st.randoms(use_true_random=False))
+def test_runs_are_in_the_order_of_their_sequence_however_their_rows_lie(ends: list[str], rng: random.Random) -> None:
+    runs = [replace(make_run(f"r{number}"), sequence=number, finished=end) for number, end in enumerate(ends)]
+    shuffled: list[BatchRun] = rng.sample(runs, len(runs))
+
+    assert batch_runs.in_order(shuffled) == runs
+
+
+@given(
+    st.lists(st.booleans(), min_size=6, max_size=24),
+    st.data(),
+    st.sampled_from([-9_999, -49, -1, 1, 49, 9_999]).map(lambda hours: hours * HOUR),
+)
+def test_the_gate_counts_the_same_runs_where_one_clock_is_wrong_once(
+    within: list[bool], data: st.DataObject, off: timedelta
+) -> None:
+    wrong = data.draw(st.integers(0, len(within) - 1))
+    now = NOON + len(within) * HOUR
+
+    def counted(*, off: timedelta) -> tuple[list[str], list[str], tuple[bool, ...], str]:
+        rows = [
+            gate_row(
+                number,
+                run_id=f"r{number}",
+                sequence=number,
+                at=NOON + number * HOUR + off * (number == wrong),
+                **({} if good else {"verdict": "DIVERGED", "exit_code": 1}),
+            )
+            for number, good in enumerate(within)
+        ]
+        runs = evidence.runs(records.lines(rows), VERSION)
+        last = newest(runs)
+        assert last is not None
+        return (
+            [run.run_id for run in runs],
+            [run.run_id for run in consecutive(runs, now)],
+            list_blocks(runs),
+            last.run_id,
+        )
+
+    one_clock = counted(off=timedelta(0))
+    with_wrong = counted(off=off)
+
+    assert with_wrong[0] == one_clock[0]
+    assert with_wrong[2:] == one_clock[2:]
+    if wrong < len(within) - 1 or off < timedelta(0):  # nothing behind it bears out what time the newest was made at
+        assert with_wrong[1] == one_clock[1]
