@@ -14,15 +14,17 @@ MICROSECONDS = {
 LONGEST_DAYS = 36_500
 """A hundred years: behind the last event time that is taken, this still is a time that every engine can write."""
 
-_TEXT = re.compile(r"^\s*([0-9]{1,18})\s*(millisecond|second|minute|hour|day)s?\s*$")
+_SHORT = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
+_PART = r"([0-9]{1,18})\s*((?:millisecond|second|minute|hour|day)s?|ms|s|min|h|d)"
+_TEXT = re.compile(rf"^\s*{_PART}(?:\s+{_PART})*\s*$")
 
 
 def parse_duration(text: object, *, of: str) -> int:
     """Parse a text such as `30 minutes` into microseconds.
 
     Args:
-        text: A whole number and a unit: milliseconds, seconds, minutes, hours or days; as definitions have it, which
-            nobody has checked.
+        text: A whole number and a unit, or several in a row: milliseconds, seconds, minutes, hours or days, or as
+            reports print them, `1 d 2 h`, `30 min`; as definitions have it, which nobody has checked.
         of: What the duration is for; named in the error.
 
     Raises:
@@ -32,7 +34,10 @@ def parse_duration(text: object, *, of: str) -> int:
     if match is None:
         msg = f"`{of}`: expected a whole number and a unit, such as `30 minutes`, got `{str(text)[:80]}`."
         raise DefinitionError(msg)
-    micros = int(match[1]) * MICROSECONDS[match[2]]
+    micros = sum(
+        int(count) * MICROSECONDS[_SHORT.get(unit) or unit.removesuffix("s")]
+        for count, unit in re.findall(_PART, match[0])
+    )
     if micros > LONGEST_DAYS * MICROSECONDS["day"]:
         msg = f"`{of}`: expected at most {LONGEST_DAYS} days, got `{match[0][:80]}`."
         raise DefinitionError(msg)
@@ -45,3 +50,13 @@ def format_duration(micros: int) -> str:
     unit, size = next((one for one in units if micros and micros % one[1] == 0), ("second", MICROSECONDS["second"]))
     count = micros // size
     return f"{count} {unit}{'' if count == 1 else 's'}"
+
+
+def shorten_duration(micros: int) -> str:
+    """Return a length of time exactly, as reports print it and `parse_duration` reads it: `1 d 2 h`, `30 min`."""
+    parts, rest = [], micros
+    for short, unit in reversed(_SHORT.items()):
+        count, rest = divmod(rest, MICROSECONDS[unit])
+        if count:
+            parts.append(f"{count} {short}")
+    return " ".join(parts) or "0 s"

@@ -9,6 +9,7 @@ from statistics import median
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.merged_epochs import list_merged_spans
+from cutover.lake.epochs.read_speed import REPLAY, find_read_speed
 from cutover.reconcile.attribution import cells, dimension, loss
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
@@ -20,8 +21,6 @@ from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Events, Expectation, Reconciliation
 from cutover.records.classes import Class
 from cutover.settings import Settings
-
-_SECOND = 1_000_000
 
 
 def describe(
@@ -122,10 +121,10 @@ def _pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     """Return how fast the log was read: the larger the epochs, the fewer records are judged late."""
     typical, cap = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
     text = f"Lateness was judged in epochs of {typical:,} records (median), at most {cap:,} an epoch."
-    seen = [max(record.max_event.values()) for record in (busy[0], busy[-1]) if record.max_event]
-    took = sum(record.seconds for record in busy)
-    if len(seen) > 1 and took and (seen[1] - seen[0]) / _SECOND / took > 2:  # noqa: PLR2004 -- twice real time
-        speed = round((seen[1] - seen[0]) / _SECOND / took)
-        text += f" The log was read about {speed:,} times faster than it came about:"
-        text += " at real speed epochs are smaller, and more records are late."
+    speed = find_read_speed(busy)
+    if speed is not None and speed > REPLAY:
+        text += (
+            f" The log was read about {round(speed):,} times faster than it came about, in larger epochs than at real"
+        )
+        text += f" speed: `cutover lateness {pipeline.name}` measures how many records would be late then."
     return text

@@ -2,11 +2,21 @@
 
 from collections.abc import Iterator
 
-from cutover.durations import format_duration
+from cutover.durations import format_duration, shorten_duration
+from cutover.lake.epochs.read_speed import REPLAY
+from cutover.reconcile.advisor.real_speed import tells_real_speed
 from cutover.reconcile.result import text
-from cutover.reconcile.result.advice import Advice, Culprit, FoundOutcome, NamedSetting, ProvenSetting, select_outcome
+from cutover.reconcile.result.advice import (
+    Advice,
+    Culprit,
+    FoundOutcome,
+    NamedSetting,
+    Prediction,
+    ProvenSetting,
+    select_outcome,
+)
 
-IN_FORCE, EXACT, BALANCED = "in force", "exact", "balanced"
+IN_FORCE, FASTEST, EXACT, BALANCED = "in force", "fastest", "exact", "balanced"
 
 FIGURES = (
     "exact on time",
@@ -17,10 +27,20 @@ FIGURES = (
     "99 % after",
     "rows held",
 )
-"""Heads of the figures of a setting."""
+"""Heads of the figures of a setting, as the epochs read the log."""
 
-HEADS = ("", "out-of-orderness", "allowed", *FIGURES)
+HEADS = ("", "out-of-orderness", "allowed", *FIGURES, "late at real speed", "exact in the end at real speed")
 PROOF_HEADS = ("", "out-of-orderness", "allowed", "", "windows", *FIGURES)
+
+LEGEND = (
+    "Figures are as the epochs read the log, at real speed as if each record had been read when it was appended.",
+    "rows held: the most (window, key) rows that are open at once, which is the state that the stream keeps.",
+    "late partition, late key: more than twice its share of the late records.",
+)
+"""Explanations of heads and lines."""
+
+_NEARLY_ALL = 1_000
+"""Windows below which 99.9 % of them are all of them."""
 
 
 def list_settings(found: Advice) -> tuple[NamedSetting, ...]:
@@ -31,7 +51,13 @@ def list_settings(found: Advice) -> tuple[NamedSetting, ...]:
 def setting_cells(one: NamedSetting) -> tuple[str, ...]:
     """Return name, lengths and predicted figures of a setting, windows as shares."""
     told = one.prediction
-    return (one.name, *_lengths(one), *_figures(select_outcome(told), told.windows))
+    return (one.name, *_lengths(one), *_figures(select_outcome(told), told.windows), *_real_cells(told))
+
+
+def _real_cells(told: Prediction) -> tuple[str, str]:
+    if told.real is None:
+        return "unknown", "unknown"
+    return f"{told.real.late:,}", _share(told.real.exact, told.windows)
 
 
 def list_proof_rows(found: Advice) -> Iterator[tuple[str, ...]]:
@@ -49,12 +75,15 @@ def proof_rows(one: ProvenSetting) -> Iterator[tuple[str, ...]]:
 
 
 def _lengths(one: NamedSetting) -> tuple[str, str]:
-    return format_duration(one.prediction.out_of_orderness), format_duration(one.prediction.allowed)
+    return shorten_duration(one.prediction.out_of_orderness), shorten_duration(one.prediction.allowed)
 
 
 def _figures(found: FoundOutcome, windows: int) -> tuple[str, ...]:
-    shares = (text.share(count / windows if windows else 0.0) for count in (found.on_time, found.exact))
-    return (*shares, *_rest(found))
+    return (*(_share(count, windows) for count in (found.on_time, found.exact)), *_rest(found))
+
+
+def _share(count: int, windows: int) -> str:
+    return text.share(count / windows) if windows else "no window"
 
 
 def _counts(found: FoundOutcome) -> tuple[str, ...]:
@@ -76,16 +105,80 @@ def describe_culprit(one: Culprit) -> str:
     return f"{one.what}: {text.share(one.late_share)} of the late records, {text.share(one.share)} of all"
 
 
+def list_unlisted(found: Advice) -> tuple[str, ...]:
+    """Return a sentence for partitions and for keys of which only the first ones are listed."""
+    counted = (("partition", len(found.partitions), found.partitions_over), ("key", len(found.keys), found.keys_over))
+    return tuple(
+        f"{listed:,} of {text.count_noun(over, noun)} with more than twice their share of the late records are listed."
+        for noun, listed, over in counted
+        if over is not None and over > listed
+    )
+
+
 def describe_advice(found: Advice) -> str:
-    """Return which setting is advised: where no record is late the shortest exact one, else the balanced one."""
+    """Return which setting is advised, what would be late under it at real speed, and which settings coincide."""
     name = BALANCED if found.in_force.late else EXACT
-    one = next(one.prediction for one in found.settings if one.name == name)
+    one = _find(found, name).prediction
     lengths = (format_duration(one.out_of_orderness), format_duration(one.allowed))
     setting = f"Lateness(out_of_orderness={lengths[0]!r}, allowed={lengths[1]!r})"
+    sentences = [f"{setting} is the balanced setting."]
     if not found.in_force.late:
-        none = f"No record of {found.pipeline} was late: a shorter wait is all that could be gained."
-        return f"{none} {setting} is the shortest under which none would have been."
-    return f"{setting} is the balanced setting."
+        sentences = [_describe_none_late(found), f"{setting} is the shortest under which none would have been."]
+    return " ".join((*sentences, *_describe_real(one), *describe_coincidences(found)))
+
+
+def _describe_none_late(found: Advice) -> str:
+    real = found.in_force.real
+    if real is not None and real.late:
+        late = text.count_noun(real.late, "record")
+        return f"No record of {found.pipeline} was late in these epochs; at real speed {late} would have been."
+    return f"No record of {found.pipeline} was late: a shorter wait is all that could be gained."
+
+
+def _find(found: Advice, name: str) -> NamedSetting:
+    return next(one for one in found.settings if one.name == name)
+
+
+def _describe_real(one: Prediction) -> tuple[str, ...]:
+    if one.real is None:
+        return ()
+    late = text.count_noun(one.real.late, "record")
+    return (f"At real speed {late} would be late under it, as the epochs read them {one.late:,}.",)
+
+
+def describe_coincidences(found: Advice) -> tuple[str, ...]:
+    """Return which of the advised settings are one, and why."""
+    fastest, balanced, exact = (_find(found, name).prediction for name in (FASTEST, BALANCED, EXACT))
+    windows = text.count_noun(balanced.windows, "window")
+    sentences = []
+    if _lengths_of(balanced) == _lengths_of(exact):
+        why = f"99.9 % of {windows} is all of them"
+        if balanced.windows >= _NEARLY_ALL:
+            why = f"the wait that makes 99.9 % of {windows} exact leaves no record late"
+        sentences.append(f"balanced and exact are one: {why}.")
+    if _lengths_of(fastest) == _lengths_of(balanced):
+        sentences.append(f"fastest and balanced are one: 99 % of {windows} are exact on time without any wait.")
+    return tuple(sentences)
+
+
+def _lengths_of(one: Prediction) -> tuple[int, int]:
+    return one.out_of_orderness, one.allowed
+
+
+def describe_speed(found: Advice) -> str | None:
+    """Return that the log was replayed, and whether its timestamps tell what would be late at real speed."""
+    sentences = []
+    if found.read_speed is not None and found.read_speed > REPLAY:
+        sentences.append(
+            f"The log was read about {round(found.read_speed):,} times faster than it came about, in larger epochs than"
+            " a stream has at real speed: choose by the figures at real speed."
+        )
+    if not tells_real_speed(found.log_pace):
+        fast = "do not tell when records came about"
+        if found.log_pace is not None:
+            fast = f"are those of a load, {round(found.log_pace):,} times faster than event time went by"
+        sentences.append(f"Log timestamps {fast}, so what would be late at real speed is unknown.")
+    return " ".join(sentences) or None
 
 
 def describe_proof(found: Advice) -> str | None:
@@ -98,5 +191,14 @@ def describe_proof(found: Advice) -> str | None:
     return f"{of} for {found.pipeline}, each beside a run of the streaming path: {held}."
 
 
-FILTERS = (list_settings, setting_cells, list_proof_rows, describe_culprit, describe_advice, describe_proof)
+FILTERS = (
+    list_settings,
+    setting_cells,
+    list_proof_rows,
+    list_unlisted,
+    describe_culprit,
+    describe_advice,
+    describe_speed,
+    describe_proof,
+)
 """What templates call by its name."""

@@ -1,56 +1,35 @@
-"""How late each record of a log was: the log read once by Spark, its epochs from the epoch log, the rest in DuckDB."""
+"""Delays of the records of a log, as they were read and as they were appended: read by Spark, folded in DuckDB."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.spark import session
-from cutover.errors import DefinitionError, LogError
+from cutover.errors import DefinitionError
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.tables.schemas import arrow_type, duckdb_type
+from cutover.lake.epochs.read_speed import find_read_speed
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.quoting import identifier
-from cutover.reconcile.advisor.epochs_read import (
-    Chunk,
-    join_reads,
-    list_epochs_between,
-    list_reading_epochs,
-    no_epochs,
-    split_epochs,
-)
-from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros
+from cutover.reconcile.advisor.epochs_read import list_epochs_between, list_reading_epochs, no_epochs
+from cutover.reconcile.advisor.lengths import find_unit
+from cutover.reconcile.advisor.log_pairs import LogReading, load_pairs, trace_real_speed
+from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros, RecordDelays
+from cutover.reconcile.advisor.real_speed import find_pace, tells_real_speed
 from cutover.reconcile.result.advice import Culprit
-from cutover.records.classes import Class
-from cutover.records.classify import classify_records
 from cutover.records.fold import SESSION, group_sessions_sql
-from cutover.records.parsing.parser import parse_records
-from cutover.records.reading import segments
-from cutover.records.reading.scan import Offsets, read
-from cutover.records.reading.segments import OffsetSpan
 from cutover.settings import Settings
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-CULPRITS = 5
-
-EPOCHS = pa.schema(
-    [("_partition", pa.int32()), *((name, pa.int64()) for name in ("first", "next", "reached", "__epoch"))]
-)
-"""What of a partition an epoch read, `[first, next)`, and how far the slowest partition's time had come before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +41,9 @@ class GatheredDelays:
     newest_epoch: int
     version: int  # n of stream-<n>
     records: int  # offsets read
-    partitions: tuple[Culprit, ...]
+    read_speed: float | None  # event time that went by for each second while the epochs ran
+    log_pace: float | None  # event time that went by for each second of log time
+    partitions: tuple[Culprit, ...]  # all of them
     keys: tuple[Culprit, ...]
 
 
@@ -78,26 +59,25 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
     records = list_reading_epochs(pipeline, version)
     earliest = LogClient(settings).earliest(log_of(pipeline))
     spark = session(settings, app=f"cutover advise {pipeline.name}")
-    rejoin = Rejoin(settings, pipeline)
+    reading = LogReading(
+        spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records
+    )
     with queries.connect(queries.reading(settings)) as connection:
-        _make_tables(connection, pipeline)
-        count = 0
-        for chunk in split_epochs(records, earliest):
-            count += sum(end - start for _, offsets in chunk for start, end in offsets.values())
-            rows = _read_rows(spark, settings, pipeline, rejoin, records, join_reads(chunk))
-            _add_rows(connection, pipeline, rows, chunk)
-        if not count:
-            msg = f"Log of `{pipeline.name}`: expected records that its epochs have read, it holds none of them."
-            raise LogError(msg + "\nHint: lateness is told from what the log still holds.")
+        count = load_pairs(connection, reading, earliest)
+        pace = find_pace(trace_real_speed(connection, pipeline))
+        make_delays(connection, pipeline, records)
         total = pipeline.lateness.out_of_orderness_micros + pipeline.lateness.allowed_micros
+        every = list_epochs_between(version, records[0].epoch, records[-1].epoch)
         return GatheredDelays(
-            delays=_delays(connection, pipeline, list_epochs_between(version, records[0].epoch, records[-1].epoch)),
+            delays=collect_delays(connection, pipeline, every, has_real=tells_real_speed(pace)),
+            read_speed=find_read_speed(records),
+            log_pace=pace,
             epochs=len(records),
             newest_epoch=records[-1].epoch,
             version=version.number,
             records=count,
-            partitions=tuple(_culprits(connection, ("_partition",), total)),
-            keys=tuple(_culprits(connection, pipeline.key, total)),
+            partitions=_find_culprits(connection, ("_partition",), total),
+            keys=_find_culprits(connection, pipeline.key, total),
         )
 
 
@@ -117,84 +97,77 @@ def _find_version(settings: Settings, pipeline: Pipeline) -> Version:
     return version
 
 
-def _read_rows(
-    spark: "SparkSession",
-    settings: Settings,
-    pipeline: Pipeline,
-    rejoin: Rejoin,
-    records: Sequence[EpochRecord],
-    reads: Sequence[Offsets],
-) -> pa.Table:
-    """Return `_partition`, `_offset`, window and key of every record that counts somewhere."""
-    # A read of its own for each of hundreds of epochs would cost Spark far more than what lies between them.
-    spread = (OffsetSpan(partition=p, first=a, last=b - 1) for one in reads for p, (a, b) in one.items())
-    whole = segments.reads(spread)
-    spans = rejoin.resolve_versions(rejoin.collect_recorded(records), whole)
-    parsed = parse_records(read(spark, settings, pipeline, whole), pipeline, rejoin.frames(spark, spans))
-    rows = classify_records(parsed, pipeline, watermark_micros=None).where(f"_class = '{Class.ACCEPTED}'")
-    return rows.select("_partition", "_offset", "window_start", "window_end", *pipeline.key).toArrow()
+def make_delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+    """Make `delays` from `pairs` and `reached`: windows and keys with two delays, and how many pairs have them.
 
-
-def _make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> None:
-    kinds = compile_pipeline(pipeline).key_types
-    keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
-    connection.execute(
-        f"CREATE TEMP TABLE delays (_partition INT, window_start TIMESTAMPTZ, window_end TIMESTAMPTZ{keys},"
-        " __delay BIGINT, __epoch BIGINT, __pairs BIGINT)"
-    )
-
-
-def _add_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, rows: pa.Table, chunk: Chunk) -> None:
-    """Give each row its delay: how far time had come before its epoch, beyond the end of its window."""
+    `__delay` is how far time had come, beyond the end of a record's window, before the epoch that read it; `__real`
+    the same before the record was appended.
+    """
     ahead = pipeline.lateness.out_of_orderness_micros
-    ranges = [
-        (partition, first, end, None if one.watermark_before is None else one.watermark_before + ahead, one.epoch)
-        for one, offsets in chunk
-        for partition, (first, end) in offsets.items()
-    ]
-    columns = zip(EPOCHS.names, zip(*ranges, strict=True), strict=True)
-    connection.register("epochs", pa.table({name: list(values) for name, values in columns}, schema=EPOCHS))
-    connection.register("chunk", rows)
-    keys = "".join(f", {identifier(name)}" for name in pipeline.key)
-    delay = f"e.reached - epoch_us(r.window_end) - {pipeline.window.late_after}"
-    chosen = (
-        f"SELECT r._partition, r.window_start, r.window_end{keys}, coalesce({delay}, {ALWAYS}) AS __delay, e.__epoch"
-        " FROM chunk r"
-        " ASOF JOIN epochs e ON r._partition = e._partition AND r._offset >= e.first WHERE r._offset < e.next"
+    before = {"__epoch": [one.epoch for one in records]}
+    before["__before"] = [ALWAYS if one.watermark_before is None else one.watermark_before + ahead for one in records]
+    connection.register("epochs", pa.table({name: pa.array(of, pa.int64()) for name, of in before.items()}))
+    keys = "".join(f", p.{identifier(name)}" for name in pipeline.key)
+    delays = ", ".join(
+        f"CASE WHEN {reached} > {ALWAYS} THEN {reached} - p.__ends - {pipeline.window.late_after} ELSE {ALWAYS} END"
+        f" AS {name}"
+        for reached, name in (("e.__before", "__delay"), ("a.__reached", "__real"))
     )
-    connection.execute(f"INSERT INTO delays SELECT *, count(*) AS __pairs FROM ({chosen}) GROUP BY ALL")
-    connection.unregister("chunk")
-    connection.unregister("epochs")
+    connection.execute(
+        "CREATE TEMP TABLE delays AS SELECT p.__partition AS _partition,"
+        f" make_timestamptz(p.__starts) AS window_start, make_timestamptz(p.__ends) AS window_end{keys}, {delays},"
+        " p.__epoch, count(*) AS __pairs FROM pairs p JOIN epochs e ON e.__epoch = p.__epoch"
+        " JOIN reached a ON a.__partition = p.__partition AND a.__offset = p.__offset"
+        " WHERE p.__ends IS NOT NULL GROUP BY ALL"
+    )
 
 
-def _delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, every: Sequence[EpochRecord]) -> Delays:
+def collect_delays(
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, every: Sequence[EpochRecord], *, has_real: bool
+) -> Delays:
+    """Return the delays of windows, rows and records from the table `delays`.
+
+    Args:
+        connection: Holds it.
+        pipeline: The definition.
+        every: Epochs from the first to the last one that read records, also those that read none.
+        has_real: Log timestamps tell what would be late at real speed.
+    """
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
     # Of sessions all rows of a key that touch are one window, and no other key has it.
     merges = pipeline.window.merges
     relation = f"({group_sessions_sql(pipeline.key, 'delays')})" if merges else "delays"
     connection.execute(
         "CREATE TEMP TABLE cells AS SELECT min(window_start) AS s, epoch_us(max(window_end)) AS e,"
-        " max(__delay) AS most, min(__delay) AS least, min(__epoch) AS begun"
+        " max(__delay) AS most, min(__delay) AS least, max(__real) AS most_real, min(__epoch) AS begun"
         f" FROM {relation} GROUP BY {SESSION if merges else 'window_start'}{keys}"
     )
     by_window, ended = "rowid" if merges else "s", f"e + {pipeline.window.late_after}"
     ahead = pipeline.lateness.out_of_orderness_micros
     watermarks = (one.watermark_after for one in every)
     return Delays(
-        windows=_column(connection, f"SELECT max(most) FROM cells GROUP BY {by_window} ORDER BY 1"),
-        rows=_column(connection, "SELECT most FROM cells ORDER BY 1"),
+        read=_lateness(connection, "__delay", "most", by_window),
+        real=_lateness(connection, "__real", "most_real", by_window) if has_real else None,
         firsts=_column(connection, "SELECT least FROM cells ORDER BY begun, least"),
         begun=_column(connection, "SELECT begun FROM cells ORDER BY begun"),
         closing_firsts=_column(connection, "SELECT least FROM cells ORDER BY e, least"),
         closes=_column(connection, f"SELECT e + {pipeline.window.closes_after} FROM cells ORDER BY e"),
         passes=_column(connection, f"SELECT DISTINCT {ended} FROM cells ORDER BY 1"),
-        records=np.repeat(
-            _column(connection, "SELECT __delay FROM delays GROUP BY 1 ORDER BY 1"),
-            _column(connection, "SELECT sum(__pairs)::BIGINT FROM delays GROUP BY __delay ORDER BY __delay"),
-        ),
         epochs=np.array([one.epoch for one in every], np.int64),
         newest=find_newest(every),
         slowest=np.array([ALWAYS if mark is None else mark + ahead for mark in watermarks], np.int64),
+        unit=find_unit(pipeline.window),
+    )
+
+
+def _lateness(connection: duckdb.DuckDBPyConnection, delay: str, most: str, by_window: str) -> RecordDelays:
+    return RecordDelays(
+        windows=_column(connection, f"SELECT max({most}) FROM cells GROUP BY {by_window} ORDER BY 1"),
+        rows=_column(connection, f"SELECT {most} FROM cells ORDER BY 1"),
+        records=np.repeat(
+            _column(connection, f"SELECT {delay} FROM delays GROUP BY 1 ORDER BY 1"),
+            _column(connection, f"SELECT sum(__pairs)::BIGINT FROM delays GROUP BY {delay} ORDER BY {delay}"),
+        ),
     )
 
 
@@ -208,10 +181,10 @@ def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:
     return np.asarray(values, np.int64)
 
 
-def _culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], total: int) -> Iterator[Culprit]:
-    """Yield those with the most late records among those with more than twice their share, the largest first."""
+def _find_culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], total: int) -> tuple[Culprit, ...]:
+    """Return all with more than twice their share of the late records, those with the most late records first."""
     if not columns:
-        return
+        return ()
     names = ", ".join(map(identifier, columns))
     counted = (
         f"SELECT {names}, sum(__pairs) AS __all, coalesce(sum(__pairs) FILTER (__delay >= {total}), 0) AS __late"
@@ -222,8 +195,12 @@ def _culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], tot
         f" FROM ({counted})"
     )
     ranked = f"SELECT * FROM ({shares}) WHERE __late > 0 AND __late_share > 2 * __share"
-    found = connection.execute(f"{ranked} ORDER BY __late DESC, {names} LIMIT {CULPRITS}").fetchall()
-    for *values, late, late_share, share in found:
-        pairs = zip(columns, values, strict=True)
-        what = ", ".join(f"{name.removeprefix('_')}={'null' if value is None else value}" for name, value in pairs)
-        yield Culprit(what=what, late=int(late), late_share=float(late_share), share=float(share))
+    found = connection.execute(f"{ranked} ORDER BY __late DESC, {names}").fetchall()
+    return tuple(_make_culprit(columns, row) for row in found)
+
+
+def _make_culprit(columns: Sequence[str], row: Sequence[Any]) -> Culprit:
+    *values, late, late_share, share = row
+    pairs = zip(columns, values, strict=True)
+    what = ", ".join(f"{name.removeprefix('_')}={'null' if value is None else value}" for name, value in pairs)
+    return Culprit(what=what, late=int(late), late_share=float(late_share), share=float(share))

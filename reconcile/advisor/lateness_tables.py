@@ -55,17 +55,15 @@ _BINS = (f"__behind >= {low}{'' if high is None else f' AND __behind < {high}'}"
 _COUNTS = f"[{', '.join(f'count(*) FILTER ({one})' for one in _BINS)}]"
 
 
-def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reached: pa.Table, reads: pa.Table) -> None:
-    """Make `judged` from `pairs`.
+def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reads: pa.Table) -> None:
+    """Make `judged` from `pairs` and `reached`.
 
     Args:
-        connection: Holds `pairs` (`log_lateness`).
+        connection: Holds `pairs` and `reached` (`log_pairs`).
         pipeline: The key, and when a record is late.
-        reached: `__partition`, `__offset`, `__reached`: event time before the record was appended, or UNKNOWN.
         reads: `__partition`, `__first`, `__read`: event time by which the records from an offset on were judged when
             they were read; null where nothing was known.
     """
-    connection.register("reached", reached)
     connection.register("reads", reads)
     keys = "".join(f", any_value(p.{name}) AS {name}" for name in map(identifier, pipeline.key))
     connection.execute(f"""

@@ -6,56 +6,30 @@ The log is read once by Spark; when each record was appended its log timestamp t
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from cutover.clock import Clock
-from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.engine.spark import session
-from cutover.errors import LakeError, LogError
+from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.tables.schemas import arrow_type, duckdb_type
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
-from cutover.quoting import identifier
 from cutover.reconcile.advisor import lateness_tables
-from cutover.reconcile.advisor.epochs_read import join_reads, list_reading_epochs, split_epochs
-from cutover.reconcile.advisor.predict import Micros
-from cutover.reconcile.advisor.real_speed import UNKNOWN, Appended, find_append_times, find_reached
+from cutover.reconcile.advisor.epochs_read import list_reading_epochs
+from cutover.reconcile.advisor.log_pairs import LogReading, load_pairs, trace_real_speed
+from cutover.reconcile.advisor.real_speed import LOAD, find_pace
 from cutover.reconcile.result.timeliness import LateShares, LogLateness
 from cutover.records.classes import Class
-from cutover.records.classify import classify_records
-from cutover.records.parsing.parser import parse_records
-from cutover.records.reading.scan import Offsets, read
 from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-LOAD = 2.0
-"""Event time that goes by so many times faster than log time was loaded, not lived."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LogReading:
-    """What is read, and from which epochs."""
-
-    spark: "SparkSession"
-    settings: Settings
-    pipeline: Pipeline
-    rejoin: Rejoin
-    records: Sequence[EpochRecord]
 
 
 def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -> LogLateness:
@@ -71,13 +45,14 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
         raise LakeError(pipeline.name)
     earliest = LogClient(settings).earliest(log_of(pipeline))
     spark = session(settings, app=f"cutover lateness {pipeline.name}")
-    reading = _LogReading(
+    reading = LogReading(
         spark=spark, settings=settings, pipeline=pipeline, rejoin=Rejoin(settings, pipeline), records=records
     )
     with queries.connect(queries.reading(settings)) as connection:
-        _load_pairs(connection, reading, earliest)
+        load_pairs(connection, reading, earliest)
         _drop_duplicates(connection, pipeline, version, records[-1].epoch)
-        pace = _judge_records(connection, pipeline, records)
+        pace = find_pace(trace_real_speed(connection, pipeline))
+        lateness_tables.make(connection, pipeline, _list_reads(pipeline, records))
         shares = lateness_tables.count_late(connection, pace)
         gone = _count_gone(records, earliest)
         return LogLateness(
@@ -99,42 +74,6 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
         )
 
 
-def _load_pairs(connection: duckdb.DuckDBPyConnection, reading: _LogReading, earliest: Mapping[int, int]) -> None:
-    """Make `pairs`: `__partition`, `__offset`, `__log`, `__event`, `__ends` and the key.
-
-    One row for each window of each record; one with a null end for a record that counts in none. An event time is null
-    where it does not move the watermark.
-    """
-    kinds = compile_pipeline(reading.pipeline).key_types
-    keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
-    columns = "__partition INT, __offset BIGINT, __log BIGINT, __event BIGINT, __ends BIGINT"
-    connection.execute(f"CREATE TEMP TABLE pairs ({columns}{keys})")
-    names = ", ".join(map(identifier, ("__partition", "__offset", "__log", "__event", "__ends", *reading.pipeline.key)))
-    for chunk in split_epochs(reading.records, earliest):
-        connection.register("chunk", _read_rows(reading, join_reads(chunk)))
-        connection.execute(f"INSERT INTO pairs SELECT {names} FROM chunk")
-        connection.unregister("chunk")
-
-
-def _read_rows(reading: _LogReading, reads: Sequence[Offsets]) -> pa.Table:
-    pipeline, rejoin = reading.pipeline, reading.rejoin
-    spans = rejoin.resolve_versions(rejoin.collect_recorded(reading.records), tuple(reads))
-    raw = read(reading.spark, reading.settings, pipeline, tuple(reads))
-    rows = classify_records(
-        parse_records(raw, pipeline, rejoin.frames(reading.spark, spans)), pipeline, watermark_micros=None
-    )
-    counts = f"_class = '{Class.ACCEPTED}'"
-    moves = f"_class NOT IN ('{Class.MALFORMED}', '{Class.FUTURE}')"
-    return rows.selectExpr(
-        "_partition AS __partition",
-        "_offset AS __offset",
-        "unix_micros(_log_time) AS __log",
-        f"IF({moves}, unix_micros(_event_time), NULL) AS __event",
-        f"IF({counts}, unix_micros(window_end), NULL) AS __ends",
-        *(f"IF({counts}, `{name}`, NULL) AS `{name}`" for name in pipeline.key),
-    ).toArrow()
-
-
 def _drop_duplicates(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, version: Version, epoch: int) -> None:
     """Let what the stream found to be duplicates count in no window; they still move the watermark."""
     if pipeline.source.record_id is None:
@@ -144,33 +83,6 @@ def _drop_duplicates(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, 
     listed = f"SELECT unnest(_positions) AS at FROM {rows}"
     twins = f'SELECT at."partition", at."offset" FROM ({listed})'
     connection.execute(f"UPDATE pairs SET __ends = NULL WHERE (__partition, __offset) IN ({twins})")
-
-
-def _judge_records(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]
-) -> float | None:
-    """Make the tables of `lateness_tables`, and return how much event time went by for each second of log time.
-
-    Raises:
-        LogError: The log holds nothing of what was read.
-    """
-    columns = "__partition, __offset, any_value(__log) AS l, coalesce(any_value(__event), ?) AS e"
-    query = f"SELECT {columns} FROM pairs GROUP BY __partition, __offset ORDER BY __partition, __offset"
-    found = connection.execute(query, [UNKNOWN]).fetchnumpy()
-    if not len(found["l"]):
-        msg = f"Log of `{pipeline.name}`: expected records that its epochs have read, it holds none of them."
-        raise LogError(msg + "\nHint: lateness is told from what the log still holds.")
-    appended = Appended(
-        partitions=_column(found["__partition"]), log_times=_column(found["l"]), events=_column(found["e"])
-    )
-    reached = find_reached(appended, pipeline.lateness.idle_after_micros)
-    positions = {"__partition": appended.partitions, "__offset": _column(found["__offset"]), "__reached": reached}
-    lateness_tables.make(connection, pipeline, pa.table(positions), _list_reads(pipeline, records))
-    return _find_pace(appended)
-
-
-def _column(values: Any) -> Micros:
-    return np.asarray(values, np.int64)
 
 
 def _list_reads(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
@@ -187,18 +99,6 @@ def _list_reads(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
     ]
     fields = [pa.field(name, pa.int64()) for name in ("__partition", "__first", "__read")]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
-
-
-def _find_pace(appended: Appended) -> float | None:
-    """Return event time over log time, both without the first and the last hundredth: one wrong clock is no pace."""
-    events = appended.events[appended.events > UNKNOWN]
-    if not len(events):
-        return None
-    logged, lived = (
-        np.subtract(*np.quantile(of, [0.99, 0.01], method="inverted_cdf"))
-        for of in (find_append_times(appended), events)
-    )
-    return float(lived / logged) if logged > 0 else None
 
 
 def _count_gone(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> dict[str, int]:

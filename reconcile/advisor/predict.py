@@ -8,44 +8,63 @@ and how many windows are held, depends on the sum alone; when the on-time answer
 Source: Akidau et al., The Dataflow Model, VLDB 2015, sections 2.3 and 3.1 (watermarks, allowed lateness).
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cutover.reconcile.result.advice import NamedSetting, Prediction
+from cutover.durations import MICROSECONDS
+from cutover.reconcile.advisor.lengths import find_smaller_unit, round_up
+from cutover.reconcile.result.advice import LateOutcome, NamedSetting, Prediction
 
 Micros = NDArray[np.int64]
 ALWAYS = -(1 << 62)
 """Delay of a record that no watermark could call late: nothing was known of time before its epoch."""
 
-_MINUTE, _HOUR, _DAY = 60_000_000, 3_600_000_000, 86_400_000_000
-STEPS = (
-    *(n * _MINUTE for n in (0, 1, 2, 5, 10, 15, 30)),
-    *(n * _HOUR for n in (1, 2, 4, 8, 12)),
-    *(n * _DAY for n in (1, 2, 4, 7, 14, 30)),
+STEPS = tuple(
+    count * MICROSECONDS[unit]
+    for unit, counts in {
+        "second": (1, 2, 5, 10, 15, 30),
+        "minute": (1, 2, 5, 10, 15, 30),
+        "hour": (1, 2, 4, 8, 12),
+        "day": (1, 2, 4, 7, 14, 30, 90, 180, 365),
+    }.items()
+    for count in counts
 )
 """Lengths of time that people set, microseconds."""
 
 ON_TIME, NEARLY = 0.99, 0.999
 """Shares of windows: exact in the on-time answer; exact in the end, of the balanced setting."""
 
+SHARES = (0.5, 0.75, 0.9, 0.95, ON_TIME, 0.995, NEARLY, 0.9999)
+"""Shares of windows and records whose delays are tried as lengths."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordDelays:
+    """Delays of records under one way of reading them, each ascending."""
+
+    windows: Micros  # of each window: the largest delay of its records
+    rows: Micros  # of each (window, key) row: the largest delay
+    records: Micros  # of each (record, window) pair
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
     """How late the records of a log were."""
 
-    windows: Micros  # of each window: the largest delay of its records
-    rows: Micros  # of each (window, key) row: the largest delay
+    read: RecordDelays  # as the epochs read them
+    real: RecordDelays | None  # had each been read when it was appended; None: log timestamps do not tell
     firsts: Micros  # the smallest delay of each row, that of the epoch that begins it; in the order of `begun`
     begun: Micros  # the number of that epoch, ascending
     closing_firsts: Micros  # the same delays, in the order of `closes`
     closes: Micros  # time at which each row closes without any wait, ascending
     passes: Micros  # time at which windows have ended, ascending, each once
-    records: Micros  # (record, window) pairs, ascending by delay
     epochs: Micros  # numbers of all epochs, without data too, ascending
     newest: Micros  # of each: newest event time seen, of all partitions; ALWAYS: none yet
     slowest: Micros  # of each: watermark after it and out-of-orderness; ALWAYS: none yet
+    unit: int  # of lengths, as long as the windows allow: microseconds
 
 
 def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
@@ -58,16 +77,17 @@ def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
     """
     total = out_of_orderness + allowed
     half, nearly_all = measure_delay(delays.passes, delays.newest, delays.slowest - out_of_orderness)
-    late = len(delays.records) - int(np.searchsorted(delays.records, total, side="left"))
+    read, pairs = count_outcome(delays.read, out_of_orderness, allowed), len(delays.read.records)
     return Prediction(
         out_of_orderness=out_of_orderness,
         allowed=allowed,
-        windows=len(delays.windows),
-        exact=int(np.count_nonzero(delays.windows < total)),
-        on_time=int(np.count_nonzero(delays.windows < out_of_orderness)),
-        late_rows=int(np.count_nonzero(delays.rows >= total)),
-        late=late,
-        late_share=late / len(delays.records) if len(delays.records) else 0.0,
+        windows=len(delays.read.windows),
+        exact=read.exact,
+        on_time=read.on_time,
+        late_rows=read.late_rows,
+        late=read.late,
+        late_share=read.late / pairs if pairs else 0.0,
+        real=None if delays.real is None else count_outcome(delays.real, out_of_orderness, allowed),
         held=count_held(
             delays.begun[delays.firsts < total],
             delays.closes[delays.closing_firsts < total],
@@ -76,6 +96,17 @@ def predict(delays: Delays, out_of_orderness: int, allowed: int) -> Prediction:
         ),
         delay_p50=half,
         delay_p99=nearly_all,
+    )
+
+
+def count_outcome(delays: RecordDelays, out_of_orderness: int, allowed: int) -> LateOutcome:
+    """Return how many windows are exact, and how many records and rows are late, under a setting."""
+    total = out_of_orderness + allowed
+    return LateOutcome(
+        exact=int(np.searchsorted(delays.windows, total, side="left")),
+        on_time=int(np.searchsorted(delays.windows, out_of_orderness, side="left")),
+        late_rows=len(delays.rows) - int(np.searchsorted(delays.rows, total, side="left")),
+        late=len(delays.records) - int(np.searchsorted(delays.records, total, side="left")),
     )
 
 
@@ -115,23 +146,58 @@ def measure_delay(passes: Micros, newest: Micros, watermarks: Micros) -> tuple[i
     return int(half), int(nearly_all)
 
 
-def make_grid(delays: Delays, current: tuple[int, int]) -> tuple[Prediction, ...]:
-    """Return predictions for settings that people would try, with the one in force; by both lengths.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Settings that were tried, one for each outcome: of equal ones that with the shortest wait."""
+
+    tried: int
+    predictions: tuple[Prediction, ...]  # by both lengths
+
+
+def make_grid(delays: Delays, current: tuple[int, int]) -> Grid:
+    """Return predictions for lengths at which outcomes change and for lengths that people set, equal ones merged.
 
     Args:
         delays: Of a log.
-        current: Out-of-orderness and allowed lateness in force.
+        current: Out-of-orderness and allowed lateness in force; always there.
     """
-    needed = find_exact(delays)
-    steps = [step for step in STEPS if step <= needed]
-    pairs = {(o, a) for o in steps for a in (0, *steps) if o + a <= needed} | {current, (0, needed)}
-    return tuple(predict(delays, o, a) for o, a in sorted(pairs))
+    lengths = list_lengths(delays)
+    pairs = {(o, total - o) for total in lengths for o in lengths if o <= total} | {current}
+    by_outcome: dict[Prediction, Prediction] = {}
+    for o, a in sorted(pairs, key=lambda pair: (pair[0] + pair[1], pair[0])):
+        prediction = predict(delays, o, a)
+        by_outcome.setdefault(replace(prediction, out_of_orderness=0, allowed=0), prediction)
+    kept = {(one.out_of_orderness, one.allowed): one for one in by_outcome.values()}
+    kept[current] = predict(delays, *current)
+    return Grid(tried=len(pairs), predictions=tuple(one for _, one in sorted(kept.items())))
+
+
+def list_lengths(delays: Delays) -> tuple[int, ...]:
+    """Return the lengths that are tried, ascending, from none to the one at which no record is late."""
+    exact = find_exact(delays)
+    read = delays.read
+    needed = (find_needed(values, share) for values in (read.windows, read.records) for share in SHARES)
+    common = (step for step in STEPS if step % find_smaller_unit(delays.unit) == 0)
+    lengths = {0, exact, *(round_up(length, delays.unit) for length in needed), *common}
+    return tuple(sorted(length for length in lengths if length <= exact))
+
+
+def find_needed(values: Micros, share: float) -> int:
+    """Return the smallest length that is longer than a share of some delays; 0 where no wait is needed.
+
+    Args:
+        values: Delays, ascending.
+        share: Of them.
+    """
+    if not len(values):
+        return 0
+    place = max(math.ceil(share * len(values) - 1e-9), 1) - 1
+    return max(int(values[place]) + 1, 0)
 
 
 def find_exact(delays: Delays) -> int:
-    """Return the smallest length that people set at which no record is late; beyond all of them, in whole days."""
-    most = int(delays.records[-1]) if len(delays.records) else ALWAYS
-    return next((step for step in STEPS if most < step), (most // _DAY + 1) * _DAY)
+    """Return the smallest length in the unit of the windows at which no record is late."""
+    return round_up(find_needed(delays.read.records, 1.0), delays.unit)
 
 
 def choose(delays: Delays) -> tuple[NamedSetting, ...]:
@@ -141,13 +207,9 @@ def choose(delays: Delays) -> tuple[NamedSetting, ...]:
     answer of 99 % of the windows is exact already, 99.9 % are in the end. exact: as balanced, and no record is late.
     """
     exact = find_exact(delays)
-    nearly = _find_share(delays, NEARLY, exact)
-    on_time = min(_find_share(delays, ON_TIME, exact), nearly)
+    nearly, on_time = (
+        min(round_up(find_needed(delays.read.windows, share), delays.unit), exact) for share in (NEARLY, ON_TIME)
+    )
+    on_time = min(on_time, nearly)
     pairs = {"fastest": (0, nearly), "balanced": (on_time, nearly - on_time), "exact": (on_time, exact - on_time)}
     return tuple(NamedSetting(name=name, prediction=predict(delays, o, a)) for name, (o, a) in pairs.items())
-
-
-def _find_share(delays: Delays, share: float, otherwise: int) -> int:
-    """Return the smallest length that people set at which a share of the windows has no late record."""
-    wanted = share * len(delays.windows)
-    return next((step for step in STEPS if np.count_nonzero(delays.windows < step) >= wanted), otherwise)

@@ -74,3 +74,27 @@ def find_append_times(records: Appended) -> Micros:
         mine = records.partitions == partition
         appended[mine] = np.maximum.accumulate(appended[mine])
     return appended
+
+
+LOAD = 2.0
+"""Event time that goes by so many times faster than log time was loaded, not lived."""
+
+
+def find_pace(records: Appended) -> float | None:
+    """Return event time over log time; None where no log time or no event time went by.
+
+    Both without the first and the last hundredth: one wrong clock is no pace.
+    """
+    events = records.events[records.events > UNKNOWN]
+    if not len(events):
+        return None
+    logged, lived = (
+        np.subtract(*np.quantile(times, [0.99, 0.01], method="inverted_cdf"))
+        for times in (find_append_times(records), events)
+    )
+    return float(lived / logged) if logged > 0 else None
+
+
+def tells_real_speed(pace: float | None) -> bool:
+    """Return whether log timestamps tell when records came about, and not when they were loaded."""
+    return pace is not None and pace <= LOAD

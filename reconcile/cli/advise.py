@@ -26,8 +26,11 @@ from cutover.timestamps import format_micros, to_micros
 
 if TYPE_CHECKING:
     from cutover.reconcile.advisor.gather import GatheredDelays
+    from cutover.reconcile.advisor.predict import Grid
 
 TRIED = "tried"
+LISTED = 20
+"""Partitions and keys that are late by more than their share, which are listed; others are counted."""
 
 
 def advise(
@@ -69,9 +72,10 @@ def advise(
         proof_table.write_page(page, said)
     every = make_grid(gathered.delays, current)
     if as_json:
-        sys.stdout.write(json.dumps(_describe(said) | {"grid": [asdict(one) for one in every]}, allow_nan=False) + "\n")
+        listed = {"grid": [asdict(one) for one in every.predictions], "grid_tried": every.tried}
+        sys.stdout.write(json.dumps(_describe(said) | listed, allow_nan=False) + "\n")
     else:
-        _print(said, every if grid else ())
+        _print(said, every if grid else None)
     raise typer.Exit(int(any(not one.holds for one in proven)))
 
 
@@ -95,8 +99,12 @@ def _make_advice(
         settings=named,
         proven=proven,
         proven_at=at if proven else None,
-        partitions=gathered.partitions,
-        keys=gathered.keys,
+        partitions=gathered.partitions[:LISTED],
+        keys=gathered.keys[:LISTED],
+        partitions_over=len(gathered.partitions),
+        keys_over=len(gathered.keys),
+        read_speed=gathered.read_speed,
+        log_pace=gathered.log_pace,
     )
 
 
@@ -111,6 +119,10 @@ def _describe(said: Advice) -> dict[str, object]:
         "proven": [asdict(one) | {"holds": one.holds, "wrong": one.wrong} for one in said.proven],
         "partitions": [asdict(one) for one in said.partitions],
         "keys": [asdict(one) for one in said.keys],
+        "partitions_over": said.partitions_over,
+        "keys_over": said.keys_over,
+        "read_speed": said.read_speed,
+        "log_pace": said.log_pace,
     }
 
 
@@ -138,7 +150,7 @@ def _prove(
         return prove_settings(settings, pipeline, gathered.newest_epoch, named, tell)
 
 
-def _print(said: Advice, grid: Sequence[Prediction]) -> None:
+def _print(said: Advice, grid: "Grid | None") -> None:
     console = Console(highlight=False, soft_wrap=True)
     read = f"{text.count_noun(said.records, 'record')} in {text.count_noun(said.epochs, 'epoch')}"
     console.print(
@@ -148,9 +160,14 @@ def _print(said: Advice, grid: Sequence[Prediction]) -> None:
     for kind, culprits in {"partition": said.partitions, "key": said.keys}.items():
         for one in culprits:
             console.print(text.message_text(f"late {kind}  {advice_text.describe_culprit(one)}"))
-    if grid:
-        rows = (NamedSetting(name="", prediction=one) for one in grid)
+    for line in (*advice_text.list_unlisted(said), *advice_text.LEGEND, advice_text.describe_speed(said)):
+        if line is not None:
+            console.print(text.message_text(line))
+    if grid is not None:
+        rows = (NamedSetting(name="", prediction=one) for one in grid.predictions)
         console.print(_table(advice_text.HEADS, map(advice_text.setting_cells, rows)))
+        outcomes = text.count_noun(len(grid.predictions), "outcome")
+        console.print(f"{grid.tried:,} settings were tried and have {outcomes}: of equal ones the shortest is shown.")
     proof = advice_text.describe_proof(said)
     if proof is not None:
         console.print(_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(said)))

@@ -37,10 +37,17 @@ def lateness(
         _print(Console(highlight=False, soft_wrap=True), found)
 
 
+LEGEND = (
+    "Late at real speed: had each record been read when it was appended, by log timestamps. Late as read: by the epochs"
+    " that read it."
+)
+
+
 def _print(console: Console, found: LogLateness) -> None:
     read = f"{text.count_noun(found.records, 'record')} in {text.count_noun(found.epochs, 'epoch')}"
     console.print(text.message_text(f"{found.pipeline}: {read}. Lateness: behind the event time reached before it."))
     console.print(_table(found))
+    console.print(text.message_text(LEGEND))
     console.print(text.message_text(describe_shares(found.shares)))
     for one in found.sources:
         console.print(text.message_text(f"late alone  {describe_source(one)}"))
@@ -50,7 +57,7 @@ def _print(console: Console, found: LogLateness) -> None:
 
 
 def _table(found: LogLateness) -> Table:
-    columns = ("records", "half within", "90 %", "99 %", "99.9 %", "most", "late", "as read")
+    columns = ("records", "half within", "90 %", "99 %", "99.9 %", "most", "late at real speed", "late as read")
     table = Table(box=None, pad_edge=False)
     table.add_column("of", no_wrap=True, min_width=12)
     for name in columns:
@@ -65,15 +72,7 @@ def _table(found: LogLateness) -> Table:
 
 
 def _lengths(of: LatenessQuantiles) -> tuple[str, ...]:
-    return tuple(_format_duration(seconds) for seconds in (of.p50, of.p90, of.p99, of.p999, of.largest))
+    return tuple(text.duration(seconds) for seconds in (of.p50, of.p90, of.p99, of.p999, of.largest))
 
-
-def _format_duration(seconds: float) -> str:
-    """Return a length in its largest unit, three digits that matter: many stand in one line."""
-    unit, size = next(one for one in _UNITS if seconds >= one[1] or one[1] == 1)
-    return f"{seconds / size:.3g} {unit}"
-
-
-_UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
 COMMANDS = {"lateness": lateness}

@@ -106,6 +106,7 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "runbook_html": runbooks.html(name, partial(steps.fill, result=result)) if name else None,
         "details": steps.details(result),
         "advice_heads": advice_text.HEADS,
+        "advice_legend": advice_text.LEGEND,
         "proof_heads": advice_text.PROOF_HEADS,
         "commands": repeat.commands(result),
         **_charts(result),

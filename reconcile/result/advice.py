@@ -4,8 +4,18 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LateOutcome:
+    """What a setting comes to under one way of reading the log."""
+
+    exact: int  # windows without a late record
+    on_time: int  # windows whose on-time answer had all records
+    late_rows: int  # (window, key) rows that batch and stream would differ in
+    late: int  # (record, window) pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What one setting would have come to on this log."""
+    """What one setting would have come to on this log, in the epochs that read it."""
 
     out_of_orderness: int  # microseconds
     allowed: int
@@ -18,6 +28,7 @@ class Prediction:
     held: int  # (window, key) rows that are held at once, at most
     delay_p50: int | None  # microseconds of event time from a window's end to its on-time answer; None: none came
     delay_p99: int | None
+    real: LateOutcome | None = None  # had each record been read when it was appended; None: log timestamps do not tell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,5 +107,9 @@ class Advice:
     settings: tuple[NamedSetting, ...]  # the three that are advised, then those that somebody asked for
     proven: tuple[ProvenSetting, ...]  # of the same settings; empty: nobody asked for a proof
     proven_at: str | None  # ISO; None: nobody did
-    partitions: tuple[Culprit, ...]
+    partitions: tuple[Culprit, ...]  # the first ones
     keys: tuple[Culprit, ...]
+    partitions_over: int | None = None  # with more than twice their share, listed or not; None: an older advice
+    keys_over: int | None = None
+    read_speed: float | None = None  # event time that went by for each second while the epochs ran; None: not known
+    log_pace: float | None = None  # event time that went by for each second of log time; None: not known

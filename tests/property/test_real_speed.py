@@ -95,9 +95,8 @@ def test_quantiles_and_late_records_are_those_of_a_plain_fold(
         connection.execute("CREATE OR REPLACE TEMP TABLE pairs AS SELECT * FROM given")
         connection.execute("DROP TABLE IF EXISTS judged")
         schema = pa.schema([(name, pa.int64()) for name in ("__partition", "__first", "__read")])
-        lateness_tables.make(
-            connection, PIPELINE, pa.Table.from_pylist(reached), pa.Table.from_pylist(reads, schema=schema)
-        )
+        connection.register("reached", pa.Table.from_pylist(reached))
+        lateness_tables.make(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
         shares = lateness_tables.count_late(connection, None)
         found = lateness_tables.measure_quantiles(connection)
         histogram = lateness_tables.count_by_lateness(connection)

@@ -14,13 +14,20 @@ DAY = 86_400_000_000
 
 @pytest.mark.parametrize(
     ("text", "micros"),
-    [("30 minutes", 1_800_000_000), ("1 day", DAY), (" 250milliseconds ", 250_000), ("0 seconds", 0)],
+    [
+        ("30 minutes", 1_800_000_000),
+        ("1 day", DAY),
+        (" 250milliseconds ", 250_000),
+        ("0 seconds", 0),
+        ("1 hour 2 minutes", 3_720_000_000),
+        ("1 d 2 h", 26 * DAY // 24),
+    ],
 )
-def test_a_number_and_a_unit(text: str, micros: int) -> None:
+def test_numbers_and_units(text: str, micros: int) -> None:
     assert parse_duration(text, of="x") == micros
 
 
-@pytest.mark.parametrize("text", ["", "1", "1.5 hours", "-1 hour", "1 week", "1 hour 2 minutes", "9" * 5_000 + " days"])
+@pytest.mark.parametrize("text", ["", "1", "1.5 hours", "-1 hour", "1 week", "1 hour2 minutes", "9" * 5_000 + " days"])
 def test_anything_else_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(DefinitionError, match=r"`lateness\.allowed`: expected"):
         Lateness(allowed=text)

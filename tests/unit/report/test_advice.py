@@ -14,6 +14,7 @@ from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.advice import (
     Advice,
     Culprit,
+    LateOutcome,
     NamedSetting,
     Prediction,
     ProvenSetting,
@@ -88,7 +89,7 @@ def test_page_and_pull_request_show_settings_and_proof() -> None:
             "in force",
             "fastest",
             "balanced",
-            "30 minutes",
+            "30 min",
             "4,711",
             "32",
             "no answer",
@@ -131,6 +132,68 @@ def test_where_no_record_was_late_the_shortest_exact_setting_is_advised() -> Non
     assert said.startswith("No record of flights was late: a shorter wait is all that could be gained. ")
     assert "Lateness(out_of_orderness='30 minutes', allowed='12 hours') is the shortest" in said
     assert advice_text.describe_advice(advised()).endswith("allowed='90 minutes') is the balanced setting.")
+
+
+def at_real_speed(advice: Advice, late: int) -> Advice:
+    """Return advice under whose settings so many records would be late at real speed."""
+    real = LateOutcome(exact=990, on_time=890, late_rows=late, late=late)
+    settings = tuple(replace(one, prediction=replace(one.prediction, real=real)) for one in advice.settings)
+    return replace(advice, settings=settings, in_force=replace(advice.in_force, real=real), log_pace=1.0)
+
+
+def test_figures_at_real_speed_stand_beside_each_setting_and_in_the_sentence() -> None:
+    advice = at_real_speed(advised(), 3_321)
+
+    assert "At real speed 3,321 records would be late under it, as the epochs read them 7." in (
+        advice_text.describe_advice(advice)
+    )
+    for shown in (page.render(report(advice)), markdown.render(report(advice))):
+        assert "late at real speed" in shown
+        assert shown.count("3,321") >= 5
+
+
+def test_a_shorter_wait_is_not_called_free_where_records_are_late_at_real_speed() -> None:
+    said = advice_text.describe_advice(at_real_speed(advised(late=0), 3))
+
+    assert "a shorter wait is all" not in said
+    assert "at real speed 3 records would have been" in said
+
+
+def test_a_replay_and_a_load_are_named() -> None:
+    replayed = replace(advised(), read_speed=8_640.4, log_pace=900.0)
+
+    said = advice_text.describe_speed(replayed)
+
+    assert said is not None
+    assert "8,640 times faster" in said
+    assert "900 times faster" in said
+    assert "unknown" in said
+    assert advice_text.describe_speed(replace(advised(), read_speed=1.0, log_pace=1.0)) is None
+    assert "unknown" in page.render(report(replayed))
+
+
+def test_settings_that_coincide_are_named_with_the_reason() -> None:
+    few = advised()
+    fastest, balanced, exact = few.settings
+    one = replace(
+        few, settings=(fastest, balanced, replace(exact, prediction=replace(balanced.prediction, windows=169)))
+    )
+    few_windows = replace(balanced, prediction=replace(balanced.prediction, windows=169))
+    small = replace(one, settings=(fastest, few_windows, replace(exact, prediction=few_windows.prediction)))
+    same = replace(few, settings=(replace(fastest, prediction=balanced.prediction), balanced, exact))
+
+    assert advice_text.describe_coincidences(few) == ()
+    assert "leaves no record late" in " ".join(advice_text.describe_coincidences(one))
+    assert "99.9 % of 169 windows is all of them" in " ".join(advice_text.describe_coincidences(small))
+    assert "fastest and balanced are one" in " ".join(advice_text.describe_coincidences(same))
+
+
+def test_culprits_that_are_not_listed_are_counted() -> None:
+    assert advice_text.list_unlisted(advised()) == ()
+    (said,) = advice_text.list_unlisted(replace(advised(), keys_over=7, partitions_over=1))
+
+    assert said.startswith("1 of 7 keys")
+    assert "1 of 7 keys" in page.render(report(replace(advised(), keys_over=7)))
 
 
 def test_a_value_of_a_key_stays_text() -> None:

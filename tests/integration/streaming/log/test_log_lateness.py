@@ -11,7 +11,9 @@ from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
 from cutover.reconcile.advisor import record
+from cutover.reconcile.advisor.gather import gather
 from cutover.reconcile.advisor.log_lateness import measure_log_lateness
+from cutover.reconcile.advisor.predict import predict
 from cutover.reconcile.result.timeliness import LateSource
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -33,13 +35,13 @@ def drawn(count: int, *, seed: int) -> list[Event]:
     ]
 
 
-def expected(events: list[Event]) -> tuple[list[int], int]:
-    """Return how far each record that counts was behind, and how many of them are late at real speed."""
+def expected(events: list[Event], wait: int = OUT_OF_ORDERNESS) -> tuple[list[int], int]:
+    """Return how far each record that counts was behind, and how many are late at real speed under a wait."""
     records = [(one.partition, int((one.logged or 0) * MINUTE), one.micros) for one in events]
     reached = simulate(records, MINUTE)
     counted = [(at, one) for at, one in zip(reached, events, strict=True) if one.key != "drop"]
     ends = [one.micros // (10 * MINUTE) * 10 * MINUTE + 10 * MINUTE for _, one in counted]
-    late = sum(at - OUT_OF_ORDERNESS >= end for (at, _), end in zip(counted, ends, strict=True))
+    late = sum(at - wait >= end for (at, _), end in zip(counted, ends, strict=True))
     return [max(0, at - one.micros) for at, one in counted], late
 
 
@@ -73,6 +75,33 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
         assert sum(count.records for count in one.histogram) == one.records
         by_bin.update({(count.from_seconds, count.to_seconds): count.records for count in one.histogram})
     assert {(one.from_seconds, one.to_seconds): one.records for one in found.histogram if one.records} == +by_bin
+
+
+def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    events = drawn(300, seed=7)
+    rig.send(settings, topic, events)
+    driver.run(settings, pipeline, until="drain")
+
+    gathered = gather(settings, pipeline)
+
+    lengths = [(0, 0), (5, 0), (0, 12), (20, 15), (60, 0)]
+    told = [predict(gathered.delays, o * MINUTE, a * MINUTE).real for o, a in lengths]
+    assert [one and one.late for one in told] == [expected(events, (o + a) * MINUTE)[1] for o, a in lengths]
+    assert told[0] is not None
+    assert told[0].late > predict(gathered.delays, 0, 0).late > 0
+
+
+def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Settings, topic: str) -> None:
+    settings, pipeline = rig.fast(quick), rig.pipeline(topic, cap=40)
+    rig.send(settings, topic, [replace(one, logged=0.0) for one in drawn(120, seed=6)])
+    driver.run(settings, pipeline, until="drain")
+
+    gathered = gather(settings, pipeline)
+
+    assert (gathered.delays.real, gathered.log_pace) == (None, None)
+    assert gathered.read_speed is not None
+    assert gathered.read_speed > 2
 
 
 def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:

@@ -1,0 +1,38 @@
+"""Lengths of time that people set: whole units as large as the window allows."""
+
+from cutover.definition.windows.window_fn import WindowFn
+from cutover.durations import MICROSECONDS
+
+UNITS = tuple(sorted(MICROSECONDS.values(), reverse=True))
+"""Day, hour, minute, second, millisecond, in microseconds."""
+
+_LONGER = 10
+"""A whole unit may make a length longer by one part in so many; else the next smaller unit is taken."""
+
+
+def find_unit(window: WindowFn) -> int:
+    """Return the largest unit that is not longer than a window, or than the distance between two that overlap."""
+    length = window.slice_micros or window.reach or UNITS[0]
+    return next((unit for unit in UNITS if unit <= length), UNITS[-1])
+
+
+def find_smaller_unit(unit: int) -> int:
+    """Return the next smaller unit; of the smallest one itself."""
+    place = UNITS.index(unit)
+    return UNITS[min(place + 1, len(UNITS) - 1)]
+
+
+def round_up(needed: int, unit: int) -> int:
+    """Return the shortest length in whole units that is long enough; in the next smaller unit where that is shorter.
+
+    Args:
+        needed: Microseconds; 0 or less needs no time.
+        unit: Of the windows.
+    """
+    if needed <= 0:
+        return 0
+    length = -(-needed // unit) * unit
+    if (length - needed) * _LONGER <= needed:
+        return length
+    smaller = find_smaller_unit(unit)
+    return -(-needed // smaller) * smaller

@@ -1,0 +1,104 @@
+"""Settings advised from drawn delays, beside a search over every length; and grids without equal lines."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.reconcile.advisor.predict import ALWAYS, Delays, RecordDelays, choose, make_grid, predict
+
+DAY = 86_400_000_000
+DELAYS = st.lists(st.integers(-3, 40) | st.integers(0, 5_000), min_size=1, max_size=300)
+
+
+def make_delays(days: Sequence[int], *, real: Sequence[int] | None = None) -> Delays:
+    """Return the delays of windows of one record each, in days."""
+    read = one_each(days)
+    ascending = np.arange(len(days), dtype=np.int64)
+    return Delays(
+        read=read,
+        real=None if real is None else one_each(real),
+        firsts=np.array(days, np.int64) * DAY,
+        begun=ascending,
+        closing_firsts=read.rows,
+        closes=ascending * DAY,
+        passes=ascending * DAY,
+        epochs=ascending,
+        newest=ascending * DAY,
+        slowest=ascending * DAY,
+        unit=DAY,
+    )
+
+
+def one_each(days: Sequence[int]) -> RecordDelays:
+    micros = np.sort(np.array(days, np.int64) * DAY)
+    return RecordDelays(windows=micros, rows=micros, records=micros)
+
+
+@given(DELAYS)
+def test_no_shorter_whole_day_meets_what_a_setting_is_defined_by(days: list[int]) -> None:
+    fastest, balanced, exact = (one.prediction for one in choose(make_delays(days)))
+
+    def need(share: float) -> int:
+        return next(wait for wait in range(5_002) if sum(day < wait for day in days) >= share * len(days))
+
+    nearly = need(0.999)
+    assert (fastest.out_of_orderness, exact.late) == (0, 0)
+    assert fastest.exact == balanced.exact >= 0.999 * len(days)
+    assert balanced.on_time >= 0.99 * len(days)
+    assert fastest.allowed <= nearly * DAY
+    assert balanced.out_of_orderness <= need(0.99) * DAY
+    assert exact.out_of_orderness + exact.allowed <= need(1.0) * DAY
+
+
+def test_of_a_heavy_tail_the_longest_wait_is_not_the_balanced_one() -> None:
+    days = [0] * 9_000 + list(range(351)) + [4_672] * 9
+
+    balanced = {one.name: one.prediction for one in choose(make_delays(days))}["balanced"]
+
+    assert balanced.out_of_orderness + balanced.allowed <= 351 * DAY
+    assert balanced.exact >= 0.999 * balanced.windows
+
+
+@given(DELAYS, st.integers(0, 50), st.integers(0, 50))
+def test_grid_has_each_outcome_once_by_its_shortest_wait_and_the_setting_in_force(
+    days: list[int], out_of_orderness: int, allowed: int
+) -> None:
+    current = (out_of_orderness * DAY, allowed * DAY)
+
+    grid = make_grid(make_delays(days), current)
+
+    outcomes = [
+        replace(one, out_of_orderness=0, allowed=0)
+        for one in grid.predictions
+        if (one.out_of_orderness, one.allowed) != current
+    ]
+    assert len(outcomes) == len(set(outcomes))
+    assert current in {(one.out_of_orderness, one.allowed) for one in grid.predictions}
+    assert grid.tried >= len(grid.predictions)
+
+
+@given(DELAYS, st.data(), st.integers(0, 60), st.integers(0, 60))
+def test_figures_at_real_speed_are_counted_from_the_delays_at_real_speed(
+    days: list[int], data: st.DataObject, out_of_orderness: int, allowed: int
+) -> None:
+    real = [data.draw(st.integers(-3, 80)) for _ in days]
+
+    told = predict(make_delays(days, real=real), out_of_orderness * DAY, allowed * DAY).real
+
+    assert told is not None
+    assert told.late == told.late_rows == sum(day >= out_of_orderness + allowed for day in real)
+    assert told.exact == len(days) - told.late
+    assert told.on_time == sum(day < out_of_orderness for day in real)
+
+
+def test_without_log_times_nothing_is_told_of_real_speed() -> None:
+    assert predict(make_delays([1, 2]), 0, 0).real is None
+
+
+@pytest.mark.parametrize("days", [[ALWAYS // DAY], [-1, -2]])
+def test_where_no_wait_is_needed_none_is_advised(days: list[int]) -> None:
+    assert {(one.prediction.out_of_orderness, one.prediction.allowed) for one in choose(make_delays(days))} == {(0, 0)}
