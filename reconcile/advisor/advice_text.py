@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 from cutover.durations import format_duration, shorten_duration
 from cutover.lake.epochs.read_speed import REPLAY
-from cutover.reconcile.advisor.real_speed import tells_real_speed
 from cutover.reconcile.result import text
 from cutover.reconcile.result.advice import (
     Advice,
@@ -15,6 +14,7 @@ from cutover.reconcile.result.advice import (
     ProvenSetting,
     select_outcome,
 )
+from cutover.reconcile.result.timeliness import tells_real_speed
 
 IN_FORCE, FASTEST, EXACT, BALANCED = "in force", "fastest", "exact", "balanced"
 
@@ -35,7 +35,7 @@ PROOF_HEADS = ("", "out-of-orderness", "allowed", "", "windows", *FIGURES)
 LEGEND = (
     "Figures are as the epochs read the log, at real speed as if each record had been read when it was appended.",
     "rows held: the most (window, key) rows that are open at once, which is the state that the stream keeps.",
-    "late partition, late key: more than twice its share of the late records.",
+    "late partition, late key: at least 5 late records, and more than twice its share of all late ones.",
 )
 """Explanations of heads and lines."""
 

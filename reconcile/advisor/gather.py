@@ -26,10 +26,14 @@ from cutover.reconcile.advisor.epochs_read import list_epochs_between, list_read
 from cutover.reconcile.advisor.lengths import find_unit
 from cutover.reconcile.advisor.log_pairs import LogReading, load_pairs, trace_real_speed
 from cutover.reconcile.advisor.predict import ALWAYS, Delays, Micros, RecordDelays
-from cutover.reconcile.advisor.real_speed import find_pace, tells_real_speed
+from cutover.reconcile.advisor.real_speed import find_pace
 from cutover.reconcile.result.advice import Culprit
+from cutover.reconcile.result.timeliness import tells_real_speed
 from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.settings import Settings
+
+LATE_AT_LEAST = 5
+"""Late records of a partition or a key below which nothing is said of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +186,7 @@ def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:
 
 
 def _find_culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str], total: int) -> tuple[Culprit, ...]:
-    """Return all with more than twice their share of the late records, those with the most late records first."""
+    """Return all with some late records and more than twice their share of them, those with the most first."""
     if not columns:
         return ()
     names = ", ".join(map(identifier, columns))
@@ -194,7 +198,8 @@ def _find_culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]
         f"SELECT {names}, __late, __late / sum(__late) OVER () AS __late_share, __all / sum(__all) OVER () AS __share"
         f" FROM ({counted})"
     )
-    ranked = f"SELECT * FROM ({shares}) WHERE __late > 0 AND __late_share > 2 * __share"
+    # Of one or two late records any source would have more than its share.
+    ranked = f"SELECT * FROM ({shares}) WHERE __late >= {LATE_AT_LEAST} AND __late_share > 2 * __share"
     found = connection.execute(f"{ranked} ORDER BY __late DESC, {names}").fetchall()
     return tuple(_make_culprit(columns, row) for row in found)
 

@@ -36,8 +36,8 @@ EDGES = (0, 1, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10_080)
 MANY, SHOWN = 100, 20
 """Records that a value must have to be a segment; values of a column that are listed at most."""
 
-ALONE, HALF = 0.9, 0.5
-"""A source has so large a share of the late pairs, and at most so large a share of all."""
+ALONE, HALF, LATE_AT_LEAST = 0.9, 0.5, 5
+"""A source has so large a share of the late pairs, at most so large a share of all, and so many late pairs."""
 
 _SECOND, _MINUTE = 1_000_000, 60_000_000
 _FIGURES = (
@@ -171,7 +171,8 @@ def _find_sources(connection: duckdb.DuckDBPyConnection, column: str | None, cou
     name = identifier("__partition" if column is None else column)
     sums = f"SELECT {name} AS v, sum({counted}) AS late, sum(__pairs) AS n FROM judged GROUP BY 1"
     shares = f"SELECT v, late, late / sum(late) OVER () AS of_late, n / sum(n) OVER () AS of_all FROM ({sums})"
-    query = f"SELECT * FROM ({shares}) WHERE late > 0 AND of_late >= {ALONE} AND of_all <= {HALF} ORDER BY late DESC, v"
+    is_alone = f"late >= {LATE_AT_LEAST} AND of_late >= {ALONE} AND of_all <= {HALF}"
+    query = f"SELECT * FROM ({shares}) WHERE {is_alone} ORDER BY late DESC, v"
     for value, late, of_late, of_all in connection.execute(query).fetchall():
         yield LateSource(
             column=column,

@@ -25,8 +25,8 @@ from cutover.log.topic_partitions import log_of
 from cutover.reconcile.advisor import lateness_tables
 from cutover.reconcile.advisor.epochs_read import list_reading_epochs
 from cutover.reconcile.advisor.log_pairs import LogReading, load_pairs, trace_real_speed
-from cutover.reconcile.advisor.real_speed import LOAD, find_pace
-from cutover.reconcile.result.timeliness import LateShares, LogLateness
+from cutover.reconcile.advisor.real_speed import find_pace
+from cutover.reconcile.result.timeliness import LOAD, LateShares, LogLateness
 from cutover.records.classes import Class
 from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros

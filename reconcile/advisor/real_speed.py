@@ -76,10 +76,6 @@ def find_append_times(records: Appended) -> Micros:
     return appended
 
 
-LOAD = 2.0
-"""Event time that goes by so many times faster than log time was loaded, not lived."""
-
-
 def find_pace(records: Appended) -> float | None:
     """Return event time over log time; None where no log time or no event time went by.
 
@@ -93,8 +89,3 @@ def find_pace(records: Appended) -> float | None:
         for times in (find_append_times(records), events)
     )
     return float(lived / logged) if logged > 0 else None
-
-
-def tells_real_speed(pace: float | None) -> bool:
-    """Return whether log timestamps tell when records came about, and not when they were loaded."""
-    return pace is not None and pace <= LOAD

@@ -12,7 +12,7 @@ from rich.table import Table
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.reconcile.result import text
-from cutover.reconcile.result.lateness_text import describe_shares, describe_source, name_segment
+from cutover.reconcile.result.lateness_text import describe_shares, describe_source, format_real_late, name_segment
 from cutover.reconcile.result.timeliness import LatenessQuantiles, LogLateness
 from cutover.settings import load_settings
 
@@ -63,10 +63,10 @@ def _table(found: LogLateness) -> Table:
     for name in columns:
         table.add_column(name, justify="right")
     if found.lateness is not None:
-        late = (f"{found.shares.at_real_speed:,}", f"{found.shares.as_read:,}")
+        late = (format_real_late(found.shares, found.shares.at_real_speed), f"{found.shares.as_read:,}")
         table.add_row("all", f"{found.records:,}", *_lengths(found.lateness), *late)
     for one in found.segments:
-        counts = (f"{one.late:,}", f"{one.late_as_read:,}")
+        counts = (format_real_late(found.shares, one.late), f"{one.late_as_read:,}")
         table.add_row(text.message_text(name_segment(one)), f"{one.records:,}", *_lengths(one.lateness), *counts)
     return table
 

@@ -100,7 +100,7 @@ def _head(found: WatchStatus) -> list[str]:
     driver, behind = found.driver, duration(found.watermark_lag_seconds)
     without = "epoch unknown" if found.late_share is None else "no epoch"
     epoch = without if found.epoch is None else f"epoch {found.epoch:,}"
-    late = "unknown" if found.late_share is None else share(found.late_share)
+    late = "unknown" if found.late_share is None else share(found.late_share) if found.late_epochs else "no epoch"
     unread = "unknown" if found.unread is None else f"{found.unread:,}"
     state = "unknown" if driver is None else driver.state
     stream = f"{epoch}, {unread} unread, driver {state}"

@@ -12,6 +12,9 @@ from cutover.reconcile.cost import delays, nines
 from cutover.reconcile.result.cost import Agreement, DayCost, PathCosts, PathTotal
 
 DAYS_AT_MOST = 31
+FEW_RECORDS = 100_000
+"""Records below which the start of processes is most of what they cost."""
+
 Number = TypeVar("Number", int, float)
 Grouped = TypeVar("Grouped")
 
@@ -38,17 +41,20 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
     finished = sorted(runs, key=lambda run: run.sequence)
     streaming, batch = list(split_epochs(ordered)), [_split_run(run) for run in finished]
     live = delays.select_live(ordered)
-    total = add_up(batch)
+    total, waiting = add_up(batch), delays.measure_batch(live, finished)
     return PathCosts(
         streaming=add_up(streaming),
         batch=total,
         days=_fold_days(streaming, batch, live, finished),
         streaming_delay=delays.measure_stream(live),
-        batch_delay=delays.measure_batch(live, finished),
+        batch_delay=waiting,
         replayed=delays.count_replayed(ordered),
         agreement=agreement,
         nines=() if agreement is None else nines.price(agreement, total.core_seconds if _is_whole(total) else None),
-        notes=tuple(_list_unknown(add_up(streaming), total)),
+        notes=(
+            *_list_unknown(add_up(streaming), total),
+            *_list_left_out(delays.count_replayed(ordered), waiting.waiting),
+        ),
     )
 
 
@@ -153,5 +159,17 @@ def _list_unknown(streaming: PathTotal, batch: PathTotal) -> Iterable[str]:
         if total.unknown_runs:
             why = "an older release, executors elsewhere, or a kernel that does not show them"
             yield f"{total.unknown_runs:,} of {total.runs:,} {name} left no core-seconds ({why}): no total has them."
+    for name, total in (("streaming", streaming), ("batch", batch)):
+        if total.core_seconds_per_million is not None and total.measured_records < FEW_RECORDS:
+            figures = f"{name} has read {total.measured_records:,} records"
+            yield f"A process starts for seconds: while {figures}, its core-seconds a million records are no forecast."
     if streaming.runs:
         yield "What a driver used behind its newest epoch is in no record, so it is in no total."
+
+
+def _list_left_out(replayed: int, waiting: int) -> Iterable[str]:
+    """Yield which records are in no delay: delays are those of the others alone."""
+    if replayed:
+        yield f"{replayed:,} records were older than a day when the stream read them: they are in no delay."
+    if waiting:
+        yield f"{waiting:,} records wait for a batch run: the delay of batch is that of the others."

@@ -229,7 +229,8 @@ def check_replay(replay: Replayability | None, policy: Policy, now: datetime) ->
     approval = _length(policy.approved_within, of="approved_within")
     needed = detection + approval + replay.needed * REPLAY_MARGIN
     parts = f"{_say(detection)} until it is found, {_say(approval)} until it is approved, "
-    asked = f"{_say(needed)} are asked for: {parts}twice {_say(replay.needed)} of measured replay"
+    pace = f"twice the {_say(replay.needed)} of a replay at the pace of the epochs so far"
+    asked = f"{_say(needed)} are asked for: {parts}{pace}"
     kept = "for ever" if replay.retention is None else f"for {_say(replay.retention)}"
     how = "is compacted" if replay.retention == timedelta(0) else f"is kept {kept}"
     more = f"`retention.ms` of at least {int(needed.total_seconds() * 1000)}, and no compaction"

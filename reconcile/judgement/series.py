@@ -129,7 +129,8 @@ def _epoch_point(chunk: Sequence[EpochRecord]) -> EpochPoint:
     record = chunk[-1]
     newest = max(record.max_event.values(), default=None)
     known = newest is not None and record.watermark_after is not None
-    lag = (newest - record.watermark_after) / _SECOND if known else None  # type: ignore[operator]  # both known
+    # The final epoch's watermark lies behind the last window, which is no lead over event time.
+    lag = (newest - record.watermark_after) / _SECOND if known and not record.final else None  # type: ignore[operator]  # both known
     return EpochPoint(
         epoch=record.epoch,
         watermark=format_micros(record.watermark_after),

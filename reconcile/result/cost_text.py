@@ -41,6 +41,8 @@ def _describe_path(total: PathTotal, delay: Delay) -> str:
     if total.core_seconds_per_million is not None:
         seconds += f" ({number(total.core_seconds_per_million)} a million records)"
     waited = "unknown" if delay.p99 is None else f"99{THIN}% within {duration(delay.p99)}"
+    if delay.waiting:
+        waited += f", {count_noun(delay.waiting, 'record')} still waiting"
     moved = f"read {size_text(total.read_bytes)}, wrote {size_text(total.written_bytes)}"
     return f"{count_noun(total.runs, 'run')}, {seconds}, {moved}, delay {waited}"
 

@@ -1,15 +1,20 @@
 """The lateness of a log in words: one sentence for the terminal, the page and the pull request."""
 
+from collections.abc import Sequence
+
 from cutover.definition.loading.key_text import format_columns
 from cutover.reconcile.result import text
+from cutover.reconcile.result.settlement import FEW, NEARLY_ALL
 from cutover.reconcile.result.timeliness import (
     EarlyAnswers,
+    EarlyPoint,
     LatenessCount,
     LatenessSegment,
     LateShares,
     LateSource,
     OpenAnswers,
     OpenPoint,
+    tells_real_speed,
 )
 
 
@@ -22,9 +27,18 @@ def name_segment(one: LatenessSegment | LateSource) -> str:
 
 def describe_shares(shares: LateShares) -> str:
     """Return the late share at real speed beside that of the epochs."""
-    real = f"{text.share(shares.real_share)} at real speed ({text.count_noun(shares.at_real_speed, 'record')})"
+    if not shares.pairs:
+        return "Late share: no record counts in a window."
+    real = "unknown at real speed (log timestamps do not tell it)"
+    if tells_real_speed(shares.pace):
+        real = f"{text.share(shares.real_share)} at real speed ({text.count_noun(shares.at_real_speed, 'record')})"
     read = f"{text.share(shares.read_share)} as the epochs read them ({shares.as_read:,})"
     return f"Late share: {real}, {read}, of {shares.pairs:,} records in windows."
+
+
+def format_real_late(shares: LateShares, late: int) -> str:
+    """Return a number of records that are late at real speed; `unknown` where log timestamps do not tell."""
+    return f"{late:,}" if tells_real_speed(shares.pace) else "unknown"
 
 
 def describe_source(one: LateSource) -> str:
@@ -55,14 +69,25 @@ def describe_early(found: EarlyAnswers) -> str:
         most = max(point.within.of for point in early)
         some = f"at any age at most {text.count_noun(most, 'window')} showed one (a replay reads hours at once)"
         return f"Of early answers hardly anything is known: {some}, {FEW} are asked for."
-    good = [point for point in known if point.within.hits >= NEARLY_ALL * point.within.of]
-    one = good[0] if good else known[-1]
+    first = _find_first_near(known)
+    one = known[-1] if first is None else first
     length, near = text.minutes(one.minutes), text.share(found.near)
     windows = f"{one.within.hits:,} of {text.count_noun(one.within.of, 'window')}"
     bound = f"at least {text.share(one.within.lower)} with 95 %"
-    if good:
-        return f"Early answers were within {near} of batch {length} after the end of their window: {windows} ({bound})."
+    if first is not None:
+        since = f"from {length} after the end of their window on"
+        return f"Early answers were within {near} of batch {since}: {windows} at that age ({bound})."
     return f"Early answers were not within {near} of batch before windows closed: {windows} {length} after their end."
+
+
+def _find_first_near(points: Sequence[EarlyPoint]) -> EarlyPoint | None:
+    """Return the first age from which on, at all later ones too, nearly all answers were near."""
+    first = None
+    for point in reversed(points):
+        if point.within.hits < NEARLY_ALL * point.within.of:
+            break
+        first = point
+    return first
 
 
 def describe_open(found: OpenAnswers) -> str:
@@ -83,11 +108,14 @@ def name_age(one: OpenPoint) -> str:
     return "not begun" if one.to_minutes == 0 else f"{text.minutes(one.from_minutes)} to {text.minutes(one.to_minutes)}"
 
 
-FEW = 10
-"""Windows of one age below which nothing is said of it."""
-
-NEARLY_ALL = 0.99
-"""Share of windows that early answers are called right by."""
-
-FILTERS = (name_segment, describe_shares, describe_source, describe_early, describe_open, name_age, name_lateness)
+FILTERS = (
+    name_segment,
+    describe_shares,
+    format_real_late,
+    describe_source,
+    describe_early,
+    describe_open,
+    name_age,
+    name_lateness,
+)
 """What templates call by its name."""

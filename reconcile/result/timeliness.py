@@ -10,6 +10,18 @@ from dataclasses import dataclass
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.rates import Rate
 
+LOAD = 2.0
+"""Event time that goes by so many times faster than log time was loaded, not lived."""
+
+
+def tells_real_speed(pace: float | None) -> bool:
+    """Return whether log timestamps tell when records came about, and not when they were loaded.
+
+    Args:
+        pace: Event time that went by for each second of log time; None: not known.
+    """
+    return pace is not None and pace <= LOAD
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatenessQuantiles:

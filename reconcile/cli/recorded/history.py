@@ -23,7 +23,7 @@ from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.judgement.run_changes import RunChanges, WindowState, compare_runs, window_state
 from cutover.reconcile.report import files
 from cutover.reconcile.result.codec import encode
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
 from cutover.reconcile.result.text import count_noun, message_text, number, share, when
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import to_micros
@@ -149,13 +149,29 @@ def _print_trend(console: Console, pipeline: Pipeline, rows: Sequence[Mapping[st
     for row in rows:
         epoch = "none" if row["epoch"] is None else str(row["epoch"])
         part = "" if row["whole"] else " (a range)"
-        counted = (number(row["windows"]), number(row["different"]), number(row["unexplained"]))
-        table.add_row(when(row["at"]), epoch, *counted, share(row["late_share"]), row["verdict"] + part, row["run_id"])
+        figures = ["none"] * 4
+        if _is_comparable(row):
+            figures = [
+                *(number(row[name]) for name in ("windows", "different", "unexplained")),
+                share(row["late_share"]),
+            ]
+        table.add_row(when(row["at"]), epoch, *figures, row["verdict"] + part, row["run_id"])
     console.print(table)
-    agree = sum(row["verdict"] in records.AGREE for row in rows)
+    agree, compared = (sum(map(of, rows)) for of in (_agrees, _is_comparable))
     shown = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
-    console.print(message_text(f"{shown}: {agree} of {len(rows)} agree. Newest: {rows[-1]['sentence']}"))
-    console.print(message_text(f"Next: `cutover history {pipeline.name} --changes` compares the newest two."))
+    console.print(
+        message_text(f"{shown}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}")
+    )
+    if compared > 1:
+        console.print(message_text(f"Next: `cutover history {pipeline.name} --changes` compares the newest two."))
+
+
+def _agrees(row: Mapping[str, Any]) -> bool:
+    return row["verdict"] in records.AGREE
+
+
+def _is_comparable(row: Mapping[str, Any]) -> bool:
+    return bool(row["verdict"] != Verdict.NOT_COMPARABLE)
 
 
 def _print_noise(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:

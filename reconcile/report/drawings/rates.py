@@ -26,13 +26,14 @@ def rows(found: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
 def draw(name: str, one: Rate) -> Markup:
     """Draw the bounds of a share between 0 and 1, and the share as a stroke across."""
     scale = Scale(low=0, high=1, first=2, last=_WIDTH - 2)
-    middle, at = _HEIGHT / 2, scale(one.hits / one.of if one.of else 0)
+    middle = _HEIGHT / 2
     low, high = scale(one.lower), scale(one.upper)
     bounds = Box(left=low, top=middle - 3, width=max(high - low, 2.0), height=6)
+    at = scale(one.hits / one.of) if one.of else scale(0)
     label = f"{name}: {share(one.lower)} to {share(one.upper)}"
     parts = (
         svg.line(2, middle, _WIDTH - 2, middle, "axis"),
         svg.bar(bounds, "cause", label),
-        svg.line(at, 1, at, _HEIGHT - 1, "settled"),
+        *([svg.line(at, 1, at, _HEIGHT - 1, "settled")] if one.of else []),
     )
     return svg.drawing(_WIDTH, _HEIGHT, label, *parts)

@@ -54,7 +54,7 @@ def _draw_run(one: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Markup]:
 
 def _say(one: RunOfTrend) -> str:
     word = verdicts.style(Verdict(one.verdict), within=one.within).word
-    return f"{word}, {number(one.rows)} rows differ"
+    return word if one.verdict == Verdict.NOT_COMPARABLE else f"{word}, {number(one.rows)} rows differ"
 
 
 def tabulate(runs: Sequence[RunOfTrend]) -> ChartTable:
@@ -64,13 +64,17 @@ def tabulate(runs: Sequence[RunOfTrend]) -> ChartTable:
             when(one.at),
             verdicts.style(Verdict(one.verdict), within=one.within).word,
             "none" if one.epoch is None else number(one.epoch),
-            number(one.windows),
-            number(one.different),
-            number(one.rows),
-            number(one.unexplained),
-            share(one.late_share),
+            *_list_figures(one),
         )
         for one in reversed(runs)
     )
     heads = ("made (UTC)", "verdict", "epoch", "windows", "differ", "rows differ", "unexplained", "late share")
     return ChartTable(title="Comparisons, the newest first", heads=heads, rows=rows, words=2)
+
+
+def _list_figures(one: RunOfTrend) -> tuple[str, ...]:
+    """Return what a comparison found; where nothing was compared no figure is known."""
+    if one.verdict == Verdict.NOT_COMPARABLE:
+        return ("none", "none", "none", "none", "none")
+    counts = (one.windows, one.different, one.rows, one.unexplained)
+    return (*map(number, counts), share(one.late_share))

@@ -58,14 +58,16 @@ def _samples(result: Reconciliation) -> Iterable[Sample]:
     for kind in ("compared", "missing", "extra", "changed"):
         yield "rows", (kind,), float(getattr(rows, kind))
     yield from (("cause_rows", (name,), float(cause.rows)) for name, cause in result.causes.items())
-    yield "late_ratio", (), result.policy.late_share
+    if result.verdict is not Verdict.NOT_COMPARABLE:  # nothing was compared, so no share is known
+        yield "late_ratio", (), result.policy.late_share
     yield "within_policy", (), float(result.policy.within)
     if result.cost is not None:
         yield from _cost_samples(result.cost)
     if result.self_test is not None:
         tested = result.self_test.detection_rate
         yield "selftest_passed", (), float(result.self_test.passed)
-        yield "selftest_detection_ratio", (), tested.hits / tested.of if tested.of else 0.0
+        if tested.of:
+            yield "selftest_detection_ratio", (), tested.hits / tested.of
 
 
 def _cost_samples(costs: PathCosts) -> Iterable[Sample]:

@@ -213,7 +213,7 @@ def test_a_missing_self_test_is_asked_for() -> None:
 NEED = DAY + 2 * DAY + 2 * HOUR  # found, approved, twice the replay
 ASKED = (
     f"3{THIN}d 2{THIN}h are asked for: 1{THIN}d until it is found, 2{THIN}d until it is approved, "
-    f"twice 1{THIN}h of measured replay"
+    f"twice the 1{THIN}h of a replay at the pace of the epochs so far"
 )
 LONGER = f"`retention.ms` of at least {int(NEED.total_seconds()) * 1000}, and no compaction"
 LARGER = "a larger `retention.bytes`, or more time for the log to show what it holds"

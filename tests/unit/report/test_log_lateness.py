@@ -85,6 +85,24 @@ def test_it_reads_back_from_the_published_object() -> None:
     assert Reconciliation.from_json(result.to_json()) == result
 
 
+def test_log_timestamps_of_a_load_tell_nothing_of_real_speed() -> None:
+    result = measured("north")
+    assert result.log_lateness is not None
+    for pace in (None, 900.0):
+        loaded = replace(result, log_lateness=replace(result.log_lateness, shares=replace(SHARES, pace=pace)))
+
+        assert describe_shares(replace(SHARES, pace=pace)).startswith("Late share: unknown at real speed")
+        for shown in (page.render(loaded), markdown.render(loaded)):
+            assert "(25 records)" not in shown
+            assert shown.count("unknown") >= 4
+
+
+def test_a_log_without_a_record_in_a_window_has_no_late_share() -> None:
+    none = LateShares(pairs=0, at_real_speed=0, as_read=0, pace=1.0)
+
+    assert describe_shares(none) == "Late share: no record counts in a window."
+
+
 def test_words() -> None:
     assert describe_shares(SHARES).replace("\N{NARROW NO-BREAK SPACE}", " ") == (
         "Late share: 2.5 % at real speed (25 records), 0.2 % as the epochs read them (2), of 1,000 records in windows."

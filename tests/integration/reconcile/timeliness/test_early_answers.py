@@ -132,7 +132,7 @@ def test_windows_that_came_whole_are_right_from_the_first_minute_on(settings: Se
     assert all(point.within.hits == point.within.of >= HOURS - 2 for point in found.points)
     assert {one.largest for point in found.points for one in point.errors} == {0.0}
     said = describe_early(found).replace("\N{NARROW NO-BREAK SPACE}", " ")
-    assert said.startswith("Early answers were within 4 % of batch 1 min after the end of their window: 1")
+    assert said.startswith("Early answers were within 4 % of batch from 1 min after the end of their window on: 1")
 
 
 def test_one_epoch_says_nothing_of_early_answers(settings: Settings) -> None:

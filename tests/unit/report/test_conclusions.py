@@ -1,0 +1,116 @@
+"""Sentences and columns that would be false of dropped records, replays, young pipelines, tiny or empty samples."""
+
+from dataclasses import replace
+
+import pytest
+
+from cutover.lake.epochs.read_speed import find_read_speed
+from cutover.reconcile.cost.fold import fold
+from cutover.reconcile.judgement import series
+from cutover.reconcile.report import page
+from cutover.reconcile.report.drawings import rates, trend
+from cutover.reconcile.report.forms import exposition
+from cutover.reconcile.result.cost_text import describe_lines
+from cutover.reconcile.result.lateness_text import describe_early
+from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyPoint
+from tests.support.history.reconciliations import SELF_TEST, flights
+from tests.unit.cost.test_fold import batch, epoch, used
+
+SECOND = 1_000_000
+
+
+def early(*points: tuple[float, int, int]) -> EarlyAnswers:
+    shown = tuple(EarlyPoint(minutes=m, is_open=True, within=rate(hits, of), errors=()) for m, hits, of in points)
+    return EarlyAnswers(near=0.04, windows=100, one_of=1, points=shown, unknown=None)
+
+
+def test_early_answers_are_near_from_the_age_on_at_which_they_stay_so() -> None:
+    said = describe_early(early((1, 20, 20), (5, 15, 30), (15, 30, 30), (30, 40, 40)))
+
+    assert "15" in said
+    assert "30 of 30 windows" in said
+    assert "before windows closed" in describe_early(early((1, 20, 20), (5, 15, 30)))
+
+
+def test_lag_says_nothing_of_the_epoch_that_closes_all_windows() -> None:
+    live = replace(epoch(0, None), max_event={0: 100 * SECOND}, watermark_after=90 * SECOND, processing_time="")
+    final = replace(live, epoch=1, watermark_after=5_000 * SECOND, final=True)
+
+    assert [one.lag for one in series.epochs([live, final])] == [10.0, None]
+
+
+def test_a_live_stream_is_no_replay() -> None:
+    """Epochs take a tenth of a second every half minute: event time goes by as fast as the clock."""
+    live = [
+        replace(
+            epoch(number, None),
+            max_event={0: number * 30 * SECOND},
+            seconds=0.1,
+            processing_time=f"2026-03-01T00:{number // 2:02}:{number % 2 * 30:02}Z",
+        )
+        for number in range(100)
+    ]
+
+    assert find_read_speed(live) == pytest.approx(1.0)
+    assert find_read_speed(live[:1]) is None
+    assert find_read_speed([live[1], replace(live[0], max_event={0: 90 * SECOND})]) is None
+
+
+def test_what_was_not_compared_has_no_figures_in_the_trend() -> None:
+    refused = replace(flights().trend[0], verdict=Verdict.NOT_COMPARABLE.value, rows=0, late_share=0.0)
+
+    (row,) = trend.tabulate([refused]).rows
+
+    assert row[3:] == ("none",) * 5
+    assert "0 rows differ" not in trend.draw([refused, flights().trend[1]], 960)
+
+
+def test_prometheus_has_no_share_where_nothing_was_compared_or_planted() -> None:
+    untested = replace(SELF_TEST, detection_rate=rate(0, 0))
+    refused = replace(flights(), verdict=Verdict.NOT_COMPARABLE, self_test=untested)
+
+    samples = exposition.render([refused])
+
+    assert "cutover_reconciliation_late_ratio{" not in samples
+    assert "selftest_detection_ratio{" not in samples
+    assert "cutover_reconciliation_late_ratio{" in exposition.render([flights()])
+
+
+def test_a_rate_of_nothing_is_no_zero() -> None:
+    untested = replace(SELF_TEST, right_cause_rate=rate(0, 0))
+
+    section = page.render(replace(flights(), self_test=untested)).split('id="selftest"')[1].split("</section>")[0]
+
+    assert ">none</td>" in section
+    assert "settled" not in rates.draw("causes named right", rate(0, 0))
+
+
+def test_delays_say_which_records_they_leave_out() -> None:
+    epochs = [epoch(0, used(1.0), waited=90_000), epoch(1, used(2.0), waited=5), epoch(2, used(3.0), waited=5)]
+
+    costs = fold(epochs, [batch(1, used(4.0), cut=20, scanned=20)])
+
+    notes = " ".join(costs.notes)
+    assert "10 records were older than a day" in notes
+    assert "10 records wait for a batch run" in notes
+    assert "10 records still waiting" in dict(describe_lines(costs))["cost of batch"]
+
+
+def test_core_seconds_of_few_records_are_no_forecast() -> None:
+    few, many = epoch(0, used(1.0), records=20), epoch(0, used(1.0), records=200_000)
+
+    assert "streaming has read 20 records" in " ".join(fold([few], []).notes)
+    assert "no forecast" not in " ".join(fold([many], []).notes)
+
+
+def test_late_share_of_the_head_names_its_windows_and_records_theirs() -> None:
+    result = replace(flights(), lateness_histogram=())
+
+    text = page.render(result)
+
+    assert "of the compared windows, limit" in text
+    assert f"{result.events.late:,} records up to the cut" in text
+    assert "No record was late." not in text
+    assert "No record was late." in page.render(replace(result, events=replace(result.events, late=0)))
