@@ -5,6 +5,7 @@ and after its last line of Python. No filter of text tells their lines from ours
 are copies, and 1 and 2 lead to the file from the start of an engine on. Children inherit 1 and 2.
 """
 
+import codecs
 import logging
 import os
 import sys
@@ -31,6 +32,22 @@ WIDE = 160
 """Columns of what no terminal shows: a file or a pipe has no edge at which tables must be cut."""
 
 _PUBLIC = (1, 2)
+_SUBSTITUTE = "cutover.substitute"
+_ALIKE = {
+    "\N{MINUS SIGN}": "-",
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+    "\N{NARROW NO-BREAK SPACE}": " ",
+    "\N{NOT EQUAL TO}": "!=",
+    "\N{CHECK MARK}": "v",
+    "\N{BALLOT X}": "x",
+    "\N{BULLET}": "*",
+    "\N{BOX DRAWINGS HEAVY HORIZONTAL}": "-",
+    "\N{BOX DRAWINGS HEAVY LEFT}": "-",
+    "\N{BOX DRAWINGS HEAVY RIGHT}": "-",
+}
+"""What we and the libraries that draw for us write beside ASCII."""
+
+_BRAILLE = frozenset(map(chr, range(0x2800, 0x2900)))  # of spinners
 
 
 @dataclass(slots=True)
@@ -105,13 +122,33 @@ def _copy(stream: TextIO) -> TextIO:
     except (OSError, ValueError, AttributeError):  # a buffer of a caller's, or none at all
         return stream
     stream.flush()
+    codecs.register_error(_SUBSTITUTE, substitute)
     return os.fdopen(
         os.dup(number),
         "w",
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors=_SUBSTITUTE,
         buffering=1 if stream is sys.stderr or stream.isatty() else -1,
     )
+
+
+def substitute(error: UnicodeError) -> tuple[str, int]:
+    r"""Return what stands for characters that a stream's encoding does not have: like ones for ours, else escapes.
+
+    A key with such an escape (`\u65e5`) is the same key when it is typed.
+
+    Raises:
+        UnicodeError: Something is to be read, not written.
+    """
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_substitute_character, error.object[error.start : error.end])), error.end
+
+
+def _substitute_character(character: str) -> str:
+    if character in _ALIKE:
+        return _ALIKE[character]
+    return "*" if character in _BRAILLE else character.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _new_file(home: Path, command: str) -> Path:

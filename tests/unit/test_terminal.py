@@ -128,3 +128,65 @@ def test_logs_of_ended_processes_beyond_the_newest_go(tmp_path: Path, monkeypatc
     left = {file.name.partition(".")[0] for file in tmp_path.iterdir()}
     assert left == {f"stream-3-{ended.pid}", f"stream-2-{ended.pid}", mine.stem}
     assert len(list(tmp_path.iterdir())) == 2 * 4 + 1
+
+
+TABLES = """
+import sys
+from dataclasses import replace
+from rich.console import Console
+from rich.progress import Progress
+from cutover.output import terminal
+from cutover.reconcile.cli import show
+from tests.support.history.reconciliations import flights
+
+terminal.own("report")
+cell = replace(flights().differences[0], key={"city": "Łódź", "sign": "\\u22125 日本…"}, streaming=-5, batch=1e-9)
+result = replace(flights(), differences=(cell,), sentence="49 % \\u2212 “quoted” ≠ \\ud800")
+show.comparison(Console(), result, None)
+show.comparison(Console(force_terminal=True, width=40), result, None)
+with Progress(console=Console(stderr=True, force_terminal=True)) as shown:
+    shown.add_task("é")
+print("• é ✓ ✗ \\u202f日本", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8", "cp437"])
+def test_terminal_that_cannot_show_a_character_gets_another_one(encoding: str) -> None:
+    environment = os.environ | {"PYTHONIOENCODING": encoding}
+
+    done = subprocess.run([sys.executable, "-c", TABLES], env=environment, capture_output=True, check=True)
+
+    shown = done.stdout.decode(encoding)
+    assert "DIVERGED" in shown or "EXPLAINED" in shown
+    assert "\\ud800" in shown
+    if encoding == "ascii":
+        assert r"\u0141\xf3d\u017a" in shown
+        assert "49 % - " in shown
+        assert "!=" in shown
+        assert r"* \xe9 v x  \u65e5\u672c" in done.stderr.decode("ascii")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYTHONIOENCODING": "ascii"},
+        {"PYTHONIOENCODING": "latin-1"},
+        {"LC_ALL": "C"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=str,
+)
+def test_verdict_and_files_are_the_same_on_a_terminal_without_the_characters(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "l.csv").write_text("city,n\nŁódź,1\n日本,2\n", encoding="utf-8")
+    (tmp_path / "r.csv").write_text("city,n\nŁódź,1\n日本,3\n", encoding="utf-8")
+    command = [sys.executable, "-m", "cutover.cli.app", "diff", "l.csv", "r.csv", "--key", "city"]
+
+    command += ["--report", "page.html"]
+    done = subprocess.run(command, env=os.environ | environment, cwd=tmp_path, capture_output=True, check=False)
+
+    assert done.returncode == 1, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert b"DIVERGED" in done.stdout
+    assert "日本" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -94,7 +94,7 @@ def list_expectation_types() -> tuple[str, ...]:
     folder = _find_folder()
     if folder is None:
         return ()
-    exports = ast.parse((folder / "core" / "__init__.py").read_text())
+    exports = ast.parse((folder / "core" / "__init__.py").read_text(encoding="utf-8"))
     modules = (node.module for node in exports.body if isinstance(node, ast.ImportFrom))
     return tuple(sorted(module for module in modules if module and module.startswith("expect_")))
 
@@ -130,7 +130,9 @@ def _find_folder() -> Path | None:
 
 @cache
 def _list_classes(module: Path) -> Mapping[str, ast.ClassDef]:
-    return {node.name: node for node in ast.parse(module.read_text()).body if isinstance(node, ast.ClassDef)}
+    return {
+        node.name: node for node in ast.parse(module.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+    }
 
 
 def _list_fields(one: ast.ClassDef) -> Iterator[str]:
