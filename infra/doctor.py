@@ -19,6 +19,7 @@ from cutover.infra.broker import timestamps
 from cutover.infra.install import jars, java
 from cutover.infra.processes import ports as ports_module
 from cutover.infra.start import ports_path
+from cutover.log.reachability import find_obstacle
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
 
@@ -190,7 +191,9 @@ def _broker(settings: Settings, now: status.InstallationStatus) -> Finding:
         return Finding(thing="kafka", grade="ok", found=f"{now.kafka} answers")
     if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in now.programs):
         hint = "docs/runbooks/KafkaUnreachable.md"
-        return Finding(thing="kafka", grade="broken", found=f"{now.kafka} does not answer", hint=hint)
+        obstacle = None if now.kafka is None else find_obstacle(now.kafka, settings.kafka.protocol)
+        found = f"{now.kafka} does not answer" if obstacle is None else obstacle.message
+        return Finding(thing="kafka", grade="broken", found=found, hint=hint)
     return Finding(thing="kafka", grade="note", found="not started", hint="cutover up")
 
 

@@ -17,6 +17,8 @@ from cutover.infra.processes import ports as ports_module
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
 from cutover.infra.progress import Tell
+from cutover.log.reachability import find_obstacle
+from cutover.log.transient_errors import make_obstacle_error
 from cutover.settings import Settings
 
 BROKER = "broker"
@@ -129,6 +131,9 @@ def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
         server.wait_ready(settings.home.resolve(), ports, within=READY_SECONDS, alive=lambda: not alive())
         return server.address(ports)
     tell(f"asking the cluster at {given}")
+    obstacle = find_obstacle(given, settings.kafka.protocol)
+    if obstacle is not None:
+        raise make_obstacle_error(obstacle)
     if not server.answers(settings, given):
         msg = f"Kafka at `{given}` (`kafka.bootstrap_servers`): expected an answer within "
         msg += f"{settings.kafka.timeout_seconds:.0f} s, got none.\nHint: unset it and `cutover up` runs a broker."

@@ -32,8 +32,17 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
+from cutover.log.reachability import Obstacle, find_obstacle, parse_addresses
 from cutover.log.topic_partitions import offset_of
-from cutover.log.transient_errors import REFUSALS, explain_silence, is_cut, make_unknown_error, retry_transient
+from cutover.log.transient_errors import (
+    REFUSALS,
+    explain_silence,
+    is_cut,
+    is_silent,
+    make_obstacle_error,
+    make_unknown_error,
+    retry_transient,
+)
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
@@ -51,6 +60,7 @@ FETCH_BYTES = 1_048_576
 
 _AT_END = frozenset({KafkaError._PARTITION_EOF})  # noqa: SLF001 -- its only name
 _AT_ONCE, _PATIENCE = 20_000, 0.02  # records that one look takes, seconds that it waits for them
+_REACH_SECONDS, _REACH_EVERY = 2.5, 0.2  # how long a refused connection is tried again before the first question
 _GONE = frozenset({KafkaError._AUTO_OFFSET_RESET})  # noqa: SLF001 -- its only name
 
 
@@ -69,7 +79,9 @@ class LogClient:
 
     def __init__(self, settings: Settings) -> None:
         self.bootstrap = bootstrap_servers(settings)
+        parse_addresses(self.bootstrap)
         self.timeout = settings.kafka.timeout_seconds
+        self._protocol, self._is_reached = settings.kafka.protocol, False
         # Connections that ended so far: what answers afterwards may be another broker, or its log another.
         self.cuts = 0
         self._options = options.librdkafka(settings.kafka, self.bootstrap)
@@ -105,18 +117,17 @@ class LogClient:
         Raises:
             LogError: No broker answers, or it knows no such topic.
         """
+        names = topic_partitions.topics_of(topic)
 
         def ask() -> str:
-            names = topic_partitions.topics_of(topic)
             asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
-            return topic_partitions.BETWEEN.join(str(asked[name].result().topic_id) for name in names)
+            found = {name: _take_unless_unknown(asked[name].result) for name in names}
+            unknown = [name for name, described in found.items() if described is None]
+            if unknown:
+                raise make_unknown_error(unknown, ())
+            return topic_partitions.BETWEEN.join(str(found[name].topic_id) for name in names)
 
-        try:
-            return self._retry(ask)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise make_unknown_error(topic, ()) from None
-            raise self.make_unreachable_error(error) from error
+        return self._ask(ask)
 
     def partitions(self, topic: str) -> tuple[int, ...]:
         """Ask the broker now, ascending.
@@ -125,10 +136,11 @@ class LogClient:
             LogError: No broker answers, or it knows no such topic.
         """
         found = self._metadata()
-        for name in topic_partitions.topics_of(topic):
-            if name not in found:
-                self._refuse_hidden(name)
-                raise make_unknown_error(name, tuple(known for known in found if not known.startswith("__")))
+        missing = [name for name in topic_partitions.topics_of(topic) if name not in found]
+        for name in missing:
+            self._refuse_hidden(name)
+        if missing:
+            raise make_unknown_error(missing, tuple(known for known in found if not known.startswith("__")))
         return tuple(
             topic_partitions.number_partition(i, p)
             for i, name in enumerate(topic_partitions.topics_of(topic))
@@ -361,7 +373,26 @@ class LogClient:
         return self._ask(ask)
 
     def _retry(self, question: Callable[[], Result]) -> Result:
+        if not self._is_reached:
+            self._reach()
+            self._is_reached = True
         return retry_transient(question, seconds=self.timeout)
+
+    def _reach(self) -> None:
+        """Look for an address that may answer, before the first question; what may pass is looked at again.
+
+        Raises:
+            LogError: There is none; says why.
+        """
+        until = time.monotonic() + min(self.timeout, _REACH_SECONDS)
+
+        def look() -> Obstacle | bool | None:
+            found = find_obstacle(self.bootstrap, self._protocol)
+            return True if found is None else found if found.lasting or time.monotonic() > until else None
+
+        found = poll_until(look, within=self.timeout, every=_REACH_EVERY)
+        if isinstance(found, Obstacle):
+            raise make_obstacle_error(found)
 
     def _ask(self, question: Callable[[], Result]) -> Result:
         try:
@@ -386,7 +417,21 @@ class LogClient:
         """Return what a failure means: no answer, which may pass, or a refusal, which stays until a person acts."""
         self._admin.poll(0)  # lets `_note_error` hear
         cause = error.args[0] if error.args and isinstance(error.args[0], KafkaError) else None
+        if self._refused is None and is_silent(cause):
+            obstacle = find_obstacle(self.bootstrap, self._protocol)
+            if obstacle is not None:
+                return make_obstacle_error(obstacle)
         return explain_silence(self.bootstrap, cause, refused=self._refused, seconds=self.timeout, otherwise=str(error))
+
+
+def _take_unless_unknown(describe: Callable[[], Any]) -> Any:
+    """Return a topic's description; None where the cluster knows no such topic."""
+    try:
+        return describe()
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise
 
 
 def _make_raw_record(log: str, message: Message) -> RawRecord:

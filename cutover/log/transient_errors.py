@@ -1,12 +1,13 @@
 """Which of the log's failures pass by themselves, and which are refusals."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cutover.errors import LogError
+from cutover.log.reachability import Obstacle
 
 Result = TypeVar("Result")
 
@@ -65,6 +66,17 @@ def is_cut(error: KafkaError | None) -> bool:
     return error is not None and error.code() in _CUT
 
 
+def is_silent(error: KafkaError | None) -> bool:
+    """Return whether nobody answered."""
+    return error is not None and error.code() in _SILENT
+
+
+def make_obstacle_error(obstacle: Obstacle) -> LogError:
+    """Return why a cluster cannot be asked."""
+    hint = "the settings are `kafka.bootstrap_servers` and `kafka.protocol`" if obstacle.lasting else "is it started?"
+    return LogError(f"{obstacle.message}\nHint: {hint}; `cutover status` shows the broker.", runbook="KafkaUnreachable")
+
+
 def explain_silence(
     bootstrap: str, cause: KafkaError | None, *, refused: KafkaError | None, seconds: float, otherwise: str
 ) -> LogError:
@@ -82,13 +94,14 @@ def explain_silence(
         msg = f"Kafka at {bootstrap}: expected leave to ask, it refused: {refusal.str()}."
         hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
         return LogError(msg + hint, runbook="KafkaRefused")
-    is_silent = cause is not None and cause.code() in _SILENT
-    said = "none" if is_silent else f"`{otherwise if cause is None else cause.str()}`"
+    said = "none" if is_silent(cause) else f"`{otherwise if cause is None else cause.str()}`"
     msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got {said}."
     return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
 
-def make_unknown_error(topic: str, known: tuple[str, ...]) -> LogError:
-    """Return that a cluster has no such topic, and which ones it has."""
-    msg = f"Topic `{topic}`: expected a topic of this cluster, it has {', '.join(sorted(known)) or 'none'}."
+def make_unknown_error(missing: Sequence[str], known: tuple[str, ...]) -> LogError:
+    """Return that a cluster lacks topics, each by its own name, and which ones it has."""
+    of = "Topic" if len(missing) == 1 else "Topics"
+    there = f"it has {', '.join(sorted(known))}" if known else "it knows none of this name"
+    msg = f"{of} {' and '.join(f'`{topic}`' for topic in missing)}: expected a topic of this cluster, {there}."
     return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")

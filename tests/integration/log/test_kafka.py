@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from cutover.errors import LogError
 from cutover.log.kafka import LogClient
 from cutover.settings import Settings
 
@@ -120,3 +121,25 @@ def test_a_topic_is_known_once_it_is_made_and_unknown_once_it_is_deleted(
         assert f"{topic_name}-{number}" in LogClient(kafka_settings).topics()
         maker.delete_topic(f"{topic_name}-{number}")
         assert f"{topic_name}-{number}" not in LogClient(kafka_settings).topics()
+
+
+def test_absent_topic_of_a_join_is_named_alone(client: LogClient, topic_name: str) -> None:
+    log = f"{topic_name},nosuch"
+
+    for ask in (client.topic_id, client.partitions, client.latest, client.describe):
+        with pytest.raises(LogError) as refusal:
+            ask(log)
+        assert str(refusal.value).startswith("Topic `nosuch`: expected a topic of this cluster")
+
+
+def test_both_absent_topics_of_a_join_are_named(client: LogClient) -> None:
+    with pytest.raises(LogError, match=r"^Topics `nosuch` and `none`: expected"):
+        client.topic_id("nosuch,none")
+
+
+@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL"])
+def test_broker_without_tls_is_told_from_one_that_is_absent(kafka_settings: Settings, protocol: str) -> None:
+    kafka = kafka_settings.kafka.model_copy(update={"protocol": protocol})
+
+    with pytest.raises(LogError, match="the port speaks Kafka without TLS: `PLAINTEXT`"):
+        LogClient(kafka_settings.model_copy(update={"kafka": kafka})).topics()

