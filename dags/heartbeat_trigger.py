@@ -93,6 +93,6 @@ def describe(beat: Heartbeat) -> str:
     if beat.epoch is None:
         return f"driver {beat.pid} is {beat.state}: no epoch committed yet"
     return (
-        f"driver {beat.pid} is {beat.state}: epoch {beat.epoch} committed, {beat.lag} records unread, "
+        f"driver {beat.pid} is {beat.state}: epoch {beat.epoch} committed, {beat.lag} offsets unread, "
         f"watermark {beat.watermark}"
     )

@@ -55,7 +55,7 @@ DRIVER: Mapping[str, MetricFamily] = {
     "cutover_stream_last_commit_timestamp_seconds": _gauge("When this driver committed last, Unix time"),
     "cutover_stream_watermark_timestamp_seconds": _gauge("The watermark, Unix time"),
     "cutover_stream_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
-    "cutover_stream_unread_records": _gauge("Offsets between what is read and the log's end", "partition"),
+    "cutover_stream_unread_offsets": _gauge("Offsets between what is read and the log's end", "partition"),
     "cutover_stream_backpressured": _gauge("1 while the log fills faster than it is read"),
 }
 """Of a driver, on its endpoint."""
@@ -82,7 +82,7 @@ WATCH: Mapping[str, MetricFamily] = {
         "1 while an alert fires, 0 while it does not; no series while undecided", "alert", "severity"
     ),
     "cutover_watch_last_look_timestamp_seconds": _gauge("When `cutover watch` looked last, Unix time"),
-    "cutover_watch_unread_records": _gauge("Offsets that nobody has read, by partition", "partition"),
+    "cutover_watch_unread_offsets": _gauge("Offsets that nobody has read, by partition", "partition"),
     "cutover_watch_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
     "cutover_watch_late_ratio": _gauge(
         "Late of accepted and late pairs, of the newest epochs; no series while unknown"

@@ -85,7 +85,7 @@ class Runs:
                 tell("starting", 0, None)
             else:
                 most = max(most, lag)
-                tell(f"epoch {epoch}, {lag:,} records unread", most - lag, most or None)
+                tell(f"epoch {epoch}, {lag:,} offsets unread", most - lag, most or None)
                 if lag == 0 and isinstance(epoch, int):
                     return epoch
             if not self._runs(dag, "running", "queued"):

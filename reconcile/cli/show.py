@@ -7,10 +7,11 @@ from rich.table import Table
 
 from cutover.definition.loading.key_text import format_columns, format_values
 from cutover.log.topic_partitions import format_number
+from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.explain import Explanation
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.lateness_text import describe_early, describe_open
-from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
+from cutover.reconcile.result.outcome import Events, Reconciliation, RuleState, Verdict
 from cutover.reconcile.result.settlement_text import describe_settlement
 from cutover.reconcile.result.text import (
     LONGEST_VALUE,
@@ -97,10 +98,19 @@ def _pipeline(console: Console, result: Reconciliation) -> None:
         console.print(f"early  {message_text(describe_early(result.early))}")
     if result.open_answers is not None and result.open_answers.looked:
         console.print(f"open  {message_text(describe_open(result.open_answers))}")
-    table = Table("cause", "rows", "events")
+    console.print(f"records  {describe_records(result.events)}")
+    table = Table("cause", "rows", "records behind them")
     for name, cause in result.causes.items():
-        table.add_row(name, number(cause.rows), number(cause.events))
+        if cause.rows or cause.events or name == UNEXPLAINED:  # a zero reads as if there were no such records
+            table.add_row(name, number(cause.rows), number(cause.events))
     console.print(table)
+
+
+def describe_records(found: Events) -> str:
+    """Return how many records up to the cut counted, and how many of each other class there are."""
+    others = ("late", "future", "duplicate", "malformed", "filtered")
+    further = "".join(f", {getattr(found, name):,} {name}" for name in others if getattr(found, name))
+    return f"{found.accepted:,} counted{further}"
 
 
 def _cells(result: Reconciliation) -> Table:

@@ -26,7 +26,7 @@ def samples(found: WatchStatus) -> Iterator[MetricSample]:
     if found.watermark_lag_seconds is not None:
         yield MetricSample("cutover_watch_watermark_lag_seconds", (name,), found.watermark_lag_seconds)
     for one in found.partitions:
-        yield MetricSample("cutover_watch_unread_records", (name, str(one.partition)), one.unread)
+        yield MetricSample("cutover_watch_unread_offsets", (name, str(one.partition)), one.unread)
 
 
 def _alerts(found: WatchStatus) -> Iterator[MetricSample]:

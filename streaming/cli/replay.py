@@ -124,7 +124,7 @@ def _show_progress(settings: Settings, pipeline: str) -> Iterator[Probe]:
             shown.update(task, total=most, completed=most - said.lag)
             if not console.is_terminal and now >= told + LINE_EVERY and said.lag < most:
                 told, left = now, (now - begun) * said.lag / (most - said.lag)
-                console.print(f"{pipeline}: {most - said.lag:,} of {most:,} records read, about {left:.0f} s left")
+                console.print(f"{pipeline}: {most - said.lag:,} of {most:,} offsets read, about {left:.0f} s left")
 
         yield probe
 

@@ -115,7 +115,7 @@ class DriverMetrics:
         yield from totals.committing.samples("cutover_stream_commit_seconds", pipeline)
         yield MetricSample("cutover_stream_backpressured", labels, float(self._pace == "BACKPRESSURED"))
         for partition, unread in sorted(self._unread.items()):
-            yield MetricSample("cutover_stream_unread_records", (pipeline, str(partition)), unread)
+            yield MetricSample("cutover_stream_unread_offsets", (pipeline, str(partition)), unread)
         if totals.newest is not None:
             yield from _newest(totals.newest, pipeline)
 

@@ -36,7 +36,7 @@ class Heartbeat:
     state: State = "STARTING"
     epoch: int | None = None  # newest committed
     watermark: str | None = None  # ISO 8601, UTC
-    lag: int | None = None  # records unread
+    lag: int | None = None  # offsets unread; markers of transactions are among them
     unread_since: str | None = None  # ISO 8601, UTC: records are unread and nothing was committed since
     silent_since: str | None = None  # no broker answers since
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since

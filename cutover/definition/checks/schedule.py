@@ -1,23 +1,105 @@
-"""Whether a scheduler can keep the schedule of a definition."""
+"""Checks of a schedule: a scheduler can keep it, and it means what its words say.
 
+The library that Airflow reads cron by takes more: a step beyond its field (`*/90` minutes is hourly there), a reversed
+range (all but what it names), seconds, and values that each process draws by itself.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cutover.definition.checks.measures import refuse
 
 _SOME_DAY = datetime(2026, 1, 1, tzinfo=UTC)
+_EXPECTED = "cron such as `0 * * * *` or `@daily`"
+_PART = re.compile(r"(?:(?P<all>[*?])|(?P<first>[0-9a-z]+)(?:-(?P<last>[0-9a-z]+))?)(?:/(?P<step>[0-9]+))?")
+_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # of the months, in a leap year
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Field:
+    """One of the five fields of a cron expression."""
+
+    name: str
+    first: int
+    last: int
+    names: Mapping[str, int] = field(default_factory=dict)
+
+    def read(self, text: str, *, ends_range: bool = False) -> int:
+        """Return a value by number or name; `sun` at the end of a range is the day behind `sat`."""
+        number = self.names.get(text)
+        if number is None:
+            return int(text) if text.isdecimal() else self.first
+        return 7 if ends_range and text == "sun" else number
+
+
+_FIELDS = (
+    _Field(name="minute", first=0, last=59),
+    _Field(name="hour", first=0, last=23),
+    _Field(name="day of the month", first=1, last=31),
+    _Field(name="month", first=1, last=12, names={name: n for n, name in enumerate(_MONTHS, start=1)}),
+    _Field(
+        name="day of the week",
+        first=0,
+        last=6,
+        names={name: n for n, name in enumerate(("sun", "mon", "tue", "wed", "thu", "fri", "sat"))},
+    ),
+)
 
 
 def check_schedule(schedule: str) -> None:
-    """Refuse what is no cron expression.
+    """Refuse what is no cron expression, and what would not come as its words say.
 
     Raises:
-        DefinitionError: Says what is expected.
+        DefinitionError: Says what is expected, and in which field.
     """
     from croniter import CroniterBadDateError, croniter  # noqa: PLC0415 -- a tenth of a second that most can do without
 
+    got = f"`{schedule[:80]}`"
     if not croniter.is_valid(schedule):
-        refuse("schedule", "cron such as `0 * * * *` or `@daily`", f"`{schedule[:80]}`")
+        refuse("schedule", _EXPECTED, got)
+    if not schedule.strip().startswith("@"):
+        _check_fields(schedule.lower().split(), got)
     try:
         croniter(schedule, _SOME_DAY).get_next()
     except CroniterBadDateError:
-        refuse("schedule", "cron that comes round, got one of a day that no calendar has", f"`{schedule[:80]}`")
+        refuse("schedule", "cron that comes round, got one of a day that no calendar has", got)
+
+
+def _check_fields(texts: list[str], got: str) -> None:
+    if len(texts) != len(_FIELDS):
+        refuse("schedule", f"{_EXPECTED}, of five fields: minute, hour, day of the month, month, day of the week", got)
+    for kind, text in zip(_FIELDS, texts, strict=True):
+        for part in text.split(","):
+            _check_part(kind, part, got)
+    days, months = (list(_list_values(kind, text)) for kind, text in zip(_FIELDS[2:4], texts[2:4], strict=True))
+    if days and not any(day <= _DAYS[month - 1] for day in days for month in months or range(1, 13)):
+        refuse("schedule", "cron that comes round, got one of a day that no calendar has", got)
+
+
+def _check_part(kind: _Field, part: str, got: str) -> None:
+    if part[0] in "hr" and not part.startswith(tuple(kind.names)):
+        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is drawn anew by each process", got)
+    match = _PART.fullmatch(part)
+    if match is None:  # such as `L`, `15w`, `mon#2`: which the library has checked
+        return
+    first = kind.first if match["all"] else kind.read(match["first"])
+    last = first if match["last"] is None else kind.read(match["last"], ends_range=True)
+    if last < first:
+        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` ends before it begins: two ranges with a comma", got)
+    end = last if match["last"] else kind.last
+    if match["step"] and int(match["step"]) > end - first:
+        expected = f"a step of at most {end - first} from {first} to {end}"
+        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", got)
+
+
+def _list_values(kind: _Field, text: str) -> Iterator[int]:
+    """Yield the values of a field; none where it holds for all, or says them in another way."""
+    for part in text.split(","):
+        match = _PART.fullmatch(part)
+        if match is not None and not match["all"]:
+            first = kind.read(match["first"])
+            last = kind.read(match["last"]) if match["last"] else kind.last if match["step"] else first
+            yield from range(first, last + 1, int(match["step"] or 1))

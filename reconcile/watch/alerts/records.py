@@ -19,15 +19,18 @@ def _check_shares(facts: WatchFacts) -> Iterator[Alert]:
         counts.update(record.counts)
         records += record.records
     policy, over = facts.pipeline.policy, duration(facts.limits.rate_seconds)
+    most = facts.pipeline.window.most  # windows that a record falls into, each of which is a pair of it
+    pairs = "records" if most == 1 else "(record, window) pairs"
     judged = counts[Class.LATE] + counts[Class.ACCEPTED]
-    for name, kind, of, limit in (
-        ("LateRateHigh", Class.LATE, judged, policy.max_late_share),
-        ("MalformedRateHigh", Class.MALFORMED, records, policy.max_malformed_share),
-        ("FutureEvents", Class.FUTURE, records, policy.max_future_share),
-        ("DuplicateRateHigh", Class.DUPLICATE, records, policy.max_duplicate_share),
+    late, future, doubled = counts[Class.LATE], counts[Class.FUTURE] / most, counts[Class.DUPLICATE] / most
+    for name, kind, found, of, what, limit in (
+        ("LateRateHigh", Class.LATE, late, judged, pairs, policy.max_late_share),
+        ("MalformedRateHigh", Class.MALFORMED, counts[Class.MALFORMED], records, "records", policy.max_malformed_share),
+        ("FutureEvents", Class.FUTURE, future, records, "records", policy.max_future_share),
+        ("DuplicateRateHigh", Class.DUPLICATE, doubled, records, "records", policy.max_duplicate_share),
     ):
-        if of and counts[kind] / of > limit:
-            seen = f"{share(counts[kind] / of)} of {number(of)} records in {over} are {kind}"
+        if of and found / of > limit:
+            seen = f"{share(found / of)} of {number(of)} {what} in {over} are {kind}"
             yield alert(name, f"{seen}, the policy allows {share(limit)}")
 
 

@@ -133,7 +133,7 @@ def test_panel_has_an_answer(address: str, title: str, query: str) -> None:
     [
         ("cutover_stream_read_records_total", 200),
         ("sum(cutover_stream_records_total)", 200),
-        ("sum(cutover_stream_unread_records)", 0),
+        ("sum(cutover_stream_unread_offsets)", 0),
         ("cutover_watch_driver_alive", 1),
         ("sum(cutover_task_failed)", 0),
         ("count(cutover_task_failed)", 4),

@@ -63,8 +63,8 @@ def fed() -> DriverMetrics:
         (("cutover_stream_epoch", ""), 8),
         (("cutover_stream_watermark_lag_seconds", ""), 60),
         (("cutover_stream_watermark_timestamp_seconds", ""), MICROS / 1e6 - 60),
-        (("cutover_stream_unread_records", "0"), 20),
-        (("cutover_stream_unread_records", "1"), 0),
+        (("cutover_stream_unread_offsets", "0"), 20),
+        (("cutover_stream_unread_offsets", "1"), 0),
         (("cutover_stream_backpressured", ""), 1),
     ],
 )

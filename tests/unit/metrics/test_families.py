@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cutover.metrics.families import FAMILIES, MetricSample, render
 
 LABELS = {"pipeline", "partition", "class", "task", "alert", "severity", "check", "state", "stage", "move", "path"}
-UNITS = ("_seconds", "_bytes", "_total", "_records", "_ratio", "_ranges")
+UNITS = ("_seconds", "_bytes", "_total", "_records", "_offsets", "_ratio", "_ranges")
 BARE = {  # numbers without a unit
     "cutover_stream_epoch",
     "cutover_stream_backpressured",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Topic
+from cutover.definition import Sliding, Topic
 from cutover.driver_state import DriverState
 from cutover.reconcile.watch.alerts.rules import SEVERITIES, alerts
 from cutover.reconcile.watch.facts import Freshness, Growth, Pin, Regression, Trouble, Unfit, WatchFacts
@@ -268,3 +268,22 @@ def test_open_transaction_says_where_and_how_much_waits() -> None:
 
     assert "partition 0 stands at 50" in found
     assert "5 offsets wait" in found
+
+
+def test_share_of_a_class_counts_records_where_one_falls_into_several_windows() -> None:
+    sliding = replace(PIPELINE, window=Sliding(size="1 hour", every="10 minutes"))
+
+    def judge(future: int) -> list[str]:
+        counts = {"future": 6 * future, "accepted": 6 * (1_000 - future)}
+        found = alerts(replace(facts(records=(record(records=1_000, counts=counts),)), pipeline=sliding))
+        return [one.text for one in found if one.name == "FutureEvents"]
+
+    assert judge(10) == []
+    assert judge(11) == ["1.1\u202f% of 1,000 records in 10\u202fmin are future, the policy allows 1\u202f%"]
+
+
+def test_share_of_late_pairs_is_not_called_one_of_records() -> None:
+    sliding = replace(PIPELINE, window=Sliding(size="1 hour", every="10 minutes"))
+    late = replace(facts(records=(record(counts={"late": 60, "accepted": 540}),)), pipeline=sliding)
+
+    assert "of 600 (record, window) pairs in" in next(one.text for one in alerts(late) if one.name == "LateRateHigh")

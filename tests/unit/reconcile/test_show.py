@@ -1,0 +1,26 @@
+"""What a comparison says at a terminal: counts are those of records, and no zero hides records that there are."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from cutover.reconcile.cli import show
+from cutover.reconcile.result.outcome import Cause, Events
+from tests.support.history.reconciliations import flights
+
+
+def test_malformed_records_are_counted_where_no_difference_is_behind_them(capsys: pytest.CaptureFixture[str]) -> None:
+    causes = {name: Cause() for name in ("late", "malformed", "unexplained")}
+    result = replace(flights(), events=Events(accepted=221, malformed=42), causes=causes)
+
+    show.comparison(Console(width=160), result, None)
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "records  221 counted, 42 malformed" in lines
+    assert [line for line in lines if "malformed" in line] == ["records  221 counted, 42 malformed"]
+    assert any(line.split() == ["\u2502", "unexplained", "\u2502", "0", "\u2502", "0", "\u2502"] for line in lines)
+
+
+def test_all_records_that_counted_need_no_further_word() -> None:
+    assert show.describe_records(Events(accepted=1_000)) == "1,000 counted"
