@@ -17,8 +17,7 @@ from cutover.infra.processes import ports as ports_module
 from cutover.infra.processes.ports import Ports
 from cutover.infra.processes.supervisor import Program, ProgramState, Supervisor, SupervisorError
 from cutover.infra.progress import Tell
-from cutover.log.reachability import find_obstacle
-from cutover.log.transient_errors import make_obstacle_error
+from cutover.log.reachability import find_obstacle, make_obstacle_error
 from cutover.settings import Settings
 
 BROKER = "broker"

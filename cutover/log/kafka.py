@@ -32,14 +32,13 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
 from cutover.log.cut import LogEnd, LogId
-from cutover.log.reachability import Obstacle, find_obstacle, parse_addresses
+from cutover.log.reachability import Obstacle, find_obstacle, make_obstacle_error, parse_addresses
 from cutover.log.topic_partitions import offset_of
 from cutover.log.transient_errors import (
     REFUSALS,
     explain_silence,
     is_cut,
     is_silent,
-    make_obstacle_error,
     make_unknown_error,
     retry_transient,
 )

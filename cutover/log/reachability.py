@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Literal
 
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LogError
 
 WITHIN_SECONDS = 1.5
 """How long a look at one address waits: for its name, for a connection, for an answer."""
@@ -78,6 +78,12 @@ def find_obstacle(bootstrap: str, protocol: Protocol) -> Obstacle | None:
         found.append(obstacle)
     message = "\n".join(one.message for one in found)
     return Obstacle(message=message, lasting=all(one.lasting for one in found))
+
+
+def make_obstacle_error(obstacle: Obstacle) -> LogError:
+    """Return why a cluster cannot be asked."""
+    hint = "the settings are `kafka.bootstrap_servers` and `kafka.protocol`" if obstacle.lasting else "is it started?"
+    return LogError(f"{obstacle.message}\nHint: {hint}; `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
 
 def _look(host: str, port: int, protocol: Protocol) -> Obstacle | None:

@@ -7,7 +7,6 @@ from confluent_kafka import KafkaError, KafkaException
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from cutover.errors import LogError
-from cutover.log.reachability import Obstacle
 
 Result = TypeVar("Result")
 
@@ -69,12 +68,6 @@ def is_cut(error: KafkaError | None) -> bool:
 def is_silent(error: KafkaError | None) -> bool:
     """Return whether nobody answered."""
     return error is not None and error.code() in _SILENT
-
-
-def make_obstacle_error(obstacle: Obstacle) -> LogError:
-    """Return why a cluster cannot be asked."""
-    hint = "the settings are `kafka.bootstrap_servers` and `kafka.protocol`" if obstacle.lasting else "is it started?"
-    return LogError(f"{obstacle.message}\nHint: {hint}; `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
 
 def explain_silence(
