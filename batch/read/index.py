@@ -41,6 +41,7 @@ _RANGES = f"""
 
 
 ORPHANS = {"userMetadata": "rows of runs that do not count"}
+NO_ROWS: Mapping[BatchTable, int] = {}
 _GROWING: tuple[BatchTable, ...] = ("batch_index", "batch_ledger")
 
 
@@ -181,31 +182,44 @@ def record_scan(
         The version of the ledger.
 
     Raises:
-        LakeError: Another run was recorded since `history` was read; nothing was written.
+        LakeError: Another run was recorded since `history` was read, or is recorded now; nothing of it was taken out.
     """
-    uri = batch_uri(settings, pipeline, "batch_index")
-    if delta.exists(uri):
-        _refuse_overtaken(delta.open_table(uri), pipeline, history.next_sequence)
-    kept = [run.run_id for run in history.runs]
-    _replace_orphans(settings, pipeline, "batch_index", kept, ranges, run)
-    return _replace_orphans(settings, pipeline, "batch_ledger", kept, ledger, run)
+    try:
+        _replace_orphans(settings, pipeline, "batch_index", history, ranges, run)
+        return _replace_orphans(settings, pipeline, "batch_ledger", history, ledger, run)
+    except CommitFailedError as error:
+        raise _make_overtaken_error(pipeline, history.next_sequence) from error
 
 
-def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun, *, sequence: int) -> BatchRun:
+def record_run(
+    settings: Settings, pipeline: Pipeline, run: BatchRun, *, sequence: int, rows: Mapping[BatchTable, int] = NO_ROWS
+) -> BatchRun:
     """Write the row that makes a run count, with what the listed files of each table weigh then; return it.
 
+    Args:
+        settings: Where the lake lies.
+        pipeline: The definition.
+        run: With the versions of its tables.
+        sequence: That the run was planned for.
+        rows: Rows of its scan that a table must still hold: another host takes rows of runs out that do not count.
+
     Raises:
-        LakeError: Another run was recorded with this sequence; this run does not count.
+        LakeError: Another run was recorded with this sequence, or took out what this one had found; it does not count.
     """
     table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     _refuse_overtaken(table, pipeline, sequence)
+    for name, count in rows.items():
+        held = table if name == "batch_index" else delta.open_table(batch_uri(settings, pipeline, name))
+        if count and not _holds_scan(held, run.run_id, count):
+            raise _make_overtaken_error(pipeline, sequence)
     stem = checksums.new_stem("run", run.run_id)
     weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
     weights["batch_index"] += checksums.weight_of("", stem)
     files = {str(name): checksums.text_of(weight) for name, weight in weights.items()}
     sealed = replace(run, files=files, sequence=sequence)
     row = {"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
-    commit = CommitProperties(app_transactions=[Transaction(batch_runs.SEQUENCE, sequence)])
+    counts = Transaction(batch_runs.SEQUENCE, sequence)
+    commit = CommitProperties(max_commit_retries=0, app_transactions=[counts])  # at the version that was looked at
     try:
         commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem, commit=commit)
     except CommitFailedError as error:
@@ -213,6 +227,16 @@ def record_run(settings: Settings, pipeline: Pipeline, run: BatchRun, *, sequenc
     for name in _GROWING:  # after it: no version that a recorded run names is older than a day and merged since
         upkeep.clean(batch_uri(settings, pipeline, name))
     return sealed
+
+
+def _holds_scan(table: DeltaTable, run_id: str, count: int) -> bool:
+    """Return whether a table holds the rows that a run has written, in its own file or in a merged one."""
+    if any(f"-{run_id}-" in path for path in delta.paths(table)):
+        return True
+    with queries.connect() as connection, delta.naming(table):
+        delta.bind(connection, "found", table)
+        ((held,),) = connection.execute("SELECT count(*) FROM found WHERE _run = ?", [run_id]).fetchall()
+    return int(held) == count
 
 
 def _refuse_overtaken(table: DeltaTable, pipeline: Pipeline, sequence: int) -> None:
@@ -238,11 +262,14 @@ def _weight(settings: Settings, pipeline: Pipeline, name: BatchTable) -> int:
 
 
 def _replace_orphans(
-    settings: Settings, pipeline: Pipeline, name: BatchTable, kept: Sequence[str], rows: pa.Table, run: BatchRun
+    settings: Settings, pipeline: Pipeline, name: BatchTable, history: IndexHistory, rows: pa.Table, run: BatchRun
 ) -> int:
     schema = BATCH_INDEX if name == "batch_index" else batch_ledger_schema(pipeline)
     uri = batch_uri(settings, pipeline, name)
     table = delta.ensure(uri, schema)
+    if name == "batch_index":
+        _refuse_overtaken(table, pipeline, history.next_sequence)
+    kept = [each.run_id for each in history.runs]
     _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", kept, run)
     if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
         table = delta.open_table(uri)

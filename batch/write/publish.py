@@ -19,7 +19,7 @@ from cutover.engine.spark import is_local
 from cutover.engine.usage import UsageMeter
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.path_cost import PathCost, add_costs, measure_cost
-from cutover.lake.paths import BATCH_TABLES, batch_uri
+from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema
 from cutover.probe import Probe
@@ -79,7 +79,8 @@ def commit(
         finished=clock.now().isoformat(),
         seconds=round(clock.monotonic() - made.began, 3),
     )
-    recorded = index.record_run(settings, pipeline, done, sequence=history.next_sequence)
+    rows: dict[BatchTable, int] = {"batch_index": made.ranges.num_rows, "batch_ledger": made.ledger.num_rows}
+    recorded = index.record_run(settings, pipeline, done, sequence=history.next_sequence, rows=rows)
     probe("batch.committed", run.epoch)
     return recorded
 

@@ -11,12 +11,14 @@ from cutover.definition import Pipeline, Sql
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
-from cutover.lake.paths import batch_uri
-from cutover.lake.tables import commits, delta
+from cutover.lake.batch_runs import BatchRun
+from cutover.lake.paths import BatchTable, batch_uri
+from cutover.lake.tables import commits, delta, upkeep
 from cutover.lake.tables.run_memory import read_once
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema
 from cutover.log.cut import LogId
 from cutover.settings import Settings
+from tests.integration.batch.lab import rows_of
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write_run
 
 RUN = lake_of([Sale()]).run
@@ -108,6 +110,47 @@ def test_a_run_that_another_host_overtook_is_refused_before_it_writes_and_does_n
 
     assert not delta.exists(batch_uri(settings, PIPELINE, "batch_ledger"))
     assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == ["first", "of another host"]
+
+
+def scan(settings: Settings, history: index.IndexHistory, run_id: str) -> BatchRun:
+    """Write one row of the index and one of the ledger as what a run found."""
+    row = {"_kind": IndexKind.RANGE, "_run": run_id, "_epoch": 0, "_partition": 0, "first_offset": 0, "last_offset": 9}
+    schema = batch_ledger_schema(PIPELINE)
+    ledger = pa.Table.from_pylist([{"_run": run_id, "_epoch": 0, "_class": "malformed", "_n": 1}], schema=schema)
+    ranges = pa.Table.from_pylist([row], schema=BATCH_INDEX)
+    run = replace(RUN, run_id=run_id)
+    index.record_scan(settings, PIPELINE, history, ranges=ranges, ledger=ledger, run=run)
+    return run
+
+
+def listed(settings: Settings, name: BatchTable) -> set[str]:
+    rows = rows_of(batch_uri(settings, PIPELINE, name))
+    return {row["_run"] for row in rows if row.get("_kind") != IndexKind.RUN}
+
+
+def test_of_two_hosts_at_work_at_once_the_one_whose_rows_the_other_took_out_does_not_count(settings: Settings) -> None:
+    history = index.load(settings, PIPELINE, LOG)
+    rows: dict[BatchTable, int] = {"batch_index": 1, "batch_ledger": 1}
+    first, second = (scan(settings, history, run_id) for run_id in ("a" * 32, "b" * 32))
+
+    with pytest.raises(LakeError, match="expected to record run 0, another process"):
+        index.record_run(settings, PIPELINE, first, sequence=0, rows=rows)
+    index.record_run(settings, PIPELINE, second, sequence=0, rows=rows)
+
+    assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == [second.run_id]
+    assert listed(settings, "batch_index") == listed(settings, "batch_ledger") == {second.run_id}
+
+
+def test_rows_of_a_run_that_another_host_merged_with_others_are_there(settings: Settings) -> None:
+    run = scan(settings, index.load(settings, PIPELINE, LOG), "a" * 32)
+    for name in ("batch_index", "batch_ledger"):
+        table = delta.open_table(batch_uri(settings, PIPELINE, name))
+        commits.append(table, pa.Table.from_pylist([{"_run": "other"}], schema=delta.read_schema(table)))
+        assert upkeep.compact(table.table_uri, files=1)
+
+    index.record_run(settings, PIPELINE, run, sequence=0, rows={"batch_index": 1, "batch_ledger": 1})
+
+    assert [run.run_id for run in batch_runs.recorded_runs(settings, PIPELINE)] == [run.run_id]
 
 
 def _with_sql(folder: Path) -> Pipeline:
