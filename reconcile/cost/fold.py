@@ -1,7 +1,7 @@
 """From the records of epochs and batch runs to what both paths cost. Pure: what was not recorded stays unknown."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.path_cost import PathCost
 from cutover.reconcile.cost import delays, nines
 from cutover.reconcile.result.cost import Agreement, DayCost, PathCosts, PathTotal
+from cutover.recorded_times import settle_times
 
 DAYS_AT_MOST = 31
 FEW_RECORDS = 100_000
@@ -38,7 +39,7 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
         agreement: Of the newest comparison; None: there is none.
     """
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
-    finished = sorted(runs, key=lambda run: run.sequence)
+    finished = _settle_ends(sorted(runs, key=lambda run: run.sequence))
     streaming, batch = list(split_epochs(ordered)), [_split_run(run) for run in finished]
     live = delays.select_live(ordered)
     total, waiting = add_up(batch), delays.measure_batch(live, finished)
@@ -56,6 +57,12 @@ def fold(epochs: Iterable[EpochRecord], runs: Iterable[BatchRun], agreement: Agr
             *_list_left_out(delays.count_replayed(ordered), waiting.waiting),
         ),
     )
+
+
+def _settle_ends(runs: Sequence[BatchRun]) -> list[BatchRun]:
+    """Return the runs with ends that their order bears out: one clock that is years ahead makes no delay of years."""
+    settled = settle_times([datetime.fromisoformat(run.finished) for run in runs])
+    return [replace(run, finished=at.isoformat()) for run, at in zip(runs, settled, strict=True)]
 
 
 def split_epochs(ordered: Iterable[EpochRecord]) -> Iterable[Spent]:

@@ -65,6 +65,7 @@ def batch(number: int, cost: PathCost | None, *, cut: int, scanned: int, topic_i
         computed=(),
         cost=cost,
         finished=(NOON + timedelta(hours=number, minutes=30)).isoformat(),
+        sequence=number,
     )
 
 
@@ -129,6 +130,17 @@ def test_delay_is_from_the_oldest_log_time_to_the_commit() -> None:
 
     assert (found.streaming_delay.p50, found.streaming_delay.largest) == (2, 8)
     assert (found.batch_delay.p50, found.batch_delay.largest) == (1800 + 8, 3600 + 1800 + 2)
+
+
+def test_a_run_that_is_dated_years_ahead_makes_no_delay_of_years() -> None:
+    epochs = [epoch(number, None) for number in range(3)]
+    runs = [batch(number, None, cut=10 * (number + 1), scanned=10) for number in range(3)]
+    ahead = replace(runs[1], finished=(NOON + timedelta(days=1_000)).isoformat())
+
+    found = fold(epochs, [runs[2], runs[0], ahead])
+
+    assert found.batch_delay.largest == 1800 + 2
+    assert len(found.days) == 1
 
 
 def test_a_day_has_the_delays_of_its_own_epochs_and_runs() -> None:
