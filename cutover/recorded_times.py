@@ -76,6 +76,18 @@ def find_latest_times(recorded: Sequence[datetime], now: datetime) -> list[datet
     return latest
 
 
+def settle_now(now: datetime, shown: Iterable[datetime]) -> datetime:
+    """Return the time that it is by a clock that may be behind: a later one counts once every witness is beyond it.
+
+    Args:
+        now: By the clock of who asks.
+        shown: Times of the newest records of several histories, that of the stream's epochs among them; fewer than two
+            show nothing.
+    """
+    witnesses = list(shown)
+    return max(now, min(witnesses)) if len(witnesses) > 1 else now
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordAge:
     """The age of a record, as far as it is known."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from cutover import recorded_times
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
@@ -18,6 +19,7 @@ from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables, versions
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import delta, upkeep
 from cutover.reconcile.judgement import lifecycle, records
@@ -163,18 +165,20 @@ def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetim
     Args:
         settings: Where the lake lies.
         pipeline: The definition.
-        now: By this host's clock. A later time counts if comparisons and batch runs were both recorded behind it: one
-            host whose clock is ahead ends no rule.
+        now: By this host's clock. A later time counts if epochs, batch runs and comparisons were all recorded behind
+            it: one host whose clock is ahead ends no rule.
     """
     try:
         lines = of_now(settings, pipeline)[0]
         runs = batch_runs.runs(settings, pipeline)
+        version = versions.current(settings, pipeline)
+        newest = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
     except LakeError:  # what cannot be read is told where it is judged
         return now
-    if not lines or not runs:
-        return now
-    ended = settle_times([datetime.fromisoformat(run.finished) for run in runs])[-1]
-    return max(now, min(ended, max(one.settled for one in lines)))
+    ended = settle_times([datetime.fromisoformat(run.finished) for run in runs])[-1:]
+    compared = sorted(one.settled for one in lines)[-1:]
+    read = [datetime.fromisoformat(newest.processing_time)] if newest is not None and newest.processing_time else []
+    return recorded_times.settle_now(now, [*ended, *compared, *read]) if ended and compared and read else now
 
 
 def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, lifecycle.OpenDifference]:

@@ -14,7 +14,8 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, seconds_since
-from cutover.recorded_times import bound_age, settle_times
+from cutover.reconcile.watch.freshness import list_newest_time
+from cutover.recorded_times import bound_age, settle_now, settle_times
 from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
@@ -48,7 +49,9 @@ def find_audit_age(
         age = bound_age(began, (), now)
         return Freshness(newest=age.since, schedule=audit_record.EVERY, doubt=age.doubt)
     settled = settle_times([datetime.fromisoformat(one.at) for one in every])
-    age = bound_age(settled[every.index(known[-1])], _list_times(records, known[-1].epoch), now)
+    newest = settled[every.index(known[-1])]
+    now = settle_now(now, [newest, *list_newest_time(records)])
+    age = bound_age(newest, _list_times(records, known[-1].epoch), now)
     return Freshness(
         newest=max(age.since, began) if began <= now else age.since, schedule=audit_record.EVERY, doubt=age.doubt
     )

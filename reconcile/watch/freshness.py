@@ -16,7 +16,7 @@ from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.judgement import history
 from cutover.reconcile.watch.facts import Trouble
-from cutover.recorded_times import RecordAge, bound_age, settle_times
+from cutover.recorded_times import RecordAge, bound_age, settle_now, settle_times
 from cutover.settings import Settings
 
 
@@ -42,7 +42,7 @@ def find_batch_age(
         *_list_registration(registered, run.result_fingerprint, run.stream_version),
         *_list_epoch_times(records, version, run.stream_version, run.epoch),
     ]
-    return bound_age(times[run.run_id], before, now)
+    return bound_age(times[run.run_id], before, settle_now(now, [times[run.run_id], *list_newest_time(records)]))
 
 
 def find_verdict_age(
@@ -70,7 +70,12 @@ def find_verdict_age(
         *_list_registration(known, found.fingerprint, found.version),
         *_list_epoch_times(records, version, found.version, found.epoch),
     ]
-    return bound_age(found.settled, before, now)
+    return bound_age(found.settled, before, settle_now(now, [found.settled, *list_newest_time(records)]))
+
+
+def list_newest_time(records: Sequence[EpochRecord]) -> list[datetime]:
+    """Return when the newest epoch was committed, if that is known."""
+    return [datetime.fromisoformat(record.processing_time) for record in records[-1:] if record.processing_time]
 
 
 def make_doubt(what: str) -> Trouble:

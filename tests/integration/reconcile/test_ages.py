@@ -9,6 +9,7 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.lake.control import versions
 from cutover.reconcile.judgement import history
+from cutover.reconcile.watch.alerts.rules import alerts
 from cutover.reconcile.watch.freshness import find_batch_age, find_verdict_age
 from cutover.reconcile.watch.gather import Gathering
 from cutover.recorded_times import FOREVER, RecordAge
@@ -95,19 +96,35 @@ def test_an_age_that_no_one_can_tell_is_named_once_it_may_be_too_old_and_claims_
 
 
 @pytest.mark.parametrize(
-    ("run", "comparison", "expected"),
+    ("ages", "expected"),
     [
-        pytest.param(2 * HOUR, HOUR, NOW, id="one clock"),
-        pytest.param(-5 * HOUR, -6 * HOUR, NOW + 5 * HOUR, id="this host's clock was set back"),
-        pytest.param(-YEARS, HOUR, NOW, id="a batch run dated years ahead"),
-        pytest.param(2 * HOUR, -YEARS, NOW, id="a comparison dated years ahead"),
+        pytest.param((3 * HOUR, 2 * HOUR, HOUR), NOW, id="one clock"),
+        pytest.param((-4 * HOUR, -5 * HOUR, -6 * HOUR), NOW + 4 * HOUR, id="this host's clock was set back"),
+        pytest.param((3 * HOUR, -YEARS, -YEARS), NOW, id="a host that runs batch and reconcile is years ahead"),
+        pytest.param((-YEARS, 2 * HOUR, HOUR), NOW, id="the driver's clock is years ahead"),
     ],
 )
-def test_rules_expire_by_the_time_that_runs_and_comparisons_have_both_shown(
-    settings: Settings, run: timedelta, comparison: timedelta, expected: datetime
+def test_rules_expire_by_the_time_that_epochs_runs_and_comparisons_have_all_shown(
+    settings: Settings, ages: tuple[timedelta, timedelta, timedelta], expected: datetime
 ) -> None:
+    read, run, comparison = ages
     assert history.settle_now(settings, PIPELINE, NOW) == NOW
-    record_runs(settings, [run])
+    epochs = tuple(replace(one, processing_time=(NOW - read).isoformat()) for one in LAKE.epochs)
+    write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - run).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(NOW - comparison))
 
     assert history.settle_now(settings, PIPELINE, NOW) == expected
+
+
+@pytest.mark.parametrize("behind", [HOUR, 2 * DAY])
+def test_a_watch_whose_own_clock_is_behind_takes_the_time_that_the_stream_shows(
+    settings: Settings, behind: timedelta
+) -> None:
+    epochs = tuple(replace(one, processing_time=(NOW - HOUR / 2).isoformat()) for one in LAKE.epochs)
+    write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - HOUR / 4).isoformat())))
+    reconcile(settings, PIPELINE, clock=StandingClock(NOW - HOUR / 8))
+
+    found = Gathering(settings, PIPELINE, StandingClock(NOW - behind)).facts()
+
+    assert [one for one in found.troubles if one.runbook == "ClockSkew"] == []
+    assert {one.name for one in alerts(found)} & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == set()
