@@ -21,7 +21,8 @@ def check(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str
         staged: The relation's name. Decimals are handed over as doubles, bigints as nullable integers.
 
     Returns:
-        One result an expectation; none if the contract is empty.
+        One result an expectation; none if the contract is empty. Of a result without rows only what failed: that no row
+        breaks an expectation says nothing where there is no row.
 
     Raises:
         ContractError: A critical expectation failed.
@@ -29,14 +30,15 @@ def check(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, staged: str
     """
     if not pipeline.contract:
         return ()
-    results = _run(pipeline, _frame(connection, staged))
+    frame = _frame(connection, staged)
+    results = _run(pipeline, frame)
     failed = [result for result in results if not result.success and result.severity == "critical"]
     if failed:
         lines = "\n".join(f"  {result.expectation}: got {result.observed}" for result in failed)
         msg = f"Contract of `{pipeline.name}`: expected every critical expectation to hold on the staged result, got:\n"
         msg += f"{lines}\nHint: nothing was published."
         raise ContractError(msg, runbook="ContractFailed")
-    return results
+    return tuple(result for result in results if len(frame) or not result.success)
 
 
 def expectations(pipeline: Pipeline) -> list[Any]:

@@ -127,16 +127,13 @@ def _write_files(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
 
 
 def _list_touched_files(table: DeltaTable, ranges: Sequence[Range]) -> list[dict[str, Any]]:
-    """Return the files that may hold a window inside one of the ranges; one without statistics may."""
-    found = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
-    names = ("min.window_start", "max.window_end")
-    if not set(names) <= set(found.column_names):
-        return delta.actions(table)
-    bounds = zip(
-        *(found[name].cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist() for name in names), strict=True
-    )
-    spans = dict(zip(found["path"].to_pylist(), bounds, strict=True))
-    return [action for action in delta.actions(table) if _may_hold(spans[action["path"]], ranges)]
+    """Return the files that may hold a window inside one of the ranges, by their own footers.
+
+    Statistics in the table's log have no checksum: a changed one would leave the old rows of a window beside the new.
+    """
+    return [
+        action for action in delta.actions(table) if _may_hold(data_files.read_span(table, str(action["path"])), ranges)
+    ]
 
 
 def _may_hold(span: tuple[int | None, int | None], ranges: Sequence[Range]) -> bool:

@@ -10,7 +10,9 @@ from cutover.batch.read import index, scan, sql
 from cutover.batch.write.replace import read_rows_outside
 from cutover.definition.model.pipeline import SameDefinition
 from cutover.engine import queries
+from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import Range
+from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_schema, duckdb_type
 from cutover.quoting import identifier
@@ -36,6 +38,7 @@ def stage_result(work: RunContext, plan: RunPlan) -> None:
     else:
         same = isinstance(work.pipeline.batch, SameDefinition)
         stage_rows(work, _same_definition(work) if same else _team_sql(work, plan))
+        _refuse_emptied(work)
 
 
 def stage_rows(work: RunContext, query: str | None) -> None:
@@ -75,6 +78,26 @@ def _same_definition(work: RunContext) -> str:
     )
     folded = finish_sql(work.pipeline, scan.COUNTED)
     return f"SELECT *, {int(work.target.record.epoch)}::BIGINT AS _epoch FROM ({folded})"  # noqa: S608 -- ours
+
+
+def _refuse_emptied(work: RunContext) -> None:
+    """Reject the team's SQL where it returns no row for windows that have rows in the batch table.
+
+    Raises:
+        DefinitionError: Names the rows before; nothing was published.
+    """
+    own, uri = work.pipeline.batch, batch_uri(work.settings, work.pipeline)
+    (after,) = work.connection.execute(f"SELECT count(*) FROM {STAGED}").fetchall()[0]  # noqa: S608 -- a name of ours
+    if isinstance(own, SameDefinition) or own.may_be_empty or after or not delta.exists(uri):
+        return
+    delta.relation(work.connection, "published", uri)
+    query = f"SELECT count(*) FROM published JOIN {WINDOWS} w ON epoch_us(published.window_start) = w.window_start"  # noqa: S608
+    (before,) = work.connection.execute(query).fetchall()[0]
+    if before:
+        msg = f"SQL `{own.file}` of `{work.pipeline.name}`: expected rows for the windows computed, whose {before:,} "
+        msg += "rows in the batch table it replaces, got none."
+        hint = "nothing was published. `Sql(..., may_be_empty=True)` in the definition lets it replace rows by none."
+        raise DefinitionError(msg + f"\nHint: {hint}")
 
 
 def _query_scanned_rows(work: RunContext) -> str:

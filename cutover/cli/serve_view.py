@@ -24,7 +24,7 @@ def serve_view(
         float | None, typer.Option("--follow", min=0.1, help="Publish again every so many seconds, until Ctrl-C.")
     ] = None,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Also where what serves has read less than is shown: readers go back.")
+        bool, typer.Option("--anyway", help="Also where what serves has read less than is shown, or has no row.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a publication.")] = False,
 ) -> None:

@@ -24,8 +24,9 @@ def show_status(found: "InstallationStatus") -> None:
         table.add_row(program.name, program.state, str(program.pid or ""), escape(program.detail))
     for driver in found.drivers:
         beat = driver.heartbeat or {}
-        state = str(beat.get("state", "")) if driver.alive else "not running"
+        state = str(beat.get("state", "unknown")) if driver.alive else "not running"
         said = f"epoch {beat.get('epoch')}, lag {beat.get('lag')}, {beat.get('at')}" if beat else "no heartbeat yet"
+        said = said if driver.problem is None else driver.problem
         table.add_row(f"stream of {escape(driver.pipeline)}", state, str(driver.identity.pid), escape(said))
     if table.row_count:
         console.print(table, end="\n\n")

@@ -14,7 +14,8 @@ class DetachedDriver:
 
     pipeline: str
     identity: Identity
-    heartbeat: dict[str, object] | None
+    heartbeat: dict[str, object] | None  # None: there is none yet, or it cannot be read
+    problem: str | None = None  # why a file of it cannot be read
 
     @property
     def alive(self) -> bool:
@@ -23,18 +24,24 @@ class DetachedDriver:
 
 
 def list_drivers(run_dir: Path) -> list[DetachedDriver]:
-    """Return the drivers that were started, living or not, by name."""
+    """Return the drivers that were started, living or not, by name.
+
+    Both files of a driver name its process, so that one that cannot be read hides no driver.
+    """
     drivers = []
     for path in sorted(run_dir.glob("*/driver.json")):
-        identity = parse_identity(_read(path))
+        started, first = _read(path)
+        heartbeat, second = _read(path.parent / "heartbeat.json")
+        identity = parse_identity(started) or parse_identity(heartbeat)
         if identity is not None:
-            heartbeat = _read(path.parent / "heartbeat.json")
-            drivers.append(DetachedDriver(pipeline=path.parent.name, identity=identity, heartbeat=heartbeat))
+            name, problem = path.parent.name, first or second
+            drivers.append(DetachedDriver(pipeline=name, identity=identity, heartbeat=heartbeat, problem=problem))
     return drivers
 
 
-def _read(path: Path) -> dict[str, object] | None:
+def _read(path: Path) -> tuple[dict[str, object] | None, str | None]:
+    """Return what a file holds, and why it cannot be read."""
     try:
-        return files.read_json(path)
-    except CutoverError:  # half of a file is as good as none: the process tells by itself whether it lives
-        return None
+        return files.read_json(path), None
+    except (CutoverError, OSError):
+        return None, f"{path.name} cannot be read"

@@ -259,11 +259,14 @@ def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
 
 
 def _find_contract(settings: Settings, pipeline: Pipeline) -> ContractCheck | None:
-    """Return what the newest published batch run said of the contract; one that broke it published nothing."""
+    """Return what the newest published batch run said of the contract; one that broke it published nothing.
+
+    A run that computed no row was held to no expectation, so the one before it tells.
+    """
     published = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
     if not published:
         return None
-    last = published[-1]
+    last = next((run for run in reversed(published) if run.contract), published[-1])
     failed = tuple(one.expectation for one in last.contract if not one.success and one.severity == "critical")
     return ContractCheck(run_id=last.run_id, judged=len(last.contract), failed=failed)
 

@@ -17,6 +17,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import same_log
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.reconcile.preconditions.damage import breach_of
 from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
 
@@ -83,7 +84,10 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
     Without such words nobody knows whether the log still is what both sides read, so nothing is judged.
     """
     version = settings.stream_version
-    found = read_driver_state(settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}")
+    try:
+        found = read_driver_state(settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}")
+    except LakeError as error:
+        return LogAnswer(breach=breach_of(error))
     seen = found.losses_seen
     is_accepted = seen is not None and any(loss.sequence >= seen for loss in accepted)
     if found.state == "FAILED" and found.runbook in STANDS and not is_accepted:

@@ -54,6 +54,7 @@ class StreamComparison:
     declared: Mapping[str, int]  # `ChangeKind` -> rows that differ as the change note declares
     classes: Mapping[str, tuple[int, int]]  # class of which each has another number, undeclared -> pairs
     examples: tuple[str, ...]  # of `counts`
+    is_emptied: bool = False  # the one beside has no row, the one that serves has
 
     @property
     def differing(self) -> int:
@@ -142,6 +143,7 @@ def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) 
             declared=_count(connection, "__declared"),
             classes=_compare_classes(*coverages),
             examples=tuple(str(row[0]) for row in connection.execute(_EXAMPLES).fetchall()),
+            is_emptied=not _number(connection, "SELECT count(*) FROM joined WHERE __change <> 'missing'"),
         )
 
 

@@ -66,8 +66,12 @@ def refuse_others(found: StreamComparison, agreed: Agreed, look: str) -> None:
         look: The command that shows some of them.
 
     Raises:
-        DefinitionError: It does, or it has more or fewer records of a class.
+        DefinitionError: It does, it has more or fewer records of a class, or it has no row at all.
     """
+    if found.is_emptied:
+        msg = f"{found.beside}: expected rows in the place of the {found.rows:,} of {found.serving}, got none."
+        hint = f"`{look}` shows what differs; `--uncompared` lets it serve all the same"
+        raise DefinitionError(msg + f"\nHint: {hint}.")
     for kind, (before, after) in found.classes.items():
         msg = f"{found.beside}: expected {before:,} {kind} records, as {found.serving} has, got {after:,}."
         hint = "a change note names the classes that may differ (`classes`); `--uncompared` asks for nothing"

@@ -35,6 +35,7 @@ class Sql:
     """
 
     file: str  # relative to the definition's file
+    may_be_empty: bool = False  # whether a run may replace rows by none; else it is refused and publishes nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

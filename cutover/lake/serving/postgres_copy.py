@@ -75,16 +75,18 @@ class _Note:
     files: Mapping[str, Sequence[str]]
 
 
-def publish_copy(settings: Settings, address: str, name: str) -> Copy:
+def publish_copy(settings: Settings, address: str, name: str, *, anyway: bool = False) -> Copy:
     """Let the copy show the newest version of a serving table, in one transaction.
 
     Args:
         settings: Where the lake is, and the schema of the copies.
         address: Of the server, as libpq takes it; it may hold a password.
         name: Of the serving table, which is there.
+        anyway: Also where the serving table has no row and the copy has some.
 
     Raises:
-        LakeError: The server cannot be reached, refuses, or cannot hold a value; the copy is as it was.
+        LakeError: The server cannot be reached, refuses, or cannot hold a value, or the copy would be emptied; it is as
+            it was.
     """
     schema, place = settings.serving.postgres_schema, sql.Identifier(settings.serving.postgres_schema, name)
     _refuse_unreadable(address)
@@ -94,6 +96,8 @@ def publish_copy(settings: Settings, address: str, name: str) -> Copy:
             _prepare(connection, schema)
             _take_turn(connection, place.as_string(connection))
             table = delta.open_table(serving_uri(settings, name))  # behind the turn: no older one is opened later
+            if not anyway:
+                _refuse_emptied(connection, table, schema, name)
             months = _replace(connection, table, schema, name)
             return Copy(table=place.as_string(connection), version=int(table.version()), months=months)
     except (psycopg.Error, duckdb.Error, UnicodeError, OSError) as error:
@@ -137,6 +141,22 @@ def _prepare(connection: psycopg.Connection[Any], schema: str) -> None:
     if has_notes is None:
         connection.execute(sql.SQL("CREATE TABLE {} (" + columns + ")").format(sql.Identifier(schema, _NOTES)))
     connection.commit()
+
+
+def _refuse_emptied(connection: psycopg.Connection[Any], table: DeltaTable, schema: str, name: str) -> None:
+    """Reject an empty serving table in the place of a copy with rows.
+
+    Raises:
+        LakeError: It is so.
+    """
+    has_rows = any(int(action["num_records"]) for action in delta.actions(table))
+    if has_rows or not _read_columns(connection, schema, name):
+        return
+    count = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(schema, name))
+    ((before,),) = connection.execute(count).fetchall()
+    if before:
+        msg = f"Copy of `{name}` in PostgreSQL: expected rows in the place of its {before:,}, got a table without any."
+        raise LakeError(msg + f"\nHint: `cutover serve-view {name} --anyway` empties the copy.")
 
 
 def _replace(connection: psycopg.Connection[Any], table: DeltaTable, schema: str, name: str) -> tuple[str, ...]:

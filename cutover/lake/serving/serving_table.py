@@ -71,12 +71,13 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, 
         settings: Where the lake and the definitions are.
         pipeline: The definition that is served; where another one is by now, that one is loaded.
         name: The table's; None: the pipeline's own. A definition of that name need not be there any more.
-        anyway: Also where rows of another stream, of more of the log, are shown: readers go back in time.
+        anyway: Also where rows of another stream, of more of the log, are shown: readers go back in time. And where no
+            row is left of those that are shown.
 
     Raises:
         DefinitionError: There is no definition of the pipeline that is served.
-        LakeError: It has no epoch yet, a table cannot be read, the storage took no file, or others publish all the
-            time; the table is as it was. Or the copy in PostgreSQL is: the table is newer then.
+        LakeError: It has no epoch yet, no row is left, a table cannot be read, the storage took no file, or others
+            publish all the time; the table is as it was. Or the copy in PostgreSQL is: the table is newer then.
     """
     settings = versions.looking_at_served(settings)  # whichever version a command was asked to look at
     tries = Retrying(
@@ -87,19 +88,19 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, 
     )
     try:
         done = tries(_try_publish, settings, pipeline, name or pipeline.name, anyway=anyway)
-        return _copy(settings, name or pipeline.name, done)
+        return _copy(settings, name or pipeline.name, done, anyway=anyway)
     except (_Overtaken, CommitFailedError) as error:
         msg = f"Serving table of `{name or pipeline.name}`: expected to publish within {_ATTEMPTS} attempts, others "
         raise LakeError(msg + "came first.\nHint: let one process publish (`--follow`), not several.") from error
 
 
-def _copy(settings: Settings, name: str, done: Publication) -> Publication:
+def _copy(settings: Settings, name: str, done: Publication, *, anyway: bool) -> Publication:
     """Let the copy in PostgreSQL show what was published, where one is asked for."""
     if settings.serving.postgres is None:
         return done
     from cutover.lake.serving import postgres_copy  # noqa: PLC0415 -- its client, for those who ask for it alone
 
-    made = postgres_copy.publish_copy(settings, settings.serving.postgres.get_secret_value(), name)
+    made = postgres_copy.publish_copy(settings, settings.serving.postgres.get_secret_value(), name, anyway=anyway)
     return replace(done, copy=made.table)
 
 
@@ -178,6 +179,8 @@ def _try_publish(settings: Settings, at_hand: Pipeline, name: str, *, anyway: bo
             raise _Overtaken
         epoch, rows = _gather(connection)
         same = table is not None and delta.read_schema(table).equals(pa.schema([*schema, pa.field(MONTH, pa.string())]))
+        if table is not None and not rows and not anyway:
+            _refuse_emptied(name, table)
         months = _changed_months(connection, table if same else None)
         if months or not same:
             with commits.refusing(uri):
@@ -209,6 +212,19 @@ def _refuse_older(name: str, version: Version, shown: Shown | None) -> None:
     msg = f"Serving table of `{name}`: expected rows that hold {before}, {version.app_id} has read less of the log."
     hint = f"let its driver read on (`cutover stream {version.pipeline} --detach`) and publish again, or "
     raise LakeError(msg + f"\nHint: {hint}`cutover serve-view {name} --anyway`: readers go back in time.")
+
+
+def _refuse_emptied(name: str, table: DeltaTable) -> None:
+    """Reject no rows in the place of those that readers have.
+
+    Raises:
+        LakeError: There are some.
+    """
+    before = sum(int(action["num_records"]) for action in delta.actions(table))
+    if before:
+        msg = f"Serving table of `{name}`: expected rows in the place of the {before:,} that version {table.version()} "
+        hint = f"the table stays as it is; `cutover serve-view {name} --anyway` publishes the empty one."
+        raise LakeError(msg + f"has, got none.\nHint: {hint}")
 
 
 def _describe_stream(version: Version | None, epoch: int) -> dict[str, str]:

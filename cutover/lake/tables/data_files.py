@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from cutover.engine import storage
 from cutover.lake.tables import checksums, delta
+from cutover.timestamps import parse_micros
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData, Statistics
@@ -42,6 +43,22 @@ def read(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
             msg = f"expected columns {', '.join(columns)}, got a file without {', '.join(sorted(missing))}"
             raise pa.ArrowInvalid(msg)
         return file.read(columns=list(columns))
+
+
+def read_span(table: DeltaTable, path: str) -> tuple[int | None, int | None]:
+    """Return the first `window_start` and the last `window_end` of a file in microseconds, by its footer alone.
+
+    None where it does not say, or cannot be read: such a file may hold any window.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that most commands need not pay
+
+    system, root = delta.folder_of(table)
+    try:
+        statistics = json.loads(of_footer(pq.read_metadata(f"{root}/{unquote(path)}", filesystem=system), without=None))
+    except (OSError, pa.ArrowException):
+        return None, None
+    first, last = statistics["minValues"].get("window_start"), statistics["maxValues"].get("window_end")
+    return (None if first is None else parse_micros(first), None if last is None else parse_micros(last))
 
 
 def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = None, new_data: bool = True) -> AddAction:

@@ -95,9 +95,21 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     with tempfile.TemporaryDirectory(dir=folder) as scratch, Spool(Path(scratch)) as spool:
         content = FileContent()
         spool.fill(read_rows(request.file, pipeline, content, request.stretch, progress.read))
+        _refuse_empty(request, spool.count)
         sending = Sending(settings, topic, request, client, spool, content, clock, progress)
         with lock_sending(settings.home.resolve(), topic, content):
             return sending.send()
+
+
+def _refuse_empty(request: Request, count: int) -> None:
+    """Reject a file without a record: what wrote it may have failed. A stretch of a file may be empty.
+
+    Raises:
+        DefinitionError: There is none.
+    """
+    if not count and request.stretch == ALL:
+        msg = f"{request.file}: expected at least one record, got none ({request.file.stat().st_size:,} bytes)."
+        raise DefinitionError(msg + "\nHint: nothing was sent.")
 
 
 @dataclass(frozen=True, slots=True)

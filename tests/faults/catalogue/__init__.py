@@ -69,4 +69,5 @@ PROMISED = {
     "F41": "foreign write",
     "F43": "clocks of evidence",
     "F44": "unreadable fact",
+    "F45": "empty or shrunk input",
 }

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -8,7 +9,9 @@ from cutover.batch.recompute import run
 from cutover.definition import SameDefinition, Sql
 from cutover.errors import DefinitionError
 from cutover.lake.batch_runs import runs
-from tests.integration.batch.lab import HOUR, Lab, hours
+from tests.integration.batch.lab import BASE, HOUR, Lab, hours
+
+FIRST = datetime.fromtimestamp(BASE, UTC)
 
 QUERY = """
 SELECT date_trunc('HOUR', event_time) AS window_start, carrier, count(*) AS flights, sum(delay) AS delay,
@@ -119,3 +122,19 @@ def test_sql_that_does_not_fit_publishes_nothing(team: Lab, query: str, message:
         run(team.settings, team.pipeline)
 
     assert runs(team.settings, team.pipeline) == []
+
+
+def test_sql_that_returns_nothing_for_windows_with_rows_is_rejected_until_the_definition_lets_it(team: Lab) -> None:
+    team.send((0, 10, "AA", 5), (1, 20, "AA", 7))
+    team.commit_epoch(watermark=2 * HOUR)
+    run(team.settings, team.pipeline)
+    write(team, QUERY.format(where="WHERE carrier = 'none'"))
+
+    with pytest.raises(DefinitionError, match=r"whose [0-9]+ rows in the batch table it replaces, got none"):
+        run(team.settings, team.pipeline, start=FIRST, end=FIRST + timedelta(hours=1))
+
+    assert len(runs(team.settings, team.pipeline)) == 1
+    team.pipeline = replace(team.pipeline, batch=Sql("legacy.sql", may_be_empty=True))
+    done = run(team.settings, team.pipeline, start=FIRST, end=FIRST + timedelta(hours=1))
+    assert done is not None
+    assert team.table(done, "carrier") == []

@@ -112,6 +112,19 @@ def test_only_months_that_changed_are_written(copied: Settings, address: str) ->
     assert ask(address, VERSIONS) == before[:1]
 
 
+def test_rows_of_the_copy_are_not_replaced_by_none_until_a_person_says_so(copied: Settings, address: str) -> None:
+    write(copied, lake_of(SALES))
+    rows = serving_table.publish(copied, PIPELINE).rows
+    delta.open_table(serving_uri(copied, PIPELINE.name)).delete()
+
+    with pytest.raises(LakeError, match=f"in the place of its {rows}, got a table without any"):
+        postgres_copy.publish_copy(copied, address, PIPELINE.name)
+
+    assert len(in_copy(address)) == rows
+    postgres_copy.publish_copy(copied, address, PIPELINE.name, anyway=True)
+    assert in_copy(address) == []
+
+
 def test_an_older_version_never_comes_after_a_newer_one(copied: Settings, address: str) -> None:
     write(copied, lake_of(SALES))
     serving_table.publish(copied, PIPELINE)

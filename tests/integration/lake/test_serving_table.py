@@ -339,3 +339,18 @@ def test_command_says_how_to_read(
     assert "in LAMBDA up to epoch 1, version 0 of the table; months written: 1." in lines[0]
     assert f"delta.`{uri}`" in lines[1]
     assert (found["uri"], found["months"]) == (uri, [])
+
+
+def test_rows_are_not_replaced_by_none_until_a_person_says_so(settings: Settings) -> None:
+    lake = lake_of([Sale(hour=1, kind="late"), Sale(hour=2, kind="late")])  # which batch alone counts
+    write(settings, lake)
+    assert serving_table.publish(settings, PIPELINE).rows == 2
+    replace_batch(settings, replace(lake, batch=()))
+
+    with pytest.raises(LakeError, match=r"in the place of the 2 that version 0 has, got none") as caught:
+        serving_table.publish(settings, PIPELINE)
+
+    assert f"cutover serve-view {PIPELINE.name} --anyway" in str(caught.value)
+    assert len(by_delta(settings)) == 2
+    assert serving_table.publish(settings, PIPELINE, anyway=True).rows == 0
+    assert by_delta(settings) == []

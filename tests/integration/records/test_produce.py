@@ -423,3 +423,17 @@ def test_definition_written_from_a_topic_loads(
 def test_unknown_topic_is_named(kafka_settings: Settings, topic_name: str) -> None:
     with pytest.raises(LogError, match=topic_name):
         init(kafka_settings, "mine", topic_name)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.csv", b""), ("a.csv", b"at,seen,k,i\n"), ("a.jsonl", b""), ("a.jsonl", b"\n")]
+)
+def test_a_file_without_records_is_named_and_nothing_is_sent(
+    kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path, name: str, content: bytes
+) -> None:
+    file = tmp_path / name
+    file.write_bytes(content)
+
+    with pytest.raises(DefinitionError, match=name):
+        send(kafka_settings, pipeline, Request(file=file, partitions=1))
+    assert pipeline.source.name not in LogClient(kafka_settings).topics()

@@ -8,6 +8,8 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
+from cutover.reconcile import run
+from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.watch.gather import Gathering
 from cutover.reconcile.watch.status import WatchStatus, status
 from cutover.settings import Settings
@@ -85,11 +87,14 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
         found = look(lake)
         with pytest.raises(LakeError, match="heartbeat"):
             detached.stop(lake, PIPELINE.name)
+        silent = run.reconcile(lake, PIPELINE)  # no broker answers, so the driver's last words would tell
     finally:
         file.unlink()
         if before is not None:
             file.write_bytes(before)
 
+    assert silent.verdict is Verdict.NOT_COMPARABLE
+    assert [breach.runbook for breach in silent.seal.breaches] == ["TableUnreadable"]
     assert found.driver is None
     assert [str(file) in one.text for one in found.alerts if one.name == "TableUnreadable"] == [True]
     assert "StreamNotRunning" in found.undecided

@@ -1,3 +1,4 @@
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -100,3 +101,15 @@ def test_rows_of_a_run_that_was_never_recorded_are_taken_back(
     assert values(table) == dict.fromkeys(range(6), 1)
     assert set(delta.paths(delta.open_table(table.table_uri))) == files
     assert foreign_commits.change(delta.open_table(table.table_uri), recorded) is None
+
+
+def test_statistics_changed_in_the_log_leave_no_old_row_beside_a_new_one(table: DeltaTable) -> None:
+    entry = max(Path(table.table_uri.removeprefix("file://")).glob("_delta_log/*.json"))
+    changed = re.sub(r"(maxValues.*?window_end[^0-9]*)2013-01-01T06", r"\g<1>2012-01-01T06", entry.read_text())
+    assert changed != entry.read_text()
+    entry.write_text(changed)
+
+    replace_windows(delta.open_table(table.table_uri), rows({1: 2}), ranges((1, 2)), of="r")
+
+    assert values(table) == {0: 1, 1: 2, 2: 1, 3: 1, 4: 1, 5: 1}
+    assert delta.open_table(table.table_uri).to_pyarrow_table().num_rows == 6

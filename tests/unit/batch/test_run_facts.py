@@ -78,15 +78,23 @@ def kept(name: str, *, success: bool, severity: Any = "critical") -> Expectation
 def test_a_result_whose_critical_expectations_hold_is_published_with_what_was_seen(
     monkeypatch: pytest.MonkeyPatch, results: tuple[ExpectationResult, ...]
 ) -> None:
-    monkeypatch.setattr(contract, "_frame", Mock())
+    monkeypatch.setattr(contract, "_frame", lambda *_: ["a row"])
     monkeypatch.setattr(contract, "_run", lambda *_: results)
 
     assert contract.check(PIPELINE, Mock(), "staged") == results
 
 
+def test_a_result_without_rows_bears_no_expectation_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = (kept("a", success=True), kept("b", success=False, severity="warning"))
+    monkeypatch.setattr(contract, "_frame", lambda *_: [])
+    monkeypatch.setattr(contract, "_run", lambda *_: found)
+
+    assert contract.check(PIPELINE, Mock(), "staged") == found[1:]
+
+
 def test_critical_expectations_that_fail_are_named_with_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = (kept("a", success=False), kept("b", success=False, severity="warning"), kept("c", success=True))
-    monkeypatch.setattr(contract, "_frame", Mock())
+    monkeypatch.setattr(contract, "_frame", lambda *_: ["a row"])
     monkeypatch.setattr(contract, "_run", lambda *_: found)
 
     with pytest.raises(ContractError) as refused:

@@ -20,6 +20,7 @@ class Driver:
     """A detached driver, without a process behind it."""
 
     heartbeat = None
+    problem = None
     identity = type("Identity", (), {"pid": 7})
 
     def __init__(self, pipeline: str, *, alive: bool) -> None:

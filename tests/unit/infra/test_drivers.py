@@ -1,0 +1,23 @@
+"""Drivers of an installation are listed whichever of their files cannot be read."""
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from cutover import files
+from cutover.infra.processes.drivers import list_drivers
+from cutover.process import current
+
+
+@pytest.mark.parametrize("broken", ["driver.json", "heartbeat.json"])
+def test_a_driver_with_a_file_that_cannot_be_read_is_listed_and_the_file_is_named(tmp_path: Path, broken: str) -> None:
+    place = tmp_path / "flights"
+    files.write_json(place / "driver.json", asdict(current()))
+    files.write_json(place / "heartbeat.json", {**asdict(current()), "state": "RUNNING"})
+    (place / broken).write_text("{", encoding="utf-8")
+
+    (found,) = list_drivers(tmp_path)
+
+    assert (found.pipeline, found.identity, found.alive) == ("flights", current(), True)
+    assert found.problem == f"{broken} cannot be read"

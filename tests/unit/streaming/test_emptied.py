@@ -1,0 +1,29 @@
+"""A version or a definition without a row takes nobody's place unseen, whatever a change note declares."""
+
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.streaming.beside.compare import StreamComparison
+from cutover.streaming.beside.serve import Agreed, refuse_others
+
+NOTHING = StreamComparison(
+    serving="flights stream-0",
+    beside="flights_by_day stream-0",
+    epochs=(4, 4),
+    beyond=0,
+    rows=120,
+    late=(0, 0),
+    otherwise=0,
+    counts={},
+    declared={"missing": 120},
+    classes={},
+    examples=(),
+    is_emptied=True,
+)
+
+
+def test_rows_that_a_note_lets_go_do_not_all_go() -> None:
+    with pytest.raises(DefinitionError, match=r"the 120 of flights stream-0, got none") as caught:
+        refuse_others(NOTHING, Agreed(), "cutover swap flights_by_day")
+
+    assert "`--uncompared`" in str(caught.value)
