@@ -23,6 +23,12 @@ _CSV_ERRORS = (  # what it says behind the line itself, without what quotes the 
     r"(?m)^Invalid unicode",
     r'(?m)^Error when converting column "[^"\n]{1,100}"',
 )
+_NO_CSV = "no CSV that can be read"
+_CSV_FILE_ERRORS = {  # what it says of a whole file
+    "CSV Parser state machine reached an invalid state": "lines that end in different ways, or a line break in a cell"
+    " without quotes",
+    "Parallel CSV Reader currently does not support a full read": "a record that is too long",
+}
 _ONE_AT_A_TIME = Lock()
 
 
@@ -99,10 +105,13 @@ def describe_error(error: duckdb.Error) -> str:
     """Return what DuckDB says on one line: of CSV the line of the file and what is wrong with it, never its text."""
     text = str(error)
     place = re.search(r"CSV Error on Line: (\d+)", text[:_LONGEST])
-    if place is None:
-        return text.partition("\n")[0]
-    sentence = next((found[0] for known in _CSV_ERRORS if (found := re.search(known, text))), "no CSV that can be read")
-    return f"line {place[1]}: {sentence}"
+    file = re.search(r"(?m)^  file = (.+)$", text)
+    where = "" if file is None else f" (`{Path(file[1]).name}`)"
+    if place is not None:
+        sentence = next((found[0] for known in _CSV_ERRORS if (found := re.search(known, text))), _NO_CSV)
+        return f"line {place[1]}: {sentence}{where}"
+    of_file = next((said for known, said in _CSV_FILE_ERRORS.items() if known in text[:_LONGEST]), None)
+    return text.partition("\n")[0] if of_file is None else f"{of_file}{where}"
 
 
 def first(connection: duckdb.DuckDBPyConnection, query: str) -> tuple[Any, ...]:

@@ -57,6 +57,37 @@ def renames(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
+TYPES = {
+    "text": "VARCHAR",
+    "decimal": "DECIMAL",
+    "double": "DOUBLE",
+    "float": "FLOAT",
+    "date": "DATE",
+    "time": "TIME",
+    "timestamp": "TIMESTAMP",
+    "timestamp_ns": "TIMESTAMP_NS",
+    "boolean": "BOOLEAN",
+    "uuid": "UUID",
+}
+"""What `--type` calls a type, to DuckDB's name of it."""
+
+
+def types(texts: Sequence[str]) -> dict[str, str]:
+    """Return column to DuckDB type, of texts such as `zip=text`.
+
+    Raises:
+        DefinitionError: A text is not of this form, or a column is named twice.
+    """
+    found: dict[str, str] = {}
+    for text in texts:
+        name, _, kind = (part.strip() for part in text.rpartition("="))
+        if not name or kind not in TYPES or name in found:
+            msg = f"`--type`: expected a column, once, and one of {', '.join(TYPES)}, such as `zip=text`, "
+            raise DefinitionError(msg + f"got `{text[:80]}`.")
+        found[name] = TYPES[kind]
+    return found
+
+
 def tolerances(texts: Sequence[str]) -> dict[str, Tolerance]:
     """Return column to tolerance, of texts such as `amount=0.01`, `amount=1%` and `at=5 seconds`.
 

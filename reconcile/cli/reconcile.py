@@ -20,6 +20,7 @@ from cutover.lake.control.versions import looking_at
 from cutover.reconcile.attribution.explain import explain as explain_cell
 from cutover.reconcile.cli import arguments, show
 from cutover.reconcile.comparison.diff import Budget
+from cutover.reconcile.external.csv_dialect import parse_dialect
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
@@ -96,6 +97,14 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         list[str] | None, typer.Option("--normalize", help="Texts in normal form: NFC, blanks folded.")
     ] = None,
     ignore_case: Annotated[list[str] | None, typer.Option("--ignore-case", help="Texts without case.")] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Type of a column of texts, such as zip=text or x=double.")
+    ] = None,
+    csv: Annotated[
+        list[str] | None, typer.Option("--csv", help="Dialect: delimiter=;, quote=', header=no, encoding=, null=NA.")
+    ] = None,
+    csv_left: Annotated[list[str] | None, typer.Option("--csv-left", help="The same, of LEFT alone.")] = None,
+    csv_right: Annotated[list[str] | None, typer.Option("--csv-right", help="The same, of RIGHT alone.")] = None,
     min_age: Annotated[
         str | None, typer.Option("--min-age", help="Leave younger windows out: '10 minutes'; needs --window-column.")
     ] = None,
@@ -107,6 +116,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     as_json: Json = False,
 ) -> None:
     """Compare any two Delta, Parquet or CSV tables by key: 0 equal, 1 different, 2 cannot be compared."""
+    both = parse_dialect(csv or [], "--csv")
     asked = DiffRequest(
         left=left,
         right=right,
@@ -116,6 +126,11 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         names=arguments.renames(rename or []),
         excluded=arguments.list_names(exclude or [], "--exclude"),
         masked=arguments.list_names(mask or [], "--mask"),
+        types=arguments.types(types or []),
+        dialects=(
+            parse_dialect(csv_left or [], "--csv-left", both),
+            parse_dialect(csv_right or [], "--csv-right", both),
+        ),
         normalized=arguments.list_names(normalize or [], "--normalize"),
         caseless=arguments.list_names(ignore_case or [], "--ignore-case"),
         before=None if min_age is None else _now() - parse_duration(min_age, of="--min-age"),

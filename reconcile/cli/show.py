@@ -1,5 +1,6 @@
 """Comparisons for people at a terminal: the sentence, the causes, where the report is."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.lateness_text import describe_early, describe_open
 from cutover.reconcile.result.outcome import Events, Reconciliation, RuleState, Verdict
 from cutover.reconcile.result.settlement_text import describe_settlement
+from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 from cutover.reconcile.result.text import (
     LONGEST_VALUE,
     count_noun,
@@ -61,12 +63,18 @@ def comparison(console: Console, result: Reconciliation, where: str | None) -> N
     _print_accepted(console, result)
     for breach in result.seal.breaches[1:]:
         console.print(f"seal  {message_text(breach.message)}")
-    for note in result.notes:
-        console.print(f"note  {message_text(note)}")
+    _print_lines(console, "read", describe_readings(result.readings))
+    _print_lines(console, "within", describe_equal_within(result.equal_within))
+    _print_lines(console, "note", result.notes)
     if result.runbook:
         console.print(f"runbook  docs/runbooks/{result.runbook}.md")
     if where:
         console.print(f"report  {where}", soft_wrap=True)
+
+
+def _print_lines(console: Console, head: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        console.print(f"{head}  {message_text(line)}")
 
 
 def _print_accepted(console: Console, result: Reconciliation) -> None:

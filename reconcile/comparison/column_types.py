@@ -8,11 +8,11 @@ def is_alike(left: str, right: str) -> bool:
     """Return whether two types are of one kind, so that a cast between them changes no value that fits."""
     numbers = {"whole", "decimal", "float"}
     kinds = {kind_of(left), kind_of(right)}
-    return left == right or kinds <= numbers or kinds == {"timestamp"}
+    return left == right or kinds <= numbers or kinds in ({"timestamp"}, {"time"})
 
 
 def kind_of(name: str) -> str:
-    """Return the kind of a type: `whole`, `decimal`, `float`, `timestamp`, else its own name."""
+    """Return the kind of a type: `whole`, `decimal`, `float`, `timestamp`, `time`, else its own name."""
     if name.endswith("]"):
         return name  # a list of numbers is no number
     if name in _NUMBERS:
@@ -21,6 +21,8 @@ def kind_of(name: str) -> str:
         return "float"
     if name.startswith("DECIMAL"):
         return "decimal"
+    if name in {"TIME", "TIME_NS"}:
+        return "time"
     return "timestamp" if name.startswith("TIMESTAMP") else name
 
 
@@ -32,3 +34,8 @@ def is_number(name: str) -> bool:
 def is_time(name: str) -> bool:
     """Return whether values of a type can be a length of time apart."""
     return name == "DATE" or kind_of(name) == "timestamp"
+
+
+def is_float(name: str) -> bool:
+    """Return whether values of a type hold the noise of sums."""
+    return kind_of(name) == "float"

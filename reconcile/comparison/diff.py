@@ -8,13 +8,13 @@ actual side; changed), `__copy` (2 and up: a further row of the same key), and p
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from time import monotonic
 
 import duckdb
 
-from cutover.engine.queries import number
+from cutover.engine.queries import first, number
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.digests import Digests, differing_groups
 from cutover.reconcile.comparison.layout import Layout
@@ -61,6 +61,7 @@ class Diff:
     changed: int
     duplicates_expected: int  # keys that occur more than once, in what was joined
     duplicates_actual: int
+    near: Mapping[str, int] = field(default_factory=dict)  # column -> cells that only its tolerance makes equal
 
     @property
     def rows(self) -> int:
@@ -77,27 +78,32 @@ def diff(  # noqa: PLR0913 -- two relations, and what is known of them
     into: str,
     budget: Budget = WHOLE,
     digests: Digests | None = None,
+    counts_near: bool = False,
 ) -> Diff:
     """Make the temporary table `into` of all rows in which two relations differ, and count them.
 
     Under a budget groups are joined in their order, a few and then more at once, until it is spent. Digests that are
-    known already have their groups in `<into>_groups`, and need rows of no other group in both relations.
+    known already have their groups in `<into>_groups`, and need rows of no other group in both relations. Cells that
+    are equal within a tolerance alone are counted where `counts_near` says so.
     """
     began, groups = monotonic(), f"{into}_groups"
     digests = digests or differing_groups(connection, layout, expected, actual, into=groups)
     doubled, many, joined = Counter[int](), dict[int, int](), 0
-    for first, end in _chunks(digests.different, budget):
+    near = Counter[str]()
+    for start, end in _chunks(digests.different, budget):
         chosen = f"{groups}_now"
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE {identifier(chosen)} AS FROM {identifier(groups)} "
-            f"ORDER BY _group, _bucket LIMIT {end - first} OFFSET {first}"
+            f"ORDER BY _group, _bucket LIMIT {end - start} OFFSET {start}"
         )
         for n, side in enumerate((expected, actual)):
             many[n] = _side(connection, layout, side, chosen, f"{into}_{n}")
         if any(many.values()):
-            pair_rows(connection, layout, (f"{into}_0", f"{into}_1"))
+            near.update(pair_rows(connection, layout, (f"{into}_0", f"{into}_1")))
         doubled.update(many)
-        _join(connection, layout, into, append=first > 0)
+        _join(connection, layout, into, append=start > 0)
+        if counts_near:
+            near.update(_count_near(connection, layout, into))
         joined = end
         if budget.is_limited and budget.is_spent(number(connection, f"SELECT count(*) FROM {identifier(into)}"), began):
             break
@@ -109,6 +115,7 @@ def diff(  # noqa: PLR0913 -- two relations, and what is known of them
         unfinished=digests.different - joined,
         duplicates_expected=doubled[0],
         duplicates_actual=doubled[1],
+        near={name: count for name, count in near.items() if count},
         **_kinds(connection, into),
     )
 
@@ -134,6 +141,21 @@ def _join(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str, *, a
         f"FROM {identifier(f'{into}_0')} e FULL JOIN {identifier(f'{into}_1')} a ON {on} "
         f"WHERE e.__copy IS NULL OR a.__copy IS NULL OR {_any_differs(layout)}"
     )
+
+
+def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str) -> dict[str, int]:
+    """Count, in the rows that both materialised sides have, the cells that are equal within a tolerance alone."""
+    values = [value for value in layout.values if not value.exact]
+    if not values:
+        return {}
+    on = f"{layout.same_key('e', 'a')} AND e.__copy = a.__copy"
+    names = [identifier(value.name) for value in values]
+    within = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
+    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in within)
+    row = first(
+        connection, f"SELECT {counts} FROM {identifier(f'{into}_0')} e JOIN {identifier(f'{into}_1')} a ON {on}"
+    )
+    return {value.name: int(count) for value, count in zip(values, row, strict=True)}
 
 
 def _side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: str, groups: str, into: str) -> int:
@@ -170,7 +192,8 @@ def _differs(layout: Layout, number: int) -> str:
 
 
 def _any_differs(layout: Layout) -> str:
-    return " OR ".join(_differs(layout, n) for n in range(len(layout.values))) or "false"
+    """Return SQL that is true for a row in which any value differs; a list, as a chain of OR may be too deep."""
+    return f"list_contains([{', '.join(_differs(layout, n) for n in range(len(layout.values))) or 'false'}], true)"
 
 
 def _kinds(connection: duckdb.DuckDBPyConnection, table: str) -> dict[str, int]:

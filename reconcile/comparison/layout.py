@@ -7,15 +7,30 @@ from dataclasses import dataclass, field, replace
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.model.pipeline import Pipeline
-from cutover.quoting import identifier
+from cutover.quoting import identifier, literal
+from cutover.reconcile.comparison.column_types import is_number, kind_of
+from cutover.reconcile.comparison.nested_values import is_same_sql
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "INTERVAL", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _LONG = 18  # digits of a decimal that are held in 64 bits
 KEY_BUCKETS = 1024
 """Groups of rows where no column was named that digests are made by."""
+_FIRST_INEXACT = 9007199254740992  # 2^53: from here on a double does not hold every whole number
 FLOAT_RELATIVE = 1e-9
 """Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumberText:
+    """Numbers that are held as texts, and are compared under a tolerance as a type."""
+
+    kind: str  # DuckDB type
+    pattern: str  # regular expression of the texts that are numbers
+
+    def read(self, text: str) -> str:
+        """Return SQL of the number; null where the text is none."""
+        return f"CASE WHEN regexp_full_match({text}, {literal(self.pattern)}) THEN TRY_CAST({text} AS {self.kind}) END"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +46,9 @@ class Value:
     is_double: bool = False
     is_whole: bool = False  # whole numbers under a tolerance: taken apart in 128 bits, where none of 64 overflows
     is_implied: bool = False  # by the key: the end of a window, but for sessions
+    keeps_whole: bool = False  # whole numbers that a double holds exactly are compared exactly: they are no noise
+    nested: str | None = None  # type of a list, struct or map that holds numbers: each is compared by the same rule
+    number: NumberText | None = None  # of texts: those that stand for numbers
 
     @property
     def is_measure(self) -> bool:
@@ -41,16 +59,41 @@ class Value:
         """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""
         if self.exact:
             return f"({left} IS DISTINCT FROM {right})"
+        return f"({left} IS DISTINCT FROM {right} AND NOT {self._is_near(left, right)})"
+
+    def is_within(self, left: str, right: str) -> str:
+        """Return SQL that is true where the two sides are equal only because of the tolerance."""
+        if self.exact:
+            return "false"
+        return f"({left} IS DISTINCT FROM {right} AND {self._is_near(left, right)})"
+
+    def _is_near(self, left: str, right: str) -> str:
         if self.micros is not None:
             apart = f"TRY(abs(epoch_us({left}::TIMESTAMP) - epoch_us({right}::TIMESTAMP)) <= {self.micros})"
-            return f"({left} IS DISTINCT FROM {right} AND NOT coalesce({apart}, false))"
-        differ = f"{left} IS DISTINCT FROM {right}"
+            return f"coalesce({apart}, false)"
+        if self.nested is not None:
+            return f"coalesce({is_same_sql(left, right, self.nested, self._is_same_number)}, false)"
+        if self.number is not None:
+            left, right = self.number.read(left), self.number.read(right)
+        return self.is_near_number(left, right)
+
+    def _is_same_number(self, left: str, right: str, kind: str) -> str | None:
+        """Return SQL that is true where two numbers inside of lists, structs and maps are equal; None: no number."""
+        if not is_number(kind) or (self.keeps_whole and kind_of(kind) != "float"):
+            return None
+        near = replace(self, nested=None, is_whole=kind_of(kind) == "whole")
+        return f"({left} IS NOT DISTINCT FROM {right} OR {near.is_near_number(left, right)})"
+
+    def is_near_number(self, left: str, right: str) -> str:
+        """Return SQL that is true where two numbers are within the tolerance; false where one is none."""
         if self.is_whole:
             left, right = f"{left}::HUGEINT", f"{right}::HUGEINT"
         bound = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
         # Numbers too far apart to be subtracted in their type are not near.
-        near = f"coalesce(isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound}), false)"
-        return f"({differ} AND NOT {near})"
+        near = f"isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound})"
+        if self.keeps_whole:
+            near += f" AND NOT ({_is_exact_whole(left)} AND {_is_exact_whole(right)})"
+        return f"coalesce({near}, false)"
 
     def total(self, amount: str) -> str:
         """Return SQL for the sum of amounts of the column over rows; doubles are added up in one order."""
@@ -121,6 +164,10 @@ class Layout:
     def same_place(self, left: str, right: str) -> str:
         """Return the null-safe condition that rows of two aliases are judged together."""
         return _is_same_sql(self.place, left, right)
+
+
+def _is_exact_whole(value: str) -> str:
+    return f"(abs({value}) < {_FIRST_INEXACT} AND trunc({value}) = {value})"
 
 
 def _is_same_sql(columns: Sequence[str], left: str, right: str) -> str:

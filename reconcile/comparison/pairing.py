@@ -19,8 +19,10 @@ MOST_PAIRS = 1_000_000
 """Candidates that are looked at for near pairs; beyond, keys with the most rows have theirs in order."""
 
 
-def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tuple[str, str]) -> None:
+def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tuple[str, str]) -> Mapping[str, int]:
     """Take pairs of equal and near rows of repeated keys out of two tables, and number what is left in `__copy`.
+
+    Returns the cells of each column that only its tolerance makes equal, in the pairs that were taken out.
 
     Args:
         connection: Holds both tables, with the layout's columns and `__copy` = 1.
@@ -43,8 +45,7 @@ def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tupl
             f"CREATE OR REPLACE TEMP TABLE __left_{n} AS SELECT *, row_number() OVER (ORDER BY {keys}, {order})"
             f" AS __row FROM ({ours} EXCEPT ALL {theirs})"
         )
-    if not all(value.exact for value in layout.values):
-        _remove_near(connection, layout)
+    near = {} if all(value.exact for value in layout.values) else _remove_near(connection, layout)
     for n, side in enumerate(sides):
         single = f"SELECT * FROM {identifier(side)} t ANTI JOIN __repeated r ON {layout.same_key('t', 'r')}"
         copies = f"row_number() OVER (PARTITION BY {keys} ORDER BY __row)"
@@ -54,6 +55,7 @@ def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tupl
         )
     for table in ("__repeated", "__left_0", "__left_1"):
         connection.execute(f"DROP TABLE {table}")
+    return near
 
 
 def _order(layout: Layout) -> str:
@@ -62,11 +64,11 @@ def _order(layout: Layout) -> str:
     return ", ".join(identifier(value.name) for value in first) or "1"
 
 
-def _remove_near(connection: duckdb.DuckDBPyConnection, layout: Layout) -> None:
-    """Remove as many pairs within all tolerances as there can be."""
+def _remove_near(connection: duckdb.DuckDBPyConnection, layout: Layout) -> dict[str, int]:
+    """Remove as many pairs within all tolerances as there can be; count the cells that these make equal."""
     keys = ", ".join(map(identifier, layout.keys))
     names = [(value, identifier(value.name)) for value in layout.values]
-    differs = " OR ".join(value.differs(f"e.{name}", f"a.{name}") for value, name in names)
+    differs = ", ".join(value.differs(f"e.{name}", f"a.{name}") for value, name in names)
     of = ", ".join(f"e.{identifier(name)}" for name in layout.keys)
     sizes = f"SELECT {keys}, count(*) AS n FROM __left_{{}} GROUP BY {keys}"
     connection.execute(
@@ -77,12 +79,27 @@ def _remove_near(connection: duckdb.DuckDBPyConnection, layout: Layout) -> None:
     )
     near = connection.execute(
         f"SELECT e.__row, a.__row FROM __left_0 e JOIN __few f ON {layout.same_key('e', 'f')}"
-        f" JOIN __left_1 a ON {layout.same_key('e', 'a')} WHERE NOT ({differs}) ORDER BY 1, 2"
+        f" JOIN __left_1 a ON {layout.same_key('e', 'a')} WHERE NOT list_contains([{differs}], true) ORDER BY 1, 2"
     ).fetchall()
     pairs = match_most(near)
+    counts = _count_near(connection, layout, pairs)
     for n, rows in enumerate(([*pairs.keys()], [*pairs.values()])):
         connection.execute(f"DELETE FROM __left_{n} WHERE __row IN (SELECT unnest(?::BIGINT[]))", [rows])
     connection.execute("DROP TABLE __few")
+    return counts
+
+
+def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, pairs: Mapping[int, int]) -> dict[str, int]:
+    values = [value for value in layout.values if not value.exact]
+    names = [identifier(value.name) for value in values]
+    within = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
+    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in within)
+    paired = "(SELECT unnest(?::BIGINT[]) AS one, unnest(?::BIGINT[]) AS other)"
+    row = connection.execute(
+        f"SELECT {counts} FROM {paired} p JOIN __left_0 e ON e.__row = p.one JOIN __left_1 a ON a.__row = p.other",
+        [[*pairs.keys()], [*pairs.values()]],
+    ).fetchall()[0]
+    return {value.name: int(count) for value, count in zip(values, row, strict=True)}
 
 
 def match_most(near: Iterable[tuple[int, int]]) -> Mapping[int, int]:

@@ -16,6 +16,7 @@ from cutover.reconcile.comparison.diff import Budget, Diff, diff
 from cutover.reconcile.comparison.digests import compare_digests
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.external import contents, kept_digests
+from cutover.reconcile.external.alignment import Columns
 from cutover.reconcile.external.doubled_keys import count_doubled
 from cutover.reconcile.external.kept_digests import DigestStore
 from cutover.reconcile.external.prepare import Prepared, make_layout
@@ -27,7 +28,7 @@ from cutover.reconcile.external.side_digests import (
     kept_rows_sql,
     make_digests,
 )
-from cutover.reconcile.external.sources import Columns, SideSource, cast
+from cutover.reconcile.external.sources import SideSource
 from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings
 
@@ -56,7 +57,16 @@ class OpenTables:
         for side in self.sides:
             paths = find_paths(self.connection, side, groups)
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW part_{side.number} AS FROM {side.select(paths)}")
-        found = diff(self.connection, self.layout, "part_0", "part_1", into="different", budget=budget, digests=digests)
+        found = diff(
+            self.connection,
+            self.layout,
+            "part_0",
+            "part_1",
+            into="different",
+            budget=budget,
+            digests=digests,
+            counts_near=True,
+        )
         for side in self.sides:
             contents.refuse_changed(side.files)
         return found
@@ -101,7 +111,10 @@ def open_tables(
     by_group = asked.before is not None and is_time(group_type)
     young = f"coalesce(epoch_us(_group::TIMESTAMP) >= {asked.before}, false)" if by_group else "false"
     unwanted = ("false", "false") if by_group else prepared.young
-    texts = [{name: cast(of[name], kind) for name, kind in columns.common.items()} for of in prepared.texts]
+    texts = [
+        {name: columns.convert(side, name, of[name]) for name in columns.common}
+        for side, of in enumerate(prepared.texts)
+    ]
     store = DigestStore(folder=folder, request="", group_type=group_type)
     sides = tuple(
         SideRows(
@@ -151,7 +164,7 @@ def _name_request(layout: Layout, sides: Sequence[SideRows]) -> str:
         layout.keys,
         layout.group,
         layout.hash_sql,
-        [(s.source.name, s.columns, s.unwanted, s.source.types) for s in sides],
+        [(s.source.name, s.columns, s.unwanted, s.source.types, s.source.reading) for s in sides],
     )
 
 

@@ -4,18 +4,29 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
 from cutover.engine.queries import number
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_time
-from cutover.reconcile.comparison.layout import Layout, Value, narrow_types, value_of, wide_columns
-from cutover.reconcile.external.maps import sort_maps
+from cutover.reconcile.comparison.column_types import is_float, is_time
+from cutover.reconcile.comparison.layout import (
+    FLOAT_RELATIVE,
+    Layout,
+    NumberText,
+    Value,
+    narrow_types,
+    value_of,
+    wide_columns,
+)
+from cutover.reconcile.comparison.nested_values import holds
+from cutover.reconcile.external.alignment import Columns
+from cutover.reconcile.external.cells import find_number_pattern
+from cutover.reconcile.external.nested import sort_maps
 from cutover.reconcile.external.request import DiffRequest, Tolerance
-from cutover.reconcile.external.sources import Columns, SideSource
+from cutover.reconcile.external.sources import SideSource
 from cutover.reconcile.result.text import count_noun
 from cutover.timestamps import format_micros
 
@@ -73,6 +84,7 @@ def prepare(
         ("--normalize", asked.normalized),
         ("--ignore-case", asked.caseless),
         ("--mask", asked.masked),
+        ("--type", asked.types),
     ):
         _check_known(option, names, known)
     return Prepared(notes=tuple(notes), texts=tuple(every), young=tuple(ages))
@@ -124,10 +136,20 @@ def _refuse_ours(names: Iterable[str]) -> None:
 
 
 def _value(asked: DiffRequest, columns: Columns, name: str) -> Value:
-    value = value_of(name, columns.common[name])
+    kind, number = columns.common[name], columns.numbers.get(name)
+    value = value_of(name, kind)
     if name in asked.tolerances:
-        return asked.tolerances[name].apply(value, columns.common[name])
-    return Tolerance(absolute=0.0).apply(value, columns.common[name]) if name in columns.exact else value
+        if number is None:
+            return asked.tolerances[name].apply(value, kind)
+        text = NumberText(kind=number, pattern=find_number_pattern(number))
+        return asked.tolerances[name].apply(replace(value, number=text), number)
+    if name in columns.exact:
+        return Tolerance(absolute=0.0).apply(value, kind)
+    if is_float(kind):
+        return replace(value, keeps_whole=True)
+    if holds(kind, is_float):
+        return replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, nested=kind)
+    return value
 
 
 def _rename(types: Mapping[str, str], renamed: Mapping[str, str], side: str) -> dict[str, str]:
@@ -164,6 +186,8 @@ def _find_young(
     kind = types.get(str(asked.window))
     if kind is None or not is_time(kind):
         msg = f"`--min-age`: `--window-column`: expected a date or a timestamp on both sides, got {kind or 'none'}."
+        if kind == "VARCHAR":
+            msg += f"\nHint: `--type {asked.window}=timestamp` states that its texts are times."
         raise DefinitionError(msg)
     column = identifier(back.get(str(asked.window), str(asked.window)))
     young = f"coalesce(epoch_us({column}::TIMESTAMP) >= {asked.before}, false)"

@@ -1,15 +1,14 @@
 """How files of others are read: as they are written, with the columns that their folders name (`day=2024-01-31`).
 
-DuckDB guesses where it is not told. A folder above the table would be a column, one that the files hold too would
-take the place of theirs, and a name that stands twice in a head would get another: all of that is decided here.
+DuckDB infers what is not stated. A folder above the table would be a column, one that the files hold too would take the
+place of theirs, and a name that stands twice in a head would get another: all of that is decided here.
 """
 
-import csv
-import gzip
-import re
+# ruff: noqa: S608 -- every text in a query is quoted by `literal`
+
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from glob import escape, has_magic
 from pathlib import Path
 
@@ -18,66 +17,85 @@ from pyarrow import ArrowException, DataType, Schema, parquet, types
 from pyarrow.parquet import ParquetSchema
 
 from cutover.errors import DefinitionError, LakeError
-from cutover.quoting import CSV_AS_WRITTEN, literal
-from cutover.reconcile.external.csv_types import choose_types
+from cutover.quoting import literal
+from cutover.reconcile.external.cells import DECIMAL_DIGITS
+from cutover.reconcile.external.csv_dialect import (
+    Dialect,
+    describe_delimiters,
+    is_csv,
+    read_csv_functions,
+    read_csv_head,
+)
 
-CSV = (".csv", ".csv.gz", ".tsv")
-_NUMBERED = re.compile(r"_[0-9]+$")
-_SEPARATOR = re.compile(r"[,;|\t]")
 _FRACTIONS = {"halffloat": 11, "float": 24, "double": 53}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """DuckDB's function that reads the files, and columns of folders that are none of the table's."""
+    """DuckDB's functions that read the files, and columns of folders that are none of the table's."""
 
-    function: str  # up to its closing bracket
+    functions: tuple[str, ...]  # each up to its closing bracket; rows of all of them are the table's
     optional: Mapping[str, bool] = field(default_factory=dict)  # column -> may hold nulls, where the schema says so
     aside: tuple[str, ...] = ()
-    has_folders: bool = False  # whether folders name columns of the table
+    folders: frozenset[str] = frozenset()  # columns of the table that folders name, in lower case
+    dialect: Mapping[str, str] = field(default_factory=dict)  # of CSV
+    too_long: frozenset[str] = frozenset()  # columns of decimals that the engine would read as doubles
 
     def sql(self, options: str = "") -> str:
-        """Return SQL of the files' rows, with further options of the function."""
-        return f"{self.function}{options})"
+        """Return SQL of the files' rows, with further options of the functions."""
+        parts = [f"SELECT * FROM {function}{options})" for function in self.functions]
+        return f"({' UNION ALL BY NAME '.join(parts)})"
 
 
-def is_csv(file: str) -> bool:
-    """Return whether a file is read as CSV, by the end of its name."""
-    return file.lower().endswith(CSV)
-
-
-def choose_reading(connection: duckdb.DuckDBPyConnection, source: str, files: Sequence[str]) -> Reading:
+def choose_reading(
+    connection: duckdb.DuckDBPyConnection, source: str, files: Sequence[str], dialect: Dialect
+) -> Reading:
     """Return how to read the files of one table, all of one kind.
 
     Raises:
-        DefinitionError: A folder names a column that the files hold too, beside one that they do not; or files of
-            Parquet hold whole numbers or decimals in a column and others floats, which do not hold all of them.
-        LakeError: A file is no Parquet.
+        DefinitionError: A folder names a column that the files hold too, beside one that they do not; files of Parquet
+            hold whole numbers or decimals in a column and others floats, which do not hold all of these; or two columns
+            differ in case alone.
+        LakeError: A file is no Parquet, or CSV without a head.
     """
-    listed = ", ".join(literal(escape(file)) for file in files)  # each is taken for a pattern
-    if is_csv(files[0]):
-        function = f"read_csv([{listed}], union_by_name = true, {CSV_AS_WRITTEN}"
-        function += f", sample_size = -1{choose_types(connection, function)}"
-        optional = {}
-    else:
-        heads = [_read_head_of_parquet(source, file) for file in files]
-        _refuse_mixed_types(source, heads)
-        # Files of one schema are bound by the first one: a query costs as much as one file, and not as all of them.
-        function = f"read_parquet([{listed}], union_by_name = {str(not _are_alike(heads)).lower()}"
-        optional = _find_optional(heads)
-    plain = Reading(function=f"{function}, hive_partitioning = false", optional=optional)
+    plain = _read_csv(source, files, dialect) if is_csv(files[0]) else _read_parquet(source, files)
     below, above = _folder_columns(source, files)
     if not below:
-        return plain
-    own = {str(row[0]).lower() for row in connection.execute(f"DESCRIBE FROM {plain.sql()}").fetchall()}
+        return _without_folders(plain)
+    own = {
+        str(row[0]).lower() for row in connection.execute(f"DESCRIBE FROM {_without_folders(plain).sql()}").fetchall()
+    }
     if below <= own:
-        return plain
+        return _without_folders(plain)
     if below & own:
         msg = f"Table `{source}`: expected columns of the files or of their folders, got `{min(below & own)}` in both."
         raise DefinitionError(msg)
-    aside = tuple(sorted(above - below - own))
-    function += ", hive_partitioning = true"
-    return Reading(function=function, optional=optional, aside=aside, has_folders=True)
+    functions = tuple(f"{function}, hive_partitioning = true" for function in plain.functions)
+    return replace(plain, functions=functions, aside=tuple(sorted(above - below - own)), folders=frozenset(below))
+
+
+def _without_folders(plain: Reading) -> Reading:
+    return replace(plain, functions=tuple(f"{function}, hive_partitioning = false" for function in plain.functions))
+
+
+def _read_csv(source: str, files: Sequence[str], dialect: Dialect) -> Reading:
+    heads = {file: read_csv_head(source, file, dialect) for file in files}
+    for head in heads.values():
+        _refuse_twice(source, head.names)
+    described = {"delimiter": describe_delimiters(heads.values()), **dialect.describe()}
+    return Reading(functions=read_csv_functions(heads, dialect), dialect=described)
+
+
+def _read_parquet(source: str, files: Sequence[str]) -> Reading:
+    heads = [_read_head_of_parquet(source, file) for file in files]
+    for head in heads:
+        _refuse_twice(source, head.columns.names)
+    _refuse_mixed_types(source, heads)
+    listed = ", ".join(literal(escape(file)) for file in files)  # each is taken for a pattern
+    # Files of one schema are bound by the first one: a query costs as much as one file, and not as all of them.
+    function = f"read_parquet([{listed}], union_by_name = {str(not _are_alike(heads)).lower()}"
+    function += ", hive_types_autocast = false"
+    return Reading(functions=(function,), optional=_find_optional(heads), too_long=_find_too_long(heads))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,54 +154,31 @@ def _count_bits(kind: DataType) -> int:
 
 def folder_values(chosen: Reading, files: Iterable[str]) -> dict[str, str]:
     """Return, for each file, what its rows hold that its bytes do not; nothing where folders name no column."""
-    if not chosen.has_folders:
+    if not chosen.folders:
         return {}
     return {file: "/".join(part for part in Path(file).parts[:-1] if "=" in part) for file in files}
 
 
-def check_head(connection: duckdb.DuckDBPyConnection, source: str, files: Sequence[str], names: Iterable[str]) -> None:
-    """Refuse files with two columns whose names differ in case alone: DuckDB calls the second one otherwise.
+def _find_too_long(heads: Sequence[_ParquetHead]) -> frozenset[str]:
+    """Return the columns that hold decimals of more digits than the engine's, which it would read as doubles."""
+    return frozenset(column.name for head in heads for column in head.columns if _holds_too_long(column.type))
 
-    And CSV whose rows do not have the same number of fields, which it takes for one column.
 
-    Args:
-        connection: To read with.
-        source: The table's name.
-        files: Its files.
-        names: Of its columns, as DuckDB has them.
+def _holds_too_long(kind: DataType) -> bool:
+    if types.is_decimal(kind):
+        return int(kind.precision) > DECIMAL_DIGITS
+    return any(_holds_too_long(kind.field(n).type) for n in range(kind.num_fields))
 
-    Raises:
-        DefinitionError: There are two, or a whole head was taken for one name.
-    """
-    names = [*names]
-    _refuse_one_column(source, files, names)
-    if not any(_NUMBERED.search(name) for name in names):
-        return
-    for file in files:
-        head = _read_head(connection, file)
-        twice = [name for name, n in Counter(name.lower() for name in head).items() if n > 1]
-        if twice:
-            same = [name for name in head if name.lower() == twice[0]]
-            msg = f"Table `{source}`: expected columns that differ in more than case, got `{same[0]}` and `{same[1]}`."
+
+def _refuse_twice(source: str, names: Iterable[str]) -> None:
+    """Refuse columns whose names differ in case alone: DuckDB calls the second one otherwise."""
+    seen: dict[str, str] = {}
+    for name in names:
+        first = seen.get(name.lower())
+        if first is not None:
+            msg = f"Table `{source}`: expected columns that differ in more than case, got `{first}` and `{name}`."
             raise DefinitionError(msg)
-
-
-def _refuse_one_column(source: str, files: Sequence[str], names: Iterable[str]) -> None:
-    """Refuse CSV of which DuckDB took a head of several names for one: no separator splits all of its rows alike."""
-    odd = {name for name in names if _SEPARATOR.search(name)}
-    for file in files if odd and is_csv(files[0]) else ():
-        line = _read_first_line(file)
-        fields = next(csv.reader([line], delimiter=(_SEPARATOR.search(line) or [","])[0]), [])
-        if line in odd and len(fields) > 1:
-            msg = f"Table `{source}`: expected rows of as many fields as the head has, got one column `{line[:80]}`."
-            hint = "\nHint: some row has more fields or fewer, or a quote that is not closed."
-            raise DefinitionError(msg + hint)
-
-
-def _read_first_line(file: str) -> str:
-    opened = gzip.open if file.endswith(".gz") else open
-    with opened(file, "rt", encoding="utf-8-sig", errors="replace") as stream:
-        return str(stream.readline().rstrip("\r\n"))
+        seen[name.lower()] = name
 
 
 def _folder_columns(source: str, files: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -198,12 +193,3 @@ def _folder_columns(source: str, files: Iterable[str]) -> tuple[set[str], set[st
             if "=" in part:
                 found[int(n < plain)].add(part.split("=")[0].lower())
     return found
-
-
-def _read_head(connection: duckdb.DuckDBPyConnection, file: str) -> list[str]:
-    """Return the names of a file's columns as they stand in it."""
-    if not is_csv(file):
-        return list(parquet.read_schema(file).names)
-    options = CSV_AS_WRITTEN.replace("header = true", "header = false")
-    query = f"FROM read_csv({literal(escape(file))}, all_varchar = true, hive_partitioning = false, {options}) LIMIT 1"
-    return [str(name) for name in connection.execute(query).fetchone() or () if name is not None]

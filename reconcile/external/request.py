@@ -7,6 +7,8 @@ from cutover.errors import DefinitionError
 from cutover.reconcile.comparison.column_types import is_number, is_time, kind_of
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.comparison.layout import Value
+from cutover.reconcile.comparison.nested_values import holds
+from cutover.reconcile.external.csv_dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +29,7 @@ class Tolerance:
 
         Args:
             value: The column.
-            kind: Its DuckDB type.
+            kind: Its DuckDB type; of texts that stand for numbers, the type of these.
 
         Raises:
             DefinitionError: A bound of time over a number, or of a number over anything else.
@@ -36,15 +38,35 @@ class Tolerance:
             if not is_time(kind) or self.absolute is not None or self.relative is not None:
                 _refuse(value.name, "a date or a timestamp, alone", kind)
             return replace(value, exact=False, micros=self.micros)
-        if not is_number(kind):
+        nested = kind if holds(kind, is_number) else None
+        if nested is None and not is_number(kind):
             _refuse(value.name, "a number", kind)
-        absolute, relative = self.absolute or 0.0, self.relative or 0.0
-        is_whole = kind_of(kind) == "whole"
-        return replace(value, exact=False, absolute=absolute, relative=relative, is_whole=is_whole)
+        return replace(
+            value,
+            exact=False,
+            absolute=self.absolute or 0.0,
+            relative=self.relative or 0.0,
+            is_whole=kind_of(kind) == "whole",
+            keeps_whole=False,
+            nested=nested,
+        )
+
+    def describe(self) -> str:
+        """Return the bounds as a note names them."""
+        parts = []
+        if self.absolute is not None:
+            parts.append(f"{self.absolute:g}")
+        if self.relative is not None:
+            parts.append(f"{self.relative:g} of the larger value")
+        if self.micros is not None:
+            parts.append(f"{self.micros / 1_000_000:g} seconds")
+        return " or ".join(parts)
 
 
 def _refuse(column: str, expected: str, got: str) -> None:
     msg = f"`--tolerance`: column `{column}`: expected {expected}, got {got}."
+    if got == "VARCHAR":
+        msg += f"\nHint: `--type {column}=decimal`, `=double` or `=timestamp` states what its texts are."
     raise DefinitionError(msg)
 
 
@@ -60,6 +82,8 @@ class DiffRequest:
     names: Mapping[str, str] = field(default_factory=dict)  # expected side's name -> the actual side's
     excluded: tuple[str, ...] = ()  # not compared
     masked: tuple[str, ...] = ()  # compared, their values shown nowhere
+    types: Mapping[str, str] = field(default_factory=dict)  # column -> DuckDB type, `DECIMAL` without digits
+    dialects: tuple[Dialect, Dialect] = (Dialect(), Dialect())  # of CSV files, expected side first
     normalized: tuple[str, ...] = ()  # texts compared in normal form: NFC, one blank for each run, none at the ends
     caseless: tuple[str, ...] = ()  # texts compared without upper and lower case
     before: int | None = None  # rows whose window is not before this time (microseconds) are too young to compare

@@ -12,12 +12,12 @@ from pathlib import Path
 import duckdb
 from deltalake import DeltaTable
 
-from cutover.engine.queries import describe_error, number
+from cutover.engine.queries import describe_error
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier, literal
-from cutover.reconcile.comparison.column_types import is_alike, kind_of
-from cutover.reconcile.external.reading import CSV, Reading, check_head, choose_reading, folder_values, is_csv
+from cutover.reconcile.external.csv_dialect import CSV, Dialect, is_csv
+from cutover.reconcile.external.reading import Reading, choose_reading, folder_values
 
 _AT_VERSION = re.compile(r"(?P<place>.+)@v(?P<version>[0-9]{1,18})", re.DOTALL)
 
@@ -34,22 +34,16 @@ class SideSource:
     paths: Mapping[str, str] = field(default_factory=dict)  # of its files: as the view has them, as its table has
     optional: Mapping[str, bool] = field(default_factory=dict)  # column -> may hold nulls, where the schema says so
     beside: Mapping[str, str] = field(default_factory=dict)  # path in `paths` -> what rows hold that its bytes do not
+    untyped: frozenset[str] = frozenset()  # columns of texts without a type: cells of CSV, values in folder names
+    dialect: Mapping[str, str] = field(default_factory=dict)  # of CSV: delimiter, quote, header, encoding, null
+    too_long: frozenset[str] = frozenset()  # columns of decimals that the engine would read as doubles
+    reading: str = ""  # all by which the texts of `untyped` become values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """The columns that two tables have in common, with the type that both are compared as."""
+def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect: Dialect | None = None) -> SideSource:
+    """Bind a view to a Delta table (its newest version, or that of `table@v7`), to Parquet, or to CSV.
 
-    common: Mapping[str, str]
-    exact: frozenset[str]  # integers on one side, floats on the other: no noise of summing is to be allowed for
-    notes: tuple[str, ...]  # what differs in the schemas
-    is_same: bool  # no column is on one side only, no two types are of another kind, every value fits the common type
-
-
-def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideSource:
-    """Bind a view to a Delta table (its newest version, or that of `table@v7`), to Parquet, or to CSV with a head.
-
-    Types of CSV are those that every value of a column fits; an empty cell is null.
+    Cells of CSV and values in names of folders are texts here: `untyped`.
 
     Raises:
         DefinitionError: Nothing is there, or it is none of these.
@@ -62,10 +56,9 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideS
     files = _files(source)
     has_text = is_csv(files[0])
     try:
-        chosen = choose_reading(connection, source, files)
+        chosen = choose_reading(connection, source, files, dialect or Dialect())
         column = _bind_files(connection, by_file, chosen)
         types = _select_columns(connection, by_file, (column, *chosen.aside), view)
-        check_head(connection, source, files, types)
     except duckdb.Error as error:
         msg = f"Table `{source}`: expected {'CSV' if has_text else 'Parquet'}, got: {describe_error(error)}"
         raise LakeError(msg, runbook="TableUnreadable") from None
@@ -78,6 +71,9 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str) -> SideS
         paths={file: Path(file).name for file in files},
         optional=chosen.optional,
         beside=folder_values(chosen, files),
+        untyped=frozenset(name for name in types if has_text or name.lower() in chosen.folders),
+        dialect=chosen.dialect,
+        too_long=chosen.too_long,
     )
 
 
@@ -194,49 +190,6 @@ def _refuse_delta(source: str, files: Sequence[str]) -> None:
         raise DefinitionError(msg + "\nHint: name its folder; among its files are some that it no longer lists.")
 
 
-def align(connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Sequence[str]) -> Columns:
-    """Make both sides comparable: views `into` over `raw` with the common columns, cast to the common type.
-
-    Args:
-        connection: Holds the views `raw`, expected side first.
-        raw: Names of two views.
-        into: Names of the views to make.
-    """
-    left, right = types = [types_of(connection, view) for view in raw]
-    common = {name: _common(connection, kind, right[name]) for name, kind in left.items() if name in right}
-    lossy = {
-        name: sum(
-            _count_changed_values(connection, view, name, own[name], kind) for view, own in zip(raw, types, strict=True)
-        )
-        for name, kind in common.items()
-        if left[name] != right[name]
-    }
-    for view, name in zip(raw, into, strict=True):
-        columns = ", ".join(f"{cast(identifier(c), kind)} AS {identifier(c)}" for c, kind in common.items())
-        connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS SELECT {columns or '1'} FROM {identifier(view)}")
-    notes = [f"Column `{name}` is on the expected side only." for name in left if name not in right]
-    notes += [f"Column `{name}` is on the actual side only." for name in right if name not in left]
-    absent = bool(notes)
-    apart = [name for name in common if lossy.get(name) or not is_alike(left[name], right[name])]
-    notes += [
-        f"Column `{name}` is {left[name]} on the expected side, {right[name]} on the actual side: compared as {kind}."
-        for name, kind in common.items()
-        if left[name] != right[name]
-    ]
-    notes += [
-        f"Column `{name}`: {changed:,} values do not fit into {common[name]}."
-        for name, changed in lossy.items()
-        if changed
-    ]
-    exact = frozenset(name for name in common if {kind_of(left[name]), kind_of(right[name])} == {"whole", "float"})
-    return Columns(common=common, exact=exact, notes=tuple(notes), is_same=not absent and not apart)
-
-
-def cast(value: str, kind: str) -> str:
-    """Return SQL of a value in the type that both sides are compared as."""
-    return f"TRY_CAST({value} AS {kind})"
-
-
 def describe_optional(names: Mapping[str, str], expected: SideSource, actual: SideSource) -> tuple[str, ...]:
     """Return a note for each common column that may hold nulls on one side only, by what both schemas say.
 
@@ -258,22 +211,3 @@ def types_of(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]
     """Return the columns of a view with their DuckDB types, in order."""
     rows = connection.execute(f"DESCRIBE {identifier(view)}").fetchall()
     return {str(row[0]): str(row[1]) for row in rows}
-
-
-def _common(connection: duckdb.DuckDBPyConnection, left: str, right: str) -> str:
-    """Return the type that both fit into; text where nothing else does."""
-    if left == right:
-        return left
-    if not is_alike(left, right):
-        return "VARCHAR"
-    query = f"DESCRIBE SELECT CAST(NULL AS {left}) AS c UNION ALL SELECT CAST(NULL AS {right})"
-    return str(connection.execute(query).fetchall()[0][1])
-
-
-def _count_changed_values(connection: duckdb.DuckDBPyConnection, view: str, column: str, own: str, kind: str) -> int:
-    """Return how many values of a column of a type a cast to another would change."""
-    name = identifier(column)
-    if kind in {own, "VARCHAR"}:
-        return 0
-    back = f"TRY_CAST(TRY_CAST({name} AS {kind}) AS {own})"
-    return number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {back} IS DISTINCT FROM {name}")

@@ -22,17 +22,22 @@ from cutover.reconcile.comparison import apart, segments
 from cutover.reconcile.comparison.apart import Pair
 from cutover.reconcile.comparison.column_types import is_number, is_time
 from cutover.reconcile.comparison.diff import Diff
-from cutover.reconcile.comparison.layout import Layout
+from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout
 from cutover.reconcile.comparison.segments import SegmentColumn
+from cutover.reconcile.external import spelling
+from cutover.reconcile.external.alignment import Columns, align
+from cutover.reconcile.external.column_readings import Readings, choose_readings
+from cutover.reconcile.external.csv_dialect import find_hint
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare
-from cutover.reconcile.external.request import DiffRequest
-from cutover.reconcile.external.sources import Columns, align, bind, describe_optional
+from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.sources import bind, describe_optional
 from cutover.reconcile.result.codec import Scalar, scalar
 from cutover.reconcile.result.outcome import (
     Apart,
     Cause,
     Difference,
+    EqualWithin,
     KeySegment,
     PolicyResult,
     Reconciliation,
@@ -67,20 +72,31 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Reco
     with queries.connect(bounds) as connection, read_once():
         if bounds is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
-        sources = (bind(connection, "left_raw", asked.left), bind(connection, "right_raw", asked.right))
+        bound = (
+            bind(connection, "left_raw", asked.left, asked.dialects[0]),
+            bind(connection, "right_raw", asked.right, asked.dialects[1]),
+        )
         try:
+            readings = choose_readings(connection, asked, bound)
+            sources = readings.sources
             prepared = prepare(connection, asked, sources, ("left_ready", "right_ready"))
-            columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT))
+            columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT), readings.numbers)
             opened = open_tables(connection, asked, sources, prepared, columns, settings)
             found = opened.find(asked.budget)
-            result = _result(opened, asked, columns, found)
+            result = _result(opened, asked, columns, readings, found)
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
             said = queries.describe_error(error)
             msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {said}"
-            raise LakeError(msg, runbook="TableUnreadable") from None
-        notes = (*prepared.notes, *describe_optional(_pairs(asked, columns), *sources), *result.notes, *opened.notes)
+            raise LakeError(msg + find_hint(said), runbook="TableUnreadable") from None
+        notes = (
+            *readings.notes,
+            *prepared.notes,
+            *describe_optional(_pairs(asked, columns), *sources),
+            *result.notes,
+            *opened.notes,
+        )
     return _stamp_result(replace(result, notes=notes), at, monotonic() - began)
 
 
@@ -88,7 +104,9 @@ def _pairs(asked: DiffRequest, columns: Columns) -> dict[str, str]:
     return {name: asked.names.get(name, name) for name in columns.common}
 
 
-def _result(opened: OpenTables, asked: DiffRequest, columns: Columns, found: Diff) -> Reconciliation:
+def _result(
+    opened: OpenTables, asked: DiffRequest, columns: Columns, readings: Readings, found: Diff
+) -> Reconciliation:
     connection, layout = opened.connection, opened.layout
     rows = Rows(
         compared=opened.count_rows() + found.missing,
@@ -96,7 +114,9 @@ def _result(opened: OpenTables, asked: DiffRequest, columns: Columns, found: Dif
         extra=found.extra,
         changed=found.changed,
     )
-    verdict, exit_code = _verdict(rows, found, columns)
+    is_same_schema = columns.is_same and readings.is_same
+    spelled = is_same_schema and spelling.is_all_spelling(connection, layout, readings.texts)
+    verdict, exit_code = _verdict(rows, found, is_same_schema=is_same_schema, is_spelling=spelled)
     return Reconciliation(
         kind="tables",
         pipeline="diff",
@@ -104,7 +124,7 @@ def _result(opened: OpenTables, asked: DiffRequest, columns: Columns, found: Dif
         at="",
         verdict=verdict,
         exit_code=exit_code,
-        sentence=_sentence(rows, found, columns),
+        sentence=_describe_spelling(found) if spelled else _sentence(rows, found, is_same_schema=is_same_schema),
         sides=SideNames(expected=asked.left, actual=asked.right),
         windows=_windows(opened, asked),
         rows=rows,
@@ -115,15 +135,39 @@ def _result(opened: OpenTables, asked: DiffRequest, columns: Columns, found: Dif
         segments=_segments(connection, asked, layout, columns, rows.compared),
         differences=_differences(connection, asked, layout),
         differences_total=_cells(connection, layout),
+        readings=readings.tables,
+        equal_within=_describe_near(asked, found),
         notes=(*columns.notes, *_describe_doubled(opened), *_describe_rest(found)),
     )
 
 
-def _verdict(rows: Rows, found: Diff, columns: Columns) -> tuple[Verdict, int]:
+def _verdict(rows: Rows, found: Diff, *, is_same_schema: bool, is_spelling: bool) -> tuple[Verdict, int]:
     """Return the verdict and its exit code; agreement of nothing with nothing, or of a part, proves nothing."""
-    if found.rows or not columns.is_same:
+    if is_spelling:
+        return Verdict.NOT_COMPARABLE, 2
+    if found.rows or not is_same_schema:
         return Verdict.DIVERGED, 1
     return (Verdict.CONSISTENT, 0) if rows.compared and not found.unfinished else (Verdict.NOT_COMPARABLE, 2)
+
+
+def _describe_spelling(found: Diff) -> str:
+    return (
+        f"{count_noun(found.rows, 'row')} differ only in how numbers are written, such as 1.0 and 1, in a column whose"
+        " other cells are no numbers. State what the column holds: `--type COLUMN=text` or `--type COLUMN=decimal`."
+    )
+
+
+def _describe_near(asked: DiffRequest, found: Diff) -> tuple[EqualWithin, ...]:
+    default = Tolerance(relative=FLOAT_RELATIVE)
+    return tuple(
+        EqualWithin(
+            column=name,
+            cells=count,
+            tolerance=asked.tolerances.get(name, default).describe(),
+            is_default=name not in asked.tolerances,
+        )
+        for name, count in found.near.items()
+    )
 
 
 def _windows(opened: OpenTables, asked: DiffRequest) -> Windows:
@@ -137,13 +181,13 @@ def _windows(opened: OpenTables, asked: DiffRequest) -> Windows:
     return Windows(compared=compared, different=number(opened.connection, query), first=next(ends), last=next(ends))
 
 
-def _sentence(rows: Rows, found: Diff, columns: Columns) -> str:
-    if not rows.compared and columns.is_same:
+def _sentence(rows: Rows, found: Diff, *, is_same_schema: bool) -> str:
+    if not rows.compared and is_same_schema:
         return "Nothing was compared: no row is left on either side. Name tables or versions that hold rows."
     if found.rows == 0 and found.unfinished:
         return "No difference was found before the budget ended, and not all was compared. Give more, or none."
     if found.rows == 0:
-        schema = "." if columns.is_same else "; the schemas differ."
+        schema = "." if is_same_schema else "; the schemas differ."
         return f"The tables agree in all {rows.compared:,} rows of the columns that they share{schema}"
     parts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
     listed = ", ".join(f"{count:,} {name}" for count, name in parts if count)
@@ -176,7 +220,8 @@ def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layo
     """
     keys = ", ".join(map(identifier, layout.keys))
     values = [f"__{side}{i}" for i in range(len(layout.values)) for side in ("e", "a", "d")]
-    kind = ", ".join(["__diff", *(f"__d{i}" for i in range(len(layout.values)))])
+    # One list for all columns: a window over thousands of them is slow.
+    kind = f"__diff, [{', '.join(f'__d{i}' for i in range(len(layout.values)))}]"
     order = f"{keys}, __copy"
     place = f"row_number() OVER (ORDER BY {order}) AS __place"
     ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank, {place} FROM different"
@@ -252,7 +297,8 @@ def _every(name: str, actual: str) -> str:
 
 
 def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
-    flags = " + ".join(f"__d{i}::INTEGER" for i in range(len(layout.values))) or "0"
+    listed = ", ".join(f"__d{i}::INTEGER" for i in range(len(layout.values))) or "0"
+    flags = f"list_sum([{listed}])"  # a chain of sums may be too deep
     return number(connection, f"SELECT sum(greatest(1, {flags})) FROM different")
 
 

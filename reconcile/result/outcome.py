@@ -266,6 +266,42 @@ class Expectation:
     observed: str | None = None
 
 
+class Origin(StrEnum):
+    """Where the type of a column without one of its own comes from."""
+
+    STATED = "stated"  # by an option
+    OTHER_SIDE = "other side"
+    INFERRED = "inferred"  # from the cells of both sides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnReading:
+    """Type that texts of one column were read as."""
+
+    column: str  # as this side has it
+    type: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableReading:
+    """How a table without types was read: dialect of its files, and types of its columns."""
+
+    side: str  # expected or actual
+    dialect: Mapping[str, str] = field(default_factory=dict)  # of CSV: delimiter, quote, header, encoding, null
+    columns: tuple[ColumnReading, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualWithin:
+    """Cells of one column that differ and are equal within a tolerance."""
+
+    column: str
+    cells: int
+    tolerance: str  # such as `1e-09 of the larger value`
+    is_default: bool  # no option asked for it
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideNames:
     """What people call the two sides."""
@@ -305,6 +341,8 @@ class Reconciliation:
     worst_keys: tuple[WorstKey, ...] = ()
     apart: tuple[Apart, ...] = ()
     segments: tuple[KeySegment, ...] = ()
+    readings: tuple[TableReading, ...] = ()  # of `cutover diff`: tables without types
+    equal_within: tuple[EqualWithin, ...] = ()  # of `cutover diff`
     samples: tuple[SampleRecord, ...] = ()
     behind: tuple[RecordBehind, ...] = ()  # of the rows in `differences`; capped
     differences: tuple[Difference, ...] = ()  # capped

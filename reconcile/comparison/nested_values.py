@@ -1,0 +1,70 @@
+"""Equality of lists, structs and maps whose numbers are compared under a tolerance, as SQL."""
+
+from collections.abc import Callable
+
+import duckdb
+from duckdb.sqltypes import DuckDBPyType
+
+from cutover.quoting import identifier
+
+SameNumber = Callable[[str, str, str], str | None]
+"""SQL that is true where two scalars of a type are equal; None: they are compared exactly."""
+
+
+def is_same_sql(left: str, right: str, kind: str, same_number: SameNumber) -> str:
+    """Return SQL that is true where two values of a type are equal, number by number.
+
+    Entries of maps must be in the order of their keys, which are compared exactly.
+
+    Args:
+        left: SQL of a value.
+        right: SQL of the other.
+        kind: Their DuckDB type.
+        same_number: How two scalars inside of them are compared.
+    """
+    return _is_same(left, right, duckdb.sqltype(kind), same_number, 0)
+
+
+def holds(kind: str, is_wanted: Callable[[str], bool]) -> bool:
+    """Return whether a list, struct or map holds values of a wanted scalar type anywhere but in keys of maps."""
+    parsed = duckdb.sqltype(kind)
+    return bool(parts_of(parsed)) and _holds(parsed, is_wanted)
+
+
+def _holds(kind: DuckDBPyType, is_wanted: Callable[[str], bool]) -> bool:
+    parts = parts_of(kind)
+    if not parts:
+        return is_wanted(str(kind))
+    return any(_holds(part, is_wanted) for name, part in parts.items() if (kind.id, name) != ("map", "key"))
+
+
+def parts_of(kind: DuckDBPyType) -> dict[str, DuckDBPyType]:
+    """Return what a nested type is made of, by name: `child` of a list, `key` and `value` of a map, fields."""
+    if kind.id not in {"list", "array", "map", "struct"}:
+        return {}
+    return {name: part for name, part in kind.children if isinstance(part, DuckDBPyType)}
+
+
+def _is_same(left: str, right: str, kind: DuckDBPyType, same_number: SameNumber, depth: int) -> str:
+    exact = f"({left} IS NOT DISTINCT FROM {right})"
+    parts, pair = parts_of(kind), f"pair_{depth}"
+    if not parts:
+        return same_number(left, right, str(kind)) or exact
+    if kind.id == "struct":
+        same = [
+            _is_same(f"{left}.{identifier(name)}", f"{right}.{identifier(name)}", part, same_number, depth)
+            for name, part in parts.items()
+        ]
+    elif kind.id == "map":
+        held = _is_same(f"{pair}[1].value", f"{pair}[2].value", parts["value"], same_number, depth + 1)
+        entries = f"list_zip(map_entries({left}), map_entries({right}))"
+        same = [f"map_keys({left}) = map_keys({right})", _is_all(entries, pair, held)]
+    else:
+        item = _is_same(f"{pair}[1]", f"{pair}[2]", parts["child"], same_number, depth + 1)
+        same = [f"len({left}) = len({right})", _is_all(f"list_zip({left}, {right})", pair, item)]
+    both = " AND ".join([f"{left} IS NOT NULL", f"{right} IS NOT NULL", *same])
+    return f"({exact} OR coalesce({both}, false))"
+
+
+def _is_all(entries: str, pair: str, condition: str) -> str:
+    return f"NOT list_contains(list_transform({entries}, lambda {pair}: {condition}), false)"

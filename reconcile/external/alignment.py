@@ -1,0 +1,163 @@
+"""Columns that two tables have in common, each in the type that both fit; what does not fit is no equal value."""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from cutover.engine.queries import first
+from cutover.quoting import identifier
+from cutover.reconcile.comparison.column_types import kind_of
+from cutover.reconcile.external import cells
+from cutover.reconcile.external.nested import CommonType, convert, find_common_type, restrict
+from cutover.reconcile.external.sources import types_of
+
+SIDES = ("expected", "actual")
+_EXACT = {"whole", "decimal"}
+_COLUMNS_A_QUERY = 200
+"""Columns of which one query counts something: it is planned in a time that grows faster than they do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The columns that two tables have in common, with the type that both are compared as."""
+
+    common: Mapping[str, str]
+    own: tuple[Mapping[str, str], ...]  # types of each side
+    empty: tuple[frozenset[str], ...]  # of each side: null everywhere, and of another type on the other side
+    as_digits: frozenset[str]  # numbers that no decimal of the engine holds: compared by all of their digits
+    exact: frozenset[str]  # integers on one side, floats on the other: no noise of summing is to be allowed for
+    numbers: Mapping[str, str]  # columns of texts that stand for numbers -> type of these
+    notes: tuple[str, ...]  # what differs in the schemas
+    is_same: bool  # no column is on one side only, no two types are of another kind, every value fits the common type
+
+    def convert(self, side: int, name: str, value: str) -> str:
+        """Return SQL of a value of one side in the type that both are compared as."""
+        own, kind = self.own[side][name], self.common[name]
+        if name in self.empty[side]:
+            return f"NULL::{kind}"
+        if name in self.as_digits:
+            return cells.normalize_decimal(f"{value}::VARCHAR")
+        return convert(value, own, kind)
+
+
+def align(
+    connection: duckdb.DuckDBPyConnection, raw: Sequence[str], into: Sequence[str], numbers: Mapping[str, str]
+) -> Columns:
+    """Make both sides comparable: views `into` over `raw` with the common columns, cast to the common type.
+
+    Args:
+        connection: Holds the views `raw`, expected side first.
+        raw: Names of two views.
+        into: Names of the views to make.
+        numbers: Columns of texts that stand for numbers, with the type of these.
+    """
+    own = tuple(types_of(connection, view) for view in raw)
+    left, right = own
+    widen = _Widening(connection)
+    shared = {name: find_common_type(kind, right[name], widen) for name, kind in left.items() if name in right}
+    empty = _find_empty(connection, raw, shared)
+    shared |= {
+        name: CommonType(name=right[name] if name in empty[0] else left[name], is_alike=True)
+        for name in empty[0] | empty[1]
+    }
+    changed = _count_changed_values(connection, raw, own, shared)
+    digits = {
+        name
+        for name in changed
+        if {kind_of(left[name]), kind_of(right[name])} <= _EXACT and (left[name], right[name]) != ("VARCHAR",) * 2
+    }
+    common = {name: "VARCHAR" if name in digits else kind.name for name, kind in shared.items()}
+    lossy = {name: count for name, count in changed.items() if name not in digits}
+    apart = [name for name, kind in shared.items() if name in lossy or not kind.is_alike or kind.missing]
+    found = Columns(
+        common=common,
+        own=own,
+        empty=empty,
+        as_digits=frozenset(digits),
+        exact=frozenset(n for n in common if {kind_of(left[n]), kind_of(right[n])} == {"whole", "float"}),
+        numbers=numbers,
+        notes=(*_describe_schemas(own, common, shared), *_describe_lossy(lossy, common)),
+        is_same=left.keys() == right.keys() and not apart,
+    )
+    for side, (view, name) in enumerate(zip(raw, into, strict=True)):
+        columns = ", ".join(f"{found.convert(side, c, identifier(c))} AS {identifier(c)}" for c in common)
+        connection.execute(f"CREATE TEMP VIEW {identifier(name)} AS SELECT {columns or '1'} FROM {identifier(view)}")
+    return found
+
+
+class _Widening:
+    """The type that two scalar types of one kind both fit, as DuckDB has it; asked once for each pair."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._known: dict[tuple[str, str], str] = {}
+
+    def __call__(self, left: str, right: str) -> str:
+        if (left, right) not in self._known:
+            query = f"DESCRIBE SELECT CAST(NULL AS {left}) AS c UNION ALL SELECT CAST(NULL AS {right})"
+            self._known[left, right] = str(self._connection.execute(query).fetchall()[0][1])
+        return self._known[left, right]
+
+
+def _find_empty(
+    connection: duckdb.DuckDBPyConnection, raw: Sequence[str], shared: Mapping[str, CommonType]
+) -> tuple[frozenset[str], ...]:
+    """Return, for each side, the columns of unlike types that are null everywhere: they have no type of their own."""
+    counts = {name: f"count({identifier(name)})" for name, kind in shared.items() if not kind.is_alike}
+    return tuple(frozenset(name for name, count in _count_each(connection, view, counts) if not count) for view in raw)
+
+
+def _count_each(
+    connection: duckdb.DuckDBPyConnection, view: str, counts: Mapping[str, str]
+) -> Iterator[tuple[str, int]]:
+    """Yield a column with what an aggregate counts of it, for each of some columns."""
+    names = [*counts]
+    for start in range(0, len(names), _COLUMNS_A_QUERY):
+        some = names[start : start + _COLUMNS_A_QUERY]
+        row = first(connection, f"SELECT {', '.join(counts[name] for name in some)} FROM {identifier(view)}")
+        yield from zip(some, (int(count or 0) for count in row), strict=True)
+
+
+def _count_changed_values(
+    connection: duckdb.DuckDBPyConnection,
+    raw: Sequence[str],
+    own: Sequence[Mapping[str, str]],
+    shared: Mapping[str, CommonType],
+) -> dict[str, int]:
+    """Return the columns of which the common type does not hold every value, and how many values it does not hold."""
+    found: dict[str, int] = {}
+    for view, types in zip(raw, own, strict=True):
+        counts = {}
+        for name, kind in shared.items():
+            mine = restrict(types[name], kind.name)
+            if kind.name in {mine, "VARCHAR"} or not kind.is_alike:
+                continue
+            value = convert(identifier(name), types[name], mine)
+            back = convert(convert(value, mine, kind.name), kind.name, mine)
+            counts[name] = f"count(*) FILTER ({back} IS DISTINCT FROM {value})"
+        for name, count in _count_each(connection, view, counts):
+            if count:
+                found[name] = found.get(name, 0) + count
+    return found
+
+
+def _describe_schemas(
+    own: Sequence[Mapping[str, str]], common: Mapping[str, str], shared: Mapping[str, CommonType]
+) -> Iterator[str]:
+    left, right = own
+    yield from (f"Column `{name}` is on the expected side only." for name in left if name not in right)
+    yield from (f"Column `{name}` is on the actual side only." for name in right if name not in left)
+    for name, kind in shared.items():
+        for side, path in kind.missing:
+            yield f"Field `{name}{path}` is on the {SIDES[side]} side only."
+        if left[name] != right[name]:
+            ours = f"Column `{name}` is {left[name]} on the expected side, {right[name]} on the actual side"
+            yield f"{ours}: compared as {common[name]}."
+
+
+def _describe_lossy(lossy: Mapping[str, int], common: Mapping[str, str]) -> Iterator[str]:
+    for name, changed in lossy.items():
+        yield f"Column `{name}`: {changed:,} values do not fit into {common[name]}."

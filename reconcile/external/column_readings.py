@@ -1,0 +1,351 @@
+"""Types of columns that have none of their own (cells of CSV, names of folders): chosen from both sides, then read.
+
+A column is read as the type that is stated for it, else as that of the other side. Where neither side has a type it
+holds numbers if every cell of both sides is a plain decimal literal, and texts otherwise. Cells that the type does not
+read stay texts, which no value of the type equals.
+"""
+
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import duckdb
+
+from cutover.engine.queries import first
+from cutover.errors import DefinitionError
+from cutover.quoting import identifier
+from cutover.reconcile.comparison.column_types import kind_of
+from cutover.reconcile.external import cells
+from cutover.reconcile.external.nested import NO_TYPE
+from cutover.reconcile.external.request import DiffRequest
+from cutover.reconcile.external.sources import SideSource, types_of
+from cutover.reconcile.result.outcome import ColumnReading, Origin, TableReading
+from cutover.reconcile.result.text import count_noun
+
+SIDES = ("expected", "actual")
+TEXT, DECIMAL = "VARCHAR", "DECIMAL"
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_WHOLE_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
+_COLUMNS_A_QUERY = 200
+"""Columns of which one query counts something: it is planned in a time that grows faster than they do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Readings:
+    """Both sides with a type for each column, expected side first."""
+
+    sources: tuple[SideSource, SideSource]
+    tables: tuple[TableReading, ...]  # of sides that have columns without a type
+    notes: tuple[str, ...]
+    numbers: Mapping[str, str] = field(default_factory=dict)  # columns of texts -> type of those that are numbers
+    texts: frozenset[str] = frozenset()  # texts by inference, in which some cells of both sides are plain decimals
+    is_same: bool = True  # every cell can be read as the type of the other side
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cells:
+    """Counts of the cells of one column."""
+
+    filled: int = 0  # neither null nor empty
+    empty: int = 0  # empty texts
+    fitting: int = 0  # of the filled ones
+    whole: int = 0  # digits before the point, the most of any
+    fraction: int = 0  # digits behind it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Choice:
+    """How one column is read: SQL of each side, None where it stays as it is."""
+
+    values: tuple[str | None, str | None]
+    kind: str
+    origin: Origin
+    number: str | None = None
+    is_decimal: bool = False  # of texts: those that stand for numbers, each number one text
+    is_mixed: bool = False  # texts by inference, some of them plain decimals
+    unread: tuple[int, int] = (0, 0)  # cells of each side that the type does not read
+
+
+class _Columns:
+    """Columns without a type, with what is stated of them and what the other side has."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, asked: DiffRequest, sources: Sequence[SideSource]
+    ) -> None:
+        self.connection = connection
+        self.asked = asked
+        self.sources = sources
+        self.stated = {**asked.types, **dict.fromkeys((*asked.normalized, *asked.caseless), TEXT)}
+        self.own = {
+            ours: (ours, asked.names.get(ours, ours))
+            for ours in sources[0].types
+            if ours not in asked.excluded and asked.names.get(ours, ours) in sources[1].types
+        }
+
+    def is_untyped(self, side: int, name: str) -> bool:
+        """Return whether a column of a side holds texts without a type."""
+        return self._has_cells(side, name) or (self._type(side, name) == NO_TYPE and self._has_cells(1 - side, name))
+
+    def _has_cells(self, side: int, name: str) -> bool:
+        if self.own[name][side] in self.sources[side].untyped:
+            return True
+        return self._type(side, name) == TEXT and self.stated.get(name, TEXT) != TEXT
+
+    def _type(self, side: int, name: str) -> str:
+        return self.sources[side].types[self.own[name][side]]
+
+    def find_wanted(self, name: str) -> str | None:
+        """Return the type to read cells of a column as; None where no side has such cells."""
+        untyped = [self.is_untyped(side, name) for side in (0, 1)]
+        if not any(untyped):
+            return TEXT if self.asked.types.get(name) == TEXT else None
+        if name in self.stated:
+            return self.stated[name]
+        typed = [self._type(side, name) for side in (0, 1) if not untyped[side]]
+        if not typed or kind_of(typed[0]) in {"whole", "decimal"}:
+            return DECIMAL
+        return typed[0]
+
+    def cell(self, side: int, name: str) -> str:
+        """Return SQL of the text that a column of one side holds in a row."""
+        own = self.own[name][side]
+        quoted = identifier(own)
+        return quoted if self.sources[side].types[own] == TEXT else f"{quoted}::VARCHAR"
+
+
+def choose_readings(
+    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, sources: Sequence[SideSource]
+) -> Readings:
+    """Choose a type for every column without one, and make views that read it.
+
+    Args:
+        connection: Holds the views of the sources.
+        asked: Its `types`, names and texts.
+        sources: Expected side first.
+
+    Raises:
+        DefinitionError: A stated type does not read every cell, or the other side's type has no reading of cells.
+    """
+    columns = _Columns(connection, asked, sources)
+    _refuse_too_long(columns)
+    wanted = {name: kind for name in columns.own if (kind := columns.find_wanted(name)) is not None}
+    counts = [_count_cells(columns, side, wanted) for side in (0, 1)]
+    chosen = {
+        name: _choose(columns, name, kind, (counts[0].get(name), counts[1].get(name))) for name, kind in wanted.items()
+    }
+    read = [_read(columns, side, chosen) for side in (0, 1)]
+    return Readings(
+        sources=(read[0], read[1]),
+        tables=tuple(_describe_tables(columns, chosen)),
+        notes=tuple(_describe_unread(columns, chosen)),
+        numbers={name: one.number for name, one in chosen.items() if one.number is not None},
+        texts=frozenset(name for name, one in chosen.items() if one.is_mixed),
+        is_same=not any(any(one.unread) for one in chosen.values()),
+    )
+
+
+def _refuse_too_long(columns: _Columns) -> None:
+    """Refuse decimals that the engine would read as doubles."""
+    for side, source in enumerate(columns.sources):
+        for names in columns.own.values():
+            if names[side] in source.too_long:
+                msg = f"Column `{names[side]}` of the {SIDES[side]} side: expected decimals of at most"
+                msg += f" {cells.DECIMAL_DIGITS} digits, got a type of more."
+                raise DefinitionError(msg + f"\nHint: write it as text, or leave it out: `--exclude {names[0]}`.")
+
+
+def _count_cells(columns: _Columns, side: int, wanted: Mapping[str, str]) -> dict[str, _Cells]:
+    """Count the cells of each column of a side that is read, in one look at its rows for many columns."""
+    names = [name for name, kind in wanted.items() if kind != TEXT and columns.is_untyped(side, name)]
+    found = dict.fromkeys(wanted, _Cells())
+    for start in range(0, len(names), _COLUMNS_A_QUERY):
+        some = names[start : start + _COLUMNS_A_QUERY]
+        counted = [part for name in some for part in _counts(columns, side, name, wanted[name])]
+        row = first(columns.connection, f"SELECT {', '.join(counted)} FROM {identifier(columns.sources[side].raw)}")
+        for place, name in enumerate(some):
+            filled, empty, fitting, whole, fraction = (int(count or 0) for count in row[5 * place : 5 * place + 5])
+            found[name] = _Cells(filled=filled, empty=empty, fitting=fitting, whole=whole, fraction=fraction)
+    return {name: found[name] for name in wanted if columns.is_untyped(side, name)}
+
+
+def _counts(columns: _Columns, side: int, name: str, kind: str) -> tuple[str, ...]:
+    cell = columns.cell(side, name)
+    filled, empty = f"count(nullif({cell}, ''))", f"count(*) FILTER ({cell} = '')"
+    if kind != DECIMAL:
+        return filled, empty, f"count(*) FILTER ({_find_reader(columns, side, name, kind).fits})", "0", "0"
+    fits = cells.is_plain_decimal(cell, zeros_first=name in columns.stated)
+    digits = (cells.count_whole_digits(cell), cells.count_fraction_digits(cell))
+    return filled, empty, f"count(*) FILTER ({fits})", *(f"max({count}) FILTER ({fits})" for count in digits)
+
+
+def _find_reader(columns: _Columns, side: int, name: str, kind: str) -> cells.CellReader:
+    reader = cells.find_reader(columns.cell(side, name), kind)
+    if reader is None:
+        msg = f"Column `{name}`: expected a type that texts can be read as, got {kind} on the {SIDES[1 - side]} side."
+        raise DefinitionError(msg + f"\nHint: `--exclude {name}` leaves it out.")
+    return reader
+
+
+def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None, _Cells | None]) -> _Choice:
+    """Choose how a column is read, from the cells of both sides; None: that side has a type."""
+    unread = (_count_unread(counts[0]), _count_unread(counts[1]))
+    origin = _find_origin(columns, name, counts)
+    if kind == TEXT:
+        return _Choice(values=_texts(columns, name), kind=TEXT, origin=origin)
+    if name in columns.stated:
+        _refuse_unread(name, kind, unread)
+    if kind == DECIMAL:
+        if origin is Origin.INFERRED and (any(unread) or not any(one.filled for one in counts if one)):
+            is_mixed = all(one is not None and one.fitting for one in counts)
+            return _Choice(values=_texts(columns, name), kind=TEXT, origin=origin, is_mixed=is_mixed)
+        return _choose_decimal(columns, name, counts, origin, unread)
+    values = tuple(
+        None if one is None else _read_or_text(columns, side, name, kind, as_text=any(unread))
+        for side, one in enumerate(counts)
+    )
+    if not any(unread):
+        return _Choice(values=(values[0], values[1]), kind=kind, origin=origin)
+    others = tuple(
+        f"{identifier(columns.own[name][side])}::VARCHAR" if value is None else value
+        for side, value in enumerate(values)
+    )
+    number = kind if kind in {"DOUBLE", "FLOAT"} else None
+    return _Choice(values=(others[0], others[1]), kind=TEXT, origin=origin, number=number, unread=unread)
+
+
+def _count_unread(one: _Cells | None) -> int:
+    return 0 if one is None else one.filled - one.fitting
+
+
+def _find_origin(columns: _Columns, name: str, counts: Sequence[_Cells | None]) -> Origin:
+    if name in columns.stated:
+        return Origin.STATED
+    return Origin.INFERRED if all(one is not None for one in counts) else Origin.OTHER_SIDE
+
+
+def _refuse_unread(name: str, kind: str, unread: tuple[int, int]) -> None:
+    for side, count in enumerate(unread):
+        if count:
+            msg = f"Column `{name}` of the {SIDES[side]} side: expected {kind} in every cell, as stated, got"
+            msg += f" {count_noun(count, 'cell')} that cannot be read as one exactly."
+            raise DefinitionError(msg + "\nHint: `--csv null=NA` names the text of a null; `--type` states the type.")
+
+
+def _texts(columns: _Columns, name: str) -> tuple[str | None, str | None]:
+    sides = [f"{identifier(columns.own[name][side])}::VARCHAR" for side in (0, 1)]
+    kinds = [columns.sources[side].types[columns.own[name][side]] for side in (0, 1)]
+    kept = [None if kind in {TEXT, NO_TYPE} else text for text, kind in zip(sides, kinds, strict=True)]
+    return kept[0], kept[1]
+
+
+def _read_or_text(columns: _Columns, side: int, name: str, kind: str, *, as_text: bool) -> str:
+    cell, reader = columns.cell(side, name), _find_reader(columns, side, name, kind)
+    if as_text:
+        return f"CASE WHEN {reader.fits} THEN {reader.value}::VARCHAR ELSE nullif({cell}, '') END"
+    return f"CASE WHEN {reader.fits} THEN {reader.value} END"
+
+
+def _choose_decimal(
+    columns: _Columns,
+    name: str,
+    counts: tuple[_Cells | None, _Cells | None],
+    origin: Origin,
+    unread: tuple[int, int],
+) -> _Choice:
+    """Choose a type that holds every number exactly; where there is none, the text that stands for each number."""
+    whole = max(one.whole for one in counts if one is not None)
+    fraction = max(one.fraction for one in counts if one is not None)
+    typed = [columns.sources[n].types[columns.own[name][n]] for n in (0, 1) if counts[n] is None]
+    kind = next((own for own in typed if _holds(own, whole, fraction)), None) or _find_decimal(whole, fraction)
+    has_empty = origin is Origin.INFERRED and any(one is not None and one.empty for one in counts)
+    zeros_first = name in columns.stated
+    if kind is not None and not has_empty and not any(unread):
+        values = tuple(
+            None if one is None else f"TRY_CAST(nullif({columns.cell(side, name)}, '') AS {kind})"
+            for side, one in enumerate(counts)
+        )
+        return _Choice(values=(values[0], values[1]), kind=kind, origin=origin)
+    texts = []
+    for side, one in enumerate(counts):
+        cell = columns.cell(side, name)
+        fits = cells.is_plain_decimal(cell, zeros_first=zeros_first)
+        if one is None:
+            texts.append(cells.normalize_decimal(cell))
+        else:
+            other = cell if origin is Origin.INFERRED else f"nullif({cell}, '')"
+            texts.append(f"CASE WHEN {fits} THEN {cells.normalize_decimal(cell)} ELSE {other} END")
+    number = None if kind is None or kind_of(kind) != "whole" else f"DECIMAL({cells.DECIMAL_DIGITS},0)"
+    return _Choice(
+        values=(texts[0], texts[1]), kind=TEXT, origin=origin, number=number or kind, is_decimal=True, unread=unread
+    )
+
+
+def _holds(kind: str, whole: int, fraction: int) -> bool:
+    """Return whether a type holds every number of so many digits before and behind the point."""
+    decimal = _DECIMAL.fullmatch(kind)
+    if decimal is not None:
+        return fraction <= int(decimal[2]) and whole <= int(decimal[1]) - int(decimal[2])
+    return not fraction and whole < _WHOLE_DIGITS.get(kind, 0)
+
+
+def _find_decimal(whole: int, fraction: int) -> str | None:
+    """Return the type for numbers of so many digits; None where the engine has none."""
+    if not fraction and whole <= cells.BIGINT_DIGITS:
+        return "BIGINT"
+    digits = max(whole, 1) + fraction
+    if digits > cells.DECIMAL_DIGITS:
+        return None
+    return f"DECIMAL({cells.BIGINT_DIGITS if digits <= cells.BIGINT_DIGITS else cells.DECIMAL_DIGITS},{fraction})"
+
+
+def _read(columns: _Columns, side: int, chosen: Mapping[str, _Choice]) -> SideSource:
+    """Make views of a side in which each column has its type."""
+    source = columns.sources[side]
+    values = {columns.own[name][side]: value for name, one in chosen.items() if (value := one.values[side]) is not None}
+    if not values:
+        return replace(source, reading=repr(sorted(source.dialect.items())))
+    replaced = ", ".join(f"{value} AS {identifier(name)}" for name, value in values.items())
+    views = dict.fromkeys((source.raw, source.view))
+    for view in views:
+        columns.connection.execute(
+            f"CREATE TEMP VIEW {identifier(f'{view}_read')} AS SELECT * REPLACE ({replaced}) FROM {identifier(view)}"
+        )
+    raw = f"{source.raw}_read"
+    return replace(
+        source,
+        raw=raw,
+        view=f"{source.view}_read",
+        types=types_of(columns.connection, raw),
+        reading=repr((sorted(source.dialect.items()), sorted(values.items()))),
+    )
+
+
+def _describe_tables(columns: _Columns, chosen: Mapping[str, _Choice]) -> Iterator[TableReading]:
+    """Yield, of each side with columns without a type, its dialect and how its columns were read."""
+    for side, source in enumerate(columns.sources):
+        read = tuple(
+            ColumnReading(column=columns.own[name][side], type=_describe_kind(one), origin=one.origin)
+            for name, one in chosen.items()
+            if columns.own[name][side] in source.untyped or one.origin is Origin.STATED
+        )
+        if read or source.dialect:
+            yield TableReading(side=SIDES[side], dialect=dict(source.dialect), columns=read)
+
+
+def _describe_kind(one: _Choice) -> str:
+    """Return a type in plain words; of texts by which numbers are compared, what they stand for."""
+    if one.kind != TEXT:
+        return one.kind.lower()
+    return "decimal" if one.is_decimal and not any(one.unread) else "text"
+
+
+def _describe_unread(columns: _Columns, chosen: Mapping[str, _Choice]) -> Iterator[str]:
+    for name, one in chosen.items():
+        for side, count in enumerate(one.unread):
+            if count:
+                own = columns.own[name]
+                kind = columns.sources[1 - side].types[own[1 - side]]
+                text = f"{count_noun(count, 'cell')} of the {SIDES[side]} side cannot be read as {kind}: different."
+                yield f"Column `{own[side]}`: {text}"

@@ -1,0 +1,166 @@
+"""Lists, structs and maps of two tables: the type that both fit, and SQL that brings a value to it.
+
+Fields of a struct have names and no order, as columns do; entries of a map have no order at all.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import duckdb
+from duckdb.sqltypes import DuckDBPyType
+
+from cutover.quoting import identifier
+from cutover.reconcile.comparison.column_types import is_alike
+from cutover.reconcile.comparison.nested_values import parts_of
+
+NO_TYPE = '"NULL"'
+"""What DuckDB calls the type of a column of which nothing but nulls was ever written."""
+
+_NESTED = {"list", "array", "map", "struct"}
+
+
+def sort_maps(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
+    """Return SQL of a value in which the entries of each map stand in the order of their keys.
+
+    Args:
+        value: SQL of the value.
+        kind: Its type.
+        depth: Of the lambda around it, so that each has a name of its own.
+    """
+    if not _holds_map(kind):
+        return value
+    parts, item = parts_of(kind), f"part_{depth}"
+    if kind.id in {"list", "array"}:
+        return f"list_transform({value}, lambda {item}: {sort_maps(item, parts['child'], depth + 1)})"
+    if kind.id == "map":
+        key, held = (sort_maps(f"{item}.{name}", parts[name], depth + 1) for name in ("key", "value"))
+        entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {held}}})"
+        return f"map_from_entries(list_sort({entries}))"
+    return _pack(value, {name: sort_maps(f"{value}.{identifier(name)}", part, depth) for name, part in parts.items()})
+
+
+def _holds_map(kind: DuckDBPyType) -> bool:
+    """Return whether a map stands anywhere in a type."""
+    return kind.id == "map" or any(_holds_map(part) for part in parts_of(kind).values())
+
+
+def _pack(value: str, fields: dict[str, str]) -> str:
+    listed = ", ".join(f"{identifier(name)} := {field}" for name, field in fields.items())
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({listed}) END"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommonType:
+    """A type that values of two others are compared as."""
+
+    name: str
+    is_alike: bool  # every part is of one kind on both sides
+    missing: tuple[tuple[int, str], ...] = ()  # side and path of each field that only that side has
+
+
+def find_common_type(left: str, right: str, widen: Callable[[str, str], str]) -> CommonType:
+    """Return the type that two types are compared as, fields of structs by name.
+
+    Args:
+        left: DuckDB type of the expected side.
+        right: Of the actual side.
+        widen: The type of two scalar ones of one kind.
+    """
+    if left == right:
+        return CommonType(name=left, is_alike=True)
+    return _merge(duckdb.sqltype(left), duckdb.sqltype(right), widen, "")
+
+
+def _merge(left: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str) -> CommonType:
+    names = str(left), str(right)
+    if left == right or NO_TYPE in names:
+        return CommonType(name=names[0] if names[1] == NO_TYPE else names[1], is_alike=True)
+    ids = {_shape(left), _shape(right)}
+    if ids == {"struct"}:
+        return _merge_structs(left, right, widen, path)
+    if len(ids) == 1 and ids <= _NESTED:
+        ours, theirs = parts_of(left), parts_of(right)
+        merged = {name: _merge(part, theirs[name], widen, f"{path}[]") for name, part in ours.items()}
+        named = (
+            f"{merged['child'].name}[]" if "child" in merged else f"MAP({merged['key'].name}, {merged['value'].name})"
+        )
+        return _combine(named, list(merged.values()))
+    if ids & _NESTED or not is_alike(*names):
+        return CommonType(name="VARCHAR", is_alike=False)
+    return CommonType(name=widen(*names), is_alike=True)
+
+
+def _shape(kind: DuckDBPyType) -> str:
+    return "list" if kind.id == "array" else kind.id
+
+
+def _merge_structs(left: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str) -> CommonType:
+    ours, theirs = parts_of(left), parts_of(right)
+    merged = {
+        name: _merge(part, theirs[name], widen, f"{path}.{name}") for name, part in ours.items() if name in theirs
+    }
+    missing = [(0, f"{path}.{name}") for name in ours if name not in theirs]
+    missing += [(1, f"{path}.{name}") for name in theirs if name not in ours]
+    if not merged:
+        return CommonType(name="VARCHAR", is_alike=False)
+    fields = ", ".join(f"{identifier(name)} {part.name}" for name, part in merged.items())
+    return _combine(f"STRUCT({fields})", list(merged.values()), tuple(missing))
+
+
+def _combine(name: str, parts: list[CommonType], missing: tuple[tuple[int, str], ...] = ()) -> CommonType:
+    return CommonType(
+        name=name,
+        is_alike=all(part.is_alike for part in parts),
+        missing=(*missing, *(absent for part in parts for absent in part.missing)),
+    )
+
+
+def convert(value: str, own: str, kind: str) -> str:
+    """Return SQL of a value in another type: null where that does not hold it.
+
+    Args:
+        value: SQL of the value.
+        own: Its DuckDB type.
+        kind: One that `find_common_type` made of it, or its own again.
+    """
+    return value if own == kind else _convert(value, duckdb.sqltype(own), duckdb.sqltype(kind), 0)
+
+
+def _convert(value: str, own: DuckDBPyType, kind: DuckDBPyType, depth: int) -> str:
+    if own == kind:
+        return value
+    shapes, item = {_shape(own), _shape(kind)}, f"item_{depth}"
+    ours, theirs = parts_of(own), parts_of(kind)
+    if shapes == {"struct"}:
+        fields = {
+            name: _convert(f"{value}.{identifier(name)}", ours[name], part, depth)
+            for name, part in theirs.items()
+            if name in ours
+        }
+        return _pack(value, fields)
+    if shapes == {"list"}:
+        return f"list_transform({value}, lambda {item}: {_convert(item, ours['child'], theirs['child'], depth + 1)})"
+    if shapes == {"map"}:
+        key, held = (_convert(f"{item}.{name}", ours[name], theirs[name], depth + 1) for name in ("key", "value"))
+        entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {held}}})"
+        return f"map_from_entries({entries})"
+    return f"TRY_CAST({value} AS {kind})"
+
+
+def restrict(own: str, kind: str) -> str:
+    """Return a type without the fields of structs that another does not have, its parts as they are."""
+    return own if own == kind else str(_restrict(duckdb.sqltype(own), duckdb.sqltype(kind)))
+
+
+def _restrict(own: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
+    ours, theirs = parts_of(own), parts_of(kind)
+    if own.id == "struct" and kind.id == "struct":
+        named = (f"{identifier(n)} {_restrict(ours[n], part)}" for n, part in theirs.items())
+        return duckdb.sqltype(f"STRUCT({', '.join(named)})")
+    if _shape(own) == "list" and _shape(kind) == "list":
+        return duckdb.sqltype(f"{_restrict(ours['child'], theirs['child'])}[]")
+    if own.id == "map" and kind.id == "map":
+        return duckdb.sqltype(
+            f"MAP({_restrict(ours['key'], theirs['key'])}, {_restrict(ours['value'], theirs['value'])})"
+        )
+    return own

@@ -1,0 +1,34 @@
+"""What `cutover diff` inferred and tolerated, in sentences."""
+
+from collections.abc import Iterator, Sequence
+
+from cutover.reconcile.result.outcome import EqualWithin, Origin, TableReading
+from cutover.reconcile.result.text import count_noun
+
+_NAMES_SHOWN = 8
+_ORIGINS = {
+    Origin.INFERRED: "inferred",
+    Origin.OTHER_SIDE: "as on the other side",
+    Origin.STATED: "stated",
+}
+
+
+def describe_readings(readings: Sequence[TableReading]) -> Iterator[str]:
+    """Yield, for each table without types, the dialect of its files and its columns by type."""
+    for table in readings:
+        dialect = ", ".join(f"{name} {value}" for name, value in table.dialect.items())
+        if dialect:
+            yield f"{table.side}: CSV with {dialect}"
+        groups: dict[tuple[Origin, str], list[str]] = {}
+        for column in table.columns:
+            groups.setdefault((column.origin, column.type), []).append(column.column)
+        for (origin, kind), names in groups.items():
+            more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
+            yield f"{table.side}: {kind}, {_ORIGINS[origin]}: {', '.join(names[:_NAMES_SHOWN])}{more}"
+
+
+def describe_equal_within(counts: Sequence[EqualWithin]) -> Iterator[str]:
+    """Yield how many cells of each column are equal within its tolerance alone."""
+    for one in counts:
+        hint = f"; `--tolerance {one.column}=0` compares exactly" if one.is_default else ""
+        yield f"{count_noun(one.cells, 'cell')} of {one.column} equal within {one.tolerance}{hint}"
