@@ -54,6 +54,9 @@ LEFT, RIGHT = "expected_side", "actual_side"
 CELLS_AT_MOST = 500
 KEYS_AT_MOST = 20
 COLUMNS_AT_ONCE = 100
+WIDE = 1_000
+"""Columns beyond which the plan of a query takes longer than its rows: steps that take the square of them are left."""
+
 MASKED = "(masked)"
 
 
@@ -82,6 +85,8 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Reco
             sources = readings.sources
             prepared = prepare(connection, asked, sources, ("left_ready", "right_ready"))
             columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT), readings.numbers)
+            if bounds is not None and len(columns.common) > WIDE:
+                connection.execute("SET disabled_optimizers = 'statistics_propagation,common_subexpressions'")
             opened = open_tables(connection, asked, sources, prepared, columns, settings)
             found = opened.find(asked.budget)
             result = _result(opened, asked, columns, readings, found)
@@ -220,19 +225,33 @@ def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layo
     a row of each kind has its own.
     """
     keys = ", ".join(map(identifier, layout.keys))
-    values = [f"__{side}{i}" for i in range(len(layout.values)) for side in ("e", "a", "d")]
     # One list for all columns: a window over thousands of them is slow.
     kind = f"__diff, [{', '.join(f'__d{i}' for i in range(len(layout.values)))}]"
     order = f"{keys}, __copy"
     place = f"row_number() OVER (ORDER BY {order}) AS __place"
-    ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank, {place} FROM different"
-    rows = connection.execute(
-        f"SELECT __place, __rank, {', '.join([keys, '__diff', *values])} FROM ({ranked})"
-        f" ORDER BY __rank, {kind}, __place LIMIT {CELLS_AT_MOST}"
-    ).fetchall()
+    # The window knows rows by their numbers: one over thousands of columns takes more memory than there is.
+    ranked = f"SELECT rowid AS __row, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank, {place}"
+    connection.execute(
+        f"CREATE OR REPLACE TEMP TABLE listed AS SELECT *, row_number() OVER (ORDER BY __rank, __kind, __place) AS __at"
+        f" FROM ({ranked}, hash({kind}) AS __kind FROM different) ORDER BY __rank, __kind, __place LIMIT {CELLS_AT_MOST}"
+    )
+    rows = _fetch_listed(connection, layout)
     most = max(1, CELLS_AT_MOST // max(1, sum(rank == 1 for _, rank, *_ in rows)))
     cells = [(at, cell) for at, _, *row in rows for cell in _row_cells(asked, layout, row)[:most]][:CELLS_AT_MOST]
     return tuple(cell for _, cell in sorted(cells, key=lambda listed: listed[0]))
+
+
+def _fetch_listed(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[list[Any]]:
+    """Return the rows of `listed` in order: place, rank, key, kind, and three columns of each value."""
+    keys = ", ".join(map(identifier, layout.keys))
+    from_listed = "FROM different d JOIN listed l ON l.__row = d.rowid ORDER BY __at"
+    rows = [[*row] for row in connection.execute(f"SELECT __place, __rank, {keys}, __diff {from_listed}").fetchall()]
+    for start in range(0, len(layout.values) if rows else 0, COLUMNS_AT_ONCE):
+        some = range(start, min(start + COLUMNS_AT_ONCE, len(layout.values)))
+        values = ", ".join(f"__e{i}, __a{i}, __d{i}" for i in some)
+        for row, further in zip(rows, connection.execute(f"SELECT {values} {from_listed}").fetchall(), strict=True):
+            row += further
+    return rows
 
 
 def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[Difference]:
@@ -283,7 +302,13 @@ def _apart(
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE changed_numbers AS SELECT {copied} FROM different WHERE __diff = 'changed'"
         )
-        pairs = [Pair(name=name, expected=f"__e{i}", actual=f"__a{i}", differs=f"__d{i}") for i, name in some]
+        flags = ", ".join(f"bool_or(__d{i})" for i, _ in some)
+        differing = queries.first(connection, f"SELECT {flags} FROM changed_numbers")
+        pairs = [
+            Pair(name=name, expected=f"__e{i}", actual=f"__a{i}", differs=f"__d{i}")
+            for (i, name), differs in zip(some, differing, strict=True)
+            if differs
+        ]
         found += apart.measure(connection, "changed_numbers", pairs)
     return tuple(found)
 
