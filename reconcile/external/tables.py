@@ -232,8 +232,10 @@ def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layo
     # The window knows rows by their numbers: one over thousands of columns takes more memory than there is.
     ranked = f"SELECT rowid AS __row, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank, {place}"
     connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE listed AS SELECT *, row_number() OVER (ORDER BY __rank, __kind, __place) AS __at"
-        f" FROM ({ranked}, hash({kind}) AS __kind FROM different) ORDER BY __rank, __kind, __place LIMIT {CELLS_AT_MOST}"
+        "CREATE OR REPLACE TEMP TABLE listed AS"
+        " SELECT *, row_number() OVER (ORDER BY __rank, __kind, __place) AS __at"
+        f" FROM ({ranked}, hash({kind}) AS __kind FROM different)"
+        f" ORDER BY __rank, __kind, __place LIMIT {CELLS_AT_MOST}"
     )
     rows = _fetch_listed(connection, layout)
     most = max(1, CELLS_AT_MOST // max(1, sum(rank == 1 for _, rank, *_ in rows)))
@@ -249,8 +251,8 @@ def _fetch_listed(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list
     for start in range(0, len(layout.values) if rows else 0, COLUMNS_AT_ONCE):
         some = range(start, min(start + COLUMNS_AT_ONCE, len(layout.values)))
         values = ", ".join(f"__e{i}, __a{i}, __d{i}" for i in some)
-        for row, further in zip(rows, connection.execute(f"SELECT {values} {from_listed}").fetchall(), strict=True):
-            row += further
+        further = connection.execute(f"SELECT {values} {from_listed}").fetchall()
+        rows = [[*row, *cells] for row, cells in zip(rows, further, strict=True)]
     return rows
 
 
