@@ -10,7 +10,7 @@ import duckdb
 from cutover.engine.queries import first
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import kind_of
-from cutover.reconcile.external import cells
+from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import CommonType, convert, find_common_type, restrict
 from cutover.reconcile.external.sources import types_of
 
@@ -39,7 +39,7 @@ class Columns:
         if name in self.empty[side]:
             return f"NULL::{kind}"
         if name in self.as_digits:
-            return cells.normalize_decimal(f"{value}::VARCHAR")
+            return cell_texts.normalize_decimal(f"{value}::VARCHAR")
         return convert(value, own, kind)
 
 

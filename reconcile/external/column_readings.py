@@ -17,7 +17,7 @@ from cutover.engine.queries import first
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import kind_of
-from cutover.reconcile.external import cells
+from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import NO_TYPE
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.sources import SideSource, types_of
@@ -152,7 +152,7 @@ def _refuse_too_long(columns: _Columns) -> None:
         for names in columns.own.values():
             if names[side] in source.too_long:
                 msg = f"Column `{names[side]}` of the {SIDES[side]} side: expected decimals of at most"
-                msg += f" {cells.DECIMAL_DIGITS} digits, got a type of more."
+                msg += f" {cell_texts.DECIMAL_DIGITS} digits, got a type of more."
                 raise DefinitionError(msg + f"\nHint: write it as text, or leave it out: `--exclude {names[0]}`.")
 
 
@@ -175,13 +175,13 @@ def _counts(columns: _Columns, side: int, name: str, kind: str) -> tuple[str, ..
     filled, empty = f"count(nullif({cell}, ''))", f"count(*) FILTER ({cell} = '')"
     if kind != DECIMAL:
         return filled, empty, f"count(*) FILTER ({_find_reader(columns, side, name, kind).fits})", "0", "0"
-    fits = cells.is_plain_decimal(cell, zeros_first=name in columns.stated)
-    digits = (cells.count_whole_digits(cell), cells.count_fraction_digits(cell))
+    fits = cell_texts.is_plain_decimal(cell, zeros_first=name in columns.stated)
+    digits = (cell_texts.count_whole_digits(cell), cell_texts.count_fraction_digits(cell))
     return filled, empty, f"count(*) FILTER ({fits})", *(f"max({count}) FILTER ({fits})" for count in digits)
 
 
-def _find_reader(columns: _Columns, side: int, name: str, kind: str) -> cells.CellReader:
-    reader = cells.find_reader(columns.cell(side, name), kind)
+def _find_reader(columns: _Columns, side: int, name: str, kind: str) -> cell_texts.CellReader:
+    reader = cell_texts.find_reader(columns.cell(side, name), kind)
     if reader is None:
         msg = f"Column `{name}`: expected a type that texts can be read as, got {kind} on the {SIDES[1 - side]} side."
         raise DefinitionError(msg + f"\nHint: `--exclude {name}` leaves it out.")
@@ -270,13 +270,13 @@ def _choose_decimal(
     texts = []
     for side, one in enumerate(counts):
         cell = columns.cell(side, name)
-        fits = cells.is_plain_decimal(cell, zeros_first=zeros_first)
+        fits = cell_texts.is_plain_decimal(cell, zeros_first=zeros_first)
         if one is None:
-            texts.append(cells.normalize_decimal(cell))
+            texts.append(cell_texts.normalize_decimal(cell))
         else:
             other = cell if origin is Origin.INFERRED else f"nullif({cell}, '')"
-            texts.append(f"CASE WHEN {fits} THEN {cells.normalize_decimal(cell)} ELSE {other} END")
-    number = None if kind is None or kind_of(kind) != "whole" else f"DECIMAL({cells.DECIMAL_DIGITS},0)"
+            texts.append(f"CASE WHEN {fits} THEN {cell_texts.normalize_decimal(cell)} ELSE {other} END")
+    number = None if kind is None or kind_of(kind) != "whole" else f"DECIMAL({cell_texts.DECIMAL_DIGITS},0)"
     return _Choice(
         values=(texts[0], texts[1]), kind=TEXT, origin=origin, number=number or kind, is_decimal=True, unread=unread
     )
@@ -292,12 +292,13 @@ def _holds(kind: str, whole: int, fraction: int) -> bool:
 
 def _find_decimal(whole: int, fraction: int) -> str | None:
     """Return the type for numbers of so many digits; None where the engine has none."""
-    if not fraction and whole <= cells.BIGINT_DIGITS:
+    if not fraction and whole <= cell_texts.BIGINT_DIGITS:
         return "BIGINT"
     digits = max(whole, 1) + fraction
-    if digits > cells.DECIMAL_DIGITS:
+    if digits > cell_texts.DECIMAL_DIGITS:
         return None
-    return f"DECIMAL({cells.BIGINT_DIGITS if digits <= cells.BIGINT_DIGITS else cells.DECIMAL_DIGITS},{fraction})"
+    width = cell_texts.BIGINT_DIGITS if digits <= cell_texts.BIGINT_DIGITS else cell_texts.DECIMAL_DIGITS
+    return f"DECIMAL({width},{fraction})"
 
 
 def _read(columns: _Columns, side: int, chosen: Mapping[str, _Choice]) -> SideSource:

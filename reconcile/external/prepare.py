@@ -23,7 +23,7 @@ from cutover.reconcile.comparison.layout import (
 )
 from cutover.reconcile.comparison.nested_values import holds
 from cutover.reconcile.external.alignment import Columns
-from cutover.reconcile.external.cells import find_number_pattern
+from cutover.reconcile.external.cell_texts import find_number_pattern
 from cutover.reconcile.external.nested import sort_maps
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.sources import SideSource

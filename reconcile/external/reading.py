@@ -18,7 +18,7 @@ from pyarrow.parquet import ParquetSchema
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import literal
-from cutover.reconcile.external.cells import DECIMAL_DIGITS
+from cutover.reconcile.external.cell_texts import DECIMAL_DIGITS
 from cutover.reconcile.external.csv_dialect import (
     Dialect,
     describe_delimiters,

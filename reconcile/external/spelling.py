@@ -13,7 +13,7 @@ import duckdb
 from cutover.engine.queries import number
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Layout
-from cutover.reconcile.external import cells
+from cutover.reconcile.external import cell_texts
 
 
 def is_all_spelling(connection: duckdb.DuckDBPyConnection, layout: Layout, texts: Collection[str]) -> bool:
@@ -42,4 +42,4 @@ def _select(layout: Layout, texts: Collection[str], side: str, only: str) -> str
 
 
 def _normalize(value: str, *, is_text: bool) -> str:
-    return cells.normalize_number(value) if is_text else value
+    return cell_texts.normalize_number(value) if is_text else value
