@@ -122,7 +122,7 @@ class WatchFacts:
     retention: timedelta | UnknownFact | None = None  # how long the topic keeps a record; None: for ever, or by size
     replay: timedelta | None = None  # how long what is unread takes to read
     unfit: Sequence[Unfit] | UnknownFact = ()
-    free: Mapping[str, int] = field(default_factory=dict)  # place -> free bytes, of the places that can be read
+    free: Mapping[str, int] | UnknownFact = field(default_factory=dict)  # place -> free bytes
     grown: int | UnknownFact = 0  # bytes of ten epochs or of five minutes, whichever is more
     growth: Growth | UnknownFact | None = None  # of the epoch log
     troubles: Sequence[Trouble] = ()  # sources that cannot be read, and tables that contradict each other

@@ -20,7 +20,7 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
-from cutover.lake.integrity import epoch_history, high_water, same_log
+from cutover.lake.integrity import epoch_history, high_water, same_log, table_weights
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.output.cells import visible
@@ -83,7 +83,7 @@ class Gathering:
             driver=driver,
             trigger_seconds=settings.stream.trigger_seconds,
             records=records,
-            free=free(settings),
+            free=self._try_read(lambda: free(settings)),
             grown=self._try_read(lambda: self._sum_new_bytes(known(records), at)),
             growth=self._try_read(lambda: self._growth(at)),
             batch=self._try_read(lambda: self._batch(known(records), at)),
@@ -112,7 +112,10 @@ class Gathering:
     def _records(self) -> Sequence[EpochRecord]:
         """Return the records of the newest epochs; what contradicts them goes to the troubles."""
         version = versions.current(self.settings, self.pipeline)
-        if version is None or not delta.exists(version.uri):
+        if version is None:
+            return ()
+        table_weights.refuse_removed(self.settings, self.pipeline, version)
+        if not delta.exists(version.uri):
             return ()
         # Before the table, since it only goes on. A witness that cannot be read makes no epoch unknown.
         seen = self._try_read(lambda: high_water.all_of(self.settings, self.pipeline, version))
@@ -243,7 +246,11 @@ class Gathering:
 
 
 def free(settings: Settings) -> dict[str, int]:
-    """Return the free bytes where the lake, Spark's temporary files, the run-time files and the reports lie."""
+    """Return the free bytes where the lake, Spark's temporary files, the run-time files and the reports lie.
+
+    Raises:
+        LakeError: One of the places cannot be asked.
+    """
     places = {
         "lake": settings.lake_uri,
         "home": str(settings.home.resolve()),
@@ -251,11 +258,12 @@ def free(settings: Settings) -> dict[str, int]:
         "run-time files": str(settings.run_dir),
         "reports": str(settings.reports_dir),
     }
-    return {
-        name: shutil.disk_usage(place).free
-        for name, place in places.items()
-        if "://" not in place and Path(place).is_dir()
-    }
+    try:
+        there = {name: place for name, place in places.items() if "://" not in place and Path(place).is_dir()}
+        return {name: shutil.disk_usage(place).free for name, place in there.items()}
+    except OSError as error:
+        msg = f"Free space: expected folders that can be asked, got: {error}."
+        raise LakeError(msg, runbook="DiskHeadroomLow") from error
 
 
 def period(schedule: str, newest: datetime, times: float) -> timedelta:

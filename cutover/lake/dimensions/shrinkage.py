@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import duckdb
 from deltalake import DeltaTable
 
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, LakeError
 from cutover.lake.tables import delta
 from cutover.quoting import identifier
 
@@ -46,7 +46,7 @@ def check_replacement(connection: duckdb.DuckDBPyConnection, table: DeltaTable |
     losses = [] if rows else ["it has no rows"]
     before = 0
     if table is not None:
-        delta.bind(connection, BEFORE, table)
+        _bind_in_force(connection, table)
         with delta.naming(table):
             before = _count(connection, BEFORE)
             losses += _list_losses(connection, before, rows, new) if rows else []
@@ -56,6 +56,14 @@ def check_replacement(connection: duckdb.DuckDBPyConnection, table: DeltaTable |
     msg = f"{new.place}: expected rows like those in force ({of_before}), got {rows:,} rows: {'; '.join(losses)}."
     hint = f"\nHint: nothing was written. `cutover dimension show {new.dimension}` lists what is loaded; with "
     raise DefinitionError(msg + hint + "`--confirm` this replaces it.")
+
+
+def _bind_in_force(connection: duckdb.DuckDBPyConnection, table: DeltaTable) -> None:
+    try:
+        delta.bind(connection, BEFORE, table)
+    except LakeError as error:
+        msg = f"{error.text}\nHint: nothing was written; `--confirm` replaces it without a comparison."
+        raise LakeError(msg, runbook=error.runbook) from error
 
 
 def _count(connection: duckdb.DuckDBPyConnection, relation: str) -> int:

@@ -97,13 +97,15 @@ def _read_note(version: Version) -> Iterator[Witness]:
     system, path = _place(version)
     if system.get_file_info(path).type is not fs.FileType.File:
         return
-    with system.open_input_stream(path) as stream:
-        raw = _json(stream.read())
-    if raw.get("app_id") == version.app_id:
-        end = {int(p): int(offset) for p, offset in raw["end"].items()}
-        yield Witness(
-            who="the driver's note", epoch=int(raw["epoch"]), end=end, table_version=int(raw["table_version"])
-        )
+    try:
+        with system.open_input_stream(path) as stream:
+            raw = _json(stream.read())
+        if raw.get("app_id") == version.app_id:
+            end = {int(p): int(offset) for p, offset in raw["end"].items()}
+            epoch, at = int(raw["epoch"]), int(raw["table_version"])
+            yield Witness(who="the driver's note", epoch=epoch, end=end, table_version=at)
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:  # a witness less, as `keep` says
+        log.warning("epoch_note_unreadable", pipeline=version.pipeline, error=str(error))
 
 
 def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[Witness]:

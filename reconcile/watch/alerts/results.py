@@ -80,7 +80,7 @@ def _check_pins(facts: WatchFacts) -> Iterator[Alert]:
 
 def _check_disk(facts: WatchFacts) -> Iterator[Alert]:
     wanted = max(0 if isinstance(facts.grown, UnknownFact) else facts.grown, facts.limits.free_bytes)
-    for place, free in facts.free.items():
+    for place, free in known(facts.free).items():
         if free < wanted:
             text = f"{free / GIB:.2f} GiB are free at the {place}, {wanted / GIB:.2f} are needed"
             yield alert("DiskHeadroomLow", text)

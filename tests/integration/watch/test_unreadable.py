@@ -1,6 +1,7 @@
 """A file of the lake or of a driver that cannot be read: `watch` names it, and claims nothing that it tells of."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.errors import LakeError
+from cutover.lake.control import versions
+from cutover.lake.integrity import high_water
 from cutover.reconcile import run
 from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.watch.gather import Gathering
@@ -98,3 +101,30 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
     assert found.driver is None
     assert [str(file) in one.text for one in found.alerts if one.name == "TableUnreadable"] == [True]
     assert "StreamNotRunning" in found.undecided
+
+
+def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> None:
+    settings = made(tmp_path)
+    reconcile(settings, PIPELINE)
+    (log,) = Path(settings.lake_uri).rglob("stream/_delta_log")
+    shutil.rmtree(log.parent)
+
+    found = look(settings)
+
+    assert [str(log.parent) in one.text for one in found.alerts if one.name == "ForeignWrite"] == [True]
+    assert (found.epoch, found.unread, found.late_share) == (None, None, None)
+    assert {"StreamNotRunning", "LateRateHigh", "FilteredRateHigh"} <= set(found.undecided)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "note"])
+def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_a_witness_less(lake: Settings, text: str) -> None:
+    before = look(lake)
+    (log,) = Path(lake.lake_uri).rglob("stream/_delta_log")
+    version = versions.current(lake, PIPELINE)
+    assert version is not None
+    note = log.parent.parent / high_water.NOTE
+    note.write_text(json.dumps({"app_id": version.app_id, "end": 5}) if text == "note" else text, encoding="utf-8")
+    try:
+        assert look(lake).alerts == before.alerts
+    finally:
+        note.unlink()
