@@ -52,6 +52,6 @@ def describe_noise(found: Noise) -> str:
     """Return one sentence on what a measurement has come to."""
     over = f"{found.batches} batches and {found.streams} streams over {found.records:,} offsets, seed {found.seed}"
     if not found.measures:
-        return f"No noise: {over} gave one answer."
+        return f"No noise was found: {over} gave one answer."
     names = ", ".join(one.column for one in found.measures)
     return f"Noise in {names}: {over} gave more than one answer."

@@ -52,7 +52,9 @@ def determinism(
 
 
 def _print(console: Console, found: DeterminismAudit) -> None:
-    verdict = "a replay gives another answer" if found.exit_code else "every replay gives the same answer"
+    verdict = (
+        "a replay gives another answer" if found.exit_code else f"all {len(found.replays)} replays gave the same answer"
+    )
     console.print(f"[bold]{found.pipeline}[/]: {verdict}")
     console.print(f"{found.records:,} offsets, {found.rows:,} (window, key) rows, seed {found.seed}")
     table = Table("replay", "epochs", "tasks", "late", box=None, pad_edge=False)
@@ -144,7 +146,7 @@ def _print_noise(console: Console, found: Noise, rule: str | None) -> None:
 
 def _say_next(found: Noise) -> str:
     if not found.measures:
-        return f"Next: `cutover reconcile {found.pipeline}`; no tolerance is needed."
+        return f"Next: `cutover reconcile {found.pipeline}`; over these records no tolerance was needed."
     return "Next: give each expression one answer; doubles, sums and counts have one here. Nothing is accepted by this."
 
 

@@ -144,7 +144,8 @@ def _print(found: dict[str, Any], evidence: GateEvidence, costs: PathCosts | Non
         _conditions(console, found["conditions"])
         console.print("`advance` compares both sides anew, judges the checks and looks at the alerts before it moves.")
     causes = ", ".join(f"{name} {rows:,} rows" for name, rows in found["differences_by_cause"].items())
-    console.print(f"\nDifferences in the runs that count: {causes or 'none'}.")
+    if found["counted"]:
+        console.print(f"\nDifferences in the runs that count: {causes or 'none'}.")
     if found["expires"]:
         console.print(f"The oldest of these runs expires {found['expires']:%Y-%m-%d %H:%M} UTC.")
     _runs(console, evidence, {run["run_id"] for run in found["counted"]})

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.judgement.audits.power import describe
+from cutover.reconcile.result.text import count_noun
 from cutover.timestamps import format_micros
 
 
@@ -27,7 +28,7 @@ def say_next(found: WindowAudit, *, moved: bool) -> str:
     """Return what it comes to and what to do, in one line."""
     name = found.pipeline
     if found.state is AuditState.AGREES:
-        return f"Audit of {name}: what is served agrees with the log."
+        return f"Audit of {name}: the {count_noun(found.judged, 'window')} of the sample agree with the log."
     if found.state is AuditState.NOTHING_NEW:
         return f"Audit of {name}: no window became final since the last one. Next: the same once one is."
     if found.state is AuditState.NOT_COMPARABLE:

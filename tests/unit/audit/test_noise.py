@@ -100,7 +100,7 @@ def test_sentence_names_what_is_noisy_and_how_to_repeat_it() -> None:
         describe_noise(NOISE)
         == "Noise in newest: 2 batches and 2 streams over 10 offsets, seed 7 gave more than one answer."
     )
-    assert describe_noise(replace(NOISE, measures=())).startswith("No noise: 2 batches")
+    assert describe_noise(replace(NOISE, measures=())).startswith("No noise was found: 2 batches")
 
 
 def test_batch_is_computed_again_in_one_epoch_with_several_tasks() -> None:
