@@ -1,13 +1,19 @@
 """What a record's bytes mean: the reference and Spark's parser say the same of each, by field and by reason."""
 
+import csv
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.definition.model.schema import fields
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
+from cutover.records.sending.rows import ALL, FileContent, FileRecord, read_rows
+from tests.support.rows.cells import CELLS
 from tests.support.rows.frames import frame
 
 if TYPE_CHECKING:
@@ -80,6 +86,20 @@ PIPELINE = Pipeline(
 )
 
 
+def _read_cells() -> list[FileRecord]:
+    """Return a record for each nasty cell in each column of a CSV file, as `produce` sends it."""
+    fine = {"n": "1", "at": "2013-01-31T12:00:00Z"}
+    names = [item.name for item in fields(PIPELINE.source) if item.name not in {"at", "other"}]
+    rows = [fine | {name: cell} for name in names for cell in CELLS]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "cells.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, ["n", "at", *(name for name in names if name != "n")], quoting=csv.QUOTE_ALL)
+            writer.writeheader()
+            writer.writerows(rows)
+        return list(read_rows(path, PIPELINE, FileContent(), ALL, lambda _: None))
+
+
 @pytest.fixture(scope="module")
 def spark_says(spark: "SparkSession") -> list[dict[str, Any]]:
     rows = [(value, 0, offset, datetime(2013, 1, 1, tzinfo=UTC)) for offset, value in enumerate(RECORDS)]
@@ -103,3 +123,15 @@ def test_reference_and_spark_say_the_same_of_a_record(number: int, spark_says: l
     )
     if expected.reason is None:
         assert expected.values == {name: _shown(actual[name]) for name in expected.values}
+
+
+def test_produce_calls_malformed_what_spark_calls_malformed(spark: "SparkSession") -> None:
+    records = _read_cells()
+    rows = [(record.value, 0, offset, datetime(2013, 1, 1, tzinfo=UTC)) for offset, record in enumerate(records)]
+    found = parse_records(frame(spark, rows), PIPELINE).toArrow().sort_by("_offset").to_pylist()
+
+    told = [None if record.malformed is None else str(record.malformed.reason) for record in records]
+    assert told == [row["_reason"] for row in found]
+    assert {*told} == {None, "type", "missing"}
+    texts = [row["s"] for row in found]
+    assert [text for text in texts if text is not None] == [cell for cell in CELLS if cell]

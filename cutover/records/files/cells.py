@@ -9,6 +9,7 @@ from cutover.definition.model.schema import decimal_parts
 from cutover.definition.model.time_forms import name_time_form
 from cutover.definition.model.topic import TimeFormat
 from cutover.output.cells import visible
+from cutover.records.parsing import limits
 from cutover.records.reference.values import Number, Pairs
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -36,7 +37,7 @@ def cell_value(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
         return cell
     if kind == "boolean":
         return BOOLEANS.get(cell.lower(), cell)
-    return Number(cell) if NUMBER.fullmatch(cell) else cell
+    return Number(cell) if len(cell) <= limits.MAX_NUMBER and NUMBER.fullmatch(cell) else cell
 
 
 def encode_value(value: JsonValue) -> str:

@@ -1,0 +1,138 @@
+"""On drawn files: `produce` accepts what `init` proposes, and calls malformed what the parser calls malformed."""
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.cli.init import survey_file
+from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.definition.checks.lint import warnings
+from cutover.definition.loading import catalogue
+from cutover.definition.model.schema import fields
+from cutover.records.proposal import template
+from cutover.records.reference.parse import parse
+from cutover.records.sending.rows import ALL, FileContent, FileRecord, read_rows
+from tests.support.rows.cells import CELLS
+
+AT = "2026-03-02T00:00:00Z"
+TYPES = ("boolean", "int", "bigint", "double", "decimal(5,2)", "decimal(38,0)", "decimal(2,2)", "string", "date")
+NAMES = (
+    "order", "Order", "ORDER", "from", "timestamp", "events", "Events", "total", "series", "_class", "__x", "a b",
+    "größe", "when", "x" * 63, "x" * 64, "1a", "id", "count", "all", "window_start", "value", "largest", "average",
+    "key", "", "a`b", "created_at", "ts", "sent_at", "a\nb", '"""', "\\", "{x}",
+)  # fmt: skip
+TEXTS = st.sampled_from(CELLS) | st.text(st.characters(codec="utf-8"), max_size=5)
+NUMBERS = (
+    st.integers(min_value=-(10**40), max_value=10**40)
+    | st.floats(allow_nan=True)
+    | st.sampled_from([0, 1, 2**63, 1_772_409_600, 1_772_409_600_000, 1_772_409_600_000_007])
+)
+VALUES = (
+    st.none()
+    | st.booleans()
+    | NUMBERS
+    | TEXTS
+    | st.sampled_from(["\ud83d", [], {}, [1], {"a": 1}, {"a": float("nan")}])
+)
+
+
+def write_csv(folder: str, header: Sequence[str], rows: Sequence[Sequence[str]], end: str) -> Path:
+    path, text = Path(folder) / "drawn.csv", io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator=end, quoting=csv.QUOTE_ALL)
+    writer.writerows([header, *rows])
+    path.write_bytes(text.getvalue().encode())
+    return path
+
+
+def read(path: Path, pipeline: Pipeline) -> list[FileRecord]:
+    return list(read_rows(path, pipeline, FileContent(), ALL, lambda _: None))
+
+
+def found_reasons(rows: Sequence[FileRecord]) -> list[str | None]:
+    return [None if row.malformed is None else row.malformed.reason for row in rows]
+
+
+@given(
+    rows=st.lists(st.tuples(*[TEXTS] * len(TYPES)), min_size=1, max_size=6),
+    end=st.sampled_from(["\n", "\r\n"]),
+    required=st.booleans(),
+    max_bytes=st.sampled_from([200, 1_000_000]),
+)
+def test_produce_calls_malformed_what_the_parser_calls_malformed(
+    rows: list[tuple[str, ...]], end: str, required: bool, max_bytes: int
+) -> None:
+    names = [f"c{n}" for n in range(len(TYPES))]
+    columns = [f"{name} {kind}{' NOT NULL' if required else ''}" for name, kind in zip(names, TYPES, strict=True)]
+    topic = Topic(name="t", schema=", ".join(["at timestamp", *columns]), event_time="at", max_value_bytes=max_bytes)
+    pipeline = Pipeline(name="p", source=topic, key=("c7",), window=Fixed(hours=1), measures={"n": Count()})
+    with TemporaryDirectory() as folder:
+        sent = read(write_csv(folder, ["at", *names], [[AT, *row] for row in rows], end), pipeline)
+
+    parsed = [parse(row.value, topic) for row in sent]
+    assert found_reasons(sent) == [record.reason for record in parsed]
+    assert [0 if row.malformed is None else row.malformed.cells for row in sent] == [
+        0 if row.malformed is None else sum(_is_alone_malformed(topic, row.value, name) for name in names)
+        for row in sent
+    ]
+    assert [json.loads(row.value)["c7"] for row in sent] == [row[7] or None for row in rows]
+
+
+def _is_alone_malformed(topic: Topic, value: bytes, name: str) -> bool:
+    """Return whether a record with this field and its time alone is malformed(type)."""
+    kind = next(item.type for item in fields(topic) if item.name == name)
+    narrow = replace(topic, schema=f"at timestamp, {name} {kind}", max_value_bytes=10**9)
+    return parse(value, narrow).reason == "type"
+
+
+@given(
+    names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True),
+    data=st.data(),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_no_cell_is_malformed_under_the_definition_that_init_wrote(
+    names: list[str], data: st.DataObject, end: str
+) -> None:
+    rows = data.draw(st.lists(st.tuples(*[TEXTS] * len(names)), min_size=1, max_size=6))
+    with TemporaryDirectory() as folder:
+        path = write_csv(folder, ["happened", *names], [[AT, *row] for row in rows], end)
+        pipeline = drafted(path)
+        sent = read(path, pipeline)
+
+    assert [row.malformed for row in sent] == [None] * len(rows)
+
+
+@given(
+    names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=4, unique=True),
+    data=st.data(),
+)
+def test_no_field_is_malformed_under_the_definition_that_init_wrote(names: list[str], data: st.DataObject) -> None:
+    rows = data.draw(st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys(names, VALUES)), min_size=1, max_size=6))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "drawn.jsonl"
+        path.write_text("".join(json.dumps({"happened": AT} | row) + "\n" for row in rows), encoding="utf-8")
+        survey = survey_file(path)
+        if survey.rows == 0:
+            return
+        pipeline = drafted(path)
+        sent = read(path, pipeline)
+
+    assert [row.reason for row in map(parse, [r.value for r in sent], [pipeline.source] * len(sent))] == found_reasons(
+        sent
+    )
+    assert sum(row.malformed is not None for row in sent) == survey.malformed
+
+
+def drafted(path: Path) -> Pipeline:
+    """Return the pipeline of the draft that `init` writes, which `lint` accepts."""
+    draft = path.with_name("mine.py")
+    draft.write_text(template.render("mine", "mine", path.name, survey_file(path).guess()), encoding="utf-8")
+    (pipeline,) = catalogue.load_file(draft)
+    assert warnings(pipeline) is not None
+    return pipeline
