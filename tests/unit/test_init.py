@@ -46,3 +46,35 @@ def test_a_time_that_no_path_takes_is_a_text(settings: Settings, tmp_path: Path)
     written = init(settings, "orders", str(source)).read_text(encoding="utf-8")
 
     assert "until string" in written
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[{"at": "2026-01-01T00:00:00Z"}]', "line 1: expected one JSON object, got an array.*\n.*jq -c"),
+        ('{\n"at": 1}', "line 1: expected one JSON object, got .*\n.*jq -c"),
+        (
+            '{"before": null, "after": {"id": 1}, "op": "c", "ts_ms": 1772409600500}\n',
+            "got the envelope of a change event: its row is under `after`",
+        ),
+        ('{"payload": {"at": 1}, "n": 1}\n', "left out: `payload`, it is nested.*\n.*jq -c .payload"),
+        ('{"ts": "1772409600000"}\n', r"ts \(string: Unix milliseconds as text"),
+        ('{"ts": 1772409600.25}\n', r"ts \(double: Unix seconds with a fraction"),
+        ('{"at": "2026-01-01T00:00:00Z"}\n{"at": 5}\n', "no type takes both .*line 1.* and 5 .line 2."),
+    ],
+)
+def test_what_is_in_the_way_of_json_is_named(settings: Settings, tmp_path: Path, text: str, said: str) -> None:
+    source = tmp_path / "source.json"
+    source.write_text(text, encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=said):
+        init(settings, "orders", str(source))
+
+
+def test_a_name_that_is_no_identifier_is_left_out_with_one_that_is(settings: Settings, tmp_path: Path) -> None:
+    source = tmp_path / "source.csv"
+    source.write_text("größe,at\na,2026-01-01T00:00:00Z\n", encoding="utf-8")
+
+    written = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+
+    assert "Left out: größe (string; its name is no identifier, such as `gr_e`)" in written

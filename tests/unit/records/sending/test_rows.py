@@ -148,6 +148,69 @@ def test_bytes_that_are_not_utf8_are_refused_with_their_line(tmp_path: Path) -> 
         rows(path)
 
 
+def test_text_of_a_cell_is_sent_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    text = 'one\r\ntwo\nthree\rfour "five" \u2028\x00\ufeff '
+    path.write_bytes(('\ufeffat,seen,k\r\n1,2,"' + text.replace('"', '""') + '"\r\n3,4,b\r\n').encode())
+
+    first, second = rows(path)
+
+    assert (json.loads(first.value)["k"], first.line) == (text, 2)
+    assert (json.loads(second.value)["k"], second.line) == ("b", 5)
+
+
+def test_a_record_over_several_lines_is_named_by_its_first(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, '1,2,"a\n\nb",1,1,1,t,\n\n1,2,"a\nb",x,1,1,t,\n')
+
+    assert [(row.line, row.malformed is None) for row in rows(path)] == [(2, True), (6, False)]
+
+
+STRICT = replace(
+    PIPELINE,
+    source=replace(TOPIC, schema="at timestamp, seen timestamp, k string NOT NULL, i int", max_value_bytes=100),
+    key=("k",),
+)
+MALFORMED_JSON = {
+    b'{"at":1,"seen":1,"k":"a","i":1}': None,
+    b'{"at":1,"seen":1,"k":"a","i":1.0}': (Reason.TYPE, "column `i`: expected int, got 1.0"),
+    b'{"at":1,"seen":1,"k":5,"i":{}}': (Reason.TYPE, "column `k`: expected string, got 5"),
+    b'{"at":1,"seen":1,"i":1}': (Reason.MISSING, "column `k`: expected a value (NOT NULL), got none"),
+    b'{"seen":1,"k":"a"}': (Reason.EVENT_TIME, "column `at`: expected a value (the event time), got none"),
+    b'{"at":1,"seen":1,"k":"a","x":NaN}': (Reason.JSON, "NaN, which is no JSON"),
+    b'{"at":1,"seen":1,"k":"' + b"a" * 90 + b'"}': (Reason.TOO_LARGE, "114 bytes, more than `max_value_bytes` 100"),
+    b'{"at":1,"seen":1,"k":"\\ud83d"}': (Reason.TYPE, 'column `k`: expected string, got "\\ud83d"'),
+    b'{"at":1,"seen":1,"k":"a","k":1}': (Reason.TYPE, "column `k`: expected string, got 1"),
+}
+
+
+@pytest.mark.parametrize("line", MALFORMED_JSON, ids=lambda line: line[17:50].decode())
+def test_json_is_malformed_before_it_is_sent_as_it_is_after(tmp_path: Path, line: bytes) -> None:
+    path = json_file(tmp_path, b'\xef\xbb\xbf{"at":1,"seen":1,"k":"a"}\n' + line + b"\n")
+
+    _, row = rows(path, of=STRICT)
+
+    assert (None if row.malformed is None else (row.malformed.reason, row.malformed.example)) == MALFORMED_JSON[line]
+    assert parse(row.value, STRICT.source).reason == (None if row.malformed is None else row.malformed.reason)
+
+
+def test_a_byte_order_mark_is_not_sent(tmp_path: Path) -> None:
+    (row,) = rows(json_file(tmp_path, b'\xef\xbb\xbf{"at":1,"seen":1}\n'))
+
+    assert row.value == b'{"at":1,"seen":1}'
+
+
+def test_content_is_the_same_whatever_the_line_ends_and_the_packing(tmp_path: Path) -> None:
+    body = "10,20,a,1,1,1,true,\n30,40,b,1,1,1,true,\n"
+    contents = [FileContent(), FileContent(), FileContent()]
+    rows(csv_file(tmp_path, body), contents[0])
+    rows(csv_file(tmp_path, body.replace("\n", "\r\n").replace("a", '"a"'), HEADER), contents[1])
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(("\ufeff" + HEADER + "\n" + body).encode()))
+    rows(tmp_path / "b.csv.gz", contents[2])
+
+    assert contents[0].records == 2
+    assert contents[0].hashes == contents[1].hashes == contents[2].hashes
+
+
 def test_message_over_the_limit_is_refused_with_its_line(tmp_path: Path) -> None:
     fits = b'{"seen":1,"k":"' + b"x" * (MAX_MESSAGE - 17) + b'"}'
     path = json_file(tmp_path, fits + b"\n" + fits[:-2] + b'x"}\n')
