@@ -24,12 +24,12 @@ def moment(text: str, option: str) -> datetime:
 
 
 def names(text: str, option: str) -> tuple[str, ...]:
-    """Split an option's column names at commas.
+    """Split an option's column names at commas; blanks around one of several are not part of it.
 
     Raises:
         DefinitionError: There is none.
     """
-    found = tuple(name.strip() for name in text.split(",") if name.strip())
+    found = tuple(name.strip() for name in text.split(",") if name.strip()) if "," in text else (text,) * bool(text)
     if not found:
         msg = f"`{option}`: expected column names such as `origin,carrier`, got none."
         raise DefinitionError(msg)
@@ -49,7 +49,7 @@ def renames(texts: Sequence[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for text in texts:
-        ours, _, theirs = (part.strip() for part in text.partition("="))
+        ours, _, theirs = text.partition("=")
         if not ours or not theirs or ours in found or theirs in found.values():
             msg = f"`--map`: expected two names, each once, such as `carrier=airline`, got `{text[:80]}`."
             raise DefinitionError(msg)

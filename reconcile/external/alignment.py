@@ -11,8 +11,10 @@ from cutover.engine.queries import first
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import kind_of
 from cutover.reconcile.external import cell_texts
+from cutover.reconcile.external.name_hints import find_like_names, format_map_options
 from cutover.reconcile.external.nested import CommonType, convert, find_common_type, restrict
 from cutover.reconcile.external.sources import types_of
+from cutover.reconcile.result.text import count_noun
 
 SIDES = ("expected", "actual")
 _EXACT = {"whole", "decimal"}
@@ -150,6 +152,10 @@ def _describe_schemas(
     left, right = own
     yield from (f"Column `{name}` is on the expected side only." for name in left if name not in right)
     yield from (f"Column `{name}` is on the actual side only." for name in right if name not in left)
+    alike = [*find_like_names(left, right)]
+    if alike:
+        count = count_noun(len(alike), "column")
+        yield f"{count} of both sides are written almost alike: `{format_map_options(alike)}` says that they are one."
     for name, kind in shared.items():
         for side, path in kind.missing:
             yield f"Field `{name}{path}` is on the {SIDES[side]} side only."

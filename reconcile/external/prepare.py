@@ -24,6 +24,7 @@ from cutover.reconcile.comparison.layout import (
 from cutover.reconcile.comparison.nested_values import holds
 from cutover.reconcile.external.alignment import Columns
 from cutover.reconcile.external.cell_texts import find_number_pattern
+from cutover.reconcile.external.name_hints import find_like_names, format_map_options, shown
 from cutover.reconcile.external.nested import sort_maps
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.sources import SideSource
@@ -31,6 +32,7 @@ from cutover.reconcile.result.text import count_noun
 from cutover.timestamps import format_micros
 
 SIDES = ("expected", "actual")
+_NAMES_SHOWN = 20
 _OURS = re.compile(r"__(of|part|copy|row|diff|rank|so_far|place|[ead][0-9]+)", re.IGNORECASE)
 """Columns of the tables that a comparison makes of both sides."""
 
@@ -109,9 +111,12 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
     keys = tuple(dict.fromkeys((*window, *asked.key)))
     for name in (*keys, *asked.tolerances):
         if name not in columns.common:
-            msg = (
-                f"Column `{name}`: expected a column of both tables, they share {', '.join(columns.common) or 'none'}."
-            )
+            shared = list_some(columns.common)
+            msg = f"Column `{name}`: expected a column of both tables, they share {shared}."
+            alike = [*find_like_names(*columns.own)]
+            if alike:
+                msg += f"\nHint: `{format_map_options(alike)}` says that columns written almost alike are one; other"
+                msg += " options name them as the expected side has them."
             raise DefinitionError(msg)
     wrong = [name for name in keys if name in asked.tolerances]
     if wrong:
@@ -125,6 +130,13 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
         wide=wide_columns(columns.common),
         narrow=narrow_types(columns.common),
     )
+
+
+def list_some(names: Iterable[str]) -> str:
+    """Return names as a message lists them: the first ones, and how many more there are."""
+    listed = [*names]
+    more = f" and {len(listed) - _NAMES_SHOWN:,} more" if len(listed) > _NAMES_SHOWN else ""
+    return f"{', '.join(listed[:_NAMES_SHOWN]) or 'none'}{more}"
 
 
 def _refuse_ours(names: Iterable[str]) -> None:
@@ -199,5 +211,8 @@ def _check_known(option: str, names: Iterable[str], known: Iterable[str]) -> Non
     there = [*known]
     missing = [name for name in names if name not in there]
     if missing:
-        msg = f"`{option}`: column `{missing[0]}`: expected one of {', '.join(there) or 'none'}."
+        msg = f"`{option}`: column `{missing[0]}`: expected one of {list_some(there)}."
+        alike = [*find_like_names(missing[:1], there)]
+        if alike:
+            msg += f"\nHint: the column is called {shown(alike[0][1])}."
         raise DefinitionError(msg)

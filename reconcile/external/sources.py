@@ -19,6 +19,9 @@ from cutover.quoting import identifier, literal
 from cutover.reconcile.external.csv_dialect import CSV, Dialect, is_csv
 from cutover.reconcile.external.reading import Reading, choose_reading, folder_values
 
+STORES = ("s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "file", "memory")
+READ = f"a Delta folder, Parquet, or CSV ({', '.join(CSV)}): a file, a folder or a glob"
+_PARQUET = b"PAR1"
 _AT_VERSION = re.compile(r"(?P<place>.+)@v(?P<version>[0-9]{1,18})", re.DOTALL)
 
 
@@ -51,6 +54,7 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect:
     """
     by_file = f"{view}_by_file"
     place, version = _version_of(source)
+    _refuse_address(source)
     if "://" in source or (Path(place) / "_delta_log").is_dir():
         return _bind_delta(connection, view, place if "://" in place else str(Path(place).absolute()), version)
     files = _files(source)
@@ -75,6 +79,20 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect:
         dialect=chosen.dialect,
         too_long=chosen.too_long,
     )
+
+
+def _refuse_address(source: str) -> None:
+    """Refuse addresses of anything but object stores, without what may be a password in them.
+
+    Raises:
+        DefinitionError: It is one of these, or holds a user or a password.
+    """
+    scheme, separator, rest = source.partition("://")
+    user = rest.partition("/")[0].rpartition("@")[0]  # of abfss:// the name of a container, without a password
+    if separator and (scheme.lower() not in STORES or ":" in user):
+        msg = f"Table `{scheme[:20]}://...`: expected {READ}, or a Delta table in an object store"
+        msg += f" ({', '.join(f'{store}://' for store in STORES)}) without a password in its address."
+        raise DefinitionError(msg + "\nHint: export the table to Parquet; credentials belong into the environment.")
 
 
 def _bind_files(connection: duckdb.DuckDBPyConnection, view: str, chosen: Reading) -> str:
@@ -157,6 +175,7 @@ def _version_of(source: str) -> tuple[str, int | None]:
 def _files(source: str) -> list[str]:
     path = Path(source)
     if path.is_file():
+        _refuse_kind(source, path)
         _refuse_delta(source, [source])
         return [source]
     asked = has_magic(source) and not path.is_dir()
@@ -164,13 +183,26 @@ def _files(source: str) -> list[str]:
     found = sorted(glob(pattern, recursive=True))  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
     files = [file for file in found if asked or (_is_of_table(Path(file).relative_to(path)) and Path(file).is_file())]
     if not files:
-        msg = f"Table `{source}`: expected a Delta folder, a Parquet or CSV file, a folder or a glob, found nothing."
+        others = sorted({"".join(Path(file).suffixes[-2:]) for file in found if Path(file).is_file()} - {""})
+        got = f"files of other kinds: {', '.join(others[:5])}" if others else "nothing"
+        msg = f"Table `{source}`: expected {READ}, found {got}."
         raise DefinitionError(msg)
     if len({is_csv(file) for file in files}) > 1:
         msg = f"Table `{source}`: expected files of one kind, got Parquet and CSV."
         raise DefinitionError(msg)
     _refuse_delta(source, files)
     return files
+
+
+def _refuse_kind(source: str, path: Path) -> None:
+    """Refuse a file that is neither CSV by its name nor Parquet by its first bytes."""
+    if is_csv(path.name) or path.name.lower().endswith(".parquet"):
+        return
+    with path.open("rb") as stream:
+        start = stream.read(len(_PARQUET))
+    if start != _PARQUET:
+        msg = f"Table `{source}`: expected {READ}, got `{path.name}`."
+        raise DefinitionError(msg + "\nHint: convert it; text with a delimiter is read once its name ends in .csv.")
 
 
 def _is_of_table(path: Path) -> bool:

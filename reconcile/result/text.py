@@ -15,6 +15,7 @@ LONGEST_VALUE = 64
 """Characters of a text of the data that are shown whole."""
 
 _LEAST_PLAIN, _LARGEST_PLAIN = 1e-4, 1e15
+_FIRST_INEXACT = 1 << 53  # from here on a double does not hold every whole number
 
 
 def number(value: Scalar) -> str:
@@ -23,6 +24,8 @@ def number(value: Scalar) -> str:
         return "null"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return visible(str(value))
+    if isinstance(value, float) and abs(value) < _FIRST_INEXACT and value == int(value):
+        value = int(value)
     if isinstance(value, float) and not (value == 0 or _LEAST_PLAIN <= abs(value) < _LARGEST_PLAIN):
         return f"{value:.6g}".replace("-", MINUS)
     text = f"{value:,}" if isinstance(value, int) else f"{value:,.6f}".rstrip("0").rstrip(".")

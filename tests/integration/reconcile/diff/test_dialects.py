@@ -1,0 +1,270 @@
+"""`cutover diff` reads CSV in the stated dialect, lists what it infers, and rejects by name what it cannot read."""
+
+import gzip
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cutover.errors import CutoverError, DefinitionError, LakeError
+from cutover.reconcile.cli import arguments
+from cutover.reconcile.external.csv_dialect import Dialect, parse_dialect
+from cutover.reconcile.external.request import DiffRequest
+from cutover.reconcile.external.tables import compare_tables
+from cutover.reconcile.result.outcome import ColumnReading, Origin, Reconciliation, Verdict
+
+CSV = b"k,v\n1,a\n2,b\n"
+BIG_CELL = 3_000_000
+
+
+def compare(
+    left: Path | str,
+    right: Path | str,
+    *,
+    dialect: Dialect | None = None,
+    key: str = "k",
+    types: Mapping[str, str] | None = None,
+) -> Reconciliation:
+    dialects = (Dialect(), dialect or Dialect())
+    return compare_tables(
+        DiffRequest(left=str(left), right=str(right), key=(key,), dialects=dialects, types=types or {})
+    )
+
+
+def file(folder: Path, name: str, body: bytes) -> Path:
+    (folder / name).write_bytes(body)
+    return folder / name
+
+
+STATED = {
+    "a delimiter": ("delimiter=;", b"k;v\n1;a\n2;b\n"),
+    "a delimiter that the head does not show": ("delimiter=:", b"k:v\n1:a\n2:b\n"),
+    "a tab": ("delimiter=tab", b"k\tv\n1\ta\n2\tb\n"),
+    "a quote": ("quote='", b"k,v\n'1','a'\n2,b\n"),
+    "an encoding": ("encoding=utf-16", CSV.decode().encode("utf-16")),
+}
+
+
+@pytest.mark.parametrize("case", STATED)
+def test_a_stated_dialect_is_read(tmp_path: Path, case: str) -> None:
+    text, body = STATED[case]
+    sides = file(tmp_path, "l.csv", CSV), file(tmp_path, "r.csv", body)
+
+    assert compare(*sides, dialect=parse_dialect([text], "--csv")).verdict is Verdict.CONSISTENT
+
+
+def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
+    bare = file(tmp_path, "r.csv", CSV.partition(b"\n")[2])
+    dialect = parse_dialect(["header=no"], "--csv-right")
+
+    found = compare_tables(
+        DiffRequest(
+            left=str(file(tmp_path, "l.csv", CSV)),
+            right=str(bare),
+            key=("k",),
+            names={"k": "column0", "v": "column1"},
+            dialects=(Dialect(), dialect),
+        )
+    )
+
+    assert found.verdict is Verdict.CONSISTENT
+
+
+def test_the_text_of_a_null_is_stated_and_an_empty_cell_is_a_text_then(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1, 2, 3], "v": ["NA", None, ""]}), tmp_path / "l.parquet")
+    right = file(tmp_path, "r.csv", b'k,v\n1,"NA"\n2,NA\n3,\n')
+
+    found = compare(tmp_path / "l.parquet", right, dialect=parse_dialect(["null=NA"], "--csv"))
+
+    assert found.verdict is Verdict.CONSISTENT
+
+
+def test_quoted_empty_texts_are_no_nulls(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1, 2], "v": ["", None]}), tmp_path / "l.parquet")
+
+    found = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b'k,v\n1,""\n2,\n'))
+
+    assert found.verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize(
+    "text", ["delimiter=", "delimiter=ab", "quote=xx", "header=maybe", "encoding=ebcdic", "x=y", "z"]
+)
+def test_what_no_dialect_has_is_rejected_with_the_option(text: str) -> None:
+    with pytest.raises(DefinitionError, match=r"`--csv-left`: expected .*got `"):
+        parse_dialect([text], "--csv-left")
+
+
+def test_a_head_that_two_delimiters_split_alike_is_rejected(tmp_path: Path) -> None:
+    both = file(tmp_path, "l.csv", b"k,v;w\n1,2;3\n")
+
+    with pytest.raises(DefinitionError, match=r"got `,` and `;`.*\nHint: .*--csv delimiter="):
+        compare(both, both)
+
+
+def test_the_delimiter_does_not_depend_on_rows(tmp_path: Path) -> None:
+    rows = b"".join(b"%d,a;b;c\n" % n for n in range(50))
+    sides = [file(tmp_path, name, b"k,v\n" + rows) for name in ("l.csv", "r.csv")]
+
+    found = compare(*sides)
+
+    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, 50)
+
+
+def test_what_was_inferred_is_listed(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [1, 2], "v": ["a", "b"]}), tmp_path / "l.parquet")
+
+    found = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b"k;v;n;t\n1;a;1.50;x\n2;b;7;y\n"))
+
+    (reading,) = found.readings
+    assert (reading.side, reading.dialect["delimiter"]) == ("actual", ";")
+    assert reading.columns == (
+        ColumnReading(column="k", type="bigint", origin=Origin.OTHER_SIDE),
+        ColumnReading(column="v", type="text", origin=Origin.OTHER_SIDE),
+    )
+
+
+def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Path) -> None:
+    sides = file(tmp_path, "l.csv", b"k,v\n1,1.50\n"), file(tmp_path, "r.csv", b"k,v\n1,1.5\n")
+
+    found = compare(*sides)
+
+    listed = {(one.column, one.type, one.origin) for table in found.readings for one in table.columns}
+    assert found.verdict is Verdict.CONSISTENT
+    assert listed == {("k", "bigint", Origin.INFERRED), ("v", "decimal(18,1)", Origin.INFERRED)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right", "expected"),
+    [
+        ("double", "1e-7", "0.0000001", Verdict.CONSISTENT),
+        ("text", "1.0", "1", Verdict.DIVERGED),
+        ("decimal", "007", "7", Verdict.CONSISTENT),
+        ("timestamp", "2024-01-31T10:00:00Z", "2024-01-31 12:00:00+02", Verdict.CONSISTENT),
+        ("boolean", "True", "true", Verdict.CONSISTENT),
+    ],
+)
+def test_a_stated_type_says_what_texts_are(tmp_path: Path, kind: str, left: str, right: str, expected: Verdict) -> None:
+    sides = [file(tmp_path, f"{n}.csv", f"k,v\n1,{value}\n".encode()) for n, value in enumerate((left, right))]
+
+    assert compare(*sides, types=arguments.types([f"v={kind}"])).verdict is expected
+
+
+def test_a_stated_type_that_does_not_read_every_cell_is_rejected_by_name(tmp_path: Path) -> None:
+    sides = file(tmp_path, "l.csv", b"k,v\n1,9007199254740993\n2,secret\n"), file(tmp_path, "r.csv", b"k,v\n1,1\n")
+
+    with pytest.raises(
+        DefinitionError, match=r"Column `v` of the expected side: expected DOUBLE.* 2 cells"
+    ) as rejected:
+        compare(*sides, types={"v": "DOUBLE"})
+
+    assert "secret" not in str(rejected.value)
+
+
+def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path) -> None:
+    times = arguments.tolerances(["v=5 seconds"])
+    sides = [file(tmp_path, f"{n}.csv", b"k,v\n1,2024-01-31 10:00:0%d\n" % n) for n in (1, 4)]
+    asked = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=times)
+
+    with pytest.raises(DefinitionError, match="Hint: `--type v="):
+        compare_tables(asked)
+    assert compare_tables(replace(asked, types={"v": "TIMESTAMP"})).verdict is Verdict.CONSISTENT
+
+
+PACKED: Mapping[str, Callable[[bytes], bytes]] = {
+    "tsv.gz": lambda body: gzip.compress(body.replace(b",", b"\t")),
+    "tsv.zst": lambda body: pa.compress(body.replace(b",", b"\t"), codec="zstd", asbytes=True),
+    "csv.zst": lambda body: pa.compress(body, codec="zstd", asbytes=True),
+    "CSV": lambda body: body,
+}
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_packed_files_are_read(tmp_path: Path, ending: str) -> None:
+    packed = file(tmp_path, f"r.{ending}", PACKED[ending](CSV))
+
+    assert compare(file(tmp_path, "l.csv", CSV), packed).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("name", ["r.jsonl", "r.json.gz", "r.xlsx", "r.txt", "r.avro"])
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_other_files_are_rejected_with_what_is_read(tmp_path: Path, name: str, *, in_folder: bool) -> None:
+    (tmp_path / "right").mkdir()
+    other = file(tmp_path / "right", name, b"PK\x03\x04 or anything")
+
+    with pytest.raises(CutoverError, match=r"expected a Delta folder, Parquet, or CSV \(.*\.csv\.zst"):
+        compare(file(tmp_path, "l.csv", CSV), other.parent if in_folder else other)
+
+
+@pytest.mark.parametrize("last", ["x", "y"])
+def test_a_cell_of_megabytes_is_read(tmp_path: Path, last: str) -> None:
+    long = b"x" * BIG_CELL
+    sides = (
+        file(tmp_path, "l.csv", b"k,v\n1," + long + b"x\n"),
+        file(tmp_path, "r.csv", b"k,v\n1," + long + last.encode()),
+    )
+
+    assert compare(*sides).rows.changed == int(last == "y")
+
+
+def test_a_cell_too_long_for_a_packed_file_is_rejected_by_name(tmp_path: Path) -> None:
+    packed = file(tmp_path, "r.csv.gz", gzip.compress(b"k,v\n1," + b"x" * BIG_CELL + b"\n"))
+
+    with pytest.raises(LakeError, match=r"`r.csv.gz`\)\nHint: records"):
+        compare(packed, packed)
+
+
+@pytest.mark.parametrize("address", ["postgresql://me:geheim@127.0.0.1/db", "s3://me:geheim@bucket/table", "mysql://x"])
+def test_an_address_is_rejected_without_its_password(tmp_path: Path, address: str) -> None:
+    with pytest.raises(DefinitionError, match="expected a Delta folder") as rejected:
+        compare(file(tmp_path, "l.csv", CSV), address)
+
+    assert "geheim" not in str(rejected.value)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "option"),
+    [
+        ("ID", "--map id=ID"),
+        ("id ", "--map 'id=id '"),
+        ("id\u200b", "--map $'id=id\\\\U0000200b'"),
+        ("\ufeffid", "feffid'"),
+    ],
+)
+def test_names_that_look_alike_are_named_with_the_option(tmp_path: Path, theirs: str, option: str) -> None:
+    sides = [tmp_path / f"{n}.parquet" for n in (0, 1)]
+    for path, name in zip(sides, ("id", theirs), strict=True):
+        pq.write_table(pa.table({name: [1], "v": [2]}), path)
+
+    with pytest.raises(DefinitionError, match="they share v") as rejected:
+        compare(*sides, key="id")
+    asked = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("id",), names=arguments.renames([f"id={theirs}"]))
+
+    assert option.replace("\\\\", "\\") in str(rejected.value)
+    assert compare_tables(asked).verdict is Verdict.CONSISTENT
+
+
+def test_folders_name_texts_and_not_numbers(tmp_path: Path) -> None:
+    for side, zips in (("l", ("01234",)), ("r", ("1234",))):
+        for value in zips:
+            folder = tmp_path / side / f"zip={value}"
+            folder.mkdir(parents=True)
+            pq.write_table(pa.table({"k": [1]}), folder / "a.parquet")
+
+    found = compare(tmp_path / "l", tmp_path / "r")
+
+    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, 1)
+
+
+def test_twelve_hundred_columns_are_compared(tmp_path: Path) -> None:
+    for name, value in (("l", 777), ("r", 778)):
+        columns = {f"c{n}": [n, n] for n in range(1200)} | {"c777": [777, value]}
+        pq.write_table(pa.table({"k": [1, 2], **columns}), tmp_path / f"{name}.parquet")
+
+    found = compare(tmp_path / "l.parquet", tmp_path / "r.parquet")
+
+    assert (found.verdict, [cell.measure for cell in found.differences]) == (Verdict.DIVERGED, ["c777"])
+    assert [one.column for one in found.apart] == ["c777"]

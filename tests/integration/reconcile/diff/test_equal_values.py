@@ -1,0 +1,169 @@
+"""`cutover diff` calls values equal that are, and others only within a tolerance that it counts."""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.tables import compare_tables
+from cutover.reconcile.result.outcome import EqualWithin, Reconciliation, Rows, Verdict
+
+NOISE = 0.1 + 0.2
+"""A sum of doubles beside 0.3."""
+
+NULL_TYPES = (pa.int64(), pa.string(), pa.float64(), pa.bool_(), pa.null(), pa.list_(pa.int32()))
+
+
+def compare(folder: Path, left: "pa.Array[Any]", right: "pa.Array[Any]", **asked: Any) -> Reconciliation:
+    sides = []
+    for name, values in (("l", left), ("r", right)):
+        pq.write_table(pa.table({"k": [*range(len(values))], "v": values}), folder / f"{name}.parquet")
+        sides.append(str(folder / f"{name}.parquet"))
+    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **asked))
+
+
+WHOLE: Mapping[str, tuple[float, float, Verdict]] = {
+    "an id": (1234567890123.0, 1234567890124.0, Verdict.DIVERGED),
+    "microseconds of an epoch": (1.7e15, 1.7e15 + 1, Verdict.DIVERGED),
+    "the last exact one": (2.0**53 - 2, 2.0**53 - 1, Verdict.DIVERGED),
+    "beyond the exact ones": (2.0**53, 2.0**53 + 2, Verdict.CONSISTENT),
+    "negative": (-4200000000.0, -4200000001.0, Verdict.DIVERGED),
+    "a whole number and a sum near it": (100.0, 100.00000000000001, Verdict.CONSISTENT),
+    "two sums": (1e9 + 0.25, 1e9 + 0.5, Verdict.CONSISTENT),
+}
+WRAPPED: Mapping[str, Callable[[float], Any]] = {
+    "plain": lambda value: value,
+    "list": lambda value: [None, value],
+    "struct": lambda value: {"a": "x", "b": value},
+    "map": lambda value: [("a", value)],
+    "list of structs": lambda value: [{"a": [value]}, None],
+}
+TYPES: Mapping[str, pa.DataType] = {
+    "plain": pa.float64(),
+    "list": pa.list_(pa.float64()),
+    "struct": pa.struct([("a", pa.string()), ("b", pa.float64())]),
+    "map": pa.map_(pa.string(), pa.float64()),
+    "list of structs": pa.list_(pa.struct([("a", pa.list_(pa.float64()))])),
+}
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+@pytest.mark.parametrize("case", WHOLE)
+def test_whole_numbers_that_doubles_hold_are_exact_wherever_they_stand(tmp_path: Path, case: str, wrapped: str) -> None:
+    left, right, expected = WHOLE[case]
+    sides = (pa.array([WRAPPED[wrapped](value), None], TYPES[wrapped]) for value in (left, right))
+
+    found = compare(tmp_path, *sides)
+
+    near = (EqualWithin(column="v", cells=1, tolerance="1e-09 of the larger value", is_default=True),)
+    assert (found.verdict, found.equal_within) == (expected, near if expected is Verdict.CONSISTENT else ())
+
+
+@pytest.mark.parametrize("wrapped", WRAPPED)
+def test_cells_equal_within_a_tolerance_are_counted(tmp_path: Path, wrapped: str) -> None:
+    values = [(0.3, NOISE), (0.5, 0.5), (7.0, 7.4), (1.25, 1.5)]
+    sides = (pa.array([WRAPPED[wrapped](pair[n]) for pair in values], TYPES[wrapped]) for n in (0, 1))
+
+    found = compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=0.5)})
+
+    assert found.verdict is Verdict.CONSISTENT
+    assert found.equal_within == (EqualWithin(column="v", cells=3, tolerance="0.5", is_default=False),)
+
+
+def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
+    sides = []
+    for name, values in (("l", [0.3, 5.5, 0.7]), ("r", [5.5, NOISE, 0.7])):
+        pq.write_table(pa.table({"k": [1, 1, 2], "v": values}), tmp_path / f"{name}.parquet")
+        sides.append(str(tmp_path / f"{name}.parquet"))
+
+    found = compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",)))
+
+    assert (found.verdict, [one.cells for one in found.equal_within]) == (Verdict.CONSISTENT, [1])
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        pytest.param([1.5], [1.5, None], id="a further null"),
+        pytest.param([NOISE, 1.5], [1.5, 0.3], id="another order"),
+        pytest.param([], None, id="empty beside null"),
+        pytest.param([None], [0.0], id="null beside zero"),
+        pytest.param([float("nan")], [1.5], id="NaN beside a number"),
+        pytest.param([float("inf")], [1e308], id="infinity beside a number"),
+    ],
+)
+def test_lists_are_no_nearer_than_their_numbers(
+    tmp_path: Path, left: Sequence[Any], right: Sequence[Any] | None
+) -> None:
+    sides = (pa.array([values], pa.list_(pa.float64())) for values in (left, right))
+
+    assert compare(tmp_path, *sides).rows == Rows(compared=1, changed=1)
+
+
+def struct_of(*fields: tuple[str, pa.DataType]) -> pa.DataType:
+    return pa.struct([pa.field(name, kind) for name, kind in fields])
+
+
+@pytest.mark.parametrize(("value", "expected"), [(2, Verdict.CONSISTENT), (3, Verdict.DIVERGED)])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_structs_compare_by_name_and_integers_by_value(
+    tmp_path: Path, value: int, expected: Verdict, depth: int
+) -> None:
+    left = struct_of(("a", pa.int32()), ("b", pa.list_(pa.int16())))
+    right = struct_of(("b", pa.list_(pa.int64())), ("a", pa.int64()))
+    rows: tuple[list[Any], list[Any]] = [{"a": 1, "b": [2]}], [{"a": 1, "b": [value]}]
+    if depth:
+        left, right = pa.list_(left), pa.list_(right)
+        rows = [rows[0]], [rows[1]]
+
+    found = compare(tmp_path, pa.array(rows[0], left), pa.array(rows[1], right))
+
+    assert (found.verdict, found.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
+
+
+def test_a_field_of_one_side_only_is_a_difference_of_the_schema(tmp_path: Path) -> None:
+    left, right = struct_of(("a", pa.int64())), struct_of(("a", pa.int64()), ("b", pa.int64()))
+
+    found = compare(tmp_path, pa.array([{"a": 1}], left), pa.array([{"a": 1, "b": 2}], right))
+
+    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, 0)
+    assert "Field `v.b` is on the actual side only." in found.notes
+
+
+@pytest.mark.parametrize("left", NULL_TYPES, ids=str)
+@pytest.mark.parametrize("right", NULL_TYPES, ids=str)
+def test_a_column_that_is_null_everywhere_has_no_type_of_its_own(
+    tmp_path: Path, left: pa.DataType, right: pa.DataType
+) -> None:
+    nulls = compare(tmp_path, pa.array([None, None], left), pa.array([None, None], right))
+
+    assert nulls.verdict is Verdict.CONSISTENT
+
+
+def test_nulls_beside_values_differ_by_the_values_alone(tmp_path: Path) -> None:
+    found = compare(tmp_path, pa.array([None, None], pa.int64()), pa.array(["a", None]))
+
+    assert (found.verdict, found.rows) == (Verdict.DIVERGED, Rows(compared=2, changed=1))
+
+
+def test_decimals_that_no_common_type_holds_are_compared_by_their_digits(tmp_path: Path) -> None:
+    left = pa.array([Decimal("1" * 30), Decimal("0.5")], pa.decimal128(38, 1))
+    right = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 10))
+    same = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 1))
+
+    assert compare(tmp_path, left, right).rows == Rows(compared=2, changed=1)
+    assert compare(tmp_path, same, right).verdict is Verdict.CONSISTENT
+
+
+def test_decimals_of_more_digits_than_the_engine_has_are_rejected_by_name(tmp_path: Path) -> None:
+    values = pa.array([Decimal("1" * 45)], pa.decimal256(50, 0))
+
+    with pytest.raises(DefinitionError, match=r"Column `v` of the expected side: .* 38 digits.*\n.*--exclude v"):
+        compare(tmp_path, values, values)
+    assert compare(tmp_path, values, values, excluded=("v",)).verdict is Verdict.CONSISTENT
