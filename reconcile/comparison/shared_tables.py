@@ -33,8 +33,8 @@ class SharedTable(StrEnum):
     """`epoch`, `watermark` (microseconds) before it. Made by `ledger`; read by `explain`, `series`."""
 
     EPOCH_REACHED = "epoch_reached"
-    """`__epoch`, and the event time reached before the first and the last epoch that its rows may be of: `__first`,
-    `__last`. Made by `ages`; read by `settlement`, `early.answers`."""
+    """`__epoch`, the event time reached before it, `__before`, and before the first and the last epoch that accepted
+    rows with its number may be of: `__first`, `__last`. Made by `ages`; read by `settlement`, `early.answers`."""
 
 
 def stage(number: int) -> str:

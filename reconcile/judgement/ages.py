@@ -58,6 +58,7 @@ def make(
     ends = [(epoch, find_span(spans, epoch)) for epoch in before]
     columns = {
         "__epoch": list(before),
+        "__before": list(before.values()),
         "__first": [before.get(low, UNKNOWN) for _, (low, _) in ends],
         "__last": [
             max((before[e] for e in (epoch, high) if e in before), default=UNKNOWN) for epoch, (_, high) in ends

@@ -48,6 +48,8 @@ _PASSING = (
     "trend",
     "parquet",
     "cost",
+    "settlement",  # by the age of windows, as `early`: compaction hides when rows came
+    "early",
 )  # of no finding
 RANGES_AT_MOST = 1_000
 """Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""

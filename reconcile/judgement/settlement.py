@@ -117,9 +117,9 @@ def _join_windows(sides: Sides, alias: str) -> str:
 
 
 def _make_late(sides: Sides) -> None:
-    """Make the table of late records: window, and the age at which each was read."""
+    """Make the table of late records: window, and the age at which each was read; the ledger is never folded."""
     sides.connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {_LATE} AS SELECT w.__id, {age_sql('e.__first', 'w.__end')} AS __age"
+        f"CREATE OR REPLACE TEMP TABLE {_LATE} AS SELECT w.__id, {age_sql('e.__before', 'w.__end')} AS __age"
         f" FROM {SharedTable.LEDGER} l {_join_windows(sides, 'l')}"
         f" JOIN {SharedTable.EPOCH_REACHED} e ON e.__epoch = l._epoch WHERE l._class = '{Class.LATE}'"
     )

@@ -277,3 +277,19 @@ def test_sessions_are_counted_from_their_closing_on(settings: Settings) -> None:
     assert (found.windows, found.final.within.hits) == (len(sales), len(sales) - 1)
     assert len(found.stream) == 1
     assert found.final.largest == pytest.approx(1 / 2)
+
+
+def test_ages_that_a_fold_hides_are_left_out_and_make_no_other_finding(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = replace(PIPELINE, lateness=Lateness(out_of_orderness="10 minutes", allowed="3 hours"))
+    log = draw_log(1, leaps=False)
+    first, before = settle(settings, make_lake(log, judge(log, 3 * HOUR), pipeline), pipeline)
+
+    monkeypatch.setattr("cutover.reconcile.describe.list_merged_spans", lambda _: [(0, len(log.reached) - 1)])
+    again: Reconciliation = reconcile(settings, pipeline)
+
+    assert again.settlement is not None
+    assert (again.run_id, again.repeats) == (first.run_id, 1)
+    assert (again.settlement.final, again.settlement.log[-1]) == (before.final, before.log[-1])
+    assert sum(point.within.of for point in again.settlement.stream) < sum(point.within.of for point in before.stream)
