@@ -100,7 +100,9 @@ def _head(found: WatchStatus) -> list[str]:
     driver, behind = found.driver, duration(found.watermark_lag_seconds)
     without = "epoch unknown" if found.late_share is None else "no epoch"
     epoch = without if found.epoch is None else f"epoch {found.epoch:,}"
-    late = "unknown" if found.late_share is None else share(found.late_share) if found.late_epochs else "no epoch"
+    late = "unknown" if found.late_share is None else "none before the first epoch"
+    if found.late_share is not None and found.late_epochs:
+        late = f"{share(found.late_share)} of the newest {found.late_epochs:,} epochs"
     unread = "unknown" if found.unread is None else f"{found.unread:,}"
     state = "unknown" if driver is None else driver.state
     stream = f"{epoch}, {unread} unread, driver {state}"
@@ -108,7 +110,7 @@ def _head(found: WatchStatus) -> list[str]:
     lines = [
         f"[bold]{found.pipeline}[/]  {_word(found.verdict)}  {stream}",
         f"watermark  {_word(found.watermark_verdict)}  {moments}",
-        f"late share  {late} of the newest {found.late_epochs:,} epochs",
+        f"late share  {late}",
     ]
     if driver is not None and driver.error:
         lines.append(f"[red]error[/]  {literal_text(driver.error)}")
