@@ -10,6 +10,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.errors import LakeError
 from cutover.lake.batch_runs import Range
+from cutover.lake.control import versions
 from cutover.reconcile.attribution import causes
 from cutover.reconcile.compare import compare
 from cutover.reconcile.comparison import sides
@@ -111,7 +112,8 @@ def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -
     text += "log; lost: the stream missed records too; doubled: it delivered some twice; "
     text += "unread: some went before this version of the stream began). "
     text += (
-        f"Hint: `cutover batch {evidence.version.pipeline}` computes what is stale; of the others the log cannot tell."
+        f"Hint: `cutover batch {evidence.version.pipeline}{versions.format_option(evidence.version.number)}` computes "
+        "what is stale; of the others the log cannot tell."
     )
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 

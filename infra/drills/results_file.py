@@ -23,7 +23,7 @@ Written from the newest recorded run of each drill; `make drills` runs all of th
 An alert is caused on an embedded stack (a broker, a lake, a
 pipeline of its own), its runbook is followed block by block, and what a command prints is held to what the page shows.
 *Detected* is the time from the injection to the alert in `cutover watch`, *repaired* the time from then until it was
-clear, commands included. After each drill `cutover verify --all` was asked, and N1 to N6 held: {drills} drills,
+clear, commands included. After each drill `cutover verify P --all` was asked, and N1 to N6 held: {drills} drills,
 {commands} commands of runbooks.
 
 Limits of time are scaled down, so that a drill takes a minute or two; an installation detects after its own limit and

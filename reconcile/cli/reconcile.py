@@ -64,10 +64,11 @@ def explain(
         str, typer.Argument(help="The key in any form that is shown: JFK,UA, or origin=JFK, carrier=null, or JSON.")
     ] = "",
     *,
+    version: Annotated[int | None, typer.Option("--version", help="Of the stream; else the one that serves.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
-    settings = load_settings()
+    settings = looking_at(load_settings(), version)
     found = find_definition(settings, pipeline)
     at = moment(window, found.window, of="WINDOW")
     explained = explain_cell(settings, found, at, parse_key(key, found.key))

@@ -40,7 +40,7 @@ _HOW: Mapping[HazardKind, str] = {
     "peak": f"an hour with {PEAK:g} times the records of the median hour, of {HOURS_AT_LEAST} hours at least",
     "schema_change": "records with a field that the schema does not name, behind some without",
     "partitions": "more partitions (`kafka-topics --alter`), or another leader of one",
-    "replay": "`cutover replay P --into N`, and `cutover serve P --version N` once it agrees",
+    "replay": '`cutover replay P --into N`, and `cutover serve P --version N --why "..."` once it agrees',
 }
 
 

@@ -94,8 +94,10 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
         return LogAnswer(breach=_breach(str(found.error), str(found.runbook)))
     mute = _explain_silence(found)
     if mute is not None:
+        option = versions.format_option(version)
         msg = f"Log of `{pipeline.name}`: expected it or its driver to tell that it still is what both sides read, got "
-        msg += f"neither: {silent} {mute} Hint: compare again once it answers: `cutover reconcile {pipeline.name}`."
+        msg += f"neither: {silent} {mute} Hint: compare again once it answers: "
+        msg += f"`cutover reconcile {pipeline.name}{option}`."
         return LogAnswer(breach=SealBreach(code="log_silent", message=msg, runbook="NotComparable"))
     return LogAnswer(note=f"The log could not be asked whether it still is what both sides read: {silent}")
 

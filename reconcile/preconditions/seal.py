@@ -214,7 +214,7 @@ def _choose(settings: Settings, pipeline: Pipeline, version: Version, epoch: int
     text = f"Pipeline `{pipeline.name}`: expected a batch run{at} beside {version.app_id}, found none"
     text += f" (the newest is at epoch {runs[-1].epoch} of stream-{runs[-1].stream_version})." if runs else "."
     text += version_changes.describe_changes(settings, pipeline, version)
-    text += f" `cutover batch {pipeline.name}{cut}` computes one."
+    text += f" `cutover batch {pipeline.name}{cut}{versions.format_option(version.number)}` computes one."
     raise SealError(SealBreach(code="no_batch", message=text, runbook="NotComparable"))
 
 

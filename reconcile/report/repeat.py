@@ -2,6 +2,7 @@
 
 import shlex
 
+from cutover.lake.control.versions import format_option
 from cutover.reconcile.report import tree
 from cutover.reconcile.result.outcome import Difference, Reconciliation
 
@@ -20,12 +21,14 @@ def commands(result: Reconciliation) -> list[Command]:
         return []
     name = shlex.quote(result.pipeline)
     found = [("the same comparison again, at this cut", _repeat(name, result))]
-    found += [_explain(result.pipeline, cell) for cell in _pick_cells(result.differences)[:2]]
+    found += [_explain(result, cell) for cell in _pick_cells(result.differences)[:2]]
     repaired = dict.fromkeys(cell.window_start for cell in result.differences if cell.window_start)
     if repaired:
         found.append((_REPAIR, _repair(name, [*repaired][:_WINDOWS_NAMED])))
     if result.events.late:
-        found.append(("late records by window", f'cutover sql {name} "{_LATE}"'))
+        found.append(
+            ("late records by window", f'cutover sql {name}{format_option(result.seal.versions.stream)} "{_LATE}"')
+        )
     return [
         *found,
         ("when this verdict last was another, and what changed", f"cutover history {name}"),
@@ -36,7 +39,8 @@ def commands(result: Reconciliation) -> list[Command]:
 
 def _repeat(name: str, result: Reconciliation) -> str:
     """Return the command that compares the same windows at the same cut."""
-    asked = (("--cut", result.seal.epoch), ("--from", result.from_), ("--to", result.to))
+    version = result.seal.versions.stream or None
+    asked = (("--cut", result.seal.epoch), ("--version", version), ("--from", result.from_), ("--to", result.to))
     given = "".join(f" {option} {shlex.quote(str(value))}" for option, value in asked if value is not None)
     return f"cutover reconcile {name}{given} --json"
 
@@ -50,10 +54,11 @@ def _pick_cells(differences: tuple[Difference, ...]) -> list[Difference]:
     """Return one cell for each cause, of those whose key can be typed."""
     found: dict[str, Difference] = {}
     for cell in differences:
-        if tree.explain_command("p", cell) is not None:
+        if tree.explain_command("p", cell, None) is not None:
             found.setdefault(cell.cause, cell)
     return list(found.values())
 
 
-def _explain(name: str, cell: Difference) -> Command:
-    return f"the rows behind one cell ({cell.cause})", tree.explain_command(name, cell) or ""
+def _explain(result: Reconciliation, cell: Difference) -> Command:
+    command = tree.explain_command(result.pipeline, cell, result.seal.versions.stream)
+    return f"the rows behind one cell ({cell.cause})", command or ""

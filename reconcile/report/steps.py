@@ -91,7 +91,7 @@ def fill(text: str, result: Reconciliation) -> str:
     text = fill_name(text, result.pipeline)
     cells = [cell for cell in _choose_cells(result) if _can_stand_in_markdown(cell)]
     if cells:
-        place = tree.explain_command("p", cells[0]) or ""
+        place = tree.explain_command("p", cells[0], result.seal.versions.stream) or ""
         text = text.replace("--window <start>", f"--window {cells[0].window_start}")
         text = text.replace("<window> <key>", place.removeprefix("cutover explain p "))
     starts = sorted(at for cell in _choose_cells(result) if (at := moment(cell.window_start)) is not None)
@@ -110,7 +110,7 @@ def fill_name(text: str, pipeline: str) -> str:
 
 
 def _can_stand_in_markdown(cell: Difference) -> bool:
-    line = tree.explain_command("p", cell)
+    line = tree.explain_command("p", cell, None)
     return line is not None and not set(line) & set("`<>&|\\\n")
 
 

@@ -58,7 +58,11 @@ def build(result: Reconciliation) -> list[WindowBranch]:
         if place not in keys:
             keys[place] = KeyBranch(key=cell.key, kind=cell.kind, cause=cell.cause, records=records.get(place, ()))
             keys[place].life = lives.get(place)
-            keys[place].command = explain_command(result.pipeline, cell) if result.kind == "pipeline" else None
+            keys[place].command = (
+                explain_command(result.pipeline, cell, result.seal.versions.stream)
+                if result.kind == "pipeline"
+                else None
+            )
             branch = windows.setdefault(cell.window_start, WindowBranch(window_start=cell.window_start))
             branch.keys.append(keys[place])
         keys[place].cells.append(cell)
@@ -69,17 +73,18 @@ def _place(window: str | None, key: Mapping[str, Scalar]) -> _Place:
     return window, tuple(key.items())
 
 
-def explain_command(pipeline: str, cell: Difference) -> str | None:
-    """Return the command line that explains a cell, quoted for a shell; None if its key is not one that people type."""
+def explain_command(pipeline: str, cell: Difference, version: int | None) -> str | None:
+    """Return the command line that explains a cell of a version; None if its key is not one that people type."""
     if cell.window_start is None or not all(map(_can_type, cell.key.values())):
         return None
-    return explain_line(pipeline, cell.window_start, cell.key)
+    return explain_line(pipeline, cell.window_start, cell.key, version)
 
 
-def explain_line(pipeline: str, window_start: str, key: Mapping[str, Scalar]) -> str:
+def explain_line(pipeline: str, window_start: str, key: Mapping[str, Scalar], version: int | None = None) -> str:
     """Return the command line that explains a row, quoted for a shell; a key is never taken for an option."""
     typed = format_values(key.values())
-    words = ["cutover", "explain", pipeline, window_start, *(["--"] if typed.startswith("-") else []), typed]
+    options = ["--version", str(version)] if version else []  # of the first there is no need
+    words = ["cutover", "explain", pipeline, *options, window_start, *(["--"] if typed.startswith("-") else []), typed]
     return shlex.join(words)
 
 

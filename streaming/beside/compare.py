@@ -86,9 +86,8 @@ def compare_versions(settings: Settings, pipeline: Pipeline, number: int) -> Str
         msg = f"Versions of `{pipeline.name}`: expected another one than that which serves, got stream-{number}."
         raise DefinitionError(msg)
     hint = f"`cutover replay {pipeline.name} --into {number}` goes on to an epoch of the one that serves; or compare "
-    hint += (
-        f"each with batch: `cutover reconcile {pipeline.name} --version {number}`, then `cutover serve --uncompared`"
-    )
+    hint += f"each with batch: `cutover reconcile {pipeline.name} --version {number}`, then "
+    hint += f'`cutover serve {pipeline.name} --version {number} --uncompared --why "..."`'
     return _compare(settings, serving, beside, hint=hint)
 
 

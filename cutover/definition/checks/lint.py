@@ -110,4 +110,5 @@ def _never_fires(pipeline: Pipeline) -> list[str]:
     trigger = pipeline.trigger
     if trigger is None or pipeline.window.reach is not None or not waits_for_watermark(trigger):
         return []
-    return [f"trigger: {trigger} waits for the end of all time: no pane comes out before `cutover stream --final`."]
+    text = f"trigger: {trigger} waits for the end of all time: no pane comes out before "
+    return [f"{text}`cutover stream {pipeline.name} --final`."]

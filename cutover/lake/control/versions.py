@@ -189,6 +189,11 @@ def current(settings: Settings, pipeline: Pipeline) -> Version | None:
     return None if last is None or last.deleted else last
 
 
+def format_option(number: int | None) -> str:
+    """Return the option by which a command that is named looks at a version; nothing of the first, which needs none."""
+    return f" --version {number}" if number else ""
+
+
 def looking_at(settings: Settings, number: int | None) -> Settings:
     """Return settings under which everything looks at one version, whichever serves; None: as they are."""
     return settings if number is None else settings.model_copy(update={"stream_version": number})

@@ -203,7 +203,7 @@ def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Tab
         if lookup.is_named and delta.exists(dimension.uri(settings, lookup)):
             found = foreign_commits.change(delta.open_table(dimension.uri(settings, lookup)), None)
             if found is not None:
-                yield found, f"`cutover dimension load {lookup.table}` writes it anew"
+                yield found, f"`cutover dimension load {lookup.table} FILE` writes it anew"
 
 
 def adopt(table: DeltaTable, found: TableChange, *words: object) -> None:

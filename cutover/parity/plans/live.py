@@ -31,7 +31,7 @@ def read_live(frame: Any) -> tuple[PlanNode, ...]:
     if plan is None:
         msg = (
             f"expected a DataFrame of a Spark in this process, got {type(frame).__module__}.{type(frame).__name__}; "
-            'of Spark Connect give the text of explain("extended") to `cutover parity --plan`.'
+            'of Spark Connect give the text of explain("extended") to `cutover parity --plan FILE`.'
         )
         raise DefinitionError(msg)
     waiting = [(plan.queryExecution().analyzed(), ROOT)]
