@@ -144,7 +144,7 @@ def test_every_named_command_is_taken_as_printed() -> None:
         ("cutover batch 1 --versoin 1", "versoin"),
         ("cutover savepoint 1 forget", "forget"),
         ("cutover explain 1", "WINDOW"),
-        ("cutover serve 1 --version x --why y", "x"),
+        ("cutover serve 1 --version x --why y", "--version"),
         ("cutover gate 1 advance", "--why"),
         ("cutover gate 1 show", None),
         ("cutover sql 1 'SELECT 1' > rows.csv", None),
