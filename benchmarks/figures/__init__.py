@@ -29,6 +29,7 @@ ROOMS = {
     "sessions": "windows",
     "sliding": "windows",
     "commands": "comparison",
+    "idle": "installation",
 }
 """Name of a figure, in the order in which they are measured, to its room."""
 NAMES = tuple(ROOMS)

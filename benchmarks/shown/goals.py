@@ -151,5 +151,6 @@ GOALS = (
     Goal(name="command_sql", text="Processor time of `cutover sql`", bound=1.2, unit="s"),
     Goal(name="command_watch", text="Processor time of `cutover watch --once`", bound=1.2, unit="s"),
     Goal(name="command_gate", text="Processor time of `cutover gate show`", bound=1.2, unit="s"),
+    Goal(name="idle_cpu", text="Idle installation: processor time, scaled to the goal's machine", bound=10, unit="%"),
 )
 BY_NAME = {goal.name: goal for goal in GOALS}

@@ -1,5 +1,6 @@
 """Airflow on one machine: its environment, its secrets, its database, its four processes."""
 
+import json
 import os
 import secrets
 import subprocess
@@ -24,6 +25,15 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DAGS = REPOSITORY / "dags"
 SPARK_POOL = "spark"
 MIGRATE_SECONDS = 300
+REFRESH_SECONDS = 5
+"""Between two looks at the definitions; a change of one is parsed at once."""
+
+PARSE_SECONDS = 900
+"""Between two parses of a DAG file where no definition changed."""
+
+IDLE_SLEEP_SECONDS = "2"
+"""Between two rounds of a scheduler that has nothing to do."""
+
 COMMANDS = {
     "api-server": ("api-server",),
     "scheduler": ("scheduler", "--skip-serve-logs"),
@@ -107,12 +117,25 @@ def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
             "FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
             "FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         },
-        "DAG_PROCESSOR": {"REFRESH_INTERVAL": "10", "MIN_FILE_PROCESS_INTERVAL": "5"},
+        "DAG_PROCESSOR": {
+            "DAG_BUNDLE_CONFIG_LIST": _bundles(home),
+            "REFRESH_INTERVAL": str(REFRESH_SECONDS),
+            "BUNDLE_REFRESH_CHECK_INTERVAL": str(REFRESH_SECONDS),
+            "MIN_FILE_PROCESS_INTERVAL": str(PARSE_SECONDS),
+        },
+        "SCHEDULER": {"SCHEDULER_IDLE_SLEEP_TIME": IDLE_SLEEP_SECONDS},
         "METRICS": _send_metrics_to(settings.metrics.airflow_port),
         "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
     }
     named = {f"AIRFLOW__{s}__{key}": value for s, keys in sections.items() for key, value in keys.items()}
     return {"AIRFLOW_HOME": str(home)} | named
+
+
+def _bundles(home: Path) -> str:
+    """Return the DAG bundles as Airflow's setting has them: one, whose files follow the definitions."""
+    kwargs = {"source": str(DAGS), "path": str(home / "dags"), "refresh_interval": REFRESH_SECONDS}
+    bundle = {"name": "dags-folder", "classpath": "cutover.infra.airflow.bundle.DefinitionsBundle", "kwargs": kwargs}
+    return json.dumps([bundle])
 
 
 def _send_metrics_to(port: int | None) -> dict[str, str]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.lake.tables.run_memory import read_once
 from cutover.log.topic_partitions import format_number
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.text import duration, share
@@ -40,13 +41,14 @@ def watch(
     settings = load_settings()
     gathering = Gathering(settings, find_definition(settings, pipeline, running=True), SystemClock())
     look = _Look(gathering, settings if metrics else None)
-    if once or as_json or not sys.stdout.isatty():
-        _print(look, once=once, as_json=as_json, interval=interval)
-        return
-    with Live(_table(look.read_status()), screen=False, auto_refresh=False) as live:
-        while True:
-            time.sleep(interval)
-            live.update(_table(look.read_status()), refresh=True)
+    with read_once():  # a look at tables that no one has written to since the last one costs next to nothing
+        if once or as_json or not sys.stdout.isatty():
+            _print(look, once=once, as_json=as_json, interval=interval)
+            return
+        with Live(_table(look.read_status()), screen=False, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                live.update(_table(look.read_status()), refresh=True)
 
 
 class _Look:

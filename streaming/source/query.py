@@ -57,7 +57,8 @@ def start(
 ) -> "StreamingQuery":
     """Start the query; `each` is called with every micro-batch and its number, one at a time."""
     # Micro-batches follow one another at once while there is a backlog; the pause between them is made by the epoch.
-    spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 200))}ms")
+    # Without input, each look costs Spark and the broker some milliseconds of processor time.
+    spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 1_000))}ms")
     records = spark.readStream.format("kafka").options(**source_options(settings, reading)).load()
     right = (
         f"(topic <=> '{topic_partitions.topics_of(topic_partitions.log_of(reading.pipeline))[-1]}')"

@@ -40,6 +40,18 @@ def test_tasks_get_the_installation_by_absolute_paths(tmp_path: Path, monkeypatc
     assert found["CUTOVER_KAFKA__BOOTSTRAP_SERVERS"] == "log:9092"
 
 
+def test_dag_files_are_copied_into_the_installation_and_parsed_when_definitions_change(settings: Settings) -> None:
+    found = environment(settings)
+    (bundle,) = json.loads(found["AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST"])
+
+    assert bundle["classpath"] == "cutover.infra.airflow.bundle.DefinitionsBundle"
+    assert bundle["kwargs"]["path"] == str(settings.home / "airflow" / "dags")
+    assert bundle["kwargs"]["source"] == found["AIRFLOW__CORE__DAGS_FOLDER"]
+    # A look, the parse of all files and a round of the scheduler have to fit into 30 seconds.
+    assert bundle["kwargs"]["refresh_interval"] <= 10
+    assert int(found["AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"]) >= 600
+
+
 def test_loopback_goes_past_a_proxy(settings: Settings) -> None:
     assert environment(settings, no_proxy="intern")["no_proxy"] == "intern,127.0.0.1,localhost"
 

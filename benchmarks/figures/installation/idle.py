@@ -1,0 +1,148 @@
+"""Processor time of an installation in which nothing happens, by process, over ten minutes."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from benchmarks.bench import Bench
+from benchmarks.made import events
+from benchmarks.made.drivers import newest
+from benchmarks.made.triggers import until
+from benchmarks.shown.figure import Figure, value
+from cutover.definition.model.pipeline import Pipeline
+from cutover.infra import start
+from cutover.infra.airflow import instance
+from cutover.infra.demo.runs import Runs
+from cutover.infra.processes import ports
+from cutover.infra.processes.supervisor import Supervisor
+from cutover.process import is_alive
+from cutover.settings import Settings
+from cutover.streaming.process import detached
+
+SECONDS = 600
+SETTLE_SECONDS = 180  # Airflow's first parses are over by then, and most of what the JVMs compile
+RECORDS = 5_000
+PIPELINES = ("idle_one", "idle_two")
+PATIENCE = 600.0
+SUPERVISOR = "supervisor"
+LOOP_SECONDS = 0.2
+"""Processor time of `_time_loop` on the machine that the goal is stated for."""
+
+
+def measure(bench: Bench) -> Figure:
+    """Return the share of one core that each process of an idle installation takes.
+
+    Raises:
+        AssertionError: A process ended or was replaced while it was measured.
+    """
+    home = bench.settings.home / "idle"
+    settings = Settings(home=home, pipelines=home / "pipelines", lake=None)
+    loop = min(_time_loop() for _ in range(5))
+    with _installation(settings) as watch:
+        time.sleep(bench.sized(SETTLE_SECONDS))
+        shares = _measure_shares(settings, watch, bench.sized(SECONDS))
+    scaled = sum(shares.values()) * LOOP_SECONDS / loop
+    return Figure(
+        name="idle",
+        title="An idle installation: broker, Airflow, two drivers without input, watch",
+        values=(value("idle_cpu", (scaled,)),),
+        sizes={"seconds": bench.sized(SECONDS), "drivers": len(PIPELINES), "loop_seconds": round(loop, 3)},
+        unit="% of one core of this machine",
+        samples={name: (round(share, 2),) for name, share in shares.items()}
+        | {"sum": (round(sum(shares.values()), 2),)},
+        notes=(
+            (
+                "User and system time, children that ended included. The goal is for a machine on which a loop of 10^7 "
+                f"additions in Python takes {LOOP_SECONDS:g} s of processor time; the sum is scaled to it by the time "
+                "that the loop took here."
+            ),
+        ),
+        full=bench.scale >= 1,
+    )
+
+
+def _time_loop() -> float:
+    began, total = time.thread_time(), 0
+    for number in range(10_000_000):
+        total += number
+    return time.thread_time() - began
+
+
+@contextmanager
+def _installation(settings: Settings) -> Iterator[psutil.Popen]:
+    """Run everything that a user runs, with all records read; yield the process of `cutover watch`."""
+    pipelines = [events.define(settings, name, cap=RECORDS) for name in PIPELINES]
+    _run(settings, "up")
+    try:
+        client = instance.api(settings, ports.settle(start.ports_path(settings), needed=()))
+        for pipeline in pipelines:
+            events.fill(settings, pipeline.source.name, events.stream_of(RECORDS))
+            Runs(api=client, settings=settings, pipeline=pipeline.name).start_stream()
+        for pipeline in pipelines:
+            until(lambda p=pipeline: _has_read_all(settings, p), within=PATIENCE, every=1.0)  # type: ignore[misc]  # mypy infers no default
+        with psutil.Popen(
+            _command("watch", PIPELINES[0], "--json"), env=detached.environment(settings), stdout=subprocess.DEVNULL
+        ) as watch:
+            yield watch
+            watch.terminate()
+    finally:
+        _run(settings, "down")
+
+
+def _has_read_all(settings: Settings, pipeline: Pipeline) -> bool:
+    record = newest(settings, pipeline)
+    return record is not None and sum(record.end.values()) >= RECORDS
+
+
+def _measure_shares(settings: Settings, watch: psutil.Popen, seconds: int) -> dict[str, float]:
+    """Return the percentage of a core that each program takes over some seconds, with all of its children."""
+    roots = _list_roots(settings) | {"watch": watch.pid}
+    before, began = _count_all(roots), time.monotonic()
+    time.sleep(seconds)
+    after, took = _count_all(roots), time.monotonic() - began
+    current = _list_roots(settings) | {"watch": watch.pid}
+    if current != roots:
+        msg = f"An idle installation: expected the same processes for {seconds} s, {roots} became {current}."
+        raise AssertionError(msg)
+    return {name: 100 * (after[name] - before[name]) / took for name in roots}
+
+
+def _count_all(roots: Mapping[str, int]) -> dict[str, float]:
+    """Return the seconds of each program; those below the supervisor are counted by their own names."""
+    return {name: count_processor_seconds(pid, with_children=name != SUPERVISOR) for name, pid in roots.items()}
+
+
+def _list_roots(settings: Settings) -> dict[str, int]:
+    """Return the name and pid of every process below which one program of the installation runs."""
+    supervisor = Supervisor(settings.home.resolve())
+    identity = supervisor.identity()
+    beats = {name: detached.find_alive(settings, name) for name in PIPELINES}
+    return {
+        **{state.name: state.pid for state in supervisor.states()},
+        **({} if identity is None else {SUPERVISOR: identity.pid}),
+        **{f"driver {name}": beat.pid for name, beat in beats.items() if beat is not None and is_alive(beat.identity)},
+    }
+
+
+def count_processor_seconds(pid: int, *, with_children: bool = True) -> float:
+    """Return the seconds that a process took so far, with what runs below it and what has ended below it."""
+    process, total = psutil.Process(pid), 0.0
+    for member in [process, *(process.children(recursive=True) if with_children else ())]:
+        with suppress(psutil.NoSuchProcess):  # it ended a moment ago, and its parent counts it
+            times = member.cpu_times()
+            total += times.user + times.system
+            total += times.children_user + times.children_system if with_children else 0.0
+    return total
+
+
+def _run(settings: Settings, *words: str) -> None:
+    subprocess.run(_command(*words), env=detached.environment(settings), stdin=subprocess.DEVNULL, check=True)
+
+
+def _command(*words: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("cutover")), *words]
