@@ -42,7 +42,10 @@ def judge_queries(trace: Trace) -> Iterator[Found]:
         if frame.op == "source" and frame.source is not None and frame.source.is_stream:
             yield from _judge_source(frame, frame.source)
     for query in trace.queries:
-        yield from _judge_stream(trace, query) if query.writer.is_stream else _judge_batch(query)
+        is_stream = query.writer.is_stream
+        if query.writer.frame.is_stream is (not is_stream):
+            continue  # the other arm of `readStream if streaming else read`: Spark refuses to mix them
+        yield from _judge_stream(trace, query) if is_stream else _judge_batch(query)
     yield from _judge_checkpoints(trace)
     yield from _judge_open_streams(trace)
 

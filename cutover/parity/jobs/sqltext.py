@@ -58,7 +58,10 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
             trace.add_gap(line, f"statement {str(statement.this).upper()}")
         query = statement if isinstance(statement, exp.Query) else statement.args.get("expression")
         if isinstance(query, exp.Query):
-            frame = _Selection(trace, line).follow(query)
+            selection = _Selection(trace, line)
+            if statement is not query:
+                selection.share(statement)
+            frame = selection.follow(query)
             result = frame
             name = statement.find(exp.Table)
             if isinstance(statement, exp.Create) and statement.kind == "VIEW" and name is not None:
@@ -96,14 +99,19 @@ class _Selection:
 
     def follow(self, query: exp.Expr) -> Frame:
         """Return the operations over DataFrames that a query stands for, unions and subqueries included."""
-        for shared in query.ctes if isinstance(query, exp.Query) else ():
-            self.shared[shared.alias.lower()] = self.follow(shared.this)
+        self.share(query)
         if isinstance(query, exp.SetOperation):
             frame = derive((self.follow(query.this), self.follow(query.expression)), "step", self.line, what="union")
             return self._keep(frame)
         if isinstance(query, exp.Subquery):
             return self.follow(query.this)
         return self._follow_select(query)
+
+    def share(self, statement: exp.Expr) -> None:
+        """Follow what WITH names, in front of a query or of INSERT."""
+        clause = statement.args.get("with_") or statement.args.get("with")
+        for shared in clause.expressions if clause is not None else ():
+            self.shared[shared.alias.lower()] = self.follow(shared.this)
 
     def _follow_select(self, select: exp.Expr) -> Frame:
         origin = select.args.get("from_") or select.args.get("from")

@@ -201,6 +201,8 @@ def test_the_function_of_a_micro_batch_is_followed(body: str, found: list[str]) 
         ("SET spark.sql.session.timeZone = UTC;\nSELECT to_date(at) FROM t", []),
         ("CREATE TEMP VIEW v AS SELECT a FROM s;\nINSERT INTO t SELECT a FROM v", [("appended-again", 2)]),
         ("INSERT OVERWRITE t SELECT a FROM s", []),
+        ("WITH x AS (SELECT a FROM s WHERE a > (SELECT max(a) FROM t)) INSERT INTO t SELECT a FROM x", []),
+        ("WITH x AS (SELECT a FROM s) INSERT INTO t SELECT a FROM x", [("appended-again", 1)]),
         ("SELECT a FROM STREAM(s)", [("not-understood", 1), ("not-understood", 1)]),
         ("OPTIMIZE t", []),
     ],
