@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DAGS = REPOSITORY / "dags"
 SPARK_POOL = "spark"
 MIGRATE_SECONDS = 300
-REFRESH_SECONDS = 5
+REFRESH_SECONDS = 10
 """Between two looks at the definitions; a change of one is parsed at once."""
 
 PARSE_SECONDS = 900
