@@ -16,6 +16,7 @@ from itertools import pairwise
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.queries import first, number
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.read_speed import find_read_speed
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
@@ -73,6 +74,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
         log=tuple(log),
         stream=tuple(stream),
         agreement=tuple(agreement),
+        read_speed=find_read_speed(records),
     )
 
 

@@ -1,5 +1,6 @@
 """Settlement in words: from which age on the stream's answer can be trusted, and from which on the log is complete."""
 
+from cutover.lake.epochs.read_speed import REPLAY
 from cutover.reconcile.result.settlement import FEW, NEARLY_ALL, Settlement, SettlementPoint
 from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 
@@ -8,7 +9,16 @@ _HOLD = f"99.9{THIN}% of the records read so far"
 
 def describe_settlement(found: Settlement) -> str:
     """Return what waiting does for the stream's answer, then what it does for the log, with bounds."""
-    return f"{describe_stream(found)} {describe_log(found)}"
+    return f"{describe_stream(found)} {describe_log(found)}{_describe_replay(found)}"
+
+
+def _describe_replay(found: Settlement) -> str:
+    if found.read_speed is None or found.read_speed <= REPLAY:
+        return ""
+    return (
+        f" Both are of a replay, {round(found.read_speed):,} times faster than the log came about: at real speed other"
+        " records are late, as `cutover lateness` measures."
+    )
 
 
 def describe_stream(found: Settlement) -> str:

@@ -1,9 +1,11 @@
 """What is concluded from settlement curves: from which age on, of how many windows, or that nothing is."""
 
+from dataclasses import replace
+
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
-from cutover.reconcile.result.settlement_text import describe_log, describe_stream
+from cutover.reconcile.result.settlement_text import describe_log, describe_settlement, describe_stream
 from tests.support.history.reconciliations import flights
 
 
@@ -70,6 +72,13 @@ def test_windows_that_differ_for_another_cause_are_named() -> None:
     assert "3 windows of these differ for another cause" in describe_stream(
         settlement(point(60, 7, 10), other_causes=3)
     )
+
+
+def test_a_replay_is_named_since_other_records_are_late_at_real_speed() -> None:
+    found = settlement(point(60, 100, 100))
+
+    assert "65,712 times faster" in describe_settlement(replace(found, read_speed=65_712.3))
+    assert "replay" not in describe_settlement(replace(found, read_speed=1.2))
 
 
 def test_settlement_of_an_earlier_release_is_left_out() -> None:
