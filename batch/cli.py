@@ -83,7 +83,7 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
     doubled = run.counts.get(Class.DUPLICATE, 0)  # a window that is computed again finds those of earlier runs, too
     rows = {
         "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
-        "new records": f"{sum(end - start for start, end in run.scanned.values()):,}",
+        "new offsets": f"{sum(end - start for start, end in run.scanned.values()):,}",
         "classes by window": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
         "duplicates": f"{doubled:,} in the windows computed",
         "windows computed": _ranges(run.computed),
