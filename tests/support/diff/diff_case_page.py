@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.diff.diff_cases import KEYS, NUMBERS, PEERS, REFUSED, Answer, Case
+from tests.support.diff.diff_cases_of_texts import CELLS, VALUES
 from tests.support.diff.diff_cases_of_types import CASES, COLUMNS, NESTED, TEXTS, TIMES
 
 GROUPS: Mapping[str, Sequence[Case]] = {
@@ -14,6 +15,8 @@ GROUPS: Mapping[str, Sequence[Case]] = {
     "Times": TIMES,
     "Nested values": NESTED,
     "Columns, and tables without rows": COLUMNS,
+    "Cells of CSV": CELLS,
+    "Noise, and types that are not the same": VALUES,
 }
 HEAD = f"""# Who says what of {len(CASES)} pairs of tables
 
@@ -24,7 +27,7 @@ What Cutover takes for equal, and how to ask for other rules: [cutover diff](dif
 
 - **Cutover**: `cutover diff LEFT RIGHT --key k`. The number of rows that are missing, extra and changed is held too.
 - **DataComPy** 1.1.0: `PolarsCompare(...).matches()`, absolute and relative tolerance 0 or as the case asks. On polars,
-  since that keeps the types of Parquet.
+  since that keeps the types of Parquet; CSV as `polars.read_csv` reads it.
 - **EXCEPT ALL**: in DuckDB, both ways, columns by name; equal where no row is left.
 - **full join**: in DuckDB, by hand: `IS NOT DISTINCT FROM` on the key, `IS DISTINCT FROM` on each other column.
 

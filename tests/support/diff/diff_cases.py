@@ -17,7 +17,7 @@ REFUSED: Answer = "refused"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One pair of tables; both are queries of DuckDB that are written to Parquet."""
+    """One pair of tables: queries of DuckDB that are written to Parquet, or the text of CSV where `csv` says so."""
 
     name: str
     left: str
@@ -28,6 +28,7 @@ class Case:
     peers: tuple[Answer, ...]  # as `PEERS`
     key: tuple[str, ...] = ("k",)
     names: dict[str, str] = field(default_factory=dict)  # as `--map`
+    csv: tuple[bool, bool] = (False, False)  # of each side
     normalized: tuple[str, ...] = ()  # as `--normalize`
     tolerances: dict[str, Tolerance] = field(default_factory=dict)
 

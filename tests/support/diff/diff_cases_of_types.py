@@ -1,6 +1,7 @@
 """The rest of the pairs: texts, times, nested values, columns, and tables without rows."""
 
 from tests.support.diff.diff_cases import DIFFERENT, EQUAL, KEYS, NUMBERS, REFUSED, Case, of, one
+from tests.support.diff.diff_cases_of_texts import CELLS, VALUES
 
 TEXTS = (
     Case(
@@ -267,4 +268,4 @@ COLUMNS = (
     ),
 )
 
-CASES = (*KEYS, *NUMBERS, *TEXTS, *TIMES, *NESTED, *COLUMNS)
+CASES = (*KEYS, *NUMBERS, *TEXTS, *TIMES, *NESTED, *COLUMNS, *CELLS, *VALUES)

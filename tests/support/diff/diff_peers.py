@@ -28,11 +28,15 @@ WORDS: Mapping[Verdict, Answer] = {
 
 def write(case: Case, folder: Path) -> tuple[Path, Path]:
     """Write both tables of a case, expected side first."""
-    files = folder / "left.parquet", folder / "right.parquet"
+    endings = ["csv" if is_csv else "parquet" for is_csv in case.csv]
+    files = folder / f"left.{endings[0]}", folder / f"right.{endings[1]}"
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for query, file in zip((case.left, case.right), files, strict=True):
-            connection.execute(f"COPY ({query}) TO '{file}' (FORMAT parquet)")
+            if file.suffix == ".csv":
+                file.write_bytes(query.encode())
+            else:
+                connection.execute(f"COPY ({query}) TO '{file}' (FORMAT parquet)")
     return files
 
 
@@ -57,7 +61,9 @@ def ask_datacompy(case: Case, files: tuple[Path, Path]) -> Answer:
     polars, datacompy = import_module("polars"), import_module("datacompy")  # packages that only this answer needs
     back = {theirs: ours for ours, theirs in case.names.items()}
     relative = max((tolerance.relative or 0.0 for tolerance in case.tolerances.values()), default=0.0)
-    left, right = (polars.from_arrow(pq.read_table(file)) for file in files)
+    left, right = (
+        polars.read_csv(file) if file.suffix == ".csv" else polars.from_arrow(pq.read_table(file)) for file in files
+    )
     compared = datacompy.PolarsCompare(left, right.rename(back), join_columns=[*case.key], rel_tol=relative, abs_tol=0)
     return "equal" if bool(compared.matches()) else "different"
 
@@ -72,7 +78,7 @@ def ask_except_all(case: Case, files: tuple[Path, Path]) -> Answer:
 
 def ask_full_join(case: Case, files: tuple[Path, Path]) -> Answer:
     """Compare by a full join of the key, as one writes it: null-safe, a row of one side only has no mark."""
-    names = pq.read_schema(files[0]).names
+    names = _names(files[0])
     on = " AND ".join(f"l.{identifier(name)} IS NOT DISTINCT FROM r.{identifier(name)}" for name in case.key)
     differs = [f"l.{identifier(name)} IS DISTINCT FROM r.{identifier(name)}" for name in names if name not in case.key]
     where = " OR ".join(["l.__mark IS NULL", "r.__mark IS NULL", *differs])
@@ -81,7 +87,11 @@ def ask_full_join(case: Case, files: tuple[Path, Path]) -> Answer:
 
 
 def _columns(file: Path) -> str:
-    return ", ".join(identifier(name) for name in pq.read_schema(file).names)
+    return ", ".join(map(identifier, _names(file)))
+
+
+def _names(file: Path) -> list[str]:
+    return list(duckdb.read_csv(str(file)).columns if file.suffix == ".csv" else pq.read_schema(file).names)
 
 
 def _ask_duckdb(case: Case, files: tuple[Path, Path], query: str) -> Answer:
