@@ -14,7 +14,7 @@ def samples(pipeline: Pipeline, run: BatchRun | None) -> Iterator[MetricSample]:
     for name, value in (
         ("epoch", run.epoch),
         ("duration_seconds", run.seconds),
-        ("scanned_records", sum(end - start for start, end in run.scanned.values())),
+        ("scanned_offsets", sum(end - start for start, end in run.scanned.values())),
         ("stale_ranges", len(run.stale)),
         ("incomplete_ranges", len(run.incomplete)),
     ):

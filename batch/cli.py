@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -9,8 +10,9 @@ from rich.console import Console
 from rich.table import Table
 
 from cutover.definition.loading import catalogue
+from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import moment
-from cutover.definition.windows.window_fn import EARLIEST
+from cutover.definition.windows.window_fn import EARLIEST, WindowFn
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import looking_at
 from cutover.probe import Point
@@ -71,19 +73,20 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
     elif done is None:
         Console().print(f"{pipeline} is in KAPPA: the stream alone is served, batch does not run.")
     else:
-        Console().print(summary_table(pipeline, done))
+        Console().print(summary_table(definition, done))
         if done.does_nothing:
             Console().print(nothing_computed(done))
 
 
-def summary_table(pipeline: str, run: BatchRun) -> Table:
+def summary_table(pipeline: Pipeline, run: BatchRun) -> Table:
     """Return what a person wants to know of a run."""
     failed = [result for result in run.contract if not result.success]
     scanned = {name: count for name, count in run.counts.items() if name != Class.DUPLICATE}
     doubled = run.counts.get(Class.DUPLICATE, 0)  # a window that is computed again finds those of earlier runs, too
+    offsets = sum(end - start for start, end in run.scanned.values())
     rows = {
         "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
-        "new offsets": f"{sum(end - start for start, end in run.scanned.values()):,}",
+        "new records": _describe_scan(scanned, pipeline.window, offsets),
         "classes by window": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
         "duplicates": f"{doubled:,} in the windows computed",
         "windows computed": _ranges(run.computed),
@@ -95,10 +98,22 @@ def summary_table(pipeline: str, run: BatchRun) -> Table:
         "batch table": f"version {run.batch_version}",
         "took": f"{run.seconds:.1f} s",
     }
-    table = Table(title=f"Batch of {pipeline}", show_header=False, title_justify="left")
+    table = Table(title=f"Batch of {pipeline.name}", show_header=False, title_justify="left")
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def _describe_scan(pairs: Mapping[str, int], window: WindowFn, offsets: int) -> str:
+    """Return how many records the scanned offsets held: a record that parsed is a pair in each of its windows.
+
+    Windows that hold a record may differ in number, as those of some sliding windows do: then between which bounds.
+    """
+    single = sum(pairs.get(name, 0) for name in (Class.MALFORMED, Class.FILTERED))
+    windowed = sum(pairs.values()) - single
+    few, many = single + -(-windowed // window.most), min(single + windowed // window.least, offsets)
+    records = f"{few:,}" if few == many else f"{few:,} to {many:,}"
+    return f"{records} in {offsets:,} offsets"
 
 
 def _left_out(run: BatchRun) -> str:

@@ -66,7 +66,7 @@ TASKS: Mapping[str, MetricFamily] = {
     "cutover_task_failed": _gauge("1 where it ended with an error; a difference that it found is none", "task"),
     "cutover_batch_epoch": _gauge("Epoch of the newest batch run's cut"),
     "cutover_batch_duration_seconds": _gauge("How long that run took"),
-    "cutover_batch_scanned_records": _gauge("Offsets that it read for the first time"),
+    "cutover_batch_scanned_offsets": _gauge("Offsets that it read for the first time"),
     "cutover_batch_stale_ranges": _gauge("Ranges of dirty closed windows that it left alone"),
     "cutover_batch_incomplete_ranges": _gauge("Ranges of windows that the log can no longer give"),
     "cutover_verify_check": _gauge("1 for the state of a check, 0 for its other states", "check", "state"),

@@ -1,8 +1,13 @@
 """What a batch run tells a person: every record in one class, and times that a person reads."""
 
+from dataclasses import replace
+
 from cutover.batch.cli import summary_table
+from cutover.definition import Sliding
+from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.window_fn import EARLIEST
 from cutover.lake.batch_runs import BatchRun
+from tests.support.rows.measured import PIPELINE
 
 HOUR = 3_600_000_000
 RUN = BatchRun(
@@ -23,9 +28,9 @@ RUN = BatchRun(
 )
 
 
-def lines(run: BatchRun) -> dict[str, str]:
+def lines(run: BatchRun, window: Window = PIPELINE.window) -> dict[str, str]:
     """Return the table's rows by their names."""
-    names, values = (map(str, column.cells) for column in summary_table("p", run).columns)
+    names, values = (map(str, column.cells) for column in summary_table(replace(PIPELINE, window=window), run).columns)
     return dict(zip(names, values, strict=True))
 
 
@@ -34,6 +39,20 @@ def test_classes_add_up_to_what_was_scanned_and_duplicates_are_told_apart() -> N
 
     assert shown["classes by window"] == "accepted 1,312, future 4, malformed 1,328"
     assert shown["duplicates"] == "40 in the windows computed"
+
+
+def test_new_records_are_records_and_not_offsets() -> None:
+    run = replace(RUN, scanned={0: (0, 258), 1: (100, 358)}, counts={"accepted": 350, "malformed": 42, "filtered": 8})
+
+    assert lines(run)["new records"] == "400 in 516 offsets"
+
+
+def test_a_record_in_several_windows_is_one_record() -> None:
+    even, odd = Sliding(size="1 hour", every="10 minutes"), Sliding(size="1 hour", every="25 minutes")
+    run = replace(RUN, scanned={0: (0, 120)}, counts={"accepted": 300, "malformed": 4})
+
+    assert lines(run, even)["new records"] == "54 in 120 offsets"
+    assert lines(run, odd)["new records"] == "104 to 120 in 120 offsets"
 
 
 def test_windows_since_ever_begin_at_the_beginning() -> None:
