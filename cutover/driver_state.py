@@ -41,6 +41,9 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
     file = settings.run_dir / name / "heartbeat.json"
     try:
         raw: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(raw["state"], str):
+            msg = f"a state that is no text: {raw['state']!r:.40}"
+            raise TypeError(msg)  # noqa: TRY301 -- as any other heartbeat that is none
         alive = raw["state"] not in _ENDED and _lives(raw)
         state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
         told = {key: raw.get(key) for key in _TOLD}

@@ -156,12 +156,14 @@ def test_heartbeat_of_a_process_that_is_gone_is_not_alive(place: Settings) -> No
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"state": 1}'])
-def test_half_a_heartbeat_is_no_driver(settings: Settings, text: str) -> None:
+def test_half_a_heartbeat_says_neither_that_a_driver_lives_nor_that_none_does(settings: Settings, text: str) -> None:
     folder = settings.run_dir / "clicks"
     folder.mkdir(parents=True)
     (folder / "heartbeat.json").write_text(text)
 
-    assert read_driver_state(settings, "clicks").alive is False
+    with pytest.raises(LakeError, match="the heartbeat of `clicks`") as caught:
+        read_driver_state(settings, "clicks")
+    assert caught.value.runbook == "TableUnreadable"
 
 
 def test_pipeline_without_an_epoch_is_one_clear_message(place: Settings) -> None:
