@@ -28,8 +28,8 @@ SIDES = ("expected", "actual")
 TEXT, DECIMAL = "VARCHAR", "DECIMAL"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _WHOLE_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
-_COLUMNS_A_QUERY = 200
-"""Columns of which one query counts something: it is planned in a time that grows faster than they do."""
+_COLUMNS_A_QUERY = 20
+"""Columns of which one query counts cells: it is planned in a time that grows faster than they do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

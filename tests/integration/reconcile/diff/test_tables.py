@@ -187,7 +187,8 @@ def test_an_unknown_key_column_is_refused_with_the_shared_ones(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("left.txt", "expected Parquet, got in `left.txt`"), ("left.csv", "line 3: Invalid unicode")]
+    ("name", "said"),
+    [("left.parquet", "expected Parquet, got in `left.parquet`"), ("left.csv", "line 3: Invalid unicode")],
 )
 def test_a_file_that_is_not_of_its_kind_is_refused(tmp_path: Path, name: str, said: str) -> None:
     (tmp_path / name).write_bytes(b"a,b\n1,2\n\xff\xfe,3,4\n")
