@@ -27,7 +27,7 @@ def test_the_line_and_what_is_wrong_are_said_and_not_the_text(tmp_path: Path, ro
     with queries.connect() as connection, pytest.raises(duckdb.Error) as refused:
         connection.read_csv(str(file), quotechar='"').aggregate("sum(a), max(b)").fetchall()
 
-    assert queries.describe_error(refused.value) == said
+    assert queries.describe_error(refused.value) == f"{said} (`a.csv`)"
 
 
 def test_an_error_of_another_kind_is_its_first_line() -> None:

@@ -16,14 +16,14 @@ NO_VALUE = {
         cutover.clock cutover.errors cutover.events cutover.process cutover.settings cutover.lake.control.signature
         cutover.engine.spark cutover.engine.storage cutover.output.terminal cutover.engine.code cutover.engine.confs
         cutover.engine.in_force cutover.engine.readback cutover.streaming.microbatch.settings_in_force
-        cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost""",
+        cutover.batch.read.settings_in_force cutover.engine.usage cutover.lake.path_cost cutover.recorded_times""",
     "refuses a definition, or says when a pane comes": """
         cutover.definition.expressions.refusals cutover.definition.expressions.statements
         cutover.definition.model.triggers cutover.panes.held
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
     "asks the log; what a reader gets is settings": """
         cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options
-        cutover.log.transient_errors""",
+        cutover.log.transient_errors cutover.log.reachability""",
     "files and their records: bytes are held to checksums, rows to what was recorded of them": """
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.control.control_tables
         cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows

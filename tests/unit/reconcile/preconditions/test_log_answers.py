@@ -1,7 +1,6 @@
 """What the log itself says: it goes on, it lacks what comes next, it is another one, or it says nothing."""
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -158,13 +157,14 @@ def test_a_log_that_does_not_answer_and_a_driver_without_a_word_leave_nothing_to
     )
 
 
-@pytest.mark.parametrize(("later", "code"), [(-1, "log_changed"), (0, None), (1, None)])
-def test_a_loss_that_was_accepted_no_earlier_than_the_drivers_last_word_lets_it_go_on(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, later: int, code: str | None
+@pytest.mark.parametrize(("sequence", "code"), [(4, "log_changed"), (5, None), (6, None)])
+def test_a_loss_that_was_accepted_after_the_failed_driver_had_started_lets_it_go_on(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, sequence: int, code: str | None
 ) -> None:
-    word = {"state": "FAILED", "runbook": "LogDataLost", "error": "Gone.", "at": LOSS.at.isoformat()}
+    at = LOSS.at.isoformat()
+    word = {"state": "FAILED", "runbook": "LogDataLost", "error": "Gone.", "at": at, "losses_seen": 5}
     files.write_json(settings.run_dir / "clicks" / "heartbeat.json", word)
-    lake = Lake(losses=(replace(LOSS, at=LOSS.at + timedelta(seconds=later)),))
+    lake = Lake(losses=(replace(LOSS, sequence=sequence),))
     silent = Log(fails=LogError("Nobody answers.", runbook="KafkaUnreachable"))
 
     breach = ask(monkeypatch, settings, silent, lake).breach
