@@ -21,8 +21,10 @@ from cutover.engine.spark import session
 from cutover.engine.usage import UsageMeter
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
 from cutover.lake.control.losses import Loss, Starts, find_touched_windows
+from cutover.lake.integrity import complete_read
 from cutover.log.kafka import LogClient
 from cutover.records.enrich import NONE, Dimensions
+from cutover.records.reading.counted import CountedRead, count_records
 from cutover.records.reading.scan import Offsets, read
 from cutover.settings import Settings
 
@@ -53,6 +55,7 @@ class RunContext:
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
     held: Sequence[Range] = ()  # windows whose rows earlier runs left in the batch table
     recorded_table: DeltaTable | None = None  # with `anew`: the table as those runs left it; None: it cannot be trusted
+    counted: list[CountedRead] = field(default_factory=list)  # what was read so far
     begins: Mapping[int, int] = field(default_factory=dict)  # of an audit: nothing before these offsets is read
 
     @property
@@ -73,7 +76,27 @@ class RunContext:
         """
         records = read(self.spark, self.settings, self.pipeline, reads)
         self.judging.note(records, self.pipeline, self.history)
-        return records
+        frame, counted = count_records(records, reads)
+        self.counted.append(counted)
+        return frame
+
+    def check_reads(self) -> None:
+        """Raise if the log lacks records in a range that was read.
+
+        Raises:
+            LogError: Records are missing that no recorded loss names, or no broker answers.
+        """
+        if self.counted:
+            complete_read.check_reads(
+                self.spark,
+                self.settings,
+                self.client,
+                name=self.pipeline.name,
+                log=self.target.record.topic,
+                topic_id=self.target.record.topic_id,
+                counted=self.counted,
+                recorded=self.recorded,
+            )
 
     def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
         """Return what the records of some offsets are joined with; looked for before Spark is started."""

@@ -33,7 +33,8 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range, RecordedTable
 from cutover.lake.control import losses, pins
 from cutover.lake.control.stages import Stage, current_stage
-from cutover.lake.integrity import same_log, table_weights
+from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.integrity import lost_records, same_log, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import serving_table
@@ -129,7 +130,7 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
     Raises:
         OtherSettings: The runs on which this one builds judged their records by other settings.
         ContractError: A critical expectation failed.
-        LogError: The log changed while it was read.
+        LogError: The log changed while it was read, or lacks records that it held.
     """
     scanned = retention.remaining_offsets(work.new, work.earliest)
     if scanned:
@@ -143,7 +144,24 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
     probe("batch.read", work.target.record.epoch)
     found = _stage_run(work, scanned)
     first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
+    refuse_lost(work)
     return found
+
+
+def refuse_lost(work: RunContext) -> None:
+    """Refuse a log that lost records which the stream has read, whether or not this run reads them too.
+
+    Raises:
+        LogError: It has, or a topic is compacted; names the epochs and offsets.
+    """
+    lost_records.refuse_lost(
+        work.pipeline.name,
+        work.client,
+        EpochLog(work.target.version.uri).records(),
+        work.recorded,
+        work.pipeline.window,
+        turn=len(work.history.runs),
+    )
 
 
 def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
@@ -158,6 +176,7 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
         plan, incomplete = plan_windows(work, window, work.new)
         stage_result(work, plan)
         open_from, kept = None, keep_uncomputed(work, plan.computed) if work.anew else None
+    work.check_reads()
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
     results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
     return StagedRun(

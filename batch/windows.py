@@ -10,7 +10,7 @@ from cutover.batch.read import index
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete
-from cutover.lake.control.losses import is_touched
+from cutover.lake.control.losses import is_touched, list_ends
 from cutover.log.topic_partitions import log_of
 from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
@@ -61,7 +61,7 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], *, followi
         starts: Of the windows that hold records, ascending.
         following: Start of a window -> start of the one after it.
     """
-    mine = [loss for loss in work.recorded if loss.topic_id == work.target.record.topic_id]
+    mine = [loss for loss in list_ends(work.recorded) if loss.topic_id == work.target.record.topic_id]
     gaps = retention.find_unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, mine)
     if not gaps:
         return None

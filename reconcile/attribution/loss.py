@@ -54,7 +54,7 @@ def sentence(losses: Sequence[Loss], incomplete: Mapping[str, int]) -> str | Non
 
 def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
     """Return what cannot be known of the other windows."""
-    gaps = [loss.windows_from for loss in losses if loss.kind == "gap" and loss.windows_from is not None]
+    gaps = [loss.windows_from for loss in losses if loss.kind != "anew" and loss.windows_from is not None]
     if not gaps:
         return ()
     before = format_micros(min(gaps))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState, read_driver_state
 from cutover.errors import LakeError, LogError
-from cutover.lake.control import losses, versions
+from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.integrity import same_log
+from cutover.lake.integrity import lost_records, same_log
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.reconcile.preconditions.damage import breach_of
@@ -36,8 +36,11 @@ class LogAnswer:
     note: str | None = None  # why it could not be asked
 
 
-def ask(settings: Settings, pipeline: Pipeline) -> LogAnswer:
-    """Ask the log whether the stream could go on with it; where it does not answer, its driver's last words count."""
+def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAnswer:
+    """Ask the log whether the stream could go on with it; where it does not answer, its driver's last words count.
+
+    With `count` the records of epochs are counted again in the log; those of a long log in turns.
+    """
     version = versions.current(settings, pipeline)
     try:
         newest = EpochLog(version.uri).newest() if version is not None and delta.exists(version.uri) else None
@@ -46,8 +49,14 @@ def ask(settings: Settings, pipeline: Pipeline) -> LogAnswer:
     if version is None or newest is None:
         return LogAnswer()
     accepted = losses.losses(settings, version)
+    known, client = same_log.recorded_history(version.uri), LogClient(settings)
     try:
-        _refuse(pipeline, LogClient(settings), newest, accepted, same_log.recorded_history(version.uri))
+        _refuse(pipeline, client, newest, accepted, known)
+        lost_records.refuse_compacted(client, newest.topic)
+        if count:
+            turn = control_tables.next_turn(settings, "reconciliations", pipeline.name)
+            lost = losses.up_to(settings, version)
+            lost_records.refuse_lost(pipeline.name, client, known(), lost, pipeline.window, turn=turn)
     except LogError as error:
         if error.runbook in STANDS:
             return LogAnswer(breach=_breach(error.text, str(error.runbook)))

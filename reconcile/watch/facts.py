@@ -119,6 +119,8 @@ class WatchFacts:
     silent: float | None = None  # seconds that the log has not answered us; None: it does
     expected: Mapping[int, int] | UnknownFact = field(default_factory=dict)  # partition -> next offset, behind losses
     changed: tuple[str, ...] | UnknownFact = ()  # partitions with other records than those that were read
+    compacted: tuple[str, ...] | UnknownFact = ()  # topics whose policy removes records inside the log
+    lost: tuple[str, ...] | UnknownFact = ()  # epochs of which the log holds fewer records than they read
     retention: timedelta | UnknownFact | None = None  # how long the topic keeps a record; None: for ever, or by size
     replay: timedelta | None = None  # how long what is unread takes to read
     unfit: Sequence[Unfit] | UnknownFact = ()

@@ -3,7 +3,7 @@
 import math
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -20,7 +20,7 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
-from cutover.lake.integrity import epoch_history, high_water, same_log, table_weights
+from cutover.lake.integrity import epoch_history, high_water, lost_records, same_log, table_weights
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.output.cells import visible
@@ -55,6 +55,9 @@ KEPT = 100
 EPOCHS, SECONDS = 10, 300.0
 """A disk must hold the growth of so many epochs, and of so much time."""
 
+COUNTED = 100_000
+"""Offsets of which the records are counted again in the log at a time, every `SECONDS`: a tenth of a second."""
+
 
 @dataclass(slots=True)
 class Gathering:
@@ -68,6 +71,9 @@ class Gathering:
     _looked_through: tuple[int, ...] = ()  # epochs whose records were looked through for what does not fit
     _unfit: tuple[Unfit, ...] = ()
     _troubles: list[Trouble] = field(default_factory=list)
+    _lost: tuple[str, ...] = ()  # of the newest count of epochs in the log
+    _counted_at: float | None = None  # monotonic
+    _count_turn: int = 0  # selects the epochs that are counted next
     _growth_at: tuple[float, Growth] | None = None  # monotonic; reads a week of epochs, so it is kept for a while
 
     def facts(self) -> WatchFacts:
@@ -167,6 +173,8 @@ class Gathering:
         accepted = self._try_read(self._losses)
         return {
             "changed": self._try_read(lambda: self._find_changes(observer, newest)),
+            "compacted": tuple(_list_compacted(dict(zip(topics_of(newest.topic), configs, strict=True)))),
+            "lost": self._try_read(lambda: self._count_again(observer)),
             "expected": self._try_read(lambda: expect_start(newest, known(accepted), newest.topic_id)),
             "retention": None if is_by_size else shortest(map(retention, configs)),
             "replay": replay_time(records, lag.count_unread(sample)),
@@ -180,6 +188,26 @@ class Gathering:
             return ()
         found = same_log.changes(observer.log, newest, same_log.recorded_history(version.uri))
         return tuple(f"partition {format_number(change.partition)}: {change.text}" for change in found)
+
+    def _count_again(self, observer: Observer) -> tuple[str, ...]:
+        """Return which epochs lost records, after counting a portion of them again in the log where that is due.
+
+        While some did, these are counted at every look: an accepted loss ends the alert.
+        """
+        now = self.clock.monotonic()
+        age = None if self._counted_at is None else now - self._counted_at
+        if not self._lost and age is not None and age <= SECONDS:
+            return ()
+        version, epochs = versions.current(self.settings, self.pipeline), self._epochs()
+        if version is None or epochs is None:
+            return ()
+        recorded, records = losses.up_to(self.settings, version), epochs.records()
+        lost = lost_records.find_lost(
+            observer.log, records, recorded, self.pipeline.window, turn=self._count_turn, most=COUNTED
+        )
+        self._lost, self._counted_at = tuple(visible(each.text) for each in lost), now
+        self._count_turn += not lost
+        return self._lost
 
     def _count_waiting(self) -> dict[str, Any]:
         """Return what waits in the log for a first epoch."""
@@ -290,10 +318,19 @@ def _files(epochs: EpochLog) -> Iterable[tuple[int, int]]:
         yield -1 if newest is None else int(newest), int(action["size_bytes"])
 
 
+def _list_compacted(configs: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield the topics whose clean-up policy removes records inside the log."""
+    for topic, config in configs.items():
+        policy = config.get("cleanup.policy", "delete")
+        if "compact" in policy:
+            yield f"topic {topic}: cleanup.policy is {policy}, records inside the log are removed"
+
+
 def _make_unknown(reason: str) -> dict[str, Any]:
     """Return the facts that only a log beside its newest epoch gives, as unknown."""
     unknown = UnknownFact(reason=reason)
-    return {"waiting": unknown, "changed": unknown, "expected": unknown, "retention": unknown, "unfit": unknown}
+    of_log = ("waiting", "changed", "compacted", "lost", "expected", "retention", "unfit")
+    return dict.fromkeys(of_log, unknown)
 
 
 def _make_trouble(error: LakeError | LogError, otherwise: str) -> Trouble:

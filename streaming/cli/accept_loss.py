@@ -80,6 +80,10 @@ def _print(step: LossAcceptance, pipeline: Pipeline, *, recorded: bool) -> None:
 def _goes_on(step: LossAcceptance) -> str:
     if step.kind == "gap":
         return f"stream-{step.version} goes on at epoch {step.losses[0].epoch}, behind the lost offsets."
+    if step.kind == "inside":
+        return (
+            f"stream-{step.version} goes on at epoch {step.losses[0].epoch}, and reads what is left of these offsets."
+        )
     log = step.losses[0].onward_topic_id
     return f"stream-{step.version} is a new version and reads topic id {log} from its beginning; the old one stays."
 

@@ -1,7 +1,7 @@
 """One pass over one micro-batch: parse once, classify, aggregate, and note how far each partition's time has come."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,7 +42,8 @@ class AggregationPass:
 
     partials: "DataFrame"  # partial shape, every class
     slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice stand for all of its windows
-    seen: "Observation"  # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; microseconds
+    seen: "Observation"  # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; microseconds;
+    # `records`: number of records
     looked: LookupResult | None = None  # where records have ids
     held: "DataFrame | None" = None  # parsed records that are looked at twice
 
@@ -61,7 +62,7 @@ class EpochCounts:
     unknown: int  # fields that the schema does not name
 
 
-_AGO = "ago"
+_AGO, _RECORDS = "ago", "records"
 NOTHING = EpochCounts(counts={kind.value: 0 for kind in Class}, records=0, unknown=0)
 
 
@@ -116,13 +117,24 @@ def collect_partials(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
 def newest_events(passed: AggregationPass) -> dict[int, int]:
     """Return the newest event time of each partition that had a valid one, after the pass was run."""
     found = passed.seen.get.items()
-    return {int(name[1:]): int(micros) for name, micros in found if name != _AGO and micros is not None}
+    return {int(name[1:]): int(micros) for name, micros in found if name not in {_AGO, _RECORDS} and micros is not None}
 
 
 def oldest_log_time(passed: AggregationPass) -> int | None:
     """Return the oldest log timestamp of the records that were read, microseconds, after the pass was run."""
     ago = passed.seen.get.get(_AGO)
     return None if ago is None else -int(ago)
+
+
+def count_records(passed: AggregationPass, counted: EpochCounts, pipeline: Pipeline) -> EpochCounts:
+    """Return an epoch's counts with the number of records that it read, after the pass was run.
+
+    Where records fall into different numbers of windows, their pairs do not tell how many there are, and the
+    observation counts them; it counts a record twice if an executor dies behind its map task.
+    """
+    if pipeline.window.most == pipeline.window.least:
+        return counted
+    return replace(counted, records=int(passed.seen.get.get(_RECORDS) or 0))
 
 
 def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
@@ -140,7 +152,8 @@ def sum_counts(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan
     """Return the counts of an epoch from (pairs, unknown) by class.
 
     A record that parsed and was not filtered is one pair in each of its windows. Where records fall into different
-    numbers of windows (of a sliding one whose `size` is no multiple of `every`), `records` is the number of offsets.
+    numbers of windows (of a sliding one whose `size` is no multiple of `every`), `records` is the number of offsets,
+    until `count_records` replaces it.
     """
     counts = {kind.value: int(by_class.get(kind.value, (0, 0))[0]) for kind in Class}
     single = counts[Class.MALFORMED] + counts[Class.FILTERED]
@@ -160,14 +173,14 @@ def one_key_share(rows: pa.Table, pipeline: Pipeline) -> float | None:
 
 
 def _newest(pipeline: Pipeline, partitions: tuple[int, ...]) -> list[str]:
-    """Return a maximum for each partition, and one of the log timestamps taken negative: the oldest.
+    """Return a maximum for each partition, one of the log timestamps taken negative (the oldest), and a count.
 
-    Maxima only: a count doubles when an executor dies after its map task.
+    Maxima hold whatever happens; the count doubles when an executor dies after its map task.
     """
     micros = "unix_micros(_event_time)"
     valid = f"_reason IS NULL AND NOT {classify.future_sql(pipeline, micros)}"
     newest = [f"max(CASE WHEN {valid} AND _partition = {p} THEN {micros} END) AS p{p}" for p in partitions]
-    return [*newest, f"max(-unix_micros(_log_time)) AS {_AGO}"]
+    return [*newest, f"max(-unix_micros(_log_time)) AS {_AGO}", f"count(1) AS {_RECORDS}"]
 
 
 def _clip(batch: "DataFrame", plan: EpochPlan) -> "DataFrame":

@@ -1,4 +1,4 @@
-"""What a driver knows of its log: where it ends, and whether it still is the one that was read.
+"""What a driver knows of its log: where it ends, whether it still is the one that was read, and whether it is complete.
 
 What is read from one leader over one connection is one log. So the leaders that the broker names at every look, and the
 connections that ended, say when the newest epoch's marks have to be compared with the log; else nothing is read twice.
@@ -6,11 +6,12 @@ connections that ended, say when the newest epoch's marks have to be compared wi
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cutover.errors import LogError
 from cutover.events import log
-from cutover.lake.integrity import same_log
+from cutover.lake.control import losses
+from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.log.cut import LogEnd, LogId
 from cutover.log.mark import Marks
 from cutover.log.marks import MarkReader
@@ -19,6 +20,13 @@ from cutover.streaming.process.context import DriverContext
 from cutover.streaming.process.health import Health, LogSnapshot
 from cutover.streaming.sink.committer import Committer
 from cutover.streaming.source import start_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLICY_CHECK_SECONDS = 10.0
+"""How often a driver reads the clean-up policy of its topics: compaction that begins is noticed before it has removed
+what is unread."""
 
 
 class LogProof(NamedTuple):
@@ -39,6 +47,7 @@ class Continuity:
         self._reader = MarkReader(context.client, log_id.topic, context.pipeline.source.isolation)
         self._beside = ThreadPoolExecutor(1, thread_name_prefix="marks")
         self._proof: LogProof | None = None
+        self._policy_checked = context.clock.monotonic()
 
     @property
     def proof(self) -> LogProof:
@@ -75,9 +84,12 @@ class Continuity:
             position: Next offset of every partition that the driver has read.
 
         Raises:
-            LogError: No broker answers.
+            LogError: No broker answers, or a topic is compacted by now.
         """
         client, topic = self._context.client, self._log.topic
+        if self._context.clock.monotonic() - self._policy_checked >= POLICY_CHECK_SECONDS:
+            lost_records.refuse_compacted(client, topic)
+            self._policy_checked = self._context.clock.monotonic()
         ends = client.log_ends(topic)
         high = {p: end.offset for p, end in ends.items()}
         behind = any(end > position.get(p, 0) for p, end in high.items())
@@ -129,6 +141,32 @@ class Continuity:
             else:
                 self.health.note_answer()
                 return True
+
+    def check_complete(self, session: "SparkSession", plan: EpochPlan, records: int) -> None:
+        """Raise if the log lacks records in an epoch's range, before anything of the epoch is committed.
+
+        Args:
+            session: That has read the records.
+            plan: The epoch's.
+            records: Number of records that were read.
+
+        Raises:
+            LogError: Records are missing that no recorded loss names, or no broker answers.
+        """
+        context, reads = self._context, (self._ranges(plan),)
+        if records == complete_read.count_offsets(reads):
+            return
+        complete_read.check_complete(
+            session,
+            context.settings,
+            context.client,
+            name=context.pipeline.name,
+            log=self._log.topic,
+            topic_id=self._log.topic_id,
+            reads=reads,
+            records=records,
+            recorded=losses.up_to(context.settings, self._committer.version),
+        )
 
     def mark(self, plan: EpochPlan) -> "Future[Marks]":
         """Read the marks of an epoch while its records are read."""

@@ -137,9 +137,12 @@ class MicrobatchEngine:
             gathered = spill.gather(passed, context.pipeline, plan, context.settings, uri=uri)
             passed.release()
             context.probe("epoch.aggregated", plan.epoch)
+            counted = aggregate.count_records(passed, gathered.counted, context.pipeline)
+            self.continuity.check_complete(batch.sparkSession, plan, counted.records)
             if not self.continuity.await_same_log():
                 return None
             if self.continuity.is_from_one_log(since, plan, marks.result()):
+                gathered = replace(gathered, counted=counted)
                 return EpochRead(passed=passed, gathered=gathered, marks=marks.result(), dimensions=dimensions)
             log.info("epoch_read_again", pipeline=context.pipeline.name, epoch=plan.epoch)
 

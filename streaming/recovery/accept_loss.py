@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.engine import queries
+from cutover.engine import queries, spark
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
 from cutover.lake.control import control_tables, losses, versions
@@ -20,16 +20,17 @@ from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import next_number
 from cutover.lake.epochs.row_kinds import COUNTED
-from cutover.lake.integrity import same_log
+from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.same_log import History
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
+from cutover.log.record_batches import MissingRecords, exclude_recorded, format_missing
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
 from cutover.streaming.process.heartbeat import folder
 from cutover.streaming.process.lock import only_driver
 from cutover.streaming.recovery import loss_extent
-from cutover.streaming.recovery.loss_extent import LogState, LossExtent, RewrittenLog
+from cutover.streaming.recovery.loss_extent import IncompleteRange, LogState, LossExtent, RewrittenLog
 from cutover.streaming.sink import fencing
 from cutover.streaming.source import start_offsets
 from cutover.timestamps import to_micros
@@ -116,6 +117,7 @@ class _Case:
     log: LogState
     at: datetime
     written: RewrittenLog
+    incomplete: tuple[IncompleteRange, ...] = ()  # what the log lacks between its first and its last offset
 
     @property
     def is_broken(self) -> bool:
@@ -129,6 +131,10 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
     client = LogClient(settings)
     known = same_log.recorded_history(version.uri)
     trouble = broken or _refusal(pipeline, client, record, accepted, known)
+    missing: tuple[MissingRecords, ...] = ()
+    if trouble is None:
+        missing = _find_missing(settings, pipeline, client, version)
+        trouble = _explain_missing(pipeline, missing)
     if trouble is None:
         raise _make_nothing_error(pipeline, f"table and log hold what comes next, epoch {next_number(record)}")
     at, log_now = clock.now(), _log_now(pipeline, client, trouble, clock.now())
@@ -141,7 +147,62 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
         log=log_now,
         at=at,
         written=_find_rewritten(pipeline, client, version, log_now, None if broken else record),
+        incomplete=_find_incomplete(pipeline, client, version, missing, log_now.now),
     )
+
+
+def _find_missing(
+    settings: Settings, pipeline: Pipeline, client: LogClient, version: Version
+) -> tuple[MissingRecords, ...]:
+    """Return what the log lacks between its first and its last offset and no recorded loss names.
+
+    Every record is counted; only where there are fewer than offsets Spark's JVM is started to read the headers.
+    """
+    topic, isolation = log_of(pipeline), pipeline.source.isolation
+    earliest, latest = client.earliest(topic), client.latest(topic, isolation)
+    held = {p: (start, latest[p]) for p, start in earliest.items() if start < latest.get(p, 0)}
+    if sum(1 for _ in client.positions(topic, held, isolation)) == complete_read.count_offsets((held,)):
+        return ()
+    session = spark.session(settings, app=f"cutover accept-loss {pipeline.name}")
+    missing = complete_read.find_missing(session, settings, client, topic, (held,))
+    recorded = losses.find_incomplete_ranges(losses.up_to(settings, version), client.topic_id(topic))
+    return exclude_recorded(missing, recorded)
+
+
+def _find_incomplete(
+    pipeline: Pipeline, client: LogClient, version: Version, missing: Sequence[MissingRecords], now: int
+) -> tuple[IncompleteRange, ...]:
+    """Return one range for each partition that lacks records, with what bounds the event times of those."""
+    topic, latest, found = log_of(pipeline), client.latest(log_of(pipeline), pipeline.source.isolation), []
+    for partition in sorted({gap.partition for gap in missing}):
+        gaps = [gap for gap in missing if gap.partition == partition]
+        first, behind = gaps[0].first, gaps[-1].next
+        after = next(client.read_range(topic, partition, behind, latest[partition]), None)
+        epochs = _list_epochs_since(version, partition, first)
+        windows = _windows_since(pipeline, EpochLog(version.uri), epochs[0].epoch) if epochs else None
+        found.append(
+            IncompleteRange(
+                partition=partition,
+                first=first,
+                next=behind,
+                log_time=now if after is None else after.log_time_micros,
+                fed_from=None if windows is None else windows[0],
+            )
+        )
+    return tuple(found)
+
+
+def _list_epochs_since(version: Version, partition: int, offset: int) -> list[EpochRecord]:
+    """Return the epochs that read a partition from an offset on."""
+    records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
+    return [record for record in records if record.end.get(partition, 0) > offset]
+
+
+def _explain_missing(pipeline: Pipeline, missing: Sequence[MissingRecords]) -> LogError | None:
+    """Return the loss as the trouble that it is; None: nothing is missing."""
+    if not missing:
+        return None
+    return lost_records.make_lost_error(pipeline.name, format_missing(log_of(pipeline), missing))
 
 
 def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
@@ -255,6 +316,8 @@ def _judge_case(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
     gone = offset_gaps.find_missing(begun, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.written.changes or any(hole.is_short for hole in gone):
         return "anew", loss_extent.without_table(pipeline, gone, log, case.written)
+    if case.incomplete:
+        return "inside", loss_extent.inside(pipeline, case.record, case.incomplete, log.topic_id)
     if not gone:
         raise case.trouble
     if case.record is not None and case.record.final:

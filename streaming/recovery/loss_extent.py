@@ -52,6 +52,52 @@ class RewrittenLog:
     windows: Starts | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IncompleteRange:
+    """Offsets `[first, next)` of one partition between which the log lacks records."""
+
+    partition: int
+    first: int
+    next: int
+    log_time: int  # of the first record behind the range, microseconds; the current time if there is none
+    fed_from: int | None  # first start of the windows that epochs fed from the range, microseconds; None: none was fed
+
+
+def inside(
+    pipeline: Pipeline, record: EpochRecord | None, ranges: Sequence[IncompleteRange], topic_id: str
+) -> tuple[LossExtent, ...]:
+    """Return what is lost where a log lacks records between others.
+
+    Windows that were not final at the newest epoch are touched, and those that epochs fed from the range: batch cannot
+    recompute them.
+
+    Args:
+        pipeline: The definition.
+        record: Newest epoch; None before the first.
+        ranges: One for each partition that lacks records.
+        topic_id: Of the log.
+    """
+    watermark = None if record is None else record.watermark_after
+    return tuple(
+        LossExtent(
+            topic_id=topic_id,
+            partition=each.partition,
+            first=each.first,
+            next=each.next,
+            windows=_extend(windows(pipeline, watermark, each.log_time), pipeline, each),
+        )
+        for each in ranges
+    )
+
+
+def _extend(unread: Starts | None, pipeline: Pipeline, lost: IncompleteRange) -> Starts | None:
+    """Return the windows of lost records that were not read, together with those that were fed from the range."""
+    fed = windows(pipeline, None, lost.log_time)
+    if lost.fed_from is None or fed is None or lost.fed_from >= fed[1]:
+        return unread
+    return min(lost.fed_from, fed[1] if unread is None else unread[0]), fed[1]
+
+
 def behind(
     pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[OffsetGap], log: LogState
 ) -> tuple[LossExtent, ...]:

@@ -10,12 +10,12 @@ from cutover.events import log as events
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import find_missing, format_gaps, next_offsets
-from cutover.lake.integrity import same_log
+from cutover.lake.integrity import lost_records, same_log
 from cutover.lake.integrity.same_log import History
 from cutover.log import options
 from cutover.log.cut import Cut, LogId
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of, topics_of
+from cutover.log.topic_partitions import log_of
 from cutover.settings import Settings
 
 
@@ -68,8 +68,7 @@ def begin(
     expected = find_expected_log(record, accepted)
     log = _describe_topic(client, topic, expected)
     refuse_other(pipeline, expected, log.topic_id)
-    for name in topics_of(topic):
-        _refuse_compacted(name, client)
+    lost_records.refuse_compacted(client, topic)
     earliest = client.earliest(topic)
     latest = client.latest(topic, pipeline.source.isolation)
     wanted = next_offsets(record, accepted, log.topic_id)
@@ -186,16 +185,6 @@ def is_sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) ->
         f"{record.epoch}.\nHint: all its windows are closed. A changed lateness opens a new version beside it."
     )
     raise LakeError(msg, runbook="StreamNotRunning")
-
-
-def _refuse_compacted(topic: str, client: LogClient) -> None:
-    policy = client.config(topic).get("cleanup.policy", "delete")
-    if "compact" in policy:
-        msg = (
-            f"Topic {topic}: expected cleanup.policy `delete`, got `{policy}`.\n"
-            "Hint: compaction removes records that the batch path would have to read again."
-        )
-        raise LogError(msg, runbook="LogDataLost")
 
 
 def _make_unsafe_error(key: str, found: str) -> DefinitionError:

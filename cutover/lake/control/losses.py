@@ -17,7 +17,7 @@ from cutover.lake.control.versions import Version
 from cutover.settings import Settings
 from cutover.timestamps import from_micros, to_micros
 
-Kind = Literal["gap", "anew"]
+Kind = Literal["gap", "anew", "inside"]
 Starts = tuple[int, int]  # window starts [from, to), microseconds
 
 REASON = "lost"
@@ -30,7 +30,8 @@ class Loss:
 
     Of kind `gap` the version goes on behind them: epoch `epoch` starts at `next` of these partitions, and nowhere else
     than where the epoch before ended of all others. Of kind `anew` the version was opened because of the loss, and
-    reads what the log `onward_topic_id` still holds, from its first epoch on.
+    reads what the log `onward_topic_id` still holds, from its first epoch on. Of kind `inside` some records between
+    `first` and `next` are gone, as compaction removes them; the version goes on and reads what is left of the range.
     """
 
     pipeline: str
@@ -103,8 +104,22 @@ def record(settings: Settings, rows: Sequence[Loss], *, turn: int) -> tuple[Loss
 
 def skips(found: Iterable[Loss], epoch: int, topic_id: str) -> dict[int, int]:
     """Return where an epoch starts behind recorded losses of a log: partition -> offset. The newest record counts."""
-    mine = (loss for loss in found if loss.epoch == epoch and loss.topic_id == topic_id)
+    mine = (loss for loss in list_ends(found) if loss.epoch == epoch and loss.topic_id == topic_id)
     return {loss.partition: loss.next for loss in mine if loss.next is not None and not loss.again}
+
+
+def list_ends(found: Iterable[Loss]) -> tuple[Loss, ...]:
+    """Return the losses of whole ranges at an end of a log; those inside it move no offset at which an epoch starts."""
+    return tuple(loss for loss in found if loss.kind != "inside")
+
+
+def find_incomplete_ranges(found: Iterable[Loss], topic_id: str) -> dict[int, list[tuple[int, int]]]:
+    """Return the offset ranges `[first, next)` of a log that are recorded as having lost some records, by partition."""
+    ranges: dict[int, list[tuple[int, int]]] = {}
+    for loss in found:
+        if loss.kind == "inside" and loss.topic_id == topic_id and loss.next is not None:
+            ranges.setdefault(loss.partition, []).append((loss.first, loss.next))
+    return ranges
 
 
 def find_touched_windows(found: Iterable[Loss]) -> tuple[Starts, ...]:

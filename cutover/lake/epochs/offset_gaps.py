@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover.lake.control.losses import Loss
+from cutover.lake.control.losses import Loss, list_ends
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
 from cutover.log.topic_partitions import place
@@ -15,7 +15,7 @@ def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id:
     The end of the newest epoch, or behind the losses that were recorded for the next one. Partitions that are not named
     start at 0.
     """
-    if record is None and not accepted:
+    if record is None and not list_ends(accepted):
         return None
     return expect_start(record, accepted, topic_id)
 

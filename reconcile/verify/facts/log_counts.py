@@ -2,15 +2,17 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from typing import TypeVar
 
 from cutover.errors import LogError
+from cutover.lake.control.losses import find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.same_log import refuse_changed
 from cutover.log.kafka import LogClient
+from cutover.log.record_batches import OffsetRange
 from cutover.reconcile.verify.facts.facts import LogCounts, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source
 from cutover.settings import Settings
@@ -28,11 +30,17 @@ class SameLog:
     topic: str
     isolation: str  # by which the epochs read it
     earliest: Mapping[int, int]  # partition -> first offset that is still there
+    lost: Mapping[int, Sequence[OffsetRange]] = field(default_factory=dict)  # ranges recorded as having lost records
 
     def holds(self, record: EpochRecord) -> bool:
         """Return whether all that an epoch read is still there."""
         spans = ((p, record.start.get(p, 0), end) for p, end in record.end.items())
-        return all(start >= self.earliest.get(p, 0) for p, start, end in spans if end > start)
+        return all(
+            start >= self.earliest.get(p, 0)
+            and not any(first < end and start < after for first, after in self.lost.get(p, ()))
+            for p, start, end in spans
+            if end > start
+        )
 
     def ranges(self, records: Sequence[EpochRecord]) -> dict[int, tuple[int, int]]:
         """Return what some epochs that the log holds have read of each partition: it may begin with what is gone.
@@ -54,23 +62,24 @@ def read_retained(source: Source, facts: VerifyFacts, read: Callable[[SameLog], 
     Raises:
         LogError: No broker answers, the topic is another log by now, or retention is always faster.
     """
-    log = same_log(source.settings, source.pipeline.name, facts.records)
+    log = same_log(source.settings, source.pipeline.name, facts)
     for _ in range(LOOKS):
         try:
             return read(log)
         except LogError:
-            before, log = log, same_log(source.settings, source.pipeline.name, facts.records)
+            before, log = log, same_log(source.settings, source.pipeline.name, facts)
             if log.earliest == before.earliest:
                 raise
     return read(log)
 
 
-def same_log(settings: Settings, name: str, records: Sequence[EpochRecord]) -> SameLog:
+def same_log(settings: Settings, name: str, facts: VerifyFacts) -> SameLog:
     """Return the log of these epochs of a pipeline.
 
     Raises:
         LogError: No broker answers, the topic is another log by now, or it holds other records than those read.
     """
+    records = facts.records
     newest, client = records[-1], LogClient(settings)
     found = client.describe(newest.topic)
     if (found.cluster_id, found.topic_id) != (newest.cluster_id, newest.topic_id):
@@ -80,7 +89,8 @@ def same_log(settings: Settings, name: str, records: Sequence[EpochRecord]) -> S
         raise LogError(msg, runbook="TopicIdentityChanged")
     refuse_changed(name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
-    return SameLog(client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest)
+    lost = find_incomplete_ranges(facts.losses, newest.topic_id)
+    return SameLog(client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest, lost=lost)
 
 
 def counts(source: Source, facts: VerifyFacts) -> LogCounts:

@@ -11,14 +11,13 @@ window of its ledger (a duplicate once for each run that computed the window).
 
 from collections.abc import Iterator, Mapping
 
-from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity.lost_records import record_bounds
 from cutover.reconcile.verify.facts.facts import NOT_ASKED, BatchLedger, LogCounts, RowTotals, VerifyFacts
 from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, moment
 from cutover.records.classes import WITH_POSITIONS, Class
 
 TITLE = "the books balance"
-_SINGLE = (Class.MALFORMED, Class.FILTERED)
 _LEDGER = (*WITH_POSITIONS, Class.FILTERED)
 
 
@@ -49,18 +48,6 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
         yield facts.log.left_out
     if isinstance(facts.batch_ledger, Unknown) and facts.batch_ledger != NOT_ASKED:
         yield f"The ledger of the batch path was not checked: {facts.batch_ledger.why}"
-
-
-def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int]:
-    """Return how few and how many records make these pairs; both are the same where all records fall into as many.
-
-    Args:
-        counts: Class to pairs.
-        window: The definition's.
-    """
-    single = sum(counts.get(name, 0) for name in _SINGLE)
-    windowed = sum(counts.values()) - single
-    return single + -(-windowed // window.most), single + windowed // window.least
 
 
 def _check_records(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:

@@ -34,6 +34,9 @@ def _check_loss(facts: WatchFacts) -> Iterator[Alert]:
     sample = _find_sample(facts)
     if sample is None:
         return
+    for texts in (facts.compacted, facts.lost):
+        if not isinstance(texts, UnknownFact):
+            yield from (alert("LogDataLost", text) for text in texts)
     if not isinstance(facts.changed, UnknownFact) and facts.changed:
         yield from (alert("LogDataLost", text) for text in facts.changed)
         return
@@ -46,7 +49,8 @@ def _check_loss(facts: WatchFacts) -> Iterator[Alert]:
             yield alert("LogDataLost", f"{next_one}, the log starts at {first}: {number(first - wanted)} are gone")
         elif end < wanted:
             yield alert("LogDataLost", f"{next_one}, the log ends at {end}: {number(wanted - end)} are gone")
-    known(facts.changed)  # without it no one knows that nothing was lost
+    for fact in (facts.changed, facts.compacted, facts.lost):
+        known(fact)  # without it no one knows that nothing was lost
 
 
 def _check_partitions(facts: WatchFacts) -> Iterator[Alert]:

@@ -11,7 +11,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import OffsetGap
 from cutover.records.parsing import limits
 from cutover.streaming.recovery import loss_extent
-from cutover.streaming.recovery.loss_extent import LogState, RewrittenLog
+from cutover.streaming.recovery.loss_extent import IncompleteRange, LogState, RewrittenLog
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import MINUTE, NOON
 
@@ -144,3 +144,35 @@ def test_new_log_that_has_lost_its_own_beginning_says_so_too() -> None:
         ("A", 0, 40, None),
         ("B", 0, 0, 60),
     ]
+
+
+@pytest.mark.parametrize(
+    ("fed_from", "expected"),
+    [(None, (30, 80)), (-60, (-60, 80)), (50, (30, 80)), (90, (30, 80))],
+    ids=["unread", "read long ago", "read lately", "fed only later windows"],
+)
+def test_records_lost_inside_touch_open_windows_and_those_fed_from_the_range(
+    fed_from: int | None, expected: tuple[int, int]
+) -> None:
+    lost = IncompleteRange(
+        partition=1,
+        first=3,
+        next=40,
+        log_time=NOON + 45 * MINUTE,
+        fed_from=None if fed_from is None else NOON + fed_from * MINUTE,
+    )
+
+    (found,) = loss_extent.inside(CLICKS, RECORD, [lost], "A")
+
+    assert (found.topic_id, found.partition, found.first, found.next, found.again) == ("A", 1, 3, 40, False)
+    assert minutes(found.windows) == expected
+
+
+def test_records_lost_inside_behind_every_final_window_touch_what_they_fed() -> None:
+    late = replace(RECORD, watermark_after=NOON + 500 * MINUTE)
+    lost = IncompleteRange(partition=0, first=3, next=40, log_time=NOON + 45 * MINUTE, fed_from=NOON)
+    unread = replace(lost, fed_from=None)
+
+    found = loss_extent.inside(CLICKS, late, [lost, unread], "A")
+
+    assert [minutes(one.windows) for one in found] == [(0, 80), None]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition.windows.sliding import SlidingWindows
+from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.high_water import Witness
 from cutover.reconcile.verify.facts.facts import EpochCommit, LedgerFault, LogCounts, RowTotals, VerifyFacts
 from cutover.reconcile.verify.invariants import (
@@ -114,7 +115,7 @@ def test_folded_rows_are_counted_under_their_last_epoch() -> None:
     ],
 )
 def test_pairs_bound_their_records(counts: dict[str, int], size: int, every: int, expected: tuple[int, int]) -> None:
-    assert n1_completeness.record_bounds(counts, SlidingWindows(size=size, every=every)) == expected
+    assert lost_records.record_bounds(counts, SlidingWindows(size=size, every=every)) == expected
 
 
 # N2

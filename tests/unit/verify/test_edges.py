@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Sliding
+from cutover.lake.integrity import lost_records
 from cutover.reconcile.verify.facts.facts import (
     EpochCommit,
     LedgerFault,
@@ -60,7 +61,7 @@ def test_an_epoch_that_counted_nothing_and_has_records_in_the_log_is_named() -> 
 def test_malformed_and_filtered_records_are_one_pair_each_however_many_windows_the_others_are_in() -> None:
     window = Sliding(size="20 minutes", every="10 minutes")
 
-    assert n1_completeness.record_bounds({"accepted": 4, "malformed": 2, "filtered": 3}, window) == (7, 7)
+    assert lost_records.record_bounds({"accepted": 4, "malformed": 2, "filtered": 3}, window) == (7, 7)
 
 
 @pytest.mark.parametrize(("rows", "end"), [(1, "it stands alone."), (2, "it stands alone (2 rows).")])

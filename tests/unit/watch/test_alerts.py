@@ -68,6 +68,8 @@ FIRING = [
         facts(looks={"ends": {0: 50, 1: 9}, "high": {0: 50, 1: 9}}), "LogDataLost", id="end before the reader"
     ),
     pytest.param(facts(looks={"ends": {0: 50}, "high": {0: 50}}), "LogDataLost", id="partition gone"),
+    pytest.param(facts(compacted=("topic c: cleanup.policy is compact",)), "LogDataLost", id="compacted"),
+    pytest.param(facts(lost=("Epoch 3 read 40 records, the log holds 12",)), "LogDataLost", id="epoch lost records"),
     pytest.param(
         facts(looks={"topic_id": "other", "earliest": {0: 60}}), "TopicIdentityChanged", id="topic made again"
     ),

@@ -68,3 +68,17 @@ def test_touched_windows_are_merged_where_they_meet() -> None:
     assert ranges == ((HOUR, 5 * HOUR), (8 * HOUR, 9 * HOUR))
     inside = {hour: losses.is_touched(hour * HOUR, ranges) for hour in (0, 1, 4, 5, 8, 9)}
     assert inside == {0: False, 1: True, 4: True, 5: False, 8: True, 9: False}
+
+
+def test_records_lost_inside_a_range_move_no_start() -> None:
+    inside = replace(LOSS, kind="inside", first=3, next=90)
+
+    assert losses.skips([inside], 7, "A") == {}
+    assert losses.list_ends([LOSS, inside]) == (LOSS,)
+
+
+def test_incomplete_ranges_are_those_of_the_log() -> None:
+    inside = replace(LOSS, kind="inside", first=3, next=9)
+    others = (LOSS, replace(inside, topic_id="B"), replace(inside, partition=1, first=0))
+
+    assert losses.find_incomplete_ranges([inside, *others], "A") == {0: [(3, 9)], 1: [(0, 9)]}

@@ -39,6 +39,10 @@ class Log:
     latest_: tuple[int, int] = (15, 99)
     fails: LogError | None = None
     changed: LogError | None = None
+    policy: str = "delete"
+
+    def config(self, topic: str) -> dict[str, str]:
+        return {"cleanup.policy": self.policy} if topic == "clicks" else {}
 
     def topic_id(self, topic: str) -> str:
         if self.fails is not None:
@@ -106,8 +110,12 @@ GONE = "Topic clicks, partition {}: expected offset 15, log {}: 1 offsets are go
             changed("Topic clicks: expected one.", "TopicIdentityChanged"),
         ),
         (Log(changed=LogError("Rewritten.", runbook="LogDataLost")), changed("Rewritten.", "LogDataLost")),
+        (
+            Log(policy="compact"),
+            changed("Topic clicks: expected cleanup.policy `delete`, got `compact`.", "LogDataLost"),
+        ),
     ],
-    ids=["goes on", "ends before", "begins behind", "another topic", "no topic", "rewritten"],
+    ids=["goes on", "ends before", "begins behind", "another topic", "no topic", "rewritten", "compacted"],
 )
 def test_a_log_that_answers_is_believed(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, log: Log, expected: LogAnswer

@@ -7,6 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from cutover.errors import LogError
+from cutover.lake.control import losses
+from cutover.lake.integrity import complete_read
 from cutover.log.cut import LogEnd, LogId
 from cutover.log.mark import Mark
 from cutover.streaming.microbatch import continuity
@@ -31,7 +34,10 @@ class HeldLog:
 def known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what a driver knows of its log before its first epoch; its client and its heartbeat are stand-ins."""
     monkeypatch.setattr(continuity, "MarkReader", HeldLog)
-    made: Any = Continuity(Mock(place=tmp_path), Mock(newest=None), LOG)
+    context = Mock(place=tmp_path)
+    context.clock.monotonic.return_value = 0.0
+    context.client.config.return_value = {"cleanup.policy": "delete"}
+    made: Any = Continuity(context, Mock(newest=None), LOG)
     made.health = Mock()
     made._context.client.cuts = 0
     made._context.client.latest.return_value = {0: 8}
@@ -104,3 +110,37 @@ def test_marks_of_a_new_partition_are_looked_for_from_zero_on(known: Any) -> Non
     plan = EpochPlan(epoch=3, start={0: 5}, end={0: 9, 1: 3}, clipped=False, watermark=None)
 
     assert known.mark(plan).result() == {0: (Mark(8, 5, "same"),), 1: (Mark(2, 0, "same"),)}
+
+
+@pytest.mark.parametrize(("seconds", "is_read"), [(9.9, False), (10.0, True)])
+def test_the_clean_up_policy_is_read_again_every_ten_seconds(known: Any, seconds: float, *, is_read: bool) -> None:
+    known._context.clock.monotonic.return_value = seconds
+
+    snapshot(known, ends(9, 4), {0: 9, 1: 4})
+
+    assert known._context.client.config.called is is_read
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_topic_that_is_compacted_by_now_stops_the_driver(known: Any, policy: str) -> None:
+    known._context.clock.monotonic.return_value = 10.0
+    known._context.client.config.return_value = {"cleanup.policy": policy}
+
+    with pytest.raises(LogError, match=f"Topic t: expected cleanup.policy `delete`, got `{policy}`") as refused:
+        known.look({0: 9, 1: 4})
+
+    assert refused.value.runbook == "LogDataLost"
+
+
+@pytest.mark.parametrize(("records", "is_checked"), [(7, False), (6, True), (8, True), (0, True)])
+def test_epoch_with_as_many_records_as_offsets_needs_no_headers(
+    known: Any, monkeypatch: pytest.MonkeyPatch, records: int, *, is_checked: bool
+) -> None:
+    check = Mock()
+    monkeypatch.setattr(complete_read, "check_complete", check)
+    monkeypatch.setattr(losses, "up_to", lambda *_: ())
+    plan = EpochPlan(epoch=3, start={0: 5, 1: 5}, end={0: 9, 1: 8}, clipped=False, watermark=None)
+
+    known.check_complete(Mock(), plan, records)
+
+    assert check.called is is_checked

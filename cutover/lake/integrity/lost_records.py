@@ -1,0 +1,243 @@
+"""Records that a log lost inside ranges that epochs have read: each epoch is counted again in the log as it is now.
+
+An epoch records how many records it read. A reader under the same isolation gets the same number again for as long as
+the log holds its range, whatever transactions are in it, so fewer of them are a loss. Compaction is what removes
+records inside a log, and a compacted topic is rejected even before it has lost any.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cutover.definition.windows.window_fn import WindowFn
+from cutover.errors import LogError
+from cutover.lake.control.losses import Loss, find_incomplete_ranges
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.kafka import LogClient
+from cutover.log.record_batches import (
+    MissingRecords,
+    OffsetRange,
+    RecordBatch,
+    find_missing_records,
+    format_missing,
+)
+from cutover.log.topic_partitions import topics_of
+from cutover.records.classes import Class
+
+MOST = 500_000
+"""Offsets that are counted at a time: about half a second. The epochs of a longer log are counted in turns."""
+
+_NAMED = 2  # epochs that a message names
+_LOOKS = 3  # at a log whose start moves while it is counted
+_SINGLE = (Class.MALFORMED, Class.FILTERED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRecords:
+    """Records of one epoch that the log no longer holds."""
+
+    epoch: int
+    topic: str
+    expected: int  # records that the epoch read, at least
+    found: int
+    missing: tuple[MissingRecords, ...]  # offsets without a record for a reader, those of transactions too
+
+    @property
+    def text(self) -> str:
+        """Return which epoch lacks how many records, and where."""
+        where = format_missing(self.topic, self.missing) if self.missing else "no offset is named"
+        return f"Epoch {self.epoch} read {self.expected:,} records, the log holds {self.found:,} of them. {where}"
+
+
+def refuse_compacted(client: LogClient, log: str) -> None:
+    """Reject a log with a topic that is compacted.
+
+    Raises:
+        LogError: `cleanup.policy` of a topic includes `compact`, or no broker answers.
+    """
+    for topic in topics_of(log):
+        policy = client.config(topic).get("cleanup.policy", "delete")
+        if "compact" in policy:
+            msg = (
+                f"Topic {topic}: expected cleanup.policy `delete`, got `{policy}`.\n"
+                "Hint: compaction removes records that both paths have to read; set the policy to `delete` and start "
+                "again: what is missing by then is named."
+            )
+            raise LogError(msg, runbook="LogDataLost")
+
+
+def find_lost(
+    client: LogClient,
+    records: Sequence[EpochRecord],
+    recorded: Iterable[Loss],
+    window: WindowFn,
+    *,
+    turn: int = 0,
+    most: int = MOST,
+) -> tuple[LostRecords, ...]:
+    """Count what the log holds of some epochs, and return those of which it holds less than they read.
+
+    Args:
+        client: Reads the log, which has the topic id of the epochs.
+        records: Of all epochs of a version, by number.
+        recorded: Losses that were accepted: epochs in their ranges are not counted.
+        window: The definition's.
+        turn: Selects the portion of epochs that is counted, where there are more than `most` offsets.
+        most: Offsets of a portion.
+
+    Raises:
+        LogError: No broker answers, or retention is faster than the count.
+    """
+    for look in range(_LOOKS):
+        earliest = client.earliest(records[-1].topic) if records else {}
+        portions = list_portions(select_countable(records, earliest, recorded), most)
+        if not portions:
+            return ()
+        try:
+            return tuple(_count_portion(client, portions[turn % len(portions)], window))
+        except LogError:
+            if look == _LOOKS - 1 or client.earliest(records[-1].topic) == earliest:
+                raise
+    return ()
+
+
+def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
+    name: str,
+    client: LogClient,
+    records: Sequence[EpochRecord],
+    recorded: Iterable[Loss],
+    window: WindowFn,
+    *,
+    turn: int = 0,
+    most: int = MOST,
+) -> None:
+    """Reject a log that is compacted, or lost records which epochs have read.
+
+    Args:
+        name: Of the pipeline, for the message.
+        client: See `find_lost`, also for the other arguments.
+        records: Of all epochs of a version, by number.
+        recorded: Losses that were accepted.
+        window: The definition's.
+        turn: Selects the portion that is counted.
+        most: Offsets of a portion.
+
+    Raises:
+        LogError: It is, or did; names the epochs and offsets. Or no broker answers.
+    """
+    if not records:
+        return
+    refuse_compacted(client, records[-1].topic)
+    lost = find_lost(client, records, recorded, window, turn=turn, most=most)
+    if lost:
+        more = f". And {len(lost) - _NAMED:,} more epochs" if len(lost) > _NAMED else ""
+        raise make_lost_error(name, ". ".join(each.text for each in lost[:_NAMED]) + more)
+
+
+def make_lost_error(name: str, text: str) -> LogError:
+    """Return that a log has lost records inside a range; `text` says where."""
+    msg = f"{text}.\nHint: compaction or a deletion removed records inside the log; nothing was written since. "
+    msg += f"`cutover accept-loss {name}` shows what is lost, and how to go on."
+    return LogError(msg, runbook="LogDataLost")
+
+
+def select_countable(
+    records: Sequence[EpochRecord], earliest: Mapping[int, int], recorded: Iterable[Loss]
+) -> list[EpochRecord]:
+    """Return the epochs with data whose whole range the log should hold.
+
+    Args:
+        records: Of all epochs, by number.
+        earliest: First offset that each partition holds.
+        recorded: Losses that were accepted.
+    """
+    lost = find_incomplete_ranges(recorded, records[-1].topic_id) if records else {}
+
+    def is_countable(record: EpochRecord) -> bool:
+        read = [(p, record.start.get(p, 0), end) for p, end in record.end.items() if end > record.start.get(p, 0)]
+        is_held = all(start >= earliest.get(p, 0) for p, start, _ in read)
+        is_known = any(first < end and start < after for p, start, end in read for first, after in lost.get(p, ()))
+        return bool(read) and is_held and not is_known
+
+    return [record for record in records if is_countable(record)]
+
+
+def list_portions(records: Sequence[EpochRecord], most: int) -> list[list[EpochRecord]]:
+    """Divide epochs into portions of at most so many offsets, the newest epochs first; one epoch is never divided."""
+    portions: list[list[EpochRecord]] = []
+    room = 0
+    for record in reversed(records):
+        span = sum(end - record.start.get(p, 0) for p, end in record.end.items())
+        if not portions or span > room:
+            portions.append([])
+            room = most
+        portions[-1].append(record)
+        room -= span
+    return portions
+
+
+def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int]:
+    """Return how few and how many records make these pairs; both are the same where all records fall into as many.
+
+    Args:
+        counts: Class to pairs.
+        window: The definition's.
+    """
+    single = sum(counts.get(name, 0) for name in _SINGLE)
+    windowed = sum(counts.values()) - single
+    return single + -(-windowed // window.most), single + windowed // window.least
+
+
+def _count_portion(client: LogClient, portion: Sequence[EpochRecord], window: WindowFn) -> Iterator[LostRecords]:
+    for run in _list_runs(sorted(portion, key=lambda record: record.epoch)):
+        found = _count_run(client, run)
+        for record in run:
+            expected, _ = record_bounds(record.counts, window)
+            if found[record.epoch] < expected:
+                yield LostRecords(
+                    epoch=record.epoch,
+                    topic=record.topic,
+                    expected=expected,
+                    found=found[record.epoch],
+                    missing=tuple(_find_missing_of(client, record)),
+                )
+
+
+def _list_runs(records: Sequence[EpochRecord]) -> list[list[EpochRecord]]:
+    """Divide epochs, ascending, into runs that follow one another without a gap: each is read as one range."""
+    runs: list[list[EpochRecord]] = []
+    for record in records:
+        before = runs[-1][-1] if runs else None
+        follows = before is not None and all(record.start.get(p, 0) == end for p, end in before.end.items())
+        if follows:
+            runs[-1].append(record)
+        else:
+            runs.append([record])
+    return runs
+
+
+def _count_run(client: LogClient, run: Sequence[EpochRecord]) -> dict[int, int]:
+    """Return how many records a reader gets of each epoch of a run."""
+    ends = {p: [record.end.get(p, 0) for record in run] for p in run[-1].end}
+    ranges = {p: (_find_start(run, p), end) for p, end in run[-1].end.items()}
+    found = {record.epoch: 0 for record in run}
+    for partition, offset, _ in client.positions(run[0].topic, ranges, run[0].isolation):
+        found[run[bisect_right(ends[partition], offset)].epoch] += 1
+    return found
+
+
+def _find_start(run: Sequence[EpochRecord], partition: int) -> int:
+    return next((record.start.get(partition, 0) for record in run if partition in record.end), 0)
+
+
+def _find_missing_of(client: LogClient, record: EpochRecord) -> Iterator[MissingRecords]:
+    ranges = _ranges_of(record)
+    batches: dict[int, list[RecordBatch]] = {p: [] for p in ranges}
+    for partition, offset, _ in client.positions(record.topic, ranges, record.isolation):
+        batches[partition].append(RecordBatch(offset, offset + 1, 1))
+    for partition, wanted in sorted(ranges.items()):
+        yield from find_missing_records(partition, batches[partition], wanted)
+
+
+def _ranges_of(record: EpochRecord) -> dict[int, OffsetRange]:
+    return {p: (record.start.get(p, 0), end) for p, end in record.end.items() if end > record.start.get(p, 0)}

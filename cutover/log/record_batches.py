@@ -1,0 +1,130 @@
+"""Record batches of a Kafka log as their headers describe them: which offsets each covers, and how many it still holds.
+
+A reader of records cannot tell why an offset holds none: control records and aborted records take offsets, and so do
+records that compaction has removed. The headers can. In a log that lost nothing the batches follow one another without
+a gap, control batches included, and each holds as many records as it covers offsets. Compaction leaves the bounds of a
+batch as they were and lowers its count, or removes the whole batch.
+
+Source:
+    Apache Kafka documentation, 5.3 Messages: record batch, and its note on compaction and `lastOffsetDelta`.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from cutover.log.topic_partitions import format_partition
+
+HEADER_BYTES = 61
+"""Length of a header of message format 2, the largest one."""
+
+_LENGTH_ENDS, _MAGIC, _LAST_OFFSET_DELTA, _COUNT = 12, 16, 23, 57  # positions in a header
+_NAMED = 3  # ranges that a message lists
+
+OffsetRange = tuple[int, int]
+"""Offsets `[first, next)` of one partition."""
+
+
+class RecordBatch(NamedTuple):
+    """Offsets `[first, next)`, and the number of records that the batch holds of them."""
+
+    first: int
+    next: int
+    records: int
+
+
+class MissingRecords(NamedTuple):
+    """Offsets `[first, next)` of one partition, of which `missing` hold no record of any kind."""
+
+    partition: int
+    first: int
+    next: int
+    missing: int
+
+
+def parse_headers(piece: bytes, position: int) -> tuple[list[RecordBatch], int]:
+    """Parse the headers in a piece of a fetch response.
+
+    Args:
+        piece: Bytes of the response that begin with a header.
+        position: Position of the piece in the response.
+
+    Returns:
+        The batches whose headers are complete, and the position of the first header that is not: it may lie behind the
+        piece, since batches are longer than their headers.
+    """
+    batches, at = [], 0
+    while at + HEADER_BYTES <= len(piece):
+        first, length = struct.unpack_from(">qi", piece, at)
+        if piece[at + _MAGIC] < 2:  # noqa: PLR2004 -- older formats: a message is its own batch, and has no transactions
+            batches.append(RecordBatch(first, first + 1, 1))
+        else:
+            (delta,) = struct.unpack_from(">i", piece, at + _LAST_OFFSET_DELTA)
+            (count,) = struct.unpack_from(">i", piece, at + _COUNT)
+            batches.append(RecordBatch(first, first + delta + 1, count))
+        at += _LENGTH_ENDS + length
+    return batches, position + at
+
+
+def find_missing_records(
+    partition: int, batches: Iterable[RecordBatch], wanted: OffsetRange
+) -> tuple[MissingRecords, ...]:
+    """Return the offsets of a range that hold neither a record nor a control record; neighbours are joined.
+
+    Args:
+        partition: Number of the partition.
+        batches: Every batch that the log holds of the range, ascending.
+        wanted: The range. Of a batch that lies only partly in it and lacks records, that part counts as missing.
+    """
+    found: list[MissingRecords] = []
+    for first, end, count in _list_gaps(batches, wanted):
+        if found and found[-1].next == first:
+            found[-1] = MissingRecords(partition, found[-1].first, end, found[-1].missing + count)
+        else:
+            found.append(MissingRecords(partition, first, end, count))
+    return tuple(found)
+
+
+def _list_gaps(batches: Iterable[RecordBatch], wanted: OffsetRange) -> Iterator[tuple[int, int, int]]:
+    """Yield first offset, next offset and number of missing records of each gap."""
+    at, end = wanted
+    for batch in batches:
+        if batch.first >= end:
+            break
+        if batch.first > at:
+            yield at, batch.first, batch.first - at
+        first, last = max(at, batch.first), min(batch.next, end)
+        lacking = batch.next - batch.first - batch.records
+        if lacking > 0 and first < last:
+            yield first, last, min(lacking, last - first)
+        at = max(at, batch.next)
+    if at < end:
+        yield at, end, end - at
+
+
+def exclude_recorded(
+    missing: Iterable[MissingRecords], recorded: Mapping[int, Sequence[OffsetRange]]
+) -> tuple[MissingRecords, ...]:
+    """Return what is missing and lies in no recorded range, as whole ranges.
+
+    Args:
+        missing: What a log lacks.
+        recorded: Partition to ranges that are known to be lost.
+    """
+
+    def is_recorded(gap: MissingRecords) -> bool:
+        return any(first <= gap.first and gap.next <= end for first, end in recorded.get(gap.partition, ()))
+
+    return tuple(gap for gap in missing if not is_recorded(gap))
+
+
+def format_missing(log: str, missing: Sequence[MissingRecords]) -> str:
+    """Return which offsets of a log hold no record any more, in words; the first ranges are named."""
+    named = [
+        f"{format_partition(log, gap.partition)}: {gap.missing:,} of the offsets {gap.first} to {gap.next - 1} hold no "
+        "record any more"
+        for gap in missing[:_NAMED]
+    ]
+    more = len(missing) - len(named)
+    text = "; ".join([*named, *([f"and {more:,} more ranges"] if more else [])])
+    return text[0].upper() + text[1:]

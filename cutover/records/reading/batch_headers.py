@@ -1,0 +1,162 @@
+"""Headers of record batches, read by the Kafka client of Spark's JVM: no client hands them to its users.
+
+A fetch request is sent as the client itself would send it, under the same settings of security. Of the response, which
+holds whole batches, only pieces with headers come to Python.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from cutover.errors import LogError
+from cutover.log import options, topic_partitions
+from cutover.log.address import bootstrap_servers
+from cutover.log.kafka import LogClient, PartitionLeader
+from cutover.log.record_batches import RecordBatch, parse_headers
+from cutover.log.transient_errors import retry_transient
+from cutover.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FETCH_VERSION = 12  # the newest one that names topics, not their ids
+_FETCH_BYTES = 4 * 1_048_576
+_PIECE_BYTES = 4_096
+_RECEIVE_BYTES = 1_048_576
+_RECONNECT_MS = 50
+_WAIT_MS = 10
+_DESERIALIZER = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+
+
+class BatchHeaderReader:
+    """Reads headers of the batches of one log; keeps a connection to each leader until it is closed."""
+
+    def __init__(self, session: "SparkSession", settings: Settings, client: LogClient, log: str) -> None:
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001 -- no public way leads to the JVM's classes
+        self._jvm, self._kafka = jvm, jvm.org.apache.kafka
+        self._client, self._log = client, log
+        self._timeout_ms = int(client.timeout * 1000)
+        self._clock = self._kafka.common.utils.Time.SYSTEM
+        self._network = self._connect(settings)
+
+    def read(self, partition: int, start: int, end: int) -> Iterator[RecordBatch]:
+        """Yield the batches of `[start, end)` of one partition, ascending; the first one may begin before `start`.
+
+        Raises:
+            LogError: No broker answers, or the log no longer holds `start`.
+        """
+        while start < end:
+            batches = self._fetch(partition, start)
+            ahead = [batch for batch in batches if batch.next > start]
+            if not ahead:
+                return
+            yield from ahead
+            start = ahead[-1].next
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._network.close()
+
+    def _connect(self, settings: Settings) -> Any:
+        """Return a network client under the settings of Spark's own consumers."""
+        spark_options = options.spark(settings.kafka, bootstrap_servers(settings))
+        properties = self._jvm.java.util.HashMap()
+        for key, value in spark_options.items():
+            properties.put(key.removeprefix("kafka."), value)
+        for key in ("key.deserializer", "value.deserializer"):
+            properties.put(key, _DESERIALIZER)
+        clients, common = self._kafka.clients, self._kafka.common
+        config, context = clients.consumer.ConsumerConfig(properties), common.utils.LogContext("")
+        channels = clients.ClientUtils.createChannelBuilder(config, self._clock, context)
+        selector = common.network.Selector(
+            self._timeout_ms, common.metrics.Metrics(), self._clock, "cutover", channels, context
+        )
+        return clients.NetworkClient(
+            selector,
+            clients.ManualMetadataUpdater(),
+            "cutover",
+            1,
+            _RECONNECT_MS,
+            _RECONNECT_MS,
+            -1,
+            _RECEIVE_BYTES,
+            self._timeout_ms,
+            self._timeout_ms,
+            self._timeout_ms,
+            self._clock,
+            True,  # noqa: FBT003 -- of a Java constructor: ask the broker for the versions that it speaks
+            clients.ApiVersions(),
+            context,
+            clients.MetadataRecoveryStrategy.NONE,
+        )
+
+    def _fetch(self, partition: int, offset: int) -> list[RecordBatch]:
+        """Return the batches of one response, from the one that holds an offset on; none at the log's end."""
+        try:
+            return retry_transient(lambda: self._fetch_once(partition, offset), seconds=self._client.timeout)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.OFFSET_OUT_OF_RANGE:
+                raise self._make_gone_error(partition, offset) from error
+            raise self._client.make_unreachable_error(error) from error
+
+    def _fetch_once(self, partition: int, offset: int) -> list[RecordBatch]:
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # noqa: PLC0415 -- comes with Spark
+
+        leader = self._client.leader(self._log, partition)
+        try:
+            found = self._send(leader, partition, offset)
+        except Py4JJavaError as error:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT)) from error  # noqa: SLF001 -- its only name
+        if found.errorCode():
+            raise KafkaException(KafkaError(int(found.errorCode())))
+        return self._parse(found.records())
+
+    def _send(self, leader: PartitionLeader, partition: int, offset: int) -> Any:
+        """Send one request and return what the response says of the partition."""
+        place, jvm, clients = topic_partitions.place(self._log, partition), self._jvm, self._kafka.clients
+        node = self._kafka.common.Node(leader.broker, leader.host, leader.port)
+        topic_partition = self._kafka.common.TopicPartition(place.topic, place.partition)
+        requests = self._kafka.common.requests
+        wanted = getattr(requests, "FetchRequest$PartitionData")(
+            self._kafka.common.Uuid.ZERO_UUID, offset, -1, _FETCH_BYTES, jvm.java.util.Optional.empty()
+        )
+        fetched = jvm.java.util.LinkedHashMap()
+        fetched.put(topic_partition, wanted)
+        builder = getattr(requests, "FetchRequest$Builder").forConsumer(_FETCH_VERSION, _WAIT_MS, 1, fetched)
+        if not clients.NetworkClientUtils.awaitReady(self._network, node, self._clock, self._timeout_ms):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 -- its only name
+        request = self._network.newClientRequest(node.idString(), builder, self._clock.milliseconds(), True)  # noqa: FBT003 -- of a Java method: expect a response
+        response = clients.NetworkClientUtils.sendAndReceive(self._network, request, self._clock)
+        return response.responseBody().responseData(jvm.java.util.HashMap(), _FETCH_VERSION).get(topic_partition)
+
+    def _parse(self, records: Any) -> list[RecordBatch]:
+        """Return the batches of a response; the last one may be cut off, but its header is not looked for then."""
+        buffer, size, position = records.buffer(), int(records.sizeInBytes()), 0
+        batches: list[RecordBatch] = []
+        while position < size:
+            piece = self._kafka.common.utils.Utils.toArray(buffer, position, min(_PIECE_BYTES, size - position))
+            some, behind = parse_headers(bytes(piece), position)
+            if behind == position:
+                break
+            batches, position = batches + some, behind
+        return batches
+
+    def _make_gone_error(self, partition: int, offset: int) -> LogError:
+        place = topic_partitions.format_partition(self._log, partition)
+        msg = f"Log, {place}: expected offset {offset}, the log starts at "
+        msg += f"{self._client.earliest(self._log).get(partition)}: what lies before it left the log while it was read."
+        return LogError(msg, runbook="LogDataLost")
+
+
+@contextmanager
+def open_reader(
+    session: "SparkSession", settings: Settings, client: LogClient, log: str
+) -> Iterator[BatchHeaderReader]:
+    """Open a reader for as long as the block lasts."""
+    reader = BatchHeaderReader(session, settings, client, log)
+    try:
+        yield reader
+    finally:
+        reader.close()
