@@ -20,6 +20,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LogError
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity import lost_records
 from cutover.lake.tables.schemas import arrow_type, duckdb_type
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import Chunk, join_reads, split_epochs
@@ -60,7 +61,7 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
         earliest: First offset of each partition that the log still holds.
 
     Raises:
-        LogError: The log holds nothing of what the epochs read, or does not answer.
+        LogError: The log holds nothing of what the epochs read, lost records inside it, or does not answer.
     """
     kinds = compile_pipeline(reading.pipeline).key_types
     keys = "".join(f", {identifier(name)} {duckdb_type(arrow_type(kind))}" for name, kind in kinds.items())
@@ -82,6 +83,7 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
     if not count:
         msg = f"Log of `{reading.pipeline.name}`: expected records that its epochs have read, it holds none of them."
         raise LogError(msg + "\nHint: lateness is told from what the log still holds.")
+    lost_records.refuse_lost_in_log(reading.settings, reading.pipeline)
     return count
 
 

@@ -19,6 +19,7 @@ from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import lost_records
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import LogClient
@@ -103,6 +104,7 @@ def determinism(
         drawn = [draw_replay(span, number, seed) for number in range(1, replays + 1)]
         drawn += [draw_batch_replay(span, replays + number, seed) for number in range(1, repartitions + 1)]
         found = [replayed.compare_replay(replay) for replay in drawn]
+    lost_records.refuse_lost_in_log(settings, pipeline)
     offsets = sum(end - start for start, end in span.values())
     return DeterminismAudit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
 

@@ -9,10 +9,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import LogError
+from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Loss, find_incomplete_ranges
-from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import (
     MissingRecords,
@@ -23,10 +26,12 @@ from cutover.log.record_batches import (
 )
 from cutover.log.topic_partitions import topics_of
 from cutover.records.classes import Class
+from cutover.settings import Settings
 
 MOST = 500_000
 """Offsets that are counted at a time: about half a second. The epochs of a longer log are counted in turns."""
 
+_ALL = 1 << 62  # offsets: one portion holds every epoch
 _NAMED = 2  # epochs that a message names
 _LOOKS = 3  # at a log whose start moves while it is counted
 _SINGLE = (Class.MALFORMED, Class.FILTERED)
@@ -132,6 +137,21 @@ def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
     if lost:
         more = f". And {len(lost) - _NAMED:,} more epochs" if len(lost) > _NAMED else ""
         raise make_lost_error(name, ". ".join(each.text for each in lost[:_NAMED]) + more)
+
+
+def refuse_lost_in_log(settings: Settings, pipeline: Pipeline) -> None:
+    """Reject the log of the version in force if it is compacted or lost records; every epoch is counted.
+
+    Called behind a read of the log: what is lost does not come back.
+
+    Raises:
+        LogError: It is, or did; names the epochs and offsets. Or no broker answers.
+    """
+    version = versions.current(settings, pipeline)
+    if version is None or not delta.exists(version.uri):
+        return
+    records, recorded = EpochLog(version.uri).records(), losses.up_to(settings, version)
+    refuse_lost(pipeline.name, LogClient(settings), records, recorded, pipeline.window, most=_ALL)
 
 
 def make_lost_error(name: str, text: str) -> LogError:

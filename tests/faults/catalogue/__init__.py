@@ -67,6 +67,7 @@ PROMISED = {
     "F39": "contradicting copies of one id",
     "F40": "nothing to judge",
     "F41": "foreign write",
+    "F42": "log shrinks inside",
     "F43": "clocks of evidence",
     "F44": "unreadable fact",
     "F45": "empty or shrunk input",

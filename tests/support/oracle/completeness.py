@@ -60,8 +60,15 @@ def _may_count(facts: VerifyFacts, sent: OracleRecord) -> bool:
 
 
 def _holds(loss: Loss, facts: VerifyFacts, sent: OracleRecord) -> bool:
-    """Return whether a record was lost: in the recorded gap; before the first epoch of a version opened anew."""
-    if (loss.topic_id, loss.partition) != (sent.topic_id, sent.partition) or sent.offset is None:
+    """Return whether a record was lost: in the recorded gap; before the first epoch of a version opened anew.
+
+    Of a loss inside a range the oracle itself is told which records went before anybody read them.
+    """
+    if (
+        (loss.topic_id, loss.partition) != (sent.topic_id, sent.partition)
+        or sent.offset is None
+        or loss.kind == "inside"
+    ):
         return False
     began = facts.records[0].start.get(sent.partition, 0) if loss.kind == "anew" else loss.first
     first, end = (0, began) if loss.kind == "anew" else (loss.first, loss.next)

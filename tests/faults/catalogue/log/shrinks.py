@@ -1,0 +1,262 @@
+"""The log shrinks inside: what compaction or a deletion took is named on both paths, wherever it lies."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+from cutover.batch.recompute import run as run_batch
+from cutover.errors import CutoverError
+from cutover.lake.serving import views
+from cutover.reconcile.result.outcome import Verdict
+from tests.faults.catalogue.log import loss, transactions
+from tests.faults.fault import AGREE, Fault, Hold
+from tests.faults.running.rig import Rig
+from tests.support.log import compacted
+from tests.support.oracle.records import append
+
+RUNBOOK = "LogDataLost"
+
+
+def _note_gone(rig: Rig, gone: compacted.Positions) -> None:
+    """Keep what the log lost, and tell the oracle of what nobody had read: it must be nowhere."""
+    ends = rig.records()[-1].end
+    unread = {(p, offset) for p, offset in gone if offset >= ends.get(p, 0)}
+    rig.note("gone", sorted(gone))
+    rig.note("unread", len(unread))
+    append(
+        rig.oracle_file,
+        [replace(sent, outcome="aborted") for sent in rig.oracle.sent if (sent.partition, sent.offset) in unread],
+    )
+
+
+def _stand(rig: Rig) -> None:
+    """Let both paths and the reconciler meet the log; keep what they said, and what readers were served before."""
+    rig.note("served", _served(rig))
+    rig.refused(lambda: run_batch(rig.settings, rig.pipeline))
+    rig.note("batch said", rig.said)
+    rig.refused(lambda: run_batch(rig.settings, rig.pipeline, anew=True))
+    rig.note("batch --anew said", rig.said)
+    stood = rig.reconcile()
+    rig.note("stood", [stood.verdict.value, stood.exit_code, str(stood.runbook), stood.sentence])
+
+
+def _agree(rig: Rig, **changes: object) -> None:
+    """Make both paths agree over a log of many segments."""
+    rig.define(lateness=loss.LATENESS, **changes)
+    _send_in_parts(rig, 120)
+    rig.drain()
+    rig.batch()
+    rig.reconcile()
+
+
+def _send_in_parts(rig: Rig, count: int) -> None:
+    """Send records, twenty at a time: each part begins a segment of its own."""
+    for _ in range(0, count, 20):
+        rig.send(rig.draw(20))
+
+
+def compact_what_was_read(rig: Rig) -> None:
+    """Compact what both paths have read and agreed on, while no driver lives; then set the policy back."""
+    compacted.roll_segments(rig.settings, rig.topic)
+    _agree(rig)
+    gone = compacted.compact(rig.settings, rig.topic, least=40)
+    during = rig.reconcile()
+    rig.note("while compacted", [during.verdict.value, str(during.runbook)])
+    compacted.keep_all(rig.settings, rig.topic)
+    _note_gone(rig, gone)
+    _stand(rig)
+
+
+def compact_before_a_driver(rig: Rig, *, is_policy_kept: bool) -> None:
+    """Compact what a living driver has not read: it stands in an epoch, with more behind it."""
+    compacted.roll_segments(rig.settings, rig.topic)
+    _agree(rig, cap=20)
+    newest = rig.newest()
+    rig.send(rig.draw(10))
+    driver = rig.start(block=("epoch.planned", newest + 1))
+    driver.marker()
+    _send_in_parts(rig, 200)
+    gone = compacted.compact(rig.settings, rig.topic, least=150)
+    if not is_policy_kept:
+        compacted.keep_all(rig.settings, rig.topic)
+    driver.release()
+    rig.ended(driver)
+    compacted.keep_all(rig.settings, rig.topic)
+    _note_gone(rig, gone)
+    loss.refuse(rig)
+    rig.note("served", _served(rig))
+
+
+def delete_what_was_read(rig: Rig) -> None:
+    """Delete the first half of what both paths have read; then late records make batch read these windows again."""
+    loss.whole(rig)
+    rig.note("served", _served(rig))
+    before = compacted.held(rig.settings, rig.topic)
+    loss.cut_behind_the_end(rig)
+    rig.note("gone", sorted(before - compacted.held(rig.settings, rig.topic)))
+    rig.send(rig.draw(40, late=0.5))
+    rig.drain()
+
+
+def records_are_gone(rig: Rig) -> bool:
+    """Return whether an own reader no longer gets records that it got before."""
+    gone = [tuple(position) for position in rig.evidence["gone"]]
+    return bool(gone) and not set(gone) & compacted.held(rig.settings, rig.topic)
+
+
+def records_that_nobody_had_read_are_gone(rig: Rig) -> bool:
+    """Return whether records went that the newest epoch ended before."""
+    return records_are_gone(rig) and rig.evidence["unread"] > 0
+
+
+def go_on(rig: Rig) -> None:
+    """Take the recorded step, and read on."""
+    loss.go_on(rig)
+    rig.note("recorded", [[one.kind, one.partition, one.first, one.next] for one in loss.recorded(rig)])
+
+
+def the_rows_hold_every_offset_that_went(rig: Rig) -> Iterator[str]:
+    """Each lies in a recorded range of its partition."""
+    ranges = [(one.partition, one.first, one.next or 0) for one in loss.recorded(rig)]
+    if any(one.kind != "inside" for one in loss.recorded(rig)):
+        yield f"expected losses inside the log, recorded are {rig.evidence['recorded']}"
+    for partition, offset in rig.evidence["gone"]:
+        if not any(p == partition and first <= offset < end for p, first, end in ranges):
+            yield f"partition {partition}, offset {offset} lies in no recorded range: {ranges}"
+
+
+def both_paths_named_the_loss(rig: Rig) -> Iterator[str]:
+    """The batch, whatever it was asked, and the comparison, at a cut where both sides had agreed."""
+    for said in ("batch said", "batch --anew said"):
+        text = str(rig.evidence[said])
+        if "hold no record any more" not in text or rig.topic not in text or RUNBOOK not in text:
+            yield f"{said}: {text}"
+    verdict, code, runbook, sentence = rig.evidence["stood"]
+    if (verdict, code, runbook) != (Verdict.NOT_COMPARABLE.value, 2, RUNBOOK):
+        yield f"the comparison said {verdict}, exit code {code}, runbook {runbook}: {sentence}"
+
+
+def a_compacted_topic_was_not_compared(rig: Rig) -> Iterator[str]:
+    """While the policy stood, the verdict named it."""
+    if rig.evidence["while compacted"] != [Verdict.NOT_COMPARABLE.value, RUNBOOK]:
+        yield f"it said {rig.evidence['while compacted']}"
+
+
+def no_row_went_that_was_served(rig: Rig) -> Iterator[str]:
+    """Every window and key that was served is still served, with a state that says what it is."""
+    now = _served(rig)
+    for cell, state in rig.evidence["served"].items():
+        if cell not in now:
+            yield f"window {cell}, {state}, has no row any more"
+
+
+def the_verdict_claims_no_unexplained_difference(rig: Rig) -> Iterator[str]:
+    """No comparison since the loss has a difference without a cause."""
+    for found in rig.reconciliations:
+        if found.policy.unexplained:
+            yield f"{found.policy.unexplained} unexplained: {found.sentence}"
+
+
+def _served(rig: Rig) -> dict[tuple[int, str | None], str]:
+    query = "SELECT epoch_us(window_start), k, _state FROM serving"
+    try:
+        rows = views.connect(rig.settings, rig.pipeline).execute(query).fetchall()
+    except CutoverError:
+        return {}
+    return {(start, key): state for start, key, state in rows}
+
+
+def commit_and_abort_everywhere(rig: Rig) -> None:
+    """Every range holds aborted records and control records; batch reads some of it twice."""
+    for number in range(6):
+        rig.send(rig.draw(20))
+        aborting, committing = (
+            transactions.transaction(rig, f"{name}-{number}") for name in ("aborting", "committing")
+        )
+        rig.send(rig.draw(8), by=aborting, outcome="aborted")
+        rig.send(rig.draw(15, late=0.1), by=committing)
+        committing.commit_transaction(30)
+        aborting.abort_transaction(30)
+        rig.drain()
+        rig.batch()
+        rig.reconcile()
+    rig.batch(anew=True)
+    rig.close_windows()
+
+
+def _shrinks(
+    variant: str,
+    title: str,
+    inject: Callable[[Rig], None],
+    happened: Callable[[Rig], bool],
+    *holds: Hold,
+) -> Fault:
+    return Fault(
+        id="F42",
+        variant=variant,
+        family="loss",
+        title=f"log shrinks inside: {title}",
+        inject=inject,
+        happened=happened,
+        heal=go_on,
+        holds=(
+            *holds,
+            the_rows_hold_every_offset_that_went,
+            no_row_went_that_was_served,
+            the_verdict_claims_no_unexplained_difference,
+            loss.the_report_leaves_them_out_and_says_so,
+            loss.no_touched_window_was_replaced,
+            loss.the_gate_was_shut,
+        ),
+        alert=RUNBOOK,
+        exit_code=2,
+        within=400,
+    )
+
+
+FAULTS = (
+    _shrinks(
+        "a-read",
+        "compacted after it was read, driver stopped",
+        compact_what_was_read,
+        records_are_gone,
+        both_paths_named_the_loss,
+        a_compacted_topic_was_not_compared,
+    ),
+    _shrinks(
+        "b-unread",
+        "compacted for a while before a living driver",
+        partial(compact_before_a_driver, is_policy_kept=False),
+        records_that_nobody_had_read_are_gone,
+    ),
+    _shrinks(
+        "b-unread-policy-stays",
+        "compacted before a living driver, and still compacted",
+        partial(compact_before_a_driver, is_policy_kept=True),
+        records_that_nobody_had_read_are_gone,
+    ),
+    Fault(
+        id="F42",
+        variant="c-deleted",
+        family="loss",
+        title="log shrinks inside: its first half deleted after it was read, and needed again",
+        inject=delete_what_was_read,
+        happened=records_are_gone,
+        holds=(no_row_went_that_was_served, the_verdict_claims_no_unexplained_difference),
+        may=loss.HEADROOM,
+        verdicts=AGREE,
+        checks=("N2", "N3", "N5", "N6"),
+        within=400,
+    ),
+    Fault(
+        id="F42",
+        variant="control",
+        family="loss",
+        title="control records and aborted transactions in every range",
+        inject=commit_and_abort_everywhere,
+        happened=transactions.an_uncommitted_reader_sees_more,
+        verdicts=AGREE,
+        holds=(the_verdict_claims_no_unexplained_difference,),
+        within=400,
+    ),
+)

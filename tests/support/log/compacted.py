@@ -1,0 +1,51 @@
+"""A real topic that is compacted for a while: records inside its log disappear, as a cleaner of the broker does it."""
+
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from cutover.log.address import bootstrap_servers
+from cutover.log.kafka import LogClient
+from cutover.settings import Settings
+from tests.support.suite.until import until
+
+Positions = frozenset[tuple[int, int]]  # partition and offset
+
+
+def roll_segments(settings: Settings, topic: str) -> None:
+    """Let every batch of records with a later timestamp begin a segment: only those before the last are cleaned."""
+    _alter(settings, topic, {"segment.ms": "1"})
+
+
+def compact(settings: Settings, topic: str, *, least: int = 1) -> Positions:
+    """Compact a topic until it has lost so many records of its closed segments; return the positions that went.
+
+    Records without a key all go. The broker's cleaner looks for work every 15 s.
+    """
+    before = held(settings, topic)
+    begin(settings, topic)
+    until(lambda: len(before - held(settings, topic)) >= least, within=120.0)
+    return before - held(settings, topic)
+
+
+def begin(settings: Settings, topic: str) -> None:
+    """Let the broker compact a topic from now on; return at once."""
+    _alter(settings, topic, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0"})
+
+
+def keep_all(settings: Settings, topic: str) -> None:
+    """Set the clean-up policy back: nothing that went comes back."""
+    _alter(settings, topic, {"cleanup.policy": "delete"})
+
+
+def held(settings: Settings, topic: str) -> Positions:
+    """Return partition and offset of every record that a reader of committed records gets."""
+    client = LogClient(settings)
+    earliest, latest = client.earliest(topic), client.latest(topic)
+    ranges = {p: (start, latest[p]) for p, start in earliest.items()}
+    return frozenset((p, offset) for p, offset, _ in client.positions(topic, ranges))
+
+
+def _alter(settings: Settings, topic: str, values: dict[str, str]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers(settings)})
+    changes = [ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET) for key, value in values.items()]
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=changes)
+    admin.incremental_alter_configs([resource])[resource].result()
