@@ -27,7 +27,7 @@ from cutover.definition.model.ranges import find_touched_range
 from cutover.definition.windows.sessions import Sessions
 from cutover.engine import queries, spark
 from cutover.engine.usage import UsageMeter
-from cutover.errors import DefinitionError, LakeError
+from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
 from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range, RecordedTable
@@ -41,7 +41,7 @@ from cutover.lake.serving import serving_table
 from cutover.lake.tables import delta
 from cutover.lineage import runs
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import format_partition, log_of
 from cutover.metrics import tasks
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
@@ -132,6 +132,19 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
         ContractError: A critical expectation failed.
         LogError: The log changed while it was read, or lacks records that it held.
     """
+    try:
+        found = _scan_and_stage(work, probe)
+    except CutoverError:
+        raise
+    except Exception as error:
+        _explain_failed_read(work, error)
+        raise
+    first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
+    refuse_lost(work)
+    return found
+
+
+def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
     scanned = retention.remaining_offsets(work.new, work.earliest)
     if scanned:
         scan.scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
@@ -142,10 +155,29 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     index.add_ranges(work.connection, scan.TOUCHED, work.scan)
     probe("batch.read", work.target.record.epoch)
-    found = _stage_run(work, scanned)
-    first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
-    refuse_lost(work)
-    return found
+    return _stage_run(work, scanned)
+
+
+def _explain_failed_read(work: RunContext, error: Exception) -> None:
+    """Raise the cause of a failed read if the log begins behind one of its ranges by now: Spark says it in its own way.
+
+    Raises:
+        LogError: Records left the log while they were read.
+    """
+    earliest = work.client.earliest(work.target.record.topic)
+    starts = (
+        (p, start)
+        for read in work.counted
+        for offsets in read.reads
+        for p, (start, end) in offsets.items()
+        if start < end
+    )
+    for partition, start in sorted(starts):
+        if earliest.get(partition, 0) > start:
+            msg = f"Log of `{work.pipeline.name}`, {format_partition(work.target.record.topic, partition)}: expected "
+            msg += f"offset {start}, the log starts at {earliest[partition]}: records left it while batch read them."
+            hint = f"\nHint: nothing was published; `cutover batch {work.pipeline.name}` computes from what is left."
+            raise LogError(msg + hint, runbook="LogDataLost") from error
 
 
 def refuse_lost(work: RunContext) -> None:

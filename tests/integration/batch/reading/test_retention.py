@@ -1,7 +1,10 @@
+from typing import Any
+
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from cutover.batch.read import scan
 from cutover.batch.recompute import run
 from cutover.errors import LogError
 from cutover.lake.batch_runs import runs
@@ -79,3 +82,21 @@ def test_a_topic_made_again_is_refused(lab: Lab) -> None:
 
     with pytest.raises(LogError, match=r"the topic was made again(.|\n)*TopicIdentityChanged"):
         run(lab.settings, lab.pipeline)
+
+
+def test_records_that_leave_the_log_while_batch_reads_them_are_named(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(5)))
+    lab.commit_epoch(watermark=5 * HOUR)
+    read = scan.scan
+
+    def expire_and_read(*given: Any) -> None:
+        expire(lab, 0, 2)
+        read(*given)
+
+    monkeypatch.setattr(scan, "scan", expire_and_read)
+
+    with pytest.raises(LogError, match="partition 0: expected offset 0, the log starts at 2") as refused:
+        run(lab.settings, lab.pipeline)
+
+    assert refused.value.runbook == "LogDataLost"
+    assert runs(lab.settings, lab.pipeline) == []
