@@ -67,7 +67,7 @@ class LostRange:
     windows_to: str | None  # exclusive
     stream_version: int  # the version that went on
     epoch: int  # its first epoch after the loss
-    kind: str  # gap: the version went on behind it; inside: it reads what is left; anew: it was opened from what is left
+    kind: str  # gap: the version went on behind it; inside: it reads what is left; anew: opened from what is left
     who: str
     why: str
     at: str  # ISO

@@ -125,7 +125,7 @@ def go_on(rig: Rig) -> None:
     shown = accept_loss.look(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(losses.list_losses(rig.settings, rig.pipeline)))
     refuse(rig)
-    rig.note("batch before", _batch_rows(rig))
+    rig.note("batch before", batch_rows(rig))
     step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
     rig.note("shown as recorded", [_shape(one) for one in shown.losses] == [_shape(one) for one in step.losses])
     found = evidence.read(rig.settings, rig.pipeline)
@@ -139,7 +139,7 @@ def _shape(loss: Loss) -> tuple[object, ...]:
     return (loss.kind, loss.topic_id, loss.partition, loss.first, loss.next, loss.windows)
 
 
-def _batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
+def batch_rows(rig: Rig) -> dict[Cell, tuple[int, ...]]:
     """Return the batch table's rows of touched windows after the loss, of all windows before it."""
     connection = queries.connect()
     delta.relation(connection, "batch", batch_uri(rig.settings, rig.pipeline))
@@ -237,7 +237,7 @@ def the_report_leaves_them_out_and_says_so(rig: Rig) -> Iterator[str]:
 
 def no_touched_window_was_replaced(rig: Rig) -> Iterator[str]:
     """The batch table holds of every touched window what it held before, whole; and nothing new."""
-    spans, now = losses.find_touched_windows(recorded(rig)), _batch_rows(rig)
+    spans, now = losses.find_touched_windows(recorded(rig)), batch_rows(rig)
     before = {cell: value for cell, value in rig.evidence["batch before"].items() if losses.is_touched(cell[0], spans)}
     after = {cell: value for cell, value in now.items() if losses.is_touched(cell[0], spans)}
     if before != after:
