@@ -73,15 +73,6 @@ class RawRecord:
     value: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionLeader:
-    """The broker that leads a partition, with its address."""
-
-    broker: int
-    host: str
-    port: int
-
-
 class LogClient:
     """Asks the cluster about one log (`two`) at a time. Every call answers or fails within `kafka.timeout_seconds`."""
 
@@ -219,20 +210,6 @@ class LogClient:
         """
         self._ask(self._admin.delete_topics([topic], request_timeout=self.timeout)[topic].result)
         poll_until(lambda: topic not in self._metadata() or None, within=self.timeout, every=0.05)
-
-    def leader(self, topic: str, partition: int) -> PartitionLeader:
-        """Return the broker that leads a partition now.
-
-        Raises:
-            KafkaException: No broker leads it, or none answers; the caller retries what passes by itself.
-        """
-        place = topic_partitions.place(topic, partition)
-        found = self._admin.list_topics(place.topic, timeout=self.timeout)
-        known = found.topics[place.topic].partitions.get(place.partition)
-        broker = None if known is None else found.brokers.get(known.leader)
-        if broker is None:
-            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
-        return PartitionLeader(broker=int(broker.id), host=str(broker.host), port=int(broker.port))
 
     def config(self, topic: str) -> dict[str, str]:
         """Return the topic's settings, by Kafka's names."""

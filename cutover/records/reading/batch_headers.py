@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from cutover.errors import LogError
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
-from cutover.log.kafka import LogClient, PartitionLeader
+from cutover.log.kafka import LogClient
 from cutover.log.record_batches import RecordBatch, parse_headers
 from cutover.log.transient_errors import retry_transient
 from cutover.settings import Settings
@@ -37,6 +37,7 @@ class BatchHeaderReader:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001 -- no public way leads to the JVM's classes
         self._jvm, self._kafka = jvm, jvm.org.apache.kafka
         self._client, self._log = client, log
+        self._consumer = client.consumer()  # tells the leaders
         self._timeout_ms = int(client.timeout * 1000)
         self._clock = self._kafka.common.utils.Time.SYSTEM
         self._network = self._connect(settings)
@@ -57,6 +58,7 @@ class BatchHeaderReader:
 
     def close(self) -> None:
         """Close the connections."""
+        self._consumer.close()
         self._network.close()
 
     def _connect(self, settings: Settings) -> Any:
@@ -104,19 +106,28 @@ class BatchHeaderReader:
     def _fetch_once(self, partition: int, offset: int) -> list[RecordBatch]:
         from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # noqa: PLC0415 -- comes with Spark
 
-        leader = self._client.leader(self._log, partition)
+        node = self._find_leader(partition)
         try:
-            found = self._send(leader, partition, offset)
+            found = self._send(node, partition, offset)
         except Py4JJavaError as error:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT)) from error  # noqa: SLF001 -- its only name
         if found.errorCode():
             raise KafkaException(KafkaError(int(found.errorCode())))
         return self._parse(found.records())
 
-    def _send(self, leader: PartitionLeader, partition: int, offset: int) -> Any:
+    def _find_leader(self, partition: int) -> Any:
+        """Return the node of the broker that leads a partition now."""
+        place = topic_partitions.place(self._log, partition)
+        known = self._consumer.list_topics(place.topic, timeout=self._client.timeout)
+        found = known.topics[place.topic].partitions.get(place.partition)
+        broker = None if found is None else known.brokers.get(found.leader)
+        if broker is None:
+            raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+        return self._kafka.common.Node(int(broker.id), str(broker.host), int(broker.port))
+
+    def _send(self, node: Any, partition: int, offset: int) -> Any:
         """Send one request and return what the response says of the partition."""
         place, jvm, clients = topic_partitions.place(self._log, partition), self._jvm, self._kafka.clients
-        node = self._kafka.common.Node(leader.broker, leader.host, leader.port)
         topic_partition = self._kafka.common.TopicPartition(place.topic, place.partition)
         requests = self._kafka.common.requests
         wanted = getattr(requests, "FetchRequest$PartitionData")(
