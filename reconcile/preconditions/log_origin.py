@@ -49,8 +49,9 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
     if version is None or newest is None:
         return LogAnswer()
     accepted = losses.losses(settings, version)
-    known, client = same_log.recorded_history(version.uri), LogClient(settings)
+    known = same_log.recorded_history(version.uri)
     try:
+        client = LogClient(settings)
         _refuse(pipeline, client, newest, accepted, known)
         lost_records.refuse_compacted(client, newest.topic)
         if count:
