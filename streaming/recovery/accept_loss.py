@@ -90,7 +90,7 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
         raise _make_nothing_error(pipeline, "no stream has begun under this definition")
     case = _case(settings, pipeline, version, clock)
     kind, lost = _judge_case(case)
-    number = version.number if kind == "gap" else versions.next_number(settings, pipeline)
+    number = versions.next_number(settings, pipeline) if kind == "anew" else version.number
     epoch = 0 if kind == "anew" else next_number(case.record)
     half = [loss for loss in losses.list_losses(settings, pipeline) if kind == "anew" and loss.stream_version == number]
     return LossAcceptance(

@@ -23,7 +23,19 @@ def compact(settings: Settings, topic: str, *, least: int = 1) -> Positions:
     before = held(settings, topic)
     begin(settings, topic)
     until(lambda: len(before - held(settings, topic)) >= least, within=120.0)
+    _await_end(settings, topic)
     return before - held(settings, topic)
+
+
+def _await_end(settings: Settings, topic: str) -> None:
+    """Wait until the cleaner has passed: nothing more goes between two looks."""
+    looks = [held(settings, topic)]
+
+    def is_over() -> bool:
+        looks.append(held(settings, topic))
+        return looks[-1] == looks[-2]
+
+    until(is_over, every=2.0)
 
 
 def begin(settings: Settings, topic: str) -> None:

@@ -136,6 +136,14 @@ def go_on(rig: Rig) -> None:
     rig.send(rig.draw(150))
 
 
+def the_step_holds_for_the_version_that_goes_on(rig: Rig) -> Iterator[str]:
+    """A loss inside the log is recorded for the version in force: it goes on, no other one begins."""
+    newest = rig.version.number
+    for one in loss.recorded(rig):
+        if one.kind == "inside" and one.stream_version > newest:
+            yield f"partition {one.partition} is recorded for stream-{one.stream_version}, stream-{newest} goes on"
+
+
 def a_look_records_nothing(rig: Rig) -> Iterator[str]:
     """The step is shown before it is taken."""
     if rig.evidence["recorded by a look"]:
@@ -229,6 +237,7 @@ def _shrinks(
         holds=(
             *holds,
             a_look_records_nothing,
+            the_step_holds_for_the_version_that_goes_on,
             the_rows_hold_every_offset_that_went,
             no_row_went_that_was_served,
             the_verdict_claims_no_unexplained_difference,
