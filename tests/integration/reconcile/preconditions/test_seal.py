@@ -113,7 +113,7 @@ DAMAGES = (
     Damage(
         id="half",
         do=lambda log: _last(log).write_bytes(_last(log).read_bytes()[:300]),
-        says="1.json`, which is no",
+        says="1.json`, which cannot be read",
     ),
     Damage(id="0 bytes", do=lambda log: _last(log).write_bytes(b""), says="1.json`, which has 0 bytes"),
     Damage(id="deleted", do=lambda log: _last(log).unlink(), says="saw epoch 3, newest epoch row is -1"),
@@ -164,7 +164,7 @@ def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> No
     found = reconcile(settings, PIPELINE)
 
     assert codes(found) == {"no_batch"}
-    assert "stream-1 is a fork of stream-0 behind epoch 1. `cutover batch sales` computes one." in found.sentence
+    assert "stream-1 is a fork of stream-0 behind epoch 1. `cutover batch sales --version 1` computes one." in found.sentence
 
 
 def test_a_cut_without_a_batch_run_is_not_comparable(settings: Settings) -> None:

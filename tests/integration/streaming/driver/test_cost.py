@@ -144,7 +144,7 @@ def test_command_shows_both_paths_and_refuses_where_nothing_is_known(
     monkeypatch.setattr(gate, "load_settings", lambda: quick)
     shown_at_gate = CliRunner().invoke(gate.app, [pipeline.name, "show"]).stdout
 
-    assert "batch put 0 of" in shown_at_gate
+    assert "the paths differ in 0 of" in " ".join(shown_at_gate.split())
     assert said["streaming"]["records"] == RECORDS
     assert shown.splitlines()[-1].startswith("Batch cost ")
     assert SystemClock().now().date().isoformat() in shown
