@@ -294,7 +294,7 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
         earliest=earliest,
         latest=latest,
         first_times={p: found.log_time_micros for p, found in firsts.items() if found is not None},
-        now=max(to_micros(at), *client.newest_times(topic).values()),  # this host's clock may be behind
+        now=max([to_micros(at), *client.newest_times(topic).values()]),  # this host's clock may be behind
     )
 
 
