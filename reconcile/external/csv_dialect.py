@@ -6,11 +6,10 @@ cell is read as the text that is written there. Types are chosen later, from bot
 
 import csv
 import io
-import mmap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from glob import escape
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import literal
+from cutover.reconcile.external.csv_records import RecordForm, check_records
 
 CSV = tuple(f"{name}{packed}" for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 ENCODINGS = ("utf-8", "utf-16", "latin-1")
@@ -28,14 +28,11 @@ LONGEST_RECORD = 256 * 1024 * 1024
 _USUAL_RECORD = 2_000_000  # bytes; longer ones take larger buffers
 _HINTS = {
     "Expected Number of Columns": "`--csv delimiter=;` and `--csv quote='` state the dialect.",
-    "unterminated quote": "`--csv quote='` states what quotes; `--csv quote=none`, that nothing does.",
     "unicode": f"`--csv encoding=latin-1` states the encoding: {', '.join(ENCODINGS)} are read.",
     "Maximum line size": f"records of compressed files are read up to {_USUAL_RECORD:,} bytes, of others up to"
     f" {LONGEST_RECORD:,}.",
     "too long": f"records are read up to {LONGEST_RECORD:,} bytes.",
-    "end in different ways": "write the file with one kind of line end.",
 }
-_WINDOW = 1_000_000  # bytes in which a line must end, or longer records are allowed for
 _MOST_HEAD_LINES = 1_000  # quoted names hold line breaks
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
 _NAMES = {"\t": "tab"}
@@ -117,6 +114,8 @@ class CsvHead:
     names: tuple[str, ...]
     delimiter: str
     has_long_records: bool
+    has_mixed_line_ends: bool
+    empty_lines: int  # before the head
 
 
 def is_csv(file: str) -> bool:
@@ -129,9 +128,10 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
 
     Raises:
         DefinitionError: Two delimiters split the head alike, or two names are one.
-        LakeError: The file has no head, or is not in its encoding.
+        LakeError: The file has no head, or a record is not in form.
     """
-    text = _read_start(source, file, dialect)
+    lines = _read_start(source, file, dialect)
+    text = "".join(lines)
     tried = (dialect.delimiter,) if dialect.delimiter is not None else _candidates(file)
     heads = {delimiter: _split_head(text, delimiter, dialect) for delimiter in tried}
     most = max(map(len, heads.values()))
@@ -144,7 +144,27 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
         msg = f"Table `{source}`: expected one delimiter in the first line of `{Path(file).name}`, got {got}."
         raise DefinitionError(msg + "\nHint: state it, such as `--csv delimiter=,`.")
     names = tuple(name if dialect.header and name else f"column{place}" for place, name in enumerate(heads[best[0]]))
-    return CsvHead(names=names, delimiter=best[0], has_long_records=_has_long_records(file))
+    empty = sum(1 for _ in takewhile(lambda line: not line.strip("\r\n"), lines))
+    form = RecordForm(
+        cells=len(names),
+        delimiter=best[0],
+        quote=dialect.quote,
+        encoding=dialect.encoding,
+        line_end=lines[-1][len(lines[-1].rstrip("\r\n")) :] or "\n",
+    )
+    traits = check_records(source, file, form)
+    if traits.has_mixed_line_ends and (empty or len(names) == 1):
+        # DuckDB takes an empty line before the head for the head, and in one column each byte of CR LF for an end.
+        what = "a head in line 1" if empty else "two columns or more, or one kind of line end,"
+        msg = f"Table `{source}`: expected {what} in `{Path(file).name}`, got lines that end in different ways."
+        raise LakeError(msg + "\nHint: write it with one kind of line end.", runbook="TableUnreadable")
+    return CsvHead(
+        names=names,
+        delimiter=best[0],
+        has_long_records=traits.has_long_records and file.lower().endswith((".csv", ".tsv")),
+        has_mixed_line_ends=traits.has_mixed_line_ends,
+        empty_lines=empty,
+    )
 
 
 def find_hint(said: str) -> str:
@@ -171,9 +191,14 @@ def read_csv_functions(files: Mapping[str, CsvHead], dialect: Dialect) -> tuple[
         files: Path to head.
         dialect: Of all of them.
     """
-    ordered = sorted(files.items(), key=lambda item: (item[1].names, item[1].delimiter, item[0]))
-    groups = groupby(ordered, key=lambda item: (item[1].names, item[1].delimiter))
+    ordered = sorted(files.items(), key=lambda item: (*_list_form(item[1]), item[0]))
+    groups = groupby(ordered, key=lambda item: _list_form(item[1]))
     return tuple(_read_csv([*group], dialect) for _, group in groups)
+
+
+def _list_form(head: CsvHead) -> tuple[tuple[str, ...], str, bool, int]:
+    """Return all by which files are read in one call."""
+    return head.names, head.delimiter, head.has_mixed_line_ends, head.empty_lines
 
 
 def _read_csv(files: Sequence[tuple[str, CsvHead]], dialect: Dialect) -> str:
@@ -192,9 +217,11 @@ def _read_csv(files: Sequence[tuple[str, CsvHead]], dialect: Dialect) -> str:
         f"encoding = {literal(dialect.encoding)}",
         "allow_quoted_nulls = false",
         "comment = ''",
-        "skip = 0",
+        f"skip = {head.empty_lines}",
         "hive_types_autocast = false",
     ]
+    if head.has_mixed_line_ends:  # records are known to be in form, so that nothing else is read otherwise
+        options += ["strict_mode = false", "parallel = false"]
     if any(head.has_long_records for _, head in files):
         options.append(f"max_line_size = {LONGEST_RECORD}")
     return f"read_csv({', '.join(options)}"
@@ -204,8 +231,8 @@ def _candidates(file: str) -> tuple[str, ...]:
     return ("\t",) if file.lower().removesuffix(".gz").removesuffix(".zst").endswith(".tsv") else DELIMITERS
 
 
-def _read_start(source: str, file: str, dialect: Dialect) -> str:
-    """Return the text of a file up to the end of its first line, or of the first ones that hold a quoted name."""
+def _read_start(source: str, file: str, dialect: Dialect) -> list[str]:
+    """Return the lines of a file up to its first one with a text, or further ones that a quoted name goes on in."""
     lines: list[str] = []
     quotes = 0
     encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
@@ -222,7 +249,7 @@ def _read_start(source: str, file: str, dialect: Dialect) -> str:
     except (OSError, pa.ArrowException) as error:
         msg = f"Table `{source}`: expected CSV, got in `{Path(file).name}`: {str(error).splitlines()[0]}"
         raise LakeError(msg, runbook="TableUnreadable") from None
-    return "".join(lines)
+    return lines
 
 
 def _split_head(text: str, delimiter: str, dialect: Dialect) -> list[str]:
@@ -235,12 +262,3 @@ def _split_head(text: str, delimiter: str, dialect: Dialect) -> list[str]:
         return next((row for row in rows if row), [])
     except csv.Error:  # a name longer than any that it takes: no table has one
         return []
-
-
-def _has_long_records(file: str) -> bool:
-    """Return whether a file that is not compressed may have records beyond the usual size."""
-    if not file.lower().endswith((".csv", ".tsv")) or Path(file).stat().st_size <= _USUAL_RECORD:
-        return False
-    with Path(file).open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        starts = range(0, len(text), _WINDOW)
-        return any(text.find(b"\n", at, at + _WINDOW) < 0 for at in starts)
