@@ -164,7 +164,10 @@ def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> No
     found = reconcile(settings, PIPELINE)
 
     assert codes(found) == {"no_batch"}
-    assert "stream-1 is a fork of stream-0 behind epoch 1. `cutover batch sales --version 1` computes one." in found.sentence
+    assert (
+        "stream-1 is a fork of stream-0 behind epoch 1. `cutover batch sales --version 1` computes one."
+        in found.sentence
+    )
 
 
 def test_a_cut_without_a_batch_run_is_not_comparable(settings: Settings) -> None:
