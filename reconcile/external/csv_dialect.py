@@ -17,19 +17,16 @@ import pyarrow as pa
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import literal
-from cutover.reconcile.external.csv_records import RecordForm, check_records
+from cutover.reconcile.external.csv_records import LONGEST_RECORD, USUAL_RECORD, RecordForm, check_records, is_packed
 
 CSV = tuple(f"{name}{packed}" for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
 ENCODINGS = ("utf-8", "utf-16", "latin-1")
 DELIMITERS = (",", ";", "\t", "|")
-LONGEST_RECORD = 256 * 1024 * 1024
-"""Bytes of a record of a file that is not compressed."""
 
-_USUAL_RECORD = 2_000_000  # bytes; longer ones take larger buffers
 _HINTS = {
     "Expected Number of Columns": "`--csv delimiter=;` and `--csv quote='` state the dialect.",
     "unicode": f"`--csv encoding=latin-1` states the encoding: {', '.join(ENCODINGS)} are read.",
-    "Maximum line size": f"records of compressed files are read up to {_USUAL_RECORD:,} bytes, of others up to"
+    "Maximum line size": f"records of compressed files are read up to {USUAL_RECORD:,} bytes, of others up to"
     f" {LONGEST_RECORD:,}.",
     "too long": f"records are read up to {LONGEST_RECORD:,} bytes.",
 }
@@ -161,7 +158,7 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
     return CsvHead(
         names=names,
         delimiter=best[0],
-        has_long_records=traits.has_long_records and file.lower().endswith((".csv", ".tsv")),
+        has_long_records=traits.has_long_records and not is_packed(file),
         has_mixed_line_ends=traits.has_mixed_line_ends,
         empty_lines=empty,
     )

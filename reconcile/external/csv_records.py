@@ -18,7 +18,13 @@ import pyarrow as pa
 from cutover.errors import LakeError
 from cutover.reconcile.result.text import count_noun
 
-_BLOCK = 1_000_000  # bytes
+LONGEST_RECORD = 256 * 1024 * 1024
+"""Bytes of a record of a file that is not compressed."""
+
+USUAL_RECORD = 2_000_000
+"""Bytes of a record of a compressed file; longer ones of others take larger buffers."""
+
+_BLOCK = USUAL_RECORD // 2
 _BOM = b"\xef\xbb\xbf"
 _MIXED_ENDS = rb"\r?\n"
 _WIDTH_HINT = "`--csv delimiter=;` and `--csv quote='` state the dialect."
@@ -85,9 +91,26 @@ def check_records(source: str, file: str, form: RecordForm) -> RecordTraits:
                 patterns, end = mixed, _find_end(mixed, text)
             if not _may_go_on(patterns, text, end, is_last=is_last):
                 raise _make_error(source, file, line + _count_lines(text[:end]), patterns, text[end:])
+            _check_length(source, file, line + _count_lines(text[:end]), len(text) - end)
             line += _count_lines(text[:end])
             rest, is_long = text[end:], is_long or (end == 0 and not is_last)
     return RecordTraits(has_mixed_line_ends=patterns is mixed, has_long_records=is_long)
+
+
+def is_packed(file: str) -> bool:
+    """Return whether a file of CSV is compressed, by its name."""
+    return not file.lower().endswith((".csv", ".tsv"))
+
+
+def _check_length(source: str, file: str, line: int, length: int) -> None:
+    """Reject a record of which so many bytes are read: DuckDB may pass over a longer one without a word."""
+    most = USUAL_RECORD if is_packed(file) else LONGEST_RECORD
+    if length > most:
+        what = "compressed records" if is_packed(file) else "records"
+        msg = f"Table `{source}`: line {line:,} of `{Path(file).name}`: expected {what} of at most {most:,} bytes,"
+        msg += " got a longer one."
+        hint = "\nHint: unpack the file, or write it as Parquet." if is_packed(file) else "\nHint: write it as Parquet."
+        raise LakeError(msg + hint, runbook="TableUnreadable")
 
 
 def _find_encoding(form: RecordForm) -> str:
