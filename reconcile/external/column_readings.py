@@ -199,6 +199,12 @@ def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None
     if kind == DECIMAL:
         if origin is Origin.INFERRED and (any(unread) or not any(one.filled for one in counts if one)):
             is_mixed = all(one is not None and one.fitting for one in counts)
+            has_numbers = any(one is not None and one.fitting for one in counts)
+            if (
+                has_numbers and name in columns.asked.tolerances
+            ):  # its numbers are compared as numbers, its texts as texts
+                as_numbers = _choose_decimal(columns, name, counts, origin, unread)
+                return replace(as_numbers, is_decimal=False, unread=(0, 0))
             return _Choice(values=_texts(columns, name), kind=TEXT, origin=origin, is_mixed=is_mixed)
         return _choose_decimal(columns, name, counts, origin, unread)
     values = tuple(

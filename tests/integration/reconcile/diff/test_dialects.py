@@ -174,6 +174,30 @@ def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path)
     assert compare_tables(replace(asked, types={"v": "TIMESTAMP"})).verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "changed"),
+    [
+        pytest.param("1.00 N/A 5", "1.001 N/A 5.0", 0, id="within"),
+        pytest.param("1.00 N/A 5", "1.1 N/A 5", 1, id="beyond"),
+        pytest.param("1.00 N/A 5", "1 n/a 5", 1, id="another text"),
+        pytest.param("1 N/A 5", "x N/A y", 2, id="no number on one side"),
+        pytest.param("1.00 N/A 5", "1 7 5", 1, id="a number for a text"),
+    ],
+)
+def test_a_tolerance_holds_for_the_numbers_of_a_column_that_has_other_texts(
+    tmp_path: Path, left: str, right: str, changed: int
+) -> None:
+    sides = [
+        file(tmp_path, f"{n}.csv", "\n".join(["k,v", *(f"{k},{v}" for k, v in enumerate(side.split()))]).encode())
+        for n, side in enumerate((left, right))
+    ]
+    near = arguments.tolerances(["v=0.01"])
+
+    found = compare_tables(DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=near))
+
+    assert (found.verdict is Verdict.DIVERGED, found.rows.changed) == (changed > 0, changed)
+
+
 PACKED: Mapping[str, Callable[[bytes], bytes]] = {
     "tsv.gz": lambda body: gzip.compress(body.replace(b",", b"\t")),
     "tsv.zst": lambda body: pa.compress(body.replace(b",", b"\t"), codec="zstd", asbytes=True),
