@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Annotated
 
@@ -11,9 +12,11 @@ from cutover.clock import SystemClock
 from cutover.definition.checks import change
 from cutover.definition.checks.lint import kafka_warnings, warnings
 from cutover.definition.compile import fingerprint
-from cutover.definition.loading import acceptance_files, catalogue
+from cutover.definition.loading import acceptance_files
+from cutover.definition.loading.catalogue import Catalogue, get, read_catalogue
 from cutover.definition.model.pipeline import Pipeline, Sql
 from cutover.errors import DefinitionError
+from cutover.output.cells import visible
 from cutover.parity.sql import check_sql
 from cutover.settings import Settings, load_settings
 
@@ -24,28 +27,64 @@ def lint(
 ) -> None:
     """Check definitions without Kafka and Spark. Exit 2 if one cannot be run; warnings leave it at 0."""
     settings = load_settings()
-    known = catalogue.load(settings) if pipeline is None else {pipeline: catalogue.get(settings, pipeline)}
-    every = known if pipeline is None else catalogue.scan(settings)[0]
-    now = SystemClock().now()
-    found = {
-        name: [*warnings(each), *_lint_rules(settings, each, now), *_lint_sql(each), *_lint_change(each, every)]
-        for name, each in known.items()
-    }
+    catalogue = read_catalogue(settings)
+    every = catalogue.pipelines
+    selected = every if pipeline is None else {pipeline: get(settings, pipeline)}
+    judgement = _judge(settings, selected, every)
+    if pipeline is None:
+        judgement.problems.update(_name_problems(catalogue))
     if as_json:
-        prints = {name: fingerprint.result_fingerprint(definition) for name, definition in known.items()}
-        typer.echo(json.dumps({"warnings": found, "fingerprints": prints, "settings": kafka_warnings(settings.kafka)}))
-        return
-    for name, texts in found.items():
-        typer.echo(
-            f"{name}: ok, {len(texts)} warning(s), result fingerprint {fingerprint.result_fingerprint(known[name])}"
-        )
+        typer.echo(json.dumps({**asdict(judgement), "settings": kafka_warnings(settings.kafka)}))
+    else:
+        _print(settings, judgement)
+    if judgement.problems:
+        raise typer.Exit(DefinitionError.exit_code)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judgement:
+    """Results of checking each definition."""
+
+    warnings: dict[str, list[str]] = field(default_factory=dict)  # by the name of a pipeline that can run
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)  # by file, or by pipeline where its rules are broken
+
+
+def _judge(settings: Settings, selected: Mapping[str, Pipeline], every: Mapping[str, Pipeline]) -> _Judgement:
+    """Check each pipeline, whatever is wrong with the others."""
+    judgement, now = _Judgement(), SystemClock().now()
+    for name, pipeline in selected.items():
+        try:
+            rules = _lint_rules(settings, pipeline, now)
+        except DefinitionError as error:
+            judgement.problems[name] = str(error)
+            continue
+        judgement.warnings[name] = [*warnings(pipeline), *rules, *_lint_sql(pipeline), *_lint_change(pipeline, every)]
+        judgement.fingerprints[name] = fingerprint.result_fingerprint(pipeline)
+    return judgement
+
+
+def _name_problems(catalogue: Catalogue) -> dict[str, str]:
+    """Return what is wrong with each file that does not load, by its name."""
+    return {file.name: "\n".join(map(str, found)) for file, found in catalogue.problems_by_file.items()}
+
+
+def _print(settings: Settings, judgement: _Judgement) -> None:
+    """Print each pipeline with its warnings, on standard error what cannot run, and the totals."""
+    for name, texts in judgement.warnings.items():
+        typer.echo(f"{name}: ok, {len(texts)} warning(s), result fingerprint {judgement.fingerprints[name]}")
         for text in texts:
             typer.echo(f"  {text}")
     for text in kafka_warnings(settings.kafka):
         typer.echo(text)
-    if known:
-        count = sum(map(len, found.values()))
-        typer.echo(f"{len(known)} can run, {count} warning(s). Next: `cutover up`, `cutover stream NAME --detach`.")
+    for text in dict.fromkeys(judgement.problems.values()):
+        typer.echo(text, err=True)
+    totals = f"{len(judgement.warnings)} can run, {sum(map(len, judgement.warnings.values()))} warning(s)"
+    if judgement.problems:
+        names = ", ".join(map(visible, judgement.problems))
+        typer.echo(f"{totals}; {len(judgement.problems)} cannot: {names}. Next: correct these, then `cutover lint`.")
+    elif judgement.warnings:
+        typer.echo(f"{totals}. Next: `cutover up`, `cutover stream NAME --detach`.")
     else:
         typer.echo(f"No definitions in {settings.pipelines}. `cutover init NAME --from FILE` writes one.")
 

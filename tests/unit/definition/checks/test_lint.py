@@ -33,6 +33,60 @@ def test_written_definition_lints_clean(home: Path, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["warnings"] == {"shop": []}
 
 
+BROKEN = {"syntax": "pipeline = (\n", "raises": "raise ValueError('no')\n", "none": "x = 1\n"}
+
+
+@pytest.mark.parametrize("broken", [["syntax"], ["none", "raises", "syntax"]])
+def test_a_broken_file_keeps_no_other_pipeline_from_being_judged(
+    home: Path, capsys: pytest.CaptureFixture[str], broken: list[str]
+) -> None:
+    for name in ("shop", "zoo"):
+        main(["init", name, "--from", str(home / "shop.csv")])
+    for name in broken:
+        (home / "pipelines" / f"{name}.py").write_text(BROKEN[name], encoding="utf-8")
+    capsys.readouterr()
+
+    assert main(["lint"]) == 2
+
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert [line.partition(": ok")[0] for line in lines[:2]] == ["shop", "zoo"]
+    assert lines[-1].startswith(f"2 can run, 0 warning(s); {len(broken)} cannot: ")
+    assert [name for name in BROKEN if f"{name}.py" in lines[-1]] == sorted(broken, key=list(BROKEN).index)
+    assert [name for name in BROKEN if f"{name}.py" in err] == sorted(broken, key=list(BROKEN).index)
+
+    assert main(["lint", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (sorted(found["warnings"]), sorted(found["fingerprints"])) == (["shop", "zoo"], ["shop", "zoo"])
+    assert sorted(found["problems"]) == [f"{name}.py" for name in sorted(broken)]
+
+
+def test_a_broken_rule_of_one_pipeline_keeps_no_other_from_being_judged(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("shop", "zoo"):
+        main(["init", name, "--from", str(home / "shop.csv")])
+    rules = home / "pipelines" / "accepted" / "shop"
+    rules.mkdir(parents=True)
+    (rules / "odd.toml").write_text("max_rows = 'many'\n", encoding="utf-8")
+    capsys.readouterr()
+
+    assert main(["lint"]) == 2
+
+    out, err = capsys.readouterr()
+    assert [line.partition(": ok")[0] for line in out.splitlines()[:-1]] == ["zoo"]
+    assert out.splitlines()[-1].startswith("1 can run, 0 warning(s); 1 cannot: shop.")
+    assert "odd.toml" in err
+
+
+def test_only_broken_files_are_no_empty_folder(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "pipelines").mkdir()
+    (home / "pipelines" / "raises.py").write_text(BROKEN["raises"], encoding="utf-8")
+
+    assert main(["lint"]) == 2
+    assert capsys.readouterr().out.splitlines()[-1].startswith("0 can run, 0 warning(s); 1 cannot: raises.py.")
+
+
 def test_init_does_not_overwrite(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["init", "shop", "--from", str(home / "shop.csv")])
     (home / "pipelines" / "shop.py").write_text("mine", encoding="utf-8")
