@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
-from pyarrow import compute
+import numpy as np
 
 from cutover import files
 from cutover.errors import DefinitionError
@@ -52,7 +51,7 @@ class FileDifference:
 
     run: ProducedRun
     record: int  # number of the first record that differs, from 0; -1: the header
-    common: int  # records of the present file that were in it
+    common: int  # records that both hold; one that a file holds several times counts as often as it is in both
     is_edited_copy: bool  # most of its records, or of the present file's, are in both
 
 
@@ -188,7 +187,7 @@ def _count_common_prefix(known: bytes, present: bytes | bytearray) -> int:
 
 def _compare_records(run: ProducedRun, known: bytes, present: bytes | bytearray, shared: int) -> FileDifference | None:
     """Return how two files that differ overlap; None if they have no record in common."""
-    common, repeated = _count_members(present, known), _count_members(known, present)
+    common = _count_common(present, known)
     if not common:
         return None
     of_present, of_known = (len(hashes) // HASH_BYTES - 1 for hashes in (present, known))
@@ -196,14 +195,15 @@ def _compare_records(run: ProducedRun, known: bytes, present: bytes | bytearray,
         run=run,
         record=shared - 1,
         common=common,
-        is_edited_copy=common > MOSTLY * of_present or repeated > MOSTLY * of_known,
+        is_edited_copy=common > MOSTLY * min(of_present, of_known),
     )
 
 
-def _count_members(hashes: bytes | bytearray, known: bytes | bytearray) -> int:
-    """Return how many records of one file are in another; the headers do not count."""
-    values, others = (
-        pa.Array.from_buffers(pa.uint64(), len(each) // HASH_BYTES - 1, [None, pa.py_buffer(bytes(each[HASH_BYTES:]))])
-        for each in (hashes, known)
+def _count_common(one: bytes | bytearray, other: bytes | bytearray) -> int:
+    """Return how many records two files share, each as often as it is in both; the headers do not count."""
+    (values, counts), (other_values, other_counts) = (
+        np.unique(np.frombuffer(hashes, dtype=np.uint64, offset=HASH_BYTES), return_counts=True)
+        for hashes in (one, other)
     )
-    return len(values.filter(compute.is_in(values, value_set=others)))
+    _, places, other_places = np.intersect1d(values, other_values, assume_unique=True, return_indices=True)
+    return int(np.minimum(counts[places], other_counts[other_places]).sum())

@@ -70,6 +70,24 @@ def test_a_file_that_differs_is_another_one_and_its_first_other_record_is_known(
     assert (found.record, found.common, found.is_edited_copy, found.run) == (first, common, is_edited, SENT)
 
 
+@pytest.mark.parametrize(
+    ("known", "present", "common", "is_edited"),
+    [
+        ([*range(1_600), *[7] * 100], [*range(1_600), *[7] * 201], 1_700, True),
+        ([*range(1_600), *[7] * 201], ["new", *range(1_600), *[7] * 100], 1_700, True),
+        ([7] * 100, [7] * 10 + list(range(100, 300)), 10, False),
+        ([7] * 10 + list(range(100, 300)), [7] * 100, 10, False),
+    ],
+)
+def test_a_record_that_is_there_several_times_is_shared_as_often_as_both_hold_it(
+    tmp_path: Path, known: Sequence[object], present: Sequence[object], common: int, is_edited: bool
+) -> None:
+    difference = sent(tmp_path, known).find_history(content(["first", *present]), "b").difference
+
+    assert difference is not None
+    assert (difference.common, difference.is_edited_copy) == (common, is_edited)
+
+
 def test_a_file_without_a_common_record_is_new(tmp_path: Path) -> None:
     assert sent(tmp_path, range(100)).find_history(content(range(200, 300)), "b") == NO_HISTORY
 
