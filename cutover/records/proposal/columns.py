@@ -10,17 +10,18 @@ from cutover.records.files.cells import cell_value, show_value
 from cutover.records.reference.values import Number, Pairs, UnfitError, value_of
 
 WHOLE_TEXT = "whole text"
-"""Whole numbers of CSV that are too large for a bigint: texts, unless a fraction shows that they are numbers."""
+"""Whole numbers of CSV with more than 38 digits: texts, unless a fraction shows that they are numbers."""
 
 WIDE_WHOLE = "decimal(38,0)"
-"""Whole numbers of JSON that are too large for a bigint."""
+"""Whole numbers of up to 38 digits that are too large for a bigint."""
 
-FIRST = ("boolean", "bigint", WHOLE_TEXT, WIDE_WHOLE, "double", "date", "timestamp", "string")
+FIRST = ("boolean", "bigint", WIDE_WHOLE, WHOLE_TEXT, "double", "date", "timestamp", "string")
 """Types in the order in which the first value of a column tries them."""
 
 WIDER_CELLS: Mapping[str, tuple[str, ...]] = {
     "boolean": ("string",),
-    "bigint": (WHOLE_TEXT, "double", "string"),
+    "bigint": (WIDE_WHOLE, WHOLE_TEXT, "double", "string"),
+    WIDE_WHOLE: (WHOLE_TEXT, "double", "string"),
     WHOLE_TEXT: ("double", "string"),
     "double": ("string",),
     "date": ("timestamp", "string"),
@@ -148,6 +149,13 @@ def _read_whole_text(cell: str) -> str:
     return cell
 
 
+def _read_wide_whole(cell: str) -> Any:
+    """Read a whole number exactly; one with a fraction, such as `1.0`, makes a column of CSV a double."""
+    if not _WHOLE.fullmatch(cell):
+        raise UnfitError
+    return value_of(cell_value(cell, WIDE_WHOLE, "iso"), WIDE_WHOLE, "iso")
+
+
 def _read_spelled_boolean(cell: str) -> bool:
     if cell.lower() not in _SPELLED:
         raise UnfitError
@@ -165,6 +173,7 @@ def _make_json_reader(kind: str) -> Callable[[Any], Any]:
 _CELL_READERS: Mapping[str, Callable[[Any], Any]] = {
     "boolean": _read_spelled_boolean,
     WHOLE_TEXT: _read_whole_text,
+    WIDE_WHOLE: _read_wide_whole,
     "string": lambda cell: cell,
     **{kind: _make_cell_reader(kind) for kind in ("bigint", "double", "date", "timestamp")},
 }

@@ -12,7 +12,7 @@ from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.schema import IDENTIFIER, RESERVED, RESERVED_PREFIX
 from cutover.definition.model.topic import TimeFormat
 from cutover.records.files.cells import cell_value, show_value
-from cutover.records.proposal.columns import LOG_WORDS, ColumnValues, Form
+from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, Form
 from cutover.records.proposal.pace import Pace, SampleTime, pace
 from cutover.records.reference.values import UnfitError, value_of
 
@@ -230,7 +230,7 @@ def _key(columns: Sequence[Column], rows: int) -> str | None:
     texts = [c for c in usable if c.type == "string" and c.distinct and c.time_form is None]
     few = [c for c in texts if 1 < c.distinct <= max(2, rows * FEW)]
     groups = [c for c in texts if c.distinct < rows or not _is_id(c.name)]
-    ids = [c for c in usable if c.type == "bigint" and _is_id(c.name) and 1 < c.distinct <= rows * FEW]
+    ids = [c for c in usable if c.type in {"bigint", WIDE_WHOLE} and _is_id(c.name) and 1 < c.distinct <= rows * FEW]
     return next((column.name for column in (*few, *groups, *ids)), None)
 
 

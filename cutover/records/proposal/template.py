@@ -4,7 +4,11 @@ import json
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.windows.kinds import KINDS
+from cutover.output.cells import visible
 from cutover.records.proposal.guess import Guess
+
+LONGEST_COMMENT = 160
+"""Characters of a text from a file that are shown in a comment."""
 
 HEAD = '''"""{name}: one sentence on what a window holds.
 
@@ -75,10 +79,12 @@ def render(name: str, topic: str, origin: str, found: Guess) -> str:
     return HEAD.format(
         name=name,
         rows=f"{found.rows:,}",
-        origin=_one_line(origin),
+        origin=_escape_docstring(origin),
         imports=", ".join(imports),
         topic=json.dumps(topic),
-        left_out="".join(f"        # Left out: {_one_line(field)} ({why}).\n" for field, why in found.left_out.items()),
+        left_out="".join(
+            f"        # Left out: {_escape_comment(field)} ({why}).\n" for field, why in found.left_out.items()
+        ),
         schema=_schema(found),
         event_time=found.event_time,
         log_time=_log_time(found),
@@ -102,9 +108,15 @@ def render(name: str, topic: str, origin: str, found: Guess) -> str:
     )
 
 
-def _one_line(text: str) -> str:
-    """Return a name from a file or topic so that it cannot end a comment or a docstring."""
-    return "".join(c if c.isalnum() or c in "._- /" else "?" for c in text)[:80]
+def _escape_comment(text: str) -> str:
+    """Return a text on one line of a comment: characters that are not printable are escapes, the rest stays."""
+    escaped = visible(text)
+    return escaped if len(escaped) <= LONGEST_COMMENT else f"{escaped[:LONGEST_COMMENT]}..."
+
+
+def _escape_docstring(text: str) -> str:
+    """Return a text on one line of a docstring that neither ends it nor begins an escape in it."""
+    return _escape_comment(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _format_seen(indent: int, text: str) -> str:
@@ -157,11 +169,16 @@ def _name_series(found: Guess) -> str:
     return name
 
 
+def _describe_left_out(found: Guess) -> str:
+    return "".join(f"        # Left out: {_escape_comment(name)} ({why}).\n" for name, why in found.left_out.items())
+
+
 def _describe_unread_times(found: Guess) -> str:
     unread = [column for column in found.columns if column.time_form and column.type != "timestamp"]
     return "".join(
-        f"        # `{c.name}` looks like a time that no timestamp takes ({_one_line(c.time_form or '')}): {c.type}.\n"
-        for c in unread
+        f"        # `{column.name}` looks like a time that no timestamp takes "
+        f"({_escape_comment(column.time_form or '')}): {column.type}.\n"
+        for column in unread
     )
 
 

@@ -1,5 +1,6 @@
 """What `init` guesses of sample values, and that what it writes loads."""
 
+import ast
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ import pytest
 from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql
 from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
+from cutover.output.cells import visible
 from cutover.records.proposal import template
 from cutover.records.proposal.guess import Guess, Survey
 from cutover.records.reference.parse import parse_object
@@ -46,7 +48,14 @@ def types(found: Guess) -> dict[str, str]:
     [
         (["1", "-7", ""], "bigint"),
         (["9223372036854775807", "-9223372036854775808"], "bigint"),
-        (["1", "9223372036854775808"], "string"),
+        (["1", "9223372036854775808"], "decimal(38,0)"),
+        (["9223372036854775808", "1"], "decimal(38,0)"),
+        (["9" * 38, "-" + "9" * 38], "decimal(38,0)"),
+        (["9" * 38, "1.5"], "double"),
+        (["1", "1" * 39], "string"),
+        (["9" * 38, "1" * 39, "1.5"], "double"),
+        (["1" * 39, "1.5"], "double"),
+        (["9" * 38, "x"], "string"),
         (["9223372036854775808", "1.5"], "double"),
         (["1" * 400, "1"], "string"),
         (["1" * 400, "1.5"], "string"),
@@ -329,3 +338,32 @@ def test_disorder_is_that_of_each_partition() -> None:
     one, two = guess(sample), guess(sample, [0, 0, 0, 1, 1, 1])
 
     assert (one.pace.out_of_orderness, two.pace.out_of_orderness) == ("2 days", "1 second")
+
+
+HOSTILE = [
+    "times, \"quoted\" (é, 日本, 'x')",
+    "line\nbreak\rreturn\x0cfeed\x85next\u2028separator\u2029end",
+    '"""\\',
+    "{braces} # and a remark",
+    "\x00\x1b[31m\u202e",
+    "\udc80",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_comments_of_a_draft_keep_what_is_printable_and_hold_one_line_each(text: str) -> None:
+    found = replace(guess([{"at": AT, "x": 1}, {"at": AT, "x": 2}]), left_out={text: "it is nested"})
+
+    draft = template.render("shop", "shop", f"{text}.csv", found)
+
+    assert f"        # Left out: {visible(text)} (it is nested)." in draft.split("\n")
+    parsed = ast.parse(draft)
+    assert f"records of {visible(text)}.csv." in (ast.get_docstring(parsed) or "")
+    assert [type(part).__name__ for part in parsed.body] == ["Expr", "ImportFrom", "Assign"]
+
+
+def test_a_time_that_cannot_be_read_is_shown_as_the_file_has_it(tmp_path: Path) -> None:
+    sample: Sample = [{"at": AT, "seen": AT}, {"at": AT, "seen": '2026-13-01, "x"'}]
+    _, text = rendered(tmp_path, sample)
+
+    assert r'(times but for line 2, "2026-13-01, \"x\""): string.' in text
