@@ -25,6 +25,12 @@ class DefinitionError(CutoverError):
     """A pipeline definition, a setting or an argument cannot be used."""
 
 
+class InterruptedRunError(CutoverError):
+    """A run that a person interrupted; says what was done and how it goes on."""
+
+    exit_code = 130
+
+
 class LogError(CutoverError):
     """The log is not there, not the one expected, or no longer holds what is needed."""
 

@@ -6,13 +6,14 @@ that was interrupted is resumed from what the log holds, and a file that grew se
 
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.errors import DefinitionError
+from cutover.errors import DefinitionError, InterruptedRunError
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
 from cutover.records.sending.delivered import find_delivered
@@ -81,6 +82,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
         DefinitionError: The file, one of its lines or an argument cannot be used; all of it was sent before; it is an
             edited copy of a file that was sent; another process is sending it.
         LogError: The broker does not answer, or refuses a record.
+        InterruptedRunError: Someone interrupted it; says what was sent.
     """
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."
@@ -94,11 +96,26 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     find_topic(client, topic, request.partitions)  # before a large file is read
     with tempfile.TemporaryDirectory(dir=folder) as scratch, Spool(Path(scratch)) as spool:
         content = FileContent()
-        spool.fill(read_rows(request.file, pipeline, content, request.stretch, progress.read))
+        with explain_interrupt():
+            spool.fill(read_rows(request.file, pipeline, content, request.stretch, progress.read))
         _refuse_empty(request, spool.count)
         sending = Sending(settings, topic, request, client, spool, content, clock, progress)
         with lock_sending(settings.home.resolve(), topic, content):
             return sending.send()
+
+
+@contextmanager
+def explain_interrupt() -> Iterator[None]:
+    """Explain an interrupt of what comes before the first record.
+
+    Raises:
+        InterruptedRunError: There was one.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        msg = "Interrupted before a record was sent; the same command starts again."
+        raise InterruptedRunError(msg) from None
 
 
 def _refuse_empty(request: Request, count: int) -> None:
@@ -128,20 +145,16 @@ class Sending:
     def send(self) -> Summary:
         """Send what the topic does not hold yet."""
         began, read = self.clock.monotonic(), self.spool.count
-        sha256, home = file_sha256(self.request.file), self.settings.home.resolve()
-        existing = find_topic(self.client, self.topic, self.request.partitions)
-        history, resumed = NO_HISTORY, None
-        if existing is not None:
-            history = Produced(home, existing.topic_id).find_history(self.content, sha256)
-        if existing is not None and not self.request.again:
-            self._reject_edited_copy(history.difference)
-            resumed = self._drop_sent(existing, history.runs)
-        malformed = self.spool.summarize_malformed(EXAMPLES)
-        target = prepare_topic(self.client, self.topic, self.request.partitions, existing, self.spool, self.clock)
+        with explain_interrupt():
+            sha256 = file_sha256(self.request.file)
+            existing = find_topic(self.client, self.topic, self.request.partitions)
+            history, resumed = self._find_sent(existing, sha256)
+            malformed = self.spool.summarize_malformed(EXAMPLES)
+            target = prepare_topic(self.client, self.topic, self.request.partitions, existing, self.spool, self.clock)
         count = self.spool.count
         self.progress.total(count)
         if self.content.records:
-            produced = Produced(home, target.log.topic_id)
+            produced = Produced(self.settings.home.resolve(), target.log.topic_id)
             run = self._make_run(target.log, history, resumed, sha256)
             produced.note(run, self.content)
             rows = pace(self.spool.read_sorted_rows(), self.request.speed, self.clock)
@@ -161,6 +174,16 @@ class Sending:
             malformed_examples=list(malformed.examples),
             differs=None if history.difference is None else self._describe_difference(history.difference),
         )
+
+    def _find_sent(self, log: LogId | None, sha256: str) -> tuple[History, ProducedRun | None]:
+        """Return what is known of the file, and the run that is resumed; leave out what the topic holds."""
+        if log is None:
+            return NO_HISTORY, None
+        history = Produced(self.settings.home.resolve(), log.topic_id).find_history(self.content, sha256)
+        if self.request.again:
+            return history, None
+        self._reject_edited_copy(history.difference)
+        return history, self._drop_sent(log, history.runs)
 
     def _reject_edited_copy(self, difference: FileDifference | None) -> None:
         if difference is not None and difference.is_edited_copy:

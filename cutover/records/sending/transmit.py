@@ -7,7 +7,7 @@ from time import sleep
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cutover.clock import Clock
-from cutover.errors import LogError
+from cutover.errors import InterruptedRunError, LogError
 from cutover.log import options
 from cutover.log.kafka import LogClient
 from cutover.records.sending.delivered import make_headers
@@ -17,6 +17,7 @@ from cutover.settings import Settings
 
 MILLIS = 1_000
 FLUSH_SECONDS = 60.0
+INTERRUPTED_FLUSH_SECONDS = 5.0
 _ADVANCE_EVERY = 1_000  # records
 _BATCH_BYTES = 1_000_000  # librdkafka's own limit
 
@@ -42,6 +43,7 @@ def send_records(
 
     Raises:
         LogError: The broker refuses a record or does not answer; a later run sends what is missing.
+        InterruptedRunError: Someone interrupted it; a later run sends what is missing.
     """
     transmission = _Transmission(target)
     producer = Producer(_producer_options(settings, client, target))
@@ -57,6 +59,8 @@ def send_records(
         remaining = producer.flush(FLUSH_SECONDS)
     except KafkaException as error:
         raise transmission.make_error(error.args[0].str()) from error
+    except KeyboardInterrupt:
+        raise transmission.make_interruption(producer.flush(INTERRUPTED_FLUSH_SECONDS)) from None
     transmission.check()
     if remaining:
         detail = f"{remaining:,} without an answer after {FLUSH_SECONDS:g} s"
@@ -108,6 +112,14 @@ class _Transmission:
         msg = f"Topic `{self._topic}`: expected every record to be accepted, got: {detail}."
         done = f"{self._acknowledged:,} records of this run were acknowledged"
         return LogError(f"{msg}\nHint: {done}; the same command without `--again` sends only what is missing.")
+
+    def make_interruption(self, unanswered: int) -> InterruptedRunError:
+        """Return how many records were sent before an interrupt, and how to send the others."""
+        count = f"at least {self._acknowledged:,}" if unanswered else f"{self._acknowledged:,}"
+        return InterruptedRunError(
+            f"Interrupted: {count} records of this run were sent to topic `{self._topic}`; the same command without "
+            "`--again` sends the others."
+        )
 
     def _note_delivery(self, line: int, error: KafkaError | None, _: Message) -> None:
         if error is None:

@@ -1,0 +1,94 @@
+"""Ctrl-C in `produce`: exit code 130, and one sentence on what was sent and how to resume."""
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+
+import pytest
+
+from cutover.cli import app
+from cutover.errors import InterruptedRunError
+from cutover.log.cut import LogId
+from cutover.log.kafka import LogClient
+from cutover.records.sending import transmit
+from cutover.records.sending.produce import explain_interrupt
+from cutover.records.sending.rows import FileRecord
+from cutover.records.sending.topic import Target
+from cutover.records.sending.transmit import send_records
+from cutover.settings import Settings
+
+TARGET = Target(log=LogId(cluster_id="c", topic="orders", topic_id="t"), max_bytes=1_000_000)
+RECORD = FileRecord(value=b"{}", key=None, line=2, log_micros=None, number=0)
+
+
+class FakeProducer:
+    """Client of a broker that answers all, or all but the newest, of the messages when asked to flush."""
+
+    unanswered = 0
+
+    def __init__(self, _options: object) -> None:
+        self.deliveries: list[Callable[[object, object], None]] = []
+
+    def produce(self, _topic: str, *, on_delivery: Callable[[object, object], None], **_message: object) -> None:
+        self.deliveries.append(on_delivery)
+
+    def poll(self, _seconds: float) -> int:
+        return 0
+
+    def flush(self, _seconds: float) -> int:
+        for deliver in self.deliveries[: len(self.deliveries) - self.unanswered]:
+            deliver(None, None)
+        return self.unanswered
+
+
+def interrupt_after(count: int) -> Iterator[FileRecord]:
+    yield from repeat(RECORD, count)
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> LogClient:
+    monkeypatch.setattr(transmit, "Producer", FakeProducer)
+    monkeypatch.setattr(FakeProducer, "unanswered", 0)
+    monkeypatch.setattr(LogClient, "partitions", lambda *_: (0, 1))
+    monkeypatch.setattr(LogClient, "bootstrap", "127.0.0.1:1", raising=False)
+    return LogClient.__new__(LogClient)
+
+
+@pytest.mark.parametrize(
+    ("sent", "unanswered", "said"),
+    [(1_500, 0, ": 1,500 records"), (1_500, 10, ": at least 1,490 records"), (0, 0, ": 0 records")],
+)
+def test_an_interrupt_says_how_many_records_were_sent_and_how_to_resume(
+    client: LogClient, monkeypatch: pytest.MonkeyPatch, sent: int, unanswered: int, said: str
+) -> None:
+    monkeypatch.setattr(FakeProducer, "unanswered", unanswered)
+
+    with pytest.raises(InterruptedRunError) as caught:
+        send_records(Settings(), client, TARGET, "r", interrupt_after(sent), lambda _: None)
+
+    text = str(caught.value)
+    assert said in text
+    assert "topic `orders`" in text
+    assert "the same command without `--again`" in text
+    assert "\n" not in text
+
+
+def test_an_interrupt_before_the_first_record_says_that_nothing_was_sent() -> None:
+    with pytest.raises(InterruptedRunError, match="before a record was sent"), explain_interrupt():
+        raise KeyboardInterrupt
+
+
+def test_an_explained_interrupt_exits_with_130_and_its_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build_app(_: str | None) -> object:
+        def run(**_: object) -> int:
+            with explain_interrupt():
+                raise KeyboardInterrupt
+
+        return run
+
+    monkeypatch.setattr(app, "build_app", build_app)
+
+    assert app.main(["produce"]) == app.INTERRUPTED
+    assert len(capsys.readouterr().err.splitlines()) == 1
