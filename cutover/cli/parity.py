@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,7 @@ from cutover.parity.rules import Construct, ParityFinding
 from cutover.parity.script import check_script
 
 OK, FOUND, UNKNOWN = 0, 1, 2
+WHOLE = "the whole file"
 
 
 def parity(
@@ -31,16 +32,17 @@ def parity(
 ) -> None:
     """Check SQL, jobs and plans before anything runs.
 
-    Exit code 0: no construct, and all was understood. 1: constructs. 2: no construct, but something was not understood,
-    or a file cannot be read.
+    Exit code 0: no construct, and all was understood. 1: constructs, whatever else. 2: no construct, but something was
+    not understood, or a file cannot be read.
     """
     jobs, explained = files or [], plans or []
     if not jobs and not explained:
         msg = "expected files of SQL (.sql) or Python (.py), or --plan FILE."
         raise DefinitionError(msg)
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is reported as not understood
-    findings = [finding for file in jobs for finding in check_file(file)]
-    findings += [finding for file in explained for finding in check_plan(file)]
+    findings = [finding for file in jobs for finding in _read_on(check_file, file)]
+    findings += [finding for file in explained for finding in _read_on(check_plan, file)]
+    findings.sort(key=lambda finding: finding.what.startswith(WHOLE))  # files that cannot be read come last
     if as_json:
         rows = [asdict(finding) | {"sentence": finding.sentence, "page": finding.page} for finding in findings]
         sys.stdout.write(json.dumps(rows) + "\n")
@@ -49,6 +51,16 @@ def parity(
             typer.echo(visible(finding.sentence))
         typer.echo(summarize(findings, files=len(jobs) + len(explained)))
     raise typer.Exit(get_exit_code(findings))
+
+
+def _read_on(check: Callable[[Path], tuple[ParityFinding, ...]], file: Path) -> tuple[ParityFinding, ...]:
+    """Return what is found in a file; one that cannot be read hides nothing of what is found in others."""
+    try:
+        return check(file)
+    except DefinitionError as error:
+        said = str(error).removeprefix(f"{file}: ").removeprefix(f"`{file}`: ")
+        unread = ParityFinding(file=str(file), line=1, construct=Construct.NOT_UNDERSTOOD, what=f"{WHOLE}: {said}")
+        return (unread,)
 
 
 def get_exit_code(findings: Sequence[ParityFinding]) -> int:

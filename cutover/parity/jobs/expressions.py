@@ -2,9 +2,10 @@
 
 import ast
 import builtins
+import re
 
 from cutover.parity.jobs import calls
-from cutover.parity.jobs.sqltext import DATE
+from cutover.parity.jobs.texts import fill_text, join_texts
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Constant,
@@ -26,7 +27,8 @@ from cutover.parity.jobs.values import (
     Writer,
     alternatives,
     choose,
-    describe,
+    get_taint,
+    get_text,
     make_column,
     merge_columns,
 )
@@ -55,7 +57,7 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
         case ast.Call():
             return _evaluate_call(job, node, scope)
         case ast.JoinedStr():
-            return _join_texts([evaluate(job, part, scope) for part in node.values])
+            return join_texts([evaluate(job, part, scope) for part in node.values])
         case ast.FormattedValue():
             return evaluate(job, node.value, scope)
         case ast.BinOp() | ast.BoolOp() | ast.UnaryOp() | ast.Compare():
@@ -167,14 +169,10 @@ def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
     return choose([calls.call(job, each, arguments) for each in alternatives(target)])
 
 
-def _join_texts(parts: list[JobValue]) -> JobValue:
-    if all(isinstance(part, Constant) for part in parts):
-        return Constant("".join(str(part.value) for part in parts if isinstance(part, Constant)))
-    taint = frozenset(mark for part in parts if isinstance(part, UnknownValue) for mark in part.taint)
-    return UnknownValue("".join(describe(part) for part in parts), taint)
+Operation = ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
 
 
-def _evaluate_operation(job: Walk, node: ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare, scope: Scope) -> JobValue:
+def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
     if any(isinstance(part, JobColumn) or _is_column_of_frame(part) for part in parts):
         operators = node.ops if isinstance(node, ast.Compare) else []
@@ -184,12 +182,15 @@ def _evaluate_operation(job: Walk, node: ast.BinOp | ast.BoolOp | ast.UnaryOp | 
     if is_sum and all(isinstance(part, Listing) for part in parts):
         return Listing([item for part in parts if isinstance(part, Listing) for item in part.items])
     if is_sum and all(isinstance(part, Constant) and isinstance(part.value, str) for part in parts):
-        return _join_texts(parts)
+        return join_texts(parts)
     if isinstance(node, ast.BoolOp):
         return choose(parts)  # `a or b` is one of them
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and get_text(parts[0]) is not None:
+        given = parts[1].items if isinstance(parts[1], Listing) else parts[1:]
+        return fill_text(re.split(r"%[sdif]", get_text(parts[0]) or ""), list(given))
     if all(isinstance(part, Constant) for part in parts):
         return _compute(node, [part.value for part in parts if isinstance(part, Constant)])
-    return _join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])
+    return join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])
 
 
 def _compute(node: ast.expr, values: list[object]) -> JobValue:
@@ -210,7 +211,7 @@ def _compute(node: ast.expr, values: list[object]) -> JobValue:
 def _make_operand(value: JobValue) -> JobColumn:
     """Return an operand of a column expression; a text in it is a literal, not a column."""
     if isinstance(value, Constant):
-        return JobColumn(varies=DATE.search(str(value.value)) is not None)
+        return JobColumn()
     return make_column(value)
 
 
@@ -305,5 +306,4 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue:
     if isinstance(owner, Listing | Table) and owner.is_complete:
         values = owner.items if isinstance(owner, Listing) else list(owner.items.values())
         return choose(values) if values else UnknownValue()
-    taint = owner.taint if isinstance(owner, UnknownValue) else frozenset[str]()
-    return UnknownValue(ast.unparse(node), taint)
+    return UnknownValue(ast.unparse(node), get_taint(owner))

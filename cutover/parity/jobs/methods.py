@@ -1,12 +1,14 @@
 """Methods of sessions, readers, DataFrames and groups: each yields the operation that it stands for."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from cutover.parity import sql
 from cutover.parity.jobs import writers
-from cutover.parity.jobs.sources import call_on_reader, call_on_session, follow_sql, read_table
+from cutover.parity.jobs.sources import call_on_reader, call_on_session, follow_sql, note_taint, read_table
 from cutover.parity.jobs.sqltext import parse_column
+from cutover.parity.jobs.texts import fill_text
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Constant,
@@ -29,6 +31,7 @@ from cutover.parity.jobs.values import (
     choose,
     derive,
     describe,
+    get_taint,
     get_text,
     make_column,
     merge_columns,
@@ -130,7 +133,7 @@ def list_frames(values: Iterable[JobValue]) -> Iterator[Frame]:
 def _call_on_frame(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     keep = job.trace.keep
     columns = tuple(list_columns(arguments))
-    _note_taint(job, columns, line)
+    note_taint(job, columns, line)
     if name in STEPS:
         return _make_step(job, frame, name, arguments, line)
     if name in {"where", "filter"}:
@@ -264,15 +267,6 @@ def _spread(values: Iterable[JobValue]) -> Iterator[JobValue]:
             yield value
 
 
-def _note_taint(job: Walk, columns: Iterable[JobColumn], line: int) -> None:
-    """Note columns that are computed from the clock or from chance of the driver."""
-    for column in columns:
-        if "clock" in column.taint:
-            job.trace.found.add((line, Construct.CLOCK, "time of the driver"))
-        if "random" in column.taint:
-            job.trace.found.add((line, Construct.RANDOM, "random value of the driver"))
-
-
 def _call_on_group(job: Walk, group: Grouped, name: str, arguments: Arguments, line: int) -> JobValue:
     keep = job.trace.keep
     if name == "pivot":
@@ -390,8 +384,11 @@ def _call_on_table(table: Table, name: str, arguments: Arguments) -> JobValue:
 def _call_on_text(text: str | None, name: str, arguments: Arguments) -> JobValue:
     if text is not None and name in {"strip", "lower", "upper"}:
         return Constant(getattr(text, name)())
+    if text is not None and name == "format" and not arguments.keywords:
+        return fill_text(re.split(r"\{\d*(?::[^{}]*)?\}", text), list(arguments.positional))
+    taint = frozenset(mark for value in arguments.values for mark in get_taint(value))
     said = ", ".join(describe(value) for value in arguments.values)
-    return UnknownValue(f"{text}.{name}({said})")
+    return UnknownValue(f"{text}.{name}({said})", taint)
 
 
 def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind

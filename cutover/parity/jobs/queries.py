@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from cutover.parity.jobs.sqltext import DATE
+from cutover.parity.jobs.sqltext import PARAMETER
 from cutover.parity.jobs.trace import Found, Query, Sink, Trace
 from cutover.parity.jobs.values import (
     STATEFUL,
@@ -303,7 +303,7 @@ def _is_full(reader: Reader) -> bool:
     place = options.get("dbtable", options.get("path", Constant("")))
     if not reader.is_complete or not isinstance(place, Constant):
         return False
-    if DATE.search(str(place.value)) or "(" in str(place.value):  # a part of the data, or a query
+    if PARAMETER.search(str(place.value)) or "(" in str(place.value):  # a part of the data, or a query
         return False
     if reader.format not in FULL and reader.format is not None:
         return False

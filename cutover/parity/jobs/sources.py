@@ -1,6 +1,7 @@
 """What a job reads: methods of sessions and readers, SQL, and settings of the session."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import sqlglot
@@ -17,10 +18,12 @@ from cutover.parity.jobs.values import (
     alternatives,
     choose,
     describe,
+    get_taint,
     get_text,
     walk,
 )
 from cutover.parity.jobs.walk import Walk
+from cutover.parity.rules import Construct
 
 STATEMENT = re.compile(r"\s*(select|with|insert|create|merge|update|delete|set|use|drop|alter)\b", re.IGNORECASE)
 
@@ -51,11 +54,33 @@ def call_on_session(job: Walk, name: str, arguments: Arguments, line: int) -> Jo
     return Session() if name in {"newSession", "getOrCreate", "getActiveSession"} else UnknownValue(f"spark.{name}")
 
 
+def mark_parameters(text: str) -> str:
+    """Return a text in which each part in braces is a name that marks a parameter."""
+    said, depth = "", 0
+    for letter in text:
+        if letter == "{":
+            said += "__param_" if depth == 0 else "_"
+            depth += 1
+        elif letter == "}":
+            depth -= 1
+        else:
+            said += letter if depth == 0 or letter.isalnum() else "_"
+    return said
+
+
+def note_taint(job: Walk, values: Iterable[JobValue], line: int) -> None:
+    """Note rows or columns that are chosen by the clock or by chance of the driver."""
+    marks = {mark for value in values for mark in get_taint(value)}
+    if "clock" in marks:
+        job.trace.found.add((line, Construct.CLOCK, "time of the driver"))
+    if "random" in marks:
+        job.trace.found.add((line, Construct.RANDOM, "random value of the driver"))
+
+
 def follow_sql(job: Walk, text: JobValue, line: int) -> JobValue:
     """Return the DataFrame of a statement; parts of its text that are not known stand for names."""
-    said = (
-        describe(text).replace("{", "__param_").replace("}", "") if not isinstance(text, Constant) else get_text(text)
-    )
+    note_taint(job, (text,), line)
+    said = mark_parameters(describe(text)) if not isinstance(text, Constant) else get_text(text)
     job.trace.steps += 1
     if not isinstance(text, Constant) and not STATEMENT.match(said or ""):
         said = None  # a text from elsewhere, not one with parts that are not known
@@ -74,6 +99,7 @@ def read_table(job: Walk, place: JobValue, line: int, reader: Reader | None = No
     view = find_view(job.trace, name.rpartition(".")[2] if name.startswith("global_temp.") else name)
     if view is not None:
         return view
+    note_taint(job, (place,), line)
     reader = reader or Reader(is_stream=False, line=line)
     known = reader.is_complete and isinstance(place, Constant)
     source = replace(reader, format=reader.format or "table", is_complete=known)
@@ -105,7 +131,10 @@ def call_on_reader(job: Walk, reader: Reader, name: str, arguments: Arguments, l
         is_complete=reader.is_complete and is_complete,
         format=form if whole is None else get_text(whole),
     )
-    what = describe(options["path"]) if "path" in options else reader.format or "source"
+    note_taint(job, options.values(), line)
+    what = (
+        describe(options["path"]).replace("{", "").replace("}", "") if "path" in options else reader.format or "source"
+    )
     return job.trace.keep(Frame(op="source", line=line, what=what, is_stream=reader.is_stream, source=reader))
 
 

@@ -10,8 +10,8 @@ from cutover.parity.jobs.trace import Query, Trace
 from cutover.parity.jobs.values import Frame, JobColumn, JobValue, Reader, Writer, alternatives, choose, derive
 from cutover.parity.sql import CLOCK
 
-DATE = re.compile(r"\b\d{4}-?[01]\d-?[0-3]\d")
-"""A date in a literal."""
+PARAMETER = re.compile(r"__param|\$\{|\{\{")
+"""What another run replaces by another text: a part that is not known, a variable of a shell or of a template."""
 
 COMPARISONS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 WINDOWS = frozenset({"window", "session_window"})
@@ -38,7 +38,7 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
         is_plain=isinstance(inner, exp.Column),
         is_window=window is not None,
         compares=inner.find(*COMPARISONS) is not None,
-        varies="__param" in inner.sql() or is_moving(inner),
+        varies=is_moving(inner),
     )
 
 
@@ -51,24 +51,54 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
     result: JobValue | None = None
     for statement in parse_statements(text):
         trace.steps += not isinstance(statement, exp.Semicolon)
+        if _is_no_statement(statement):
+            trace.add_gap(line, f"{statement.sql(dialect='spark')[:60]}: no statement of SQL")
         if isinstance(statement, exp.Merge):
             for sink in trace.sinks:
                 sink.merges = True
         elif isinstance(statement, exp.Command) and statement.name.upper() not in SILENT:
             trace.add_gap(line, f"statement {str(statement.this).upper()}")
-        query = statement if isinstance(statement, exp.Query) else statement.args.get("expression")
-        if isinstance(query, exp.Query):
-            selection = _Selection(trace, line)
-            if statement is not query:
-                selection.share(statement)
-            frame = selection.follow(query)
-            result = frame
-            name = statement.find(exp.Table)
-            if isinstance(statement, exp.Create) and statement.kind == "VIEW" and name is not None:
-                trace.views[name.name.lower()] = frame
-            elif isinstance(statement, exp.Insert):
-                _insert(trace, statement, frame, line)
+        for part in _list_insertions(statement):
+            result = _follow_query(trace, part, line) or result
     return result
+
+
+def _is_no_statement(statement: exp.Expr) -> bool:
+    """Return whether a text is an expression, which any few words are, or an insertion of nothing."""
+    if isinstance(statement, exp.Insert):
+        return not (statement.expression or statement.args.get("source"))
+    return isinstance(statement, exp.Condition | exp.Alias) and not isinstance(statement, exp.Query)
+
+
+def _list_insertions(statement: exp.Expr) -> list[exp.Expr]:
+    """Return the insertions of `FROM t INSERT INTO a SELECT .. INSERT INTO b SELECT ..`, each with its FROM."""
+    if not isinstance(statement, exp.MultitableInserts):
+        return [statement]
+    parts = [part.copy() for part in statement.expressions]
+    for part in parts:
+        if isinstance(part.expression, exp.Select):
+            part.expression.set("from_", exp.From(this=statement.args["source"].copy()))
+    return parts
+
+
+def _follow_query(trace: Trace, statement: exp.Expr, line: int) -> Frame | None:
+    """Return the DataFrame of a statement with a query; the view or the insertion that it makes is noted."""
+    query = statement if isinstance(statement, exp.Query) else statement.args.get("expression")
+    table = statement.args.get("source") if isinstance(statement, exp.Insert) else None
+    if isinstance(table, exp.Table):  # INSERT INTO t TABLE other
+        query = exp.select("*").from_(table)
+    if not isinstance(query, exp.Query):
+        return None
+    selection = _Selection(trace, line)
+    if statement is not query:
+        selection.share(statement)
+    frame = selection.follow(query)
+    name = statement.find(exp.Table)
+    if isinstance(statement, exp.Create) and statement.kind == "VIEW" and name is not None:
+        trace.views[name.name.lower()] = frame
+    elif isinstance(statement, exp.Insert):
+        _insert(trace, statement, frame, line)
+    return frame
 
 
 def _insert(trace: Trace, statement: exp.Insert, frame: Frame, line: int) -> None:
@@ -158,7 +188,8 @@ class _Selection:
                 if frames:
                     return frames[0] if len(frames) == 1 else derive(tuple(frames), "step", self.line)
             reader = Reader(is_stream=False, line=self.line, format="table", is_complete="__param" not in node.sql())
-            return self._keep(Frame(op="source", line=self.line, what=node.name, is_stream=False, source=reader))
+            what = ".".join(part.name for part in node.parts)
+            return self._keep(Frame(op="source", line=self.line, what=what, is_stream=False, source=reader))
         if isinstance(node, exp.Subquery | exp.Query):
             return self.follow(node)
         self.trace.add_gap(self.line, f"source {node.sql(dialect='spark')[:60]}")
@@ -173,16 +204,17 @@ def _is_anti(join: exp.Join) -> bool:
 
 
 def is_moving(condition: exp.Expr) -> bool:
-    """Return whether a condition names a date, or asks the clock: another run selects other rows."""
-    literals = (str(literal.this) for literal in condition.find_all(exp.Literal))
-    return any(DATE.search(text) for text in literals) or any(
-        _get_name(function) in CLOCK for function in condition.find_all(exp.Func)
+    """Return whether a condition has a parameter, or asks the clock: another run selects other rows."""
+    return (
+        PARAMETER.search(condition.sql(dialect="spark")) is not None
+        or condition.find(exp.Parameter, exp.Placeholder) is not None
+        or any(_get_name(function) in CLOCK for function in condition.find_all(exp.Func))
     )
 
 
 def _has_other_rows(condition: exp.Expr) -> bool:
-    """Return whether a condition asks other tables, or has a parameter: it need not hold for the same rows again."""
-    return condition.find(exp.Select, exp.Exists, exp.Parameter, exp.Placeholder) is not None
+    """Return whether a condition asks other tables: it need not hold for the same rows again."""
+    return condition.find(exp.Select, exp.Exists) is not None
 
 
 def _get_name(node: exp.Func) -> str:

@@ -248,6 +248,19 @@ def get_text(value: JobValue) -> str | None:
     return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
 
 
+def get_taint(value: JobValue) -> frozenset[str]:
+    """Return what a value was computed from that differs in every run: the clock, chance."""
+    match value:
+        case UnknownValue() | JobColumn():
+            return value.taint
+        case Method():
+            return get_taint(value.receiver)
+        case OneOf():
+            return frozenset(mark for each in value.values for mark in get_taint(each))
+        case _:
+            return frozenset()
+
+
 def describe(value: JobValue) -> str:
     """Return a text that two values share only if they are equal; `?` where there is none."""
     match value:
@@ -257,6 +270,8 @@ def describe(value: JobValue) -> str:
             return value.path
         case Constant():
             return str(value.value)
+        case Method() if isinstance(value.receiver, UnknownValue):
+            return f"{value.receiver.text}.{value.name}"
         case _:
             return "?"
 
@@ -282,8 +297,7 @@ def make_column(value: JobValue) -> JobColumn:
         return value
     if isinstance(value, Method) and isinstance(value.receiver, Frame):
         return JobColumn(names=frozenset({value.name}), is_plain=True)
-    taint = value.taint if isinstance(value, UnknownValue) else frozenset[str]()
-    return JobColumn(varies=not isinstance(value, Constant), taint=taint)
+    return JobColumn(varies=not isinstance(value, Constant), taint=get_taint(value))
 
 
 def merge_columns(columns: Iterable[JobColumn], *, compares: bool = False) -> JobColumn:

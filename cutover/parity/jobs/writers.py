@@ -88,8 +88,9 @@ def _read_end(writer: Writer, name: str, arguments: Arguments) -> Writer:
         writer = replace(writer, format=_get_word(named.pop("format")))
     if name == "insertInto":
         overwrite = arguments.get(1, "overwrite")
-        said = "append" if overwrite is None else str(describe(overwrite)).lower()
-        writer = replace(writer, mode={"true": "overwrite", "false": "append"}.get(said, said))
+        said = writer.mode or "append" if overwrite is None else str(describe(overwrite)).lower()
+        known = {"true": "overwrite", "false": "append", "overwrite": "overwrite", "append": "append"}
+        writer = replace(writer, mode=known.get(said, "?"))
     elif name in FORMATS:
         place = 2 if name == "jdbc" else 1
         mode = arguments.get(place)

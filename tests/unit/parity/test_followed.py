@@ -156,7 +156,7 @@ def test_a_batch_that_appends_all_that_it_reads_is_found(write: str, found: list
     [
         ("spark.read.parquet('/in').where(\"status = 'paid'\")", ["appended-again"]),
         ("spark.read.parquet('/in').where(col('day') == day)", []),
-        ("spark.read.parquet('/in').where(\"day = '2026-01-01'\")", []),
+        ("spark.read.parquet('/in').where(\"day = '2026-01-01'\")", ["appended-again"]),
         ("spark.read.parquet(f'/in/{day}')", []),
         ("spark.read.table('a').join(spark.read.table('t'), 'id', 'left_anti')", []),
         ("spark.read.format('kafka').option('startingOffsets', offsets).load()", []),
