@@ -1,6 +1,7 @@
 """A Spark job in Python: what it does to each DataFrame is followed, and each query is judged by its own lineage."""
 
 import ast
+import re
 
 from cutover.errors import DefinitionError
 from cutover.parity.jobs.functions import FunctionCalls
@@ -8,6 +9,16 @@ from cutover.parity.jobs.interpreter import Interpreter, TooLargeError
 from cutover.parity.jobs.queries import judge_queries
 from cutover.parity.jobs.trace import Trace
 from cutover.parity.rules import Construct, ParityFinding
+
+CELL = re.compile(r"#\s*MAGIC\s+%(\w+)")
+ASIDE = frozenset({"md", "pip", "conda", "python"})
+"""Cells of a notebook that compute no rows, or that are read as Python."""
+
+
+def list_cells(source: str) -> list[tuple[int, str]]:
+    """Return the line and the command of each cell of a notebook that another language, or another file, is in."""
+    cells = [(line, CELL.match(text)) for line, text in enumerate(source.splitlines(), 1)]
+    return [(line, cell[1]) for line, cell in cells if cell is not None and cell[1] not in ASIDE]
 
 
 def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
@@ -29,6 +40,8 @@ def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
         msg = f"{file}: expected Python, got: {error}"
         raise DefinitionError(msg) from None
     trace = Trace()
+    for line, command in list_cells(source):
+        trace.add_gap(line, f"%{command}: a cell that is not of Python")
     try:
         Interpreter(trace).follow_module(tree)
     except (TooLargeError, RecursionError) as error:

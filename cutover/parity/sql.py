@@ -100,13 +100,13 @@ def list_unknown_functions(text: str) -> list[tuple[int, str]]:
     for statement in parse_statements(text):
         for node in statement.find_all(exp.Anonymous):
             name = name_of(node)
-            if not _is_own(name):
+            if not is_own_function(name):
                 names.append((_line(node, lines, name), name))
     return names
 
 
-def _is_own(name: str) -> bool:
-    """Return whether Spark has a function of this name."""
+def is_own_function(name: str) -> bool:
+    """Return whether Spark has it built in: in its Python API, in small letters, or in SQL alone."""
     from pyspark.sql import functions  # noqa: PLC0415 -- a statement without functions that sqlglot lacks needs no Spark
 
     return name in CASTS or hasattr(functions, name) or name in CLOCK | RANDOM | ORDER | TIME_ZONE

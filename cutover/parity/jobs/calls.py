@@ -4,7 +4,7 @@ import ast
 from dataclasses import replace
 
 from cutover.parity.jobs import methods
-from cutover.parity.jobs.interpreter_tools import find_method, list_items
+from cutover.parity.jobs.interpreter_tools import UNROLLED, find_method, list_items
 from cutover.parity.jobs.sources import note_setting
 from cutover.parity.jobs.sqltext import parse_column
 from cutover.parity.jobs.trace import Arguments
@@ -58,6 +58,14 @@ HARMLESS = frozenset(
 )
 """Functions that compute no rows of what they are given."""
 
+RUNNERS = frozenset(
+    {"exec", "eval", "compile", "importlib.import_module", "__import__", "runpy.run_path", "runpy.run_module"}
+)
+"""Functions that run code from elsewhere."""
+
+OWN = ("delta.", "pyspark.", "{")
+"""Libraries whose functions take a session to read with it; what has no name here was named as such."""
+
 WATCHERS = ("logging.", "warnings.", "typing.", "dataclasses.", "pyspark.sql.DataFrame")
 
 
@@ -86,7 +94,7 @@ def find_member(owner: Instance, name: str) -> JobValue | None:
 
 
 def _call_own(job: Walk, function: JobFunction, arguments: Arguments) -> JobValue:
-    if isinstance(function.node, ast.FunctionDef):
+    if not isinstance(function.node, ast.Lambda):
         marks = {
             part.id if isinstance(part, ast.Name) else part.attr
             for mark in function.node.decorator_list
@@ -182,8 +190,11 @@ def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # no
     if name == "zip" and all(isinstance(value, Listing) for value in arguments.positional):
         lists = [value.items for value in arguments.positional if isinstance(value, Listing)]
         return Listing([Listing(list(row)) for row in zip(*lists, strict=False)])
+    if name == "range" and 0 < len(arguments.positional) <= 3:  # noqa: PLR2004 -- start, stop, step
+        return _list_numbers(arguments)
     if name == "dict":
-        table = Table(dict(first.items) if isinstance(first, Table) else {}, is_complete=arguments.is_complete)
+        is_complete = arguments.is_complete and (first is None or (isinstance(first, Table) and first.is_complete))
+        table = Table(dict(first.items) if isinstance(first, Table) else {}, is_complete=is_complete)
         table.items.update(arguments.keywords)
         return table
     if name == "str" and first is not None:
@@ -194,11 +205,25 @@ def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # no
     return UnknownValue(f"{name}()") if name in HARMLESS else call_outside(job, name, arguments)
 
 
+def _list_numbers(arguments: Arguments) -> JobValue:
+    """Return what `range` yields, as far as loops are followed."""
+    values = [value.value for value in arguments.positional if isinstance(value, Constant)]
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) < len(arguments.positional) or 0 in numbers[2:]:
+        return UnknownValue("range")
+    return Listing([Constant(number) for number in range(*numbers)[: UNROLLED + 1]])
+
+
 def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
     """Return what a function of another module yields; DataFrames that it takes cannot be followed through it."""
-    name = name.removeprefix("builtins.").strip("{}")
+    name = name.removeprefix("builtins.")
+    if any(isinstance(value, Session) for value in arguments.values) and not name.startswith(OWN):
+        job.trace.add_gap(arguments.node.lineno, f"{name}: what it does with the session")
+    name = name.strip("{}")
     if name.startswith(WATCHERS) or name in HARMLESS:
         return UnknownValue(name)
+    if name in RUNNERS:
+        job.trace.add_gap(arguments.node.lineno, f"{name}: what the code does that it runs")
     if any(isinstance(value, Frame | Reader | Writer | Grouped) for value in walk(arguments.values)):
         job.trace.add_gap(arguments.node.lineno, f"{name}: what it does to a DataFrame")
         return call_opaque(job, name, arguments)
@@ -209,6 +234,13 @@ def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
             job.trace.add_gap(arguments.node.lineno, f"{name}: what it computes from a column")
         return merge_columns(map(make_column, arguments.values))
     return UnknownValue(f"{name}({said})", taint)
+
+
+def note_undefined(job: Walk, name: str, arguments: Arguments) -> None:
+    """Note a call of what nothing in the file defines; what it does to a DataFrame that it takes is noted with that."""
+    takes_rows = any(isinstance(value, Frame | Reader | Writer | Grouped) for value in walk(arguments.values))
+    if name not in HARMLESS and not takes_rows:
+        job.trace.add_gap(arguments.node.lineno, f"{name}: a function that is not in the file")
 
 
 def call_opaque(job: Walk, name: str, arguments: Arguments) -> JobValue:

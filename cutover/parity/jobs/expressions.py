@@ -4,6 +4,8 @@ import ast
 import builtins
 import re
 
+from pyspark.sql import types
+
 from cutover.parity.jobs import calls
 from cutover.parity.jobs.texts import fill_text, join_texts
 from cutover.parity.jobs.trace import Arguments
@@ -27,17 +29,24 @@ from cutover.parity.jobs.values import (
     Writer,
     alternatives,
     choose,
+    describe,
     get_taint,
     get_text,
     make_column,
     merge_columns,
 )
 from cutover.parity.jobs.walk import Walk
+from cutover.parity.sql import is_own_function
 
 FUNCTIONS = "pyspark.sql.functions"
 MODULES = frozenset({"F", "f", "fn", "sf", "func", "functions"})
 """Names under which Spark's functions are imported by habit."""
 
+
+WRITES = frozenset(
+    {"mode", "format", "option", "options", "partitionBy", "save", "saveAsTable", "insertInto", "parquet"}
+)
+"""Methods of a writer that no file has."""
 
 HABITUAL = frozenset({"col", "column", "expr", "lit", "window", "session_window", "broadcast", "udf", "pandas_udf"})
 """Functions of Spark's whose names say so where nothing else binds them."""
@@ -94,9 +103,11 @@ def _find_unbound(job: Walk, name: str) -> JobValue:
         return Imported(FUNCTIONS)
     if name in HABITUAL:
         return Imported(f"{FUNCTIONS}.{name}")
-    if hasattr(builtins, name) and not job.has_star:
-        return Imported(f"builtins.{name}")
-    return Imported(f"{FUNCTIONS}.{name}") if job.has_star else guess(name)
+    if job.has_star and is_own_function(name):
+        return Imported(f"{FUNCTIONS}.{name}")
+    if job.has_star and hasattr(types, name):
+        return Imported(f"pyspark.sql.types.{name}")
+    return Imported(f"builtins.{name}") if hasattr(builtins, name) else guess(name)
 
 
 def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
@@ -113,6 +124,9 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
             return _get_from_session(owner, name, line)
         case Legacy():
             return Method(owner, name, line)
+        case Method(receiver=UnknownValue() as receiver, name="write") if name in WRITES:
+            frame = Frame(op="unknown", line=owner.line, what=describe(receiver).strip("{}"))
+            return Method(Writer(job.trace.keep(frame), is_stream=False, line=line), name, line)
         case Frame() if name in {"write", "writeStream"}:
             return Writer(owner, is_stream=name == "writeStream", line=line)
         case Frame() if name == "rdd":
@@ -128,6 +142,8 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
 
 
 def _get_from_session(owner: Session, name: str, line: int) -> JobValue:
+    if name == "conf":
+        return owner
     if name in {"read", "readStream"}:
         return Reader(is_stream=name == "readStream", line=line)
     return Legacy("context") if name in {"sparkContext", "_sc"} else Method(owner, name, line)
@@ -166,6 +182,8 @@ def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
         else:
             is_complete = False
     arguments = Arguments(node=node, positional=positional, keywords=keywords, is_complete=is_complete)
+    if isinstance(node.func, ast.Name) and isinstance(target, UnknownValue) and scope.find(node.func.id) is None:
+        calls.note_undefined(job, node.func.id, arguments)
     return choose([calls.call(job, each, arguments) for each in alternatives(target)])
 
 
@@ -236,7 +254,9 @@ def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  #
         case ast.DictComp():
             return Table({}, is_complete=False)
         case ast.Yield() if node.value is not None:
-            evaluate(job, node.value, scope)
+            value = evaluate(job, node.value, scope)
+            for items in job.yielded[-1:]:
+                items.append(value)
             return UnknownValue("yield")
         case _:
             return UnknownValue(ast.unparse(node))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cutover.parity.jobs import expressions
+from cutover.parity.jobs.decorators import call_decorated
 from cutover.parity.jobs.interpreter_tools import find_method, list_items
 from cutover.parity.jobs.trace import Arguments, Trace
 from cutover.parity.jobs.values import (
@@ -22,11 +23,18 @@ from cutover.parity.jobs.values import (
     UnknownValue,
     alternatives,
     choose,
+    list_ancestors,
     walk,
 )
 
 DEPTH = 24
 STEPS = 40_000
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+Owned = tuple[Definition, ast.ClassDef | None]
+"""A function with the class that it is a method of."""
 
 
 class TooLargeError(Exception):
@@ -46,6 +54,7 @@ class Interpreter:
         self.site: list[int] = []
         self.branches: list[tuple[int, int]] = []
         self.returned: list[list[JobValue]] = []
+        self.yielded: list[list[JobValue]] = []
         self.active: list[ast.AST] = []
         self.called: set[ast.AST] = set()
         self.budget = STEPS
@@ -77,6 +86,8 @@ class Interpreter:
     def call_function(self, function: JobFunction, arguments: Arguments) -> JobValue:
         """Follow the body of a function with its arguments bound, and return what it returns."""
         node = function.node
+        if not function.is_bare and not isinstance(node, ast.Lambda) and node.decorator_list:
+            return call_decorated(self, function, arguments)
         if node in self.active or len(self.active) > DEPTH:
             if any(isinstance(value, Frame) for value in walk(arguments.values)):
                 self.trace.add_gap(arguments.node.lineno, f"{function.name} calls itself")
@@ -112,15 +123,17 @@ class Interpreter:
         self.called.add(of.node)
         return instance
 
-    def _run_body(self, node: ast.FunctionDef | ast.Lambda, scope: Scope) -> JobValue:
+    def _run_body(self, node: FunctionNode, scope: Scope) -> JobValue:
         self.active.append(node)
         kept = len(self.branches)
         try:
             if isinstance(node, ast.Lambda):
                 return expressions.evaluate(self, node.body, scope)
             self.returned.append([])
+            self.yielded.append([])
             self.run_block(node.body, scope)
-            return choose(self.returned.pop())
+            values, items = self.returned.pop(), self.yielded.pop()
+            return Listing(items) if items else choose(values)
         finally:
             self.active.pop()
             del self.branches[kept:]
@@ -152,7 +165,7 @@ class Interpreter:
             return self.trace.keep(Frame(op="unknown", line=name.lineno, what=f"parameter {name.arg}"))
         return expressions.guess(name.arg)
 
-    def _follow_root(self, node: ast.FunctionDef, owner: ast.ClassDef | None) -> None:
+    def _follow_root(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None) -> None:
         """Follow a function that nothing in the file calls, with parameters of which nothing is known."""
         call = ast.Call(func=ast.Name(id=node.name, lineno=node.lineno), args=[], keywords=[], lineno=node.lineno)
         instance = None
@@ -162,7 +175,7 @@ class Interpreter:
             instance = self.instantiate(of, Arguments(node=call, positional=(), keywords={}))
         if node not in self.called:
             static = any(ast.unparse(mark) == "staticmethod" for mark in node.decorator_list)
-            function = JobFunction(node, self.module, None if static else instance)
+            function = JobFunction(node, self.module, None if static else instance, is_bare=True)
             self.is_root = True  # a caller elsewhere may give other values than the defaults
             self.call_function(function, Arguments(node=call, positional=(), keywords={}))
 
@@ -200,7 +213,7 @@ class Interpreter:
     def bind_target(self, target: ast.expr, value: JobValue, scope: Scope) -> None:
         """Bind what stands at the left of `=`."""
         if isinstance(target, ast.Name):
-            scope.names[target.id] = value
+            scope.bind(target.id, value)
         elif isinstance(target, ast.Tuple | ast.List):
             items = value.items if isinstance(value, Listing) and len(value.items) == len(target.elts) else None
             for place, each in enumerate(target.elts):
@@ -215,6 +228,19 @@ class Interpreter:
             for owner in alternatives(expressions.evaluate(self, target.value, scope)):
                 if isinstance(owner, Table) and isinstance(key, Constant):
                     owner.items[key.value] = value
+
+    def _run_global(self, node: ast.Global, scope: Scope) -> bool:
+        scope.shared.update(dict.fromkeys(node.names, self.module))
+        return True
+
+    def _run_nonlocal(self, node: ast.Nonlocal, scope: Scope) -> bool:
+        for name in node.names:
+            outer = scope.outer
+            while outer is not None and name not in outer.names:
+                outer = outer.outer
+            if outer is not None:
+                scope.shared[name] = outer
+        return True
 
     def _run_return(self, node: ast.Return, scope: Scope) -> bool:
         value = expressions.evaluate(self, node.value, scope) if node.value is not None else Constant(None)
@@ -251,43 +277,61 @@ class Interpreter:
             self.branches.append((id(node), next(iter(ends))))
         return bool(ends)
 
-    def _run_for(self, node: ast.For, scope: Scope) -> bool:
+    def _run_for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> bool:
         before = dict(scope.names)
-        for number, item in enumerate(list_items(expressions.evaluate(self, node.iter, scope), node)):
+        over = expressions.evaluate(self, node.iter, scope)
+        for number, item in enumerate(list_items(over, node)):
             self.bind_target(node.target, item, scope)
             self.site.append(-1 - number)
             self.run_block(node.body, scope)
             self.site.pop()
-        scope.names = _join([before, scope.names]) if not node.orelse else scope.names
+        if not (isinstance(over, Listing | Table) and over.is_complete and over.items):
+            self._leave_loop(node, before, scope)
         return self.run_block(node.orelse, scope)
 
+    _run_asyncfor = _run_for
+
+    def _leave_loop(self, node: ast.For | ast.AsyncFor | ast.While, before: dict[str, JobValue], scope: Scope) -> None:
+        """Join names with those before a loop that may not run; what only the loop marks cannot be told."""
+        marked = [name for name in before if _is_marked(scope.names[name]) and not _is_marked(before[name])]
+        for name in marked:
+            self.trace.add_gap(node.lineno, f"{name}: whether the loop runs that gives it a watermark")
+        after = scope.names
+        scope.names = _join([before, after])
+        scope.names.update({name: after[name] for name in marked})
+
     def _run_while(self, node: ast.While, scope: Scope) -> bool:
-        expressions.evaluate(self, node.test, scope)
+        test = expressions.evaluate(self, node.test, scope)
         before = dict(scope.names)
         self.run_block(node.body, scope)
-        scope.names = _join([before, scope.names])
+        if not (isinstance(test, Constant) and test.value):
+            self._leave_loop(node, before, scope)
         return True
 
-    def _run_with(self, node: ast.With, scope: Scope) -> bool:
+    def _run_with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
         for item in node.items:
             value = expressions.evaluate(self, item.context_expr, scope)
             if item.optional_vars is not None:
                 self.bind_target(item.optional_vars, value, scope)
         return self.run_block(node.body, scope)
 
+    _run_asyncwith = _run_with
+
     def _run_try(self, node: ast.Try, scope: Scope) -> bool:
         goes_on = self._run_arms(node, [[*node.body, *node.orelse], *(one.body for one in node.handlers)], scope)
         return self.run_block(node.finalbody, scope) and goes_on
 
-    def _run_functiondef(self, node: ast.FunctionDef, scope: Scope) -> bool:
+    def _run_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> bool:
         for default in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
             expressions.evaluate(self, default, scope)
-        scope.names[node.name] = JobFunction(node, scope)
+        scope.bind(node.name, JobFunction(node, scope))
         return True
+
+    _run_asyncfunctiondef = _run_functiondef
 
     def _run_classdef(self, node: ast.ClassDef, scope: Scope) -> bool:
         inner = Scope(outer=scope)
-        self.run_block([one for one in node.body if not isinstance(one, ast.FunctionDef)], inner)
+        self.run_block([one for one in node.body if not isinstance(one, Definition)], inner)
         scope.names[node.name] = JobClass(node, inner)
         return True
 
@@ -307,10 +351,18 @@ class Interpreter:
         return True
 
 
+def _is_marked(value: JobValue) -> bool:
+    """Return whether a DataFrame has a watermark."""
+    frames = [each for each in alternatives(value) if isinstance(each, Frame)]
+    return any(node.op == "watermark" for frame in frames for node in list_ancestors(frame))
+
+
 def _take_part(value: JobValue, place: int) -> JobValue:
     if isinstance(value, Frame):
         return value  # randomSplit
-    return UnknownValue(f"{value.text}[{place}]", value.taint) if isinstance(value, UnknownValue) else UnknownValue()
+    if not isinstance(value, UnknownValue):
+        return UnknownValue()
+    return UnknownValue(f"{{{value.text.strip('{}')}[{place}]}}", value.taint)
 
 
 def _join(ends: Sequence[dict[str, JobValue]]) -> dict[str, JobValue]:
@@ -327,18 +379,18 @@ def _to_load(target: ast.expr) -> ast.expr:
     return ast.copy_location(copied, target)
 
 
-def _list_functions(tree: ast.Module) -> list[tuple[ast.FunctionDef, ast.ClassDef | None]]:
+def _list_functions(tree: ast.Module) -> list[Owned]:
     """Return the functions of a module and the methods of its classes."""
-    found: list[tuple[ast.FunctionDef, ast.ClassDef | None]] = []
+    found: list[Owned] = []
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, Definition):
             found.append((node, None))
         elif isinstance(node, ast.ClassDef):
-            found += [(one, node) for one in node.body if isinstance(one, ast.FunctionDef)]
+            found += [(one, node) for one in node.body if isinstance(one, Definition)]
     return found
 
 
-def _list_roots(tree: ast.Module) -> list[tuple[ast.FunctionDef, ast.ClassDef | None]]:
+def _list_roots(tree: ast.Module) -> list[Owned]:
     """Return the functions that no other function of the file names."""
     named: dict[str, set[ast.AST]] = {}
     functions = _list_functions(tree)

@@ -10,7 +10,7 @@ UNROLLED = 12  # items of a list that a loop runs over
 def find_method(of: JobClass, name: str, owner: Instance) -> JobFunction | None:
     """Return a method of a class or of its bases in the same file, bound to an object."""
     for node in of.node.body:
-        if isinstance(node, ast.FunctionDef) and node.name == name:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             static = any(ast.unparse(mark) == "staticmethod" for mark in node.decorator_list)
             return JobFunction(node, of.scope, None if static else owner)
     for base in of.node.bases:

@@ -391,11 +391,13 @@ def _call_on_text(text: str | None, name: str, arguments: Arguments) -> JobValue
     return UnknownValue(f"{text}.{name}({said})", taint)
 
 
-def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     said = describe(receiver)
     first = arguments.get(0)
     if name == "getOrCreate":
         return Session()
+    if name == "run" and said.endswith("notebook"):
+        job.trace.add_gap(line, f"{said.strip('{}')}.run: what the notebook does that it runs")
     if name in DISTINCTIVE:
         frame = job.trace.keep(Frame(op="unknown", line=line, what=said.strip("{}")))
         return _call_on_frame(job, frame, name, arguments, line)

@@ -284,9 +284,12 @@ def _judge_batch(query: Query) -> Iterator[Found]:
     mode = get_mode(query.writer)
     if mode == "?":
         yield query.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
-    if mode != "append":
-        return
     lineage = list_ancestors(query.writer.frame)
+    if mode != "append":
+        for frame in lineage:
+            if frame.op == "unknown":
+                yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.what}: where the rows of a query come from"
+        return
     if any(frame.is_bounded for frame in lineage if frame.op in {"filter", "step"}):
         return
     sources = [frame for frame in lineage if frame.op == "source" and frame.source is not None]

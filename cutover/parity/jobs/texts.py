@@ -19,7 +19,7 @@ def _mark_unknown(part: JobValue) -> str:
 
 
 def fill_text(pieces: list[str], values: list[JobValue]) -> JobValue:
-    """Return a text with values between its pieces."""
+    """Put values between the pieces of a template."""
     parts: list[JobValue] = [Constant(pieces[0])]
     for place, piece in enumerate(pieces[1:]):
         parts += [values[place] if place < len(values) else UnknownValue(), Constant(piece)]

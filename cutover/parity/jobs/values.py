@@ -63,9 +63,10 @@ class Table(JobValue):
 class JobFunction(JobValue):
     """A function of the job."""
 
-    node: ast.FunctionDef | ast.Lambda
+    node: "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
     scope: "Scope"
     owner: "Instance | None" = None
+    is_bare: bool = False  # without what its decorators make of it
 
     @property
     def name(self) -> str:
@@ -190,11 +191,17 @@ class Scope:
 
     names: dict[str, JobValue] = field(default_factory=dict)
     outer: "Scope | None" = None
+    shared: "dict[str, Scope]" = field(default_factory=dict)  # where names are that `global` and `nonlocal` declare
+
+    def bind(self, name: str, value: JobValue) -> None:
+        """Bind a name, where it was declared."""
+        self.shared.get(name, self).names[name] = value
 
     def find(self, name: str) -> JobValue | None:
         """Return the value of a name; None if no scope has it."""
         scope: Scope | None = self
         while scope is not None:
+            scope = scope.shared.get(name, scope)
             if name in scope.names:
                 return scope.names[name]
             scope = scope.outer

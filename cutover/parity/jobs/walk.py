@@ -14,6 +14,7 @@ class Walk(Protocol):
     site: list[int]  # lines of the calls that led here; rounds of loops as negative numbers
     branches: list[tuple[int, int]]  # conditions by identity, with the arm that was taken
     called: set[ast.AST]
+    yielded: list[list[JobValue]]  # what generators yield, one list for each function that is being followed
     has_star: bool
 
     def spend(self, node: ast.AST) -> None:
