@@ -160,7 +160,9 @@ def _print_trend(console: Console, pipeline: Pipeline, rows: Sequence[Mapping[st
     agree, compared = (sum(map(of, rows)) for of in (_agrees, _is_comparable))
     shown = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
     console.print(
-        message_text(f"{shown}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}")
+        message_text(
+            f"{pipeline.name}, {shown}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}"
+        )
     )
     if compared > 1:
         console.print(message_text(f"Next: `cutover history {pipeline.name} --changes` compares the newest two."))
