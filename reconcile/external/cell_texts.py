@@ -69,8 +69,8 @@ def normalize_decimal(cell: str) -> str:
 
 
 def normalize_number(cell: str) -> str:
-    """Return SQL of a text: that of `normalize_decimal` for a plain decimal literal, any other as it is."""
-    return f"CASE WHEN {is_plain_decimal(cell)} THEN {normalize_decimal(cell)} ELSE {cell} END"
+    """Return SQL of a text: that of `normalize_decimal` for a plain decimal literal, null for an empty text."""
+    return f"CASE WHEN {is_plain_decimal(cell)} THEN {normalize_decimal(cell)} ELSE nullif({cell}, '') END"
 
 
 def count_whole_digits(cell: str) -> str:

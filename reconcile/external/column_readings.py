@@ -40,7 +40,7 @@ class Readings:
     tables: tuple[TableReading, ...]  # of sides that have columns without a type
     notes: tuple[str, ...]
     numbers: Mapping[str, str] = field(default_factory=dict)  # columns of texts -> type of those that are numbers
-    texts: frozenset[str] = frozenset()  # texts by inference, in which some cells of both sides are plain decimals
+    texts: frozenset[str] = frozenset()  # texts by inference that may be numbers: some cells are, or all are empty
     is_same: bool = True  # every cell can be read as the type of the other side
 
 
@@ -49,7 +49,6 @@ class _Cells:
     """Counts of the cells of one column."""
 
     filled: int = 0  # neither null nor empty
-    empty: int = 0  # empty texts
     fitting: int = 0  # of the filled ones
     whole: int = 0  # digits before the point, the most of any
     fraction: int = 0  # digits behind it
@@ -64,7 +63,7 @@ class _Choice:
     origin: Origin
     number: str | None = None
     is_decimal: bool = False  # of texts: those that stand for numbers, each number one text
-    is_mixed: bool = False  # texts by inference, some of them plain decimals
+    is_mixed: bool = False  # texts by inference that may be numbers: some cells of both sides are, or all are empty
     unread: tuple[int, int] = (0, 0)  # cells of each side that the type does not read
 
 
@@ -165,19 +164,19 @@ def _count_cells(columns: _Columns, side: int, wanted: Mapping[str, str]) -> dic
         counted = [part for name in some for part in _counts(columns, side, name, wanted[name])]
         row = first(columns.connection, f"SELECT {', '.join(counted)} FROM {identifier(columns.sources[side].raw)}")
         for place, name in enumerate(some):
-            filled, empty, fitting, whole, fraction = (int(count or 0) for count in row[5 * place : 5 * place + 5])
-            found[name] = _Cells(filled=filled, empty=empty, fitting=fitting, whole=whole, fraction=fraction)
+            filled, fitting, whole, fraction = (int(count or 0) for count in row[4 * place : 4 * place + 4])
+            found[name] = _Cells(filled=filled, fitting=fitting, whole=whole, fraction=fraction)
     return {name: found[name] for name in wanted if columns.is_untyped(side, name)}
 
 
 def _counts(columns: _Columns, side: int, name: str, kind: str) -> tuple[str, ...]:
     cell = columns.cell(side, name)
-    filled, empty = f"count(nullif({cell}, ''))", f"count(*) FILTER ({cell} = '')"
+    filled = f"count(nullif({cell}, ''))"
     if kind != DECIMAL:
-        return filled, empty, f"count(*) FILTER ({_find_reader(columns, side, name, kind).fits})", "0", "0"
+        return filled, f"count(*) FILTER ({_find_reader(columns, side, name, kind).fits})", "0", "0"
     fits = cell_texts.is_plain_decimal(cell, zeros_first=name in columns.stated)
     digits = (cell_texts.count_whole_digits(cell), cell_texts.count_fraction_digits(cell))
-    return filled, empty, f"count(*) FILTER ({fits})", *(f"max({count}) FILTER ({fits})" for count in digits)
+    return filled, f"count(*) FILTER ({fits})", *(f"max({count}) FILTER ({fits})" for count in digits)
 
 
 def _find_reader(columns: _Columns, side: int, name: str, kind: str) -> cell_texts.CellReader:
@@ -198,13 +197,12 @@ def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None
         _refuse_unread(name, kind, unread)
     if kind == DECIMAL:
         if origin is Origin.INFERRED and (any(unread) or not any(one.filled for one in counts if one)):
-            is_mixed = all(one is not None and one.fitting for one in counts)
             has_numbers = any(one is not None and one.fitting for one in counts)
-            if (
-                has_numbers and name in columns.asked.tolerances
-            ):  # its numbers are compared as numbers, its texts as texts
+            if has_numbers and name in columns.asked.tolerances:  # its numbers are numbers, its texts are texts
                 as_numbers = _choose_decimal(columns, name, counts, origin, unread)
                 return replace(as_numbers, is_decimal=False, unread=(0, 0))
+            is_blank = not any(one is not None and one.filled for one in counts)
+            is_mixed = is_blank or all(one is not None and one.fitting for one in counts)
             return _Choice(values=_texts(columns, name), kind=TEXT, origin=origin, is_mixed=is_mixed)
         return _choose_decimal(columns, name, counts, origin, unread)
     values = tuple(
@@ -265,9 +263,8 @@ def _choose_decimal(
     fraction = max(one.fraction for one in counts if one is not None)
     typed = [columns.sources[n].types[columns.own[name][n]] for n in (0, 1) if counts[n] is None]
     kind = next((own for own in typed if _holds(own, whole, fraction)), None) or _find_decimal(whole, fraction)
-    has_empty = origin is Origin.INFERRED and any(one is not None and one.empty for one in counts)
     zeros_first = name in columns.stated
-    if kind is not None and not has_empty and not any(unread):
+    if kind is not None and not any(unread):
         values = tuple(
             None if one is None else f"TRY_CAST(nullif({columns.cell(side, name)}, '') AS {kind})"
             for side, one in enumerate(counts)
@@ -280,8 +277,7 @@ def _choose_decimal(
         if one is None:
             texts.append(cell_texts.normalize_decimal(cell))
         else:
-            other = cell if origin is Origin.INFERRED else f"nullif({cell}, '')"
-            texts.append(f"CASE WHEN {fits} THEN {cell_texts.normalize_decimal(cell)} ELSE {other} END")
+            texts.append(f"CASE WHEN {fits} THEN {cell_texts.normalize_decimal(cell)} ELSE nullif({cell}, '') END")
     number = None if kind is None or kind_of(kind) != "whole" else f"DECIMAL({cell_texts.DECIMAL_DIGITS},0)"
     return _Choice(
         values=(texts[0], texts[1]), kind=TEXT, origin=origin, number=number or kind, is_decimal=True, unread=unread

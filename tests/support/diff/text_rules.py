@@ -86,8 +86,8 @@ def _read_moment(text: str) -> datetime | None:
 def compare_csv(left: Iterable[Row], right: Iterable[Row]) -> Answer:
     """Return what two tables of CSV with a key and a value are, both columns without a type.
 
-    A column of plain decimal literals holds numbers, any other one texts. Where rows differ by how numbers are written
-    alone, in a column of texts, neither answer can be proven.
+    A column of plain decimal literals holds numbers, any other one texts; beside numbers an empty text is a null. Where
+    rows differ by how numbers or nulls are written alone, in a column of texts, neither answer can be proven.
     """
     sides = [*left], [*right]
     numeric = [_is_numeric(row[n] for side in sides for row in side) for n in (0, 1)]
@@ -98,7 +98,8 @@ def compare_csv(left: Iterable[Row], right: Iterable[Row]) -> Answer:
         return "equal"
     mixed = [*numeric]
     for n in (0, 1):
-        mixed[n] = numeric[n] or all(any(_is_plain(row[n]) for row in side) for side in sides)
+        is_blank = not any(row[n] for side in sides for row in side)
+        mixed[n] = numeric[n] or is_blank or all(any(_is_plain(row[n]) for row in side) for side in sides)
     as_numbers = [_multiset(side, mixed) for side in sides]
     return "refused" if as_numbers[0] == as_numbers[1] else "different"
 
@@ -120,6 +121,6 @@ def _multiset(rows: Iterable[Row], as_numbers: list[bool]) -> Mapping[object, in
 
 def _value(cell: Cell, is_number: bool) -> object:
     if not cell or not is_number:
-        return cell
+        return None if is_number else cell
     found = number(cell)
     return cell if found is None else found

@@ -90,6 +90,16 @@ def test_quoted_empty_texts_are_no_nulls(tmp_path: Path) -> None:
     assert found.verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.parametrize("null", ["", "NA"])
+def test_an_empty_cell_beside_numbers_is_null_with_and_without_quotes(tmp_path: Path, null: str) -> None:
+    left = file(tmp_path, "l.csv", b'"k","v","w"\n"1","2",""\n"","",""\n"3",,"7"\n')
+    right = file(tmp_path, "r.csv", f"k,v,w\n1,2.0,\n,,\n3,{null},7\n".encode())
+
+    found = compare(left, right, dialect=parse_dialect([f"null={null}"] if null else [], "--csv"))
+
+    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, 3)
+
+
 @pytest.mark.parametrize(
     "text", ["delimiter=", "delimiter=ab", "quote=xx", "header=maybe", "encoding=ebcdic", "x=y", "z"]
 )

@@ -81,6 +81,10 @@ def ask(left: str, right: str, **types: str) -> Answer:
 @example(pair=([("1", "1" * 40)], [("1", "1" * 39 + "2")]))
 @example(pair=([("1", "1.50"), ("2", "")], [("1", "1.5"), ("2", "")]))
 @example(pair=([("1", "")], [("1", None)]))
+@example(pair=([("1", "2"), ("2", "")], [("1", "2.0"), ("2", None)]))
+@example(pair=([("1", "2"), ("", "3")], [("1", "2"), (None, "3")]))
+@example(pair=([("1", "1" * 40), ("2", "")], [("1", "1" * 40), ("2", None)]))
+@example(pair=([("1", "2"), ("2", "a"), ("3", "")], [("1", "2"), ("2", "a"), ("3", None)]))
 def test_two_files_of_csv_are_what_plain_python_says(folder: Path, pair: tuple[list[Row], list[Row]]) -> None:
     sides = [write_csv(folder / f"{n}.csv", rows, quotes_all=n == 1) for n, rows in enumerate(pair)]
 
