@@ -4,6 +4,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import duckdb
 
@@ -11,10 +12,21 @@ from cutover.engine.queries import first
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import kind_of
 from cutover.reconcile.external import cell_texts
-from cutover.reconcile.external.name_hints import find_like_names, format_map_options
-from cutover.reconcile.external.nested import CommonType, convert, find_common_type, restrict
+from cutover.reconcile.external.name_hints import find_like_names, format_map_options, shown
+from cutover.reconcile.external.nested import (
+    NO_TYPE,
+    CommonType,
+    convert,
+    drop_types,
+    find_common_type,
+    has_value,
+    list_parts,
+    restrict,
+)
 from cutover.reconcile.external.sources import types_of
 from cutover.reconcile.result.text import count_noun
+
+Place = TypeVar("Place")  # a column, or a part of one
 
 SIDES = ("expected", "actual")
 _EXACT = {"whole", "decimal"}
@@ -27,8 +39,9 @@ class Columns:
     """The columns that two tables have in common, with the type that both are compared as."""
 
     common: Mapping[str, str]
-    own: tuple[Mapping[str, str], ...]  # types of each side
-    empty: tuple[frozenset[str], ...]  # of each side: null everywhere, and of another type on the other side
+    own: tuple[
+        Mapping[str, str], ...
+    ]  # types of each side; where they differ, parts that are null everywhere have none
     as_digits: frozenset[str]  # numbers that no decimal of the engine holds: compared by all of their digits
     exact: frozenset[str]  # integers on one side, floats on the other: no noise of summing is to be allowed for
     numbers: Mapping[str, str]  # columns of texts that stand for numbers -> type of these
@@ -38,8 +51,6 @@ class Columns:
     def convert(self, side: int, name: str, value: str) -> str:
         """Return SQL of a value of one side in the type that both are compared as."""
         own, kind = self.own[side][name], self.common[name]
-        if name in self.empty[side]:
-            return f"NULL::{kind}"
         if name in self.as_digits:
             return cell_texts.normalize_decimal(f"{value}::VARCHAR")
         return convert(value, own, kind)
@@ -60,11 +71,9 @@ def align(
     left, right = own
     widen = _Widening(connection)
     shared = {name: find_common_type(kind, right[name], widen) for name, kind in left.items() if name in right}
-    empty = _find_empty(connection, raw, shared)
-    shared |= {
-        name: CommonType(name=right[name] if name in empty[0] else left[name], is_alike=True)
-        for name in empty[0] | empty[1]
-    }
+    unlike = [name for name, kind in shared.items() if not kind.is_alike or kind.missing]
+    own = tuple(_drop_empty(connection, view, types, unlike) for view, types in zip(raw, own, strict=True))
+    shared |= {name: find_common_type(own[0][name], own[1][name], widen) for name in unlike}
     changed = _count_changed_values(connection, raw, own, shared)
     digits = {
         name
@@ -77,11 +86,10 @@ def align(
     found = Columns(
         common=common,
         own=own,
-        empty=empty,
         as_digits=frozenset(digits),
         exact=frozenset(n for n in common if {kind_of(left[n]), kind_of(right[n])} == {"whole", "float"}),
         numbers=numbers,
-        notes=(*_describe_schemas(own, common, shared), *_describe_lossy(lossy, common)),
+        notes=(*_describe_schemas((left, right), common, shared), *_describe_lossy(lossy, common)),
         is_same=left.keys() == right.keys() and not apart,
     )
     for side, (view, name) in enumerate(zip(raw, into, strict=True)):
@@ -104,18 +112,25 @@ class _Widening:
         return self._known[left, right]
 
 
-def _find_empty(
-    connection: duckdb.DuckDBPyConnection, raw: Sequence[str], shared: Mapping[str, CommonType]
-) -> tuple[frozenset[str], ...]:
-    """Return, for each side, the columns of unlike types that are null everywhere: they have no type of their own."""
-    counts = {name: f"count({identifier(name)})" for name, kind in shared.items() if not kind.is_alike}
-    return tuple(frozenset(name for name, count in _count_each(connection, view, counts) if not count) for view in raw)
+def _drop_empty(
+    connection: duckdb.DuckDBPyConnection, view: str, types: Mapping[str, str], names: Sequence[str]
+) -> dict[str, str]:
+    """Return the types of a side, in which parts of some columns that are null everywhere have no type of their own."""
+    places = [(name, path) for name in names for path in list_parts(types[name])]
+    counts = {
+        place: f"count(*) FILTER ({has_value(identifier(place[0]), types[place[0]], place[1])})" for place in places
+    }
+    empty: dict[str, set[tuple[str, ...]]] = {}
+    for (name, path), count in _count_each(connection, view, counts):
+        if not count:
+            empty.setdefault(name, set()).add(path)
+    return {**types, **{name: drop_types(types[name], paths) for name, paths in empty.items()}}
 
 
 def _count_each(
-    connection: duckdb.DuckDBPyConnection, view: str, counts: Mapping[str, str]
-) -> Iterator[tuple[str, int]]:
-    """Yield a column with what an aggregate counts of it, for each of some columns."""
+    connection: duckdb.DuckDBPyConnection, view: str, counts: Mapping[Place, str]
+) -> Iterator[tuple[Place, int]]:
+    """Yield a column, or a part of one, with what an aggregate counts of it."""
     names = [*counts]
     for start in range(0, len(names), _COLUMNS_A_QUERY):
         some = names[start : start + _COLUMNS_A_QUERY]
@@ -159,9 +174,12 @@ def _describe_schemas(
     for name, kind in shared.items():
         for side, path in kind.missing:
             yield f"Field `{name}{path}` is on the {SIDES[side]} side only."
+        paths = [[f"{name}{path}" for on, path in kind.missing if on == side] for side in (0, 1)]
+        for ours, theirs in find_like_names(*paths):
+            yield f"Fields `{ours}` and `{theirs}` are written almost alike: rename one, or `--exclude {shown(name)}`."
         if left[name] != right[name]:
             ours = f"Column `{name}` is {left[name]} on the expected side, {right[name]} on the actual side"
-            yield f"{ours}: compared as {common[name]}."
+            yield f"{ours}: compared as {common[name].replace(NO_TYPE, 'NULL')}."
 
 
 def _describe_lossy(lossy: Mapping[str, int], common: Mapping[str, str]) -> Iterator[str]:

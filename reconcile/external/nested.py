@@ -3,7 +3,7 @@
 Fields of a struct have names and no order, as columns do; entries of a map have no order at all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import duckdb
@@ -73,7 +73,7 @@ def find_common_type(left: str, right: str, widen: Callable[[str, str], str]) ->
 
 def _merge(left: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str) -> CommonType:
     names = str(left), str(right)
-    if left == right or NO_TYPE in names:
+    if NO_TYPE in names or names[0] == names[1]:  # types of DuckDB are equal though names of fields differ in case
         return CommonType(name=names[0] if names[1] == NO_TYPE else names[1], is_alike=True)
     ids = {_shape(left), _shape(right)}
     if ids == {"struct"}:
@@ -102,7 +102,7 @@ def _merge_structs(left: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str
     missing = [(0, f"{path}.{name}") for name in ours if name not in theirs]
     missing += [(1, f"{path}.{name}") for name in theirs if name not in ours]
     if not merged:
-        return CommonType(name="VARCHAR", is_alike=False)
+        return CommonType(name="VARCHAR", is_alike=False, missing=tuple(missing))
     fields = ", ".join(f"{identifier(name)} {part.name}" for name, part in merged.items())
     return _combine(f"STRUCT({fields})", list(merged.values()), tuple(missing))
 
@@ -120,14 +120,16 @@ def convert(value: str, own: str, kind: str) -> str:
 
     Args:
         value: SQL of the value.
-        own: Its DuckDB type.
+        own: Its DuckDB type, with `NO_TYPE` for parts that are null everywhere.
         kind: One that `find_common_type` made of it, or its own again.
     """
-    return value if own == kind else _convert(value, duckdb.sqltype(own), duckdb.sqltype(kind), 0)
+    return _convert(value, duckdb.sqltype(own), duckdb.sqltype(kind), 0)
 
 
 def _convert(value: str, own: DuckDBPyType, kind: DuckDBPyType, depth: int) -> str:
-    if own == kind:
+    if NO_TYPE in {str(own), str(kind)}:
+        return f"NULL::{kind}"
+    if str(own) == str(kind) and NO_TYPE not in str(own):
         return value
     shapes, item = {_shape(own), _shape(kind)}, f"item_{depth}"
     ours, theirs = parts_of(own), parts_of(kind)
@@ -149,7 +151,7 @@ def _convert(value: str, own: DuckDBPyType, kind: DuckDBPyType, depth: int) -> s
 
 def restrict(own: str, kind: str) -> str:
     """Return a type without the fields of structs that another does not have, its parts as they are."""
-    return own if own == kind else str(_restrict(duckdb.sqltype(own), duckdb.sqltype(kind)))
+    return str(_restrict(duckdb.sqltype(own), duckdb.sqltype(kind)))
 
 
 def _restrict(own: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
@@ -164,3 +166,48 @@ def _restrict(own: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
             f"MAP({_restrict(ours['key'], theirs['key'])}, {_restrict(ours['value'], theirs['value'])})"
         )
     return own
+
+
+def list_parts(kind: str) -> list[tuple[str, ...]]:
+    """Return the path of every part of a type, from the whole value, an empty path, down to fields and elements."""
+    return [*_list_parts(duckdb.sqltype(kind))]
+
+
+def _list_parts(kind: DuckDBPyType) -> Iterator[tuple[str, ...]]:
+    yield ()
+    for name, part in parts_of(kind).items():
+        yield from ((name, *path) for path in _list_parts(part))
+
+
+def has_value(value: str, kind: str, path: tuple[str, ...]) -> str:
+    """Return SQL that is true where a part of a value is not null, in any element or entry."""
+    return _has_value(value, duckdb.sqltype(kind), path, 0)
+
+
+def _has_value(value: str, kind: DuckDBPyType, path: tuple[str, ...], depth: int) -> str:
+    if not path:
+        return f"({value}) IS NOT NULL"
+    part, item = parts_of(kind)[path[0]], f"held_{depth}"
+    if kind.id == "struct":
+        return _has_value(f"{value}.{identifier(path[0])}", part, path[1:], depth)
+    inner = f"{item}.{path[0]}" if kind.id == "map" else item
+    entries = f"map_entries({value})" if kind.id == "map" else value
+    return (
+        f"list_contains(list_transform({entries}, lambda {item}: {_has_value(inner, part, path[1:], depth + 1)}), true)"
+    )
+
+
+def drop_types(kind: str, empty: Collection[tuple[str, ...]]) -> str:
+    """Return a type in which parts that are null everywhere have none."""
+    return _drop_types(duckdb.sqltype(kind), empty, ())
+
+
+def _drop_types(kind: DuckDBPyType, empty: Collection[tuple[str, ...]], path: tuple[str, ...]) -> str:
+    if path in empty:
+        return NO_TYPE
+    parts = {name: _drop_types(part, empty, (*path, name)) for name, part in parts_of(kind).items()}
+    if kind.id == "struct":
+        return f"STRUCT({', '.join(f'{identifier(name)} {part}' for name, part in parts.items())})"
+    if kind.id == "map":
+        return f"MAP({parts['key']}, {parts['value']})"
+    return f"{parts['child']}[]" if parts else str(kind)

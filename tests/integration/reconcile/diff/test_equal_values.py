@@ -146,6 +146,70 @@ def test_a_column_that_is_null_everywhere_has_no_type_of_its_own(
     assert nulls.verdict is Verdict.CONSISTENT
 
 
+NESTS: Mapping[str, tuple[Callable[[str, pa.DataType], pa.DataType], Callable[[str, Any], Any]]] = {
+    "struct": (lambda name, kind: struct_of((name, kind)), lambda name, value: {name: value}),
+    "list": (lambda name, kind: pa.list_(struct_of((name, kind))), lambda name, value: [{name: value}, None]),
+    "map": (
+        lambda name, kind: pa.map_(pa.string(), struct_of((name, kind))),
+        lambda name, value: [("a", {name: value})],
+    ),
+}
+
+
+@pytest.mark.parametrize("nest", NESTS)
+@pytest.mark.parametrize("shared", [False, True])
+def test_fields_that_differ_in_case_alone_are_named_as_columns_are(tmp_path: Path, nest: str, shared: bool) -> None:
+    wrap, fill = NESTS[nest]
+    kinds = [wrap("s", struct_of((name, pa.int64()), *[("y", pa.int64())] * shared)) for name in ("x", "X")]
+    rows = [[fill("s", {name: 1} | ({"y": 2} if shared else {}))] for name in ("x", "X")]
+
+    found = compare(tmp_path, pa.array(rows[0], kinds[0]), pa.array(rows[1], kinds[1]))
+
+    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, int(not shared))
+    assert any("s.x` and `v" in note and "--exclude v" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("value", [None, 1])
+@pytest.mark.parametrize("shared", [(), (("z", pa.int64()),)])
+def test_a_struct_that_is_null_everywhere_has_no_fields_of_its_own(
+    tmp_path: Path, value: int | None, shared: tuple[tuple[str, pa.DataType], ...]
+) -> None:
+    left = pa.array([None, None], struct_of(("x", pa.int64()), *shared))
+    right = pa.array([None, value and {"y": value}], struct_of(("y", pa.int64()), *shared))
+
+    for sides in ((left, right), (right, left)):
+        found = compare(tmp_path, *sides)
+        assert (found.verdict, found.rows.changed) == ((Verdict.DIVERGED, 1) if value else (Verdict.CONSISTENT, 0))
+
+
+@pytest.mark.parametrize("left", NULL_TYPES, ids=str)
+@pytest.mark.parametrize("right", (pa.string(), pa.list_(pa.int32())), ids=str)
+@pytest.mark.parametrize("nest", [*NESTS, "elements", "no elements"])
+def test_a_part_that_is_null_everywhere_has_no_type_of_its_own(
+    tmp_path: Path, left: pa.DataType, right: pa.DataType, nest: str
+) -> None:
+    sides = []
+    for kind in (left, right):
+        if nest in NESTS:
+            wrap, fill = NESTS[nest]
+            inner = struct_of(("x", pa.int8()), ("y", kind))
+            sides.append(pa.array([fill("s", {"x": 1, "y": None}), None], wrap("s", inner)))
+        else:
+            sides.append(pa.array([[None] * (nest == "elements"), None], pa.list_(kind)))
+
+    assert compare(tmp_path, *sides).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("other", ["a", None])
+def test_a_part_of_nulls_beside_values_differs_by_the_values_alone(tmp_path: Path, other: str | None) -> None:
+    left, right = (struct_of(("x", pa.int8()), ("y", pa.list_(kind))) for kind in (pa.int8(), pa.string()))
+    rows = [{"x": 1, "y": [None]}], [{"x": 1, "y": [other]}]
+
+    found = compare(tmp_path, pa.array(rows[0], left), pa.array(rows[1], right))
+
+    assert (found.verdict, found.rows.changed) == ((Verdict.DIVERGED, 1) if other else (Verdict.CONSISTENT, 0))
+
+
 def test_nulls_beside_values_differ_by_the_values_alone(tmp_path: Path) -> None:
     found = compare(tmp_path, pa.array([None, None], pa.int64()), pa.array(["a", None]))
 
