@@ -183,7 +183,7 @@ def test_a_struct_that_is_null_everywhere_has_no_fields_of_its_own(
 
 
 @pytest.mark.parametrize("left", NULL_TYPES, ids=str)
-@pytest.mark.parametrize("right", (pa.string(), pa.list_(pa.int32())), ids=str)
+@pytest.mark.parametrize("right", [pa.string(), pa.list_(pa.int32())], ids=str)
 @pytest.mark.parametrize("nest", [*NESTS, "elements", "no elements"])
 def test_a_part_that_is_null_everywhere_has_no_type_of_its_own(
     tmp_path: Path, left: pa.DataType, right: pa.DataType, nest: str
