@@ -128,7 +128,7 @@ def choose_readings(
         DefinitionError: A stated type does not read every cell, or the other side's type has no reading of cells.
     """
     columns = _Columns(connection, asked, sources)
-    _refuse_too_long(columns)
+    _refuse_unreadable(columns)
     wanted = {name: kind for name in columns.own if (kind := columns.find_wanted(name)) is not None}
     counts = [_count_cells(columns, side, wanted) for side in (0, 1)]
     chosen = {
@@ -145,14 +145,16 @@ def choose_readings(
     )
 
 
-def _refuse_too_long(columns: _Columns) -> None:
-    """Refuse decimals that the engine would read as doubles."""
+def _refuse_unreadable(columns: _Columns) -> None:
+    """Refuse types that the engine would read as others."""
     for side, source in enumerate(columns.sources):
         for names in columns.own.values():
-            if names[side] in source.too_long:
+            kind = source.unreadable.get(names[side])
+            if kind is not None:
                 msg = f"Column `{names[side]}` of the {SIDES[side]} side: expected decimals of at most"
-                msg += f" {cell_texts.DECIMAL_DIGITS} digits, got a type of more."
-                raise DefinitionError(msg + f"\nHint: write it as text, or leave it out: `--exclude {names[0]}`.")
+                msg += f" {cell_texts.DECIMAL_DIGITS} digits and no durations, got {kind}."
+                msg += "\nHint: write decimals as text and durations as integers of one unit,"
+                raise DefinitionError(msg + f" or leave it out: `--exclude {names[0]}`.")
 
 
 def _count_cells(columns: _Columns, side: int, wanted: Mapping[str, str]) -> dict[str, _Cells]:

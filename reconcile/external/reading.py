@@ -39,7 +39,9 @@ class Reading:
     aside: tuple[str, ...] = ()
     folders: frozenset[str] = frozenset()  # columns of the table that folders name, in lower case
     dialect: Mapping[str, str] = field(default_factory=dict)  # of CSV
-    too_long: frozenset[str] = frozenset()  # columns of decimals that the engine would read as doubles
+    unreadable: Mapping[str, str] = field(
+        default_factory=dict
+    )  # column -> its type, that the engine would read wrongly
 
     def sql(self, options: str = "") -> str:
         """Return SQL of the files' rows, with further options of the functions."""
@@ -82,6 +84,7 @@ def _read_csv(source: str, files: Sequence[str], dialect: Dialect) -> Reading:
     heads = {file: read_csv_head(source, file, dialect) for file in files}
     for head in heads.values():
         _refuse_twice(source, head.names)
+    _refuse_twice(source, dict.fromkeys(name for head in heads.values() for name in head.names))
     described = {"delimiter": describe_delimiters(heads.values()), **dialect.describe()}
     return Reading(functions=read_csv_functions(heads, dialect), dialect=described)
 
@@ -90,12 +93,13 @@ def _read_parquet(source: str, files: Sequence[str]) -> Reading:
     heads = [_read_head_of_parquet(source, file) for file in files]
     for head in heads:
         _refuse_twice(source, head.columns.names)
+    _refuse_twice(source, dict.fromkeys(name for head in heads for name in head.columns.names))
     _refuse_mixed_types(source, heads)
     listed = ", ".join(literal(escape(file)) for file in files)  # each is taken for a pattern
     # Files of one schema are bound by the first one: a query costs as much as one file, and not as all of them.
     function = f"read_parquet([{listed}], union_by_name = {str(not _are_alike(heads)).lower()}"
     function += ", hive_types_autocast = false"
-    return Reading(functions=(function,), optional=_find_optional(heads), too_long=_find_too_long(heads))
+    return Reading(functions=(function,), optional=_find_optional(heads), unreadable=_find_unreadable(heads))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,15 +163,15 @@ def folder_values(chosen: Reading, files: Iterable[str]) -> dict[str, str]:
     return {file: "/".join(part for part in Path(file).parts[:-1] if "=" in part) for file in files}
 
 
-def _find_too_long(heads: Sequence[_ParquetHead]) -> frozenset[str]:
-    """Return the columns that hold decimals of more digits than the engine's, which it would read as doubles."""
-    return frozenset(column.name for head in heads for column in head.columns if _holds_too_long(column.type))
+def _find_unreadable(heads: Sequence[_ParquetHead]) -> dict[str, str]:
+    """Return columns with a type that the engine reads as another: long decimals as doubles, durations as integers."""
+    return {column.name: str(column.type) for head in heads for column in head.columns if _is_unreadable(column.type)}
 
 
-def _holds_too_long(kind: DataType) -> bool:
+def _is_unreadable(kind: DataType) -> bool:
     if types.is_decimal(kind):
         return int(kind.precision) > DECIMAL_DIGITS
-    return any(_holds_too_long(kind.field(n).type) for n in range(kind.num_fields))
+    return types.is_duration(kind) or any(_is_unreadable(kind.field(n).type) for n in range(kind.num_fields))
 
 
 def _refuse_twice(source: str, names: Iterable[str]) -> None:

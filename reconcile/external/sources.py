@@ -39,7 +39,9 @@ class SideSource:
     beside: Mapping[str, str] = field(default_factory=dict)  # path in `paths` -> what rows hold that its bytes do not
     untyped: frozenset[str] = frozenset()  # columns of texts without a type: cells of CSV, values in folder names
     dialect: Mapping[str, str] = field(default_factory=dict)  # of CSV: delimiter, quote, header, encoding, null
-    too_long: frozenset[str] = frozenset()  # columns of decimals that the engine would read as doubles
+    unreadable: Mapping[str, str] = field(
+        default_factory=dict
+    )  # column -> its type, that the engine would read wrongly
     reading: str = ""  # all by which the texts of `untyped` become values
 
 
@@ -77,7 +79,7 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect:
         beside=folder_values(chosen, files),
         untyped=frozenset(name for name in types if has_text or name.lower() in chosen.folders),
         dialect=chosen.dialect,
-        too_long=chosen.too_long,
+        unreadable=chosen.unreadable,
     )
 
 

@@ -1,5 +1,6 @@
 """`cutover diff` calls values equal that are, and others only within a tolerance that it counts."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -223,6 +224,21 @@ def test_decimals_that_no_common_type_holds_are_compared_by_their_digits(tmp_pat
 
     assert compare(tmp_path, left, right).rows == Rows(compared=2, changed=1)
     assert compare(tmp_path, same, right).verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize("duration", [pa.duration("s"), pa.duration("ns")], ids=str)
+@pytest.mark.parametrize("is_list", [False, True])
+def test_durations_are_rejected_by_name_on_either_side(tmp_path: Path, duration: pa.DataType, is_list: bool) -> None:
+    kind = pa.list_(duration) if is_list else duration
+    whole = pa.list_(pa.int64()) if is_list else pa.int64()
+    left, right = (pa.array([[5] if is_list else 5], one) for one in (kind, whole))
+
+    for sides, side in (((left, right), "expected"), ((right, left), "actual")):
+        with pytest.raises(
+            DefinitionError, match=rf"`v` of the {side} side: .*{re.escape(str(duration))}.*\n.*--exclude v"
+        ):
+            compare(tmp_path, *sides)
+    assert compare(tmp_path, left, right, excluded=("v",)).verdict is Verdict.CONSISTENT
 
 
 def test_decimals_of_more_digits_than_the_engine_has_are_rejected_by_name(tmp_path: Path) -> None:

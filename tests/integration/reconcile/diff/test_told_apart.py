@@ -127,6 +127,15 @@ def test_files_of_one_table_whose_types_fit_one_another_are_read(tmp_path: Path)
     assert compare(tmp_path / "u", tmp_path / "u").verdict is Verdict.CONSISTENT
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_files_of_one_table_whose_columns_differ_in_case_alone_are_refused(tmp_path: Path, ending: str) -> None:
+    query(tmp_path / "t" / f"a.{ending}", "SELECT 1 k, 7 v")
+    query(tmp_path / "t" / f"b.{ending}", "SELECT 2 k, 8 V")
+
+    with pytest.raises(DefinitionError, match="differ in more than case, got `v` and `V`"):
+        compare(tmp_path / "t", tmp_path / "t")
+
+
 @pytest.mark.parametrize("body", [b"", b"no Parquet", b"PAR1" * 4])
 def test_a_file_that_is_no_parquet_is_named(tmp_path: Path, body: bytes) -> None:
     query(tmp_path / "t" / "a.parquet", "SELECT 1 k, 1 v")
