@@ -13,11 +13,13 @@ from rich.table import Table
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.errors import CutoverError
 from cutover.lake.tables.run_memory import read_once
 from cutover.log.topic_partitions import format_number
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.text import duration, share
 from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.lag import Lag
 from cutover.reconcile.watch.observe import no_epoch
 from cutover.reconcile.watch.status import WatchStatus, status
 from cutover.settings import Settings, load_settings
@@ -30,7 +32,7 @@ _TONES = {"page": "bold red", "ticket": "yellow", "info": "green"}
 def watch(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    once: Annotated[bool, typer.Option("--once", help="Look once and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Look once and end: 0, or 2 if the verdict is UNKNOWN.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
     metrics: Annotated[
         bool, typer.Option("--metrics", help="Put every look into a text file for node_exporter too.")
@@ -82,6 +84,8 @@ def _print(look: _Look, *, once: bool, as_json: bool, interval: float) -> None:
             typer.echo(json.dumps(found.to_json()))
         else:
             console.print(_table(found))
+        if once and found.verdict == Lag.UNKNOWN:
+            raise typer.Exit(CutoverError.exit_code)
         if once:
             return
         time.sleep(interval)

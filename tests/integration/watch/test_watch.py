@@ -188,7 +188,7 @@ def test_silent_broker_is_a_fact_and_no_failure(
     beat(place, silent_since="2026-01-01T00:00:00+00:00")
     monkeypatch.setenv("CUTOVER_KAFKA__BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setenv("CUTOVER_KAFKA__TIMEOUT_SECONDS", "1")
-    assert main(["watch", clicks.name, "--once"]) == 0
+    assert main(["watch", clicks.name, "--once"]) == 2
 
     said = capsys.readouterr().out
     assert "UNKNOWN" in said
