@@ -13,6 +13,7 @@ from rich.text import Text
 
 from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
+from cutover.definition.loading.key_text import quote_ambiguous
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import restore
 from cutover.lake.control.versions import looking_at
@@ -56,7 +57,7 @@ def sql(
     elif sys.stdout.isatty():
         _show(names, rows)
     else:
-        write_rows(sys.stdout, [names, *(map(_flatten_value, row) for row in rows)])
+        write_rows(sys.stdout, [names, *(map(_make_cell, row) for row in rows)])
 
 
 def _check_reads(pipeline: str, query: str) -> None:
@@ -124,6 +125,12 @@ def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
 def _flatten_value(value: object) -> object:
     """Return a list as JSON text, in one cell; other values as they are."""
     return json.dumps(value, default=str, ensure_ascii=False) if isinstance(value, list | dict) else value
+
+
+def _make_cell(value: object) -> object:
+    """Return a value for CSV; a text is one that can be typed as a key, and no null."""
+    flat = _flatten_value(value)
+    return quote_ambiguous(flat) if isinstance(flat, str) else flat
 
 
 def _cell(value: object) -> Text:

@@ -41,6 +41,11 @@ def make_cells(values: Iterable[Scalar]) -> list[object]:
     return [_make_cell(value) for value in values]
 
 
+def quote_ambiguous(text: str) -> str:
+    """Return a text for `write_rows`: in quotes where a reader could take it for a null, a name or a part of a key."""
+    return Quoted(text) if not text or _MISREAD.search(text) else text
+
+
 def value_text(value: Scalar) -> str | None:
     """Return a value as the text that its column's type is read from; None for null."""
     if isinstance(value, bool):
@@ -129,7 +134,7 @@ def _make_cell(value: Scalar) -> object:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return Quoted(value) if not value or _MISREAD.search(value) else value
+        return quote_ambiguous(value)
     return value_text(value) if isinstance(value, bool) else value
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from cutover.cli.lake import _show, sql
 from cutover.definition.loading import catalogue
+from cutover.definition.loading.key_text import parse_key
 from cutover.engine import queries
 from cutover.errors import DefinitionError
 from cutover.lake.serving import views
@@ -85,3 +86,28 @@ def test_no_cell_of_the_csv_is_a_formula(capsys: pytest.CaptureFixture[str]) -> 
     sql("orders", "SELECT chr(8203) || '\uff1dcmd' AS \"@k\", '-5' AS text, -5 AS n, ['=a'] AS list, NULL AS none")
 
     assert capsys.readouterr().out == '\'@k,text,n,list,none\n\'\\u200b\uff1dcmd,\'-5,-5,"[""=a""]",\n'
+
+
+TEXTS = [
+    *("-x", "--help", "=1", "'x", "'=1", "''=1", "'-x", "\u2212x", r"\u2212x", "-5", "@", "'"),
+    *("a\tb", r"a\tb", "a\nb", r"a\nb", "\tx", r"\tx", "'\tx", r"'\tx", "\\", r"\\", r"\\t"),
+    *("null", "", " x", "x ", "a=b", "k=x", 'a"b', "a,b", "{", '{"k": "x"}', "O'Hare"),
+]
+
+
+@pytest.mark.usefixtures("asked")
+def test_texts_of_the_csv_are_told_apart_and_typed_back(capsys: pytest.CaptureFixture[str]) -> None:
+    values = ", ".join("('" + text.replace("'", "''") + "')" for text in TEXTS)
+
+    sql("orders", f"SELECT k FROM (VALUES {values}) AS t(k)")  # noqa: S608 -- literals of this test
+
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [parse_key(line, ["k"]) for line in lines] == [[text] for text in TEXTS]
+    assert len(set(lines)) == len(TEXTS)
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_null_of_the_csv_is_no_text(capsys: pytest.CaptureFixture[str]) -> None:
+    sql("orders", "SELECT * FROM (VALUES (NULL, '', 'null')) AS t(a, b, c)")
+
+    assert capsys.readouterr().out == 'a,b,c\n,"","null"\n'

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,6 @@ STOPPED = DriverState(alive=False, state="STOPPED", at=ago(9_000))
     ],
 )
 def test_one_look_ends_with_2_where_its_verdict_is_unknown(
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     seen: WatchFacts,
@@ -36,7 +34,6 @@ def test_one_look_ends_with_2_where_its_verdict_is_unknown(
     code: int,
     form: tuple[str, ...],
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(watch, "find_definition", lambda *_given, **_named: seen.pipeline)
     monkeypatch.setattr(Gathering, "facts", lambda _: seen)
 
