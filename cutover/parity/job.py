@@ -56,7 +56,10 @@ def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
     }
     found = {*trace.found, *texts, *judge_queries(trace), *functions.find(has_zone=trace.zone)}
     if trace.steps == 0 and not found and functions.count() == 0:
-        found.add((1, Construct.NOT_UNDERSTOOD, "the whole file: nothing in it reads, changes or writes a DataFrame"))
+        line, name = min(trace.outside, default=(1, ""))
+        said = f"{name} is not followed, and nothing" if name else "nothing"
+        what = f"the whole file: {said} in it reads, changes or writes a DataFrame"
+        found.add((line, Construct.NOT_UNDERSTOOD, what))
     return tuple(
         sorted(ParityFinding(file=file, line=line, construct=construct, what=what) for line, construct, what in found)
     )

@@ -78,11 +78,11 @@ RULES: Mapping[Construct, ParityRule] = {
         instead="late rows kept in a ledger, and batch told which they were",
     ),
     Construct.IDLE_WATERMARK: ParityRule(
-        why="the watermark drops nothing and ends no state, which grows until the stream is started from scratch",
+        why="the watermark drops nothing and ends none of the state behind it, which grows until a fresh start",
         instead="a window of the event time in the grouping and append mode; or no watermark",
     ),
     Construct.DEDUP: ParityRule(
-        why="the stream forgets ids behind the watermark, or keeps all for ever, and a batch looks at all records",
+        why="a stream compares a record with its micro-batch or with ids not yet forgotten, a batch with all records",
         instead="ids with a declared horizon, the same in both, and what was forgotten kept",
     ),
     Construct.CHAINED: ParityRule(
@@ -94,7 +94,7 @@ RULES: Mapping[Construct, ParityRule] = {
         instead="withWatermark, and for a join a bound on both event times in its condition",
     ),
     Construct.OUTPUT_MODE: ParityRule(
-        why="update and complete write the same window again and again; a sink that appends counts it twice",
+        why="a window is written again and again: an appending sink counts it twice, an overwriting one loses rows",
         instead="append mode, or foreachBatch with a merge by window and key",
     ),
     Construct.NOT_IDEMPOTENT: ParityRule(

@@ -144,6 +144,8 @@ def _judge_function(node: exp.Func) -> Iterator[Found]:
         yield node, Construct.ORDER, name
     elif name in MOMENTS or (isinstance(node, exp.Sum | exp.Avg) and _is_float(node.this)):
         yield node, Construct.FLOAT_SUM, f"{name} of a double"
+    elif type(node) is exp.Cast and node.is_type("date") and not isinstance(node.this, exp.Literal):
+        yield node, Construct.TIME_ZONE, "date"  # `date(at)`: CAST(.. AS DATE) is parsed as another kind
     elif name in TIME_ZONE:
         yield node, Construct.TIME_ZONE, name
 
@@ -180,7 +182,7 @@ def _judge_window(node: exp.Window) -> Iterator[Found]:
 
 def _line(node: exp.Expr, lines: list[str], what: str) -> int:
     """Return where a node stands; of nodes that the parser does not place, the first line with its name."""
-    for part in (node, *node.find_all(exp.Func)):
+    for part in (node, *node.find_all(exp.Func), *node.find_all(exp.Identifier)):
         if "line" in part.meta:
             return int(part.meta["line"])
     word = what.split(maxsplit=1)[0]

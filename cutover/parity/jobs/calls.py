@@ -51,7 +51,7 @@ CLOCKS = frozenset(
         *("pandas.Timestamp.now", "pandas.Timestamp.today", "pendulum.now", "pendulum.today", "arrow.utcnow"),
     }
 )
-CHANCE = ("random.", "secrets.", "numpy.random.", "uuid.uuid1", "uuid.uuid4")
+CHANCE = ("random.", "tempfile.", "secrets.", "numpy.random.", "uuid.uuid1", "uuid.uuid4")
 HARMLESS = frozenset(
     {"print", "len", "isinstance", "hasattr", "type", "str", "repr", "id", "bool", "display", "displayHTML", "dir"}
     | {"getattr", "super", "list", "tuple", "iter", "enumerate", "zip", "reversed", "sorted", "set", "dict"}
@@ -150,7 +150,10 @@ def _make_function_column(job: Walk, name: str, path: str, arguments: Arguments)
         return first
     if name in {"window", "session_window"} and first is not None:
         of = make_column(first)
-        return JobColumn(names=of.names, is_window=True, taint=of.taint, varies=of.varies)
+        names = of.names if of.is_plain else frozenset[str]()  # Spark loses the event time in an expression
+        return JobColumn(names=names, is_window=True, taint=of.taint, varies=of.varies)
+    if name == "window_time" and first is not None:
+        return replace(make_column(first), alias=None)
     if name == "lit" and first is not None:
         return JobColumn() if isinstance(first, Constant) else make_column(first)
     if name in {"udf", "pandas_udf"} and isinstance(first, JobFunction | Imported | UnknownValue):
@@ -227,6 +230,7 @@ def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
     if any(isinstance(value, Frame | Reader | Writer | Grouped) for value in walk(arguments.values)):
         job.trace.add_gap(arguments.node.lineno, f"{name}: what it does to a DataFrame")
         return call_opaque(job, name, arguments)
+    job.trace.outside.add((arguments.node.lineno, name))
     taint = frozenset(mark for one in walk(arguments.values) if isinstance(one, UnknownValue) for mark in one.taint)
     said = ", ".join(describe(value) for value in arguments.values)
     if any(isinstance(value, JobColumn) for value in walk(arguments.values)):

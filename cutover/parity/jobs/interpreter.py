@@ -18,9 +18,11 @@ from cutover.parity.jobs.values import (
     JobFunction,
     JobValue,
     Listing,
+    Reader,
     Scope,
     Table,
     UnknownValue,
+    Writer,
     alternatives,
     choose,
     list_ancestors,
@@ -294,11 +296,12 @@ class Interpreter:
     def _leave_loop(self, node: ast.For | ast.AsyncFor | ast.While, before: dict[str, JobValue], scope: Scope) -> None:
         """Join names with those before a loop that may not run; what only the loop marks cannot be told."""
         marked = [name for name in before if _is_marked(scope.names[name]) and not _is_marked(before[name])]
+        opened = [name for name in before if _has_more_options(scope.names[name])]
         for name in marked:
             self.trace.add_gap(node.lineno, f"{name}: whether the loop runs that gives it a watermark")
         after = scope.names
         scope.names = _join([before, after])
-        scope.names.update({name: after[name] for name in marked})
+        scope.names.update({name: after[name] for name in (*marked, *opened)})
 
     def _run_while(self, node: ast.While, scope: Scope) -> bool:
         test = expressions.evaluate(self, node.test, scope)
@@ -355,6 +358,11 @@ def _is_marked(value: JobValue) -> bool:
     """Return whether a DataFrame has a watermark."""
     frames = [each for each in alternatives(value) if isinstance(each, Frame)]
     return any(node.op == "watermark" for frame in frames for node in list_ancestors(frame))
+
+
+def _has_more_options(value: JobValue) -> bool:
+    """Return whether a reader or a writer may have options that are not in the file."""
+    return any(isinstance(each, Reader | Writer) and not each.is_complete for each in alternatives(value))
 
 
 def _take_part(value: JobValue, place: int) -> JobValue:

@@ -1,24 +1,38 @@
 """Each query judged by its own lineage: what its sources, its state and its sink mean for a batch over the same log."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from cutover.parity.jobs.eventtime import find_window, has_event_time
 from cutover.parity.jobs.sqltext import PARAMETER
 from cutover.parity.jobs.trace import Found, Query, Sink, Trace
 from cutover.parity.jobs.values import (
     STATEFUL,
     Constant,
     Frame,
-    JobColumn,
     Reader,
     Writer,
     describe,
+    get_taint,
     list_ancestors,
 )
 from cutover.parity.jobs.writers import get_mode, get_option, is_marked
 from cutover.parity.rules import Construct
 
-LOG_FORMATS = frozenset({"kafka", "pulsar"})
+LOG_FORMATS: Mapping[str, str] = {
+    "kafka": "startingOffsets",
+    "pulsar": "startingOffsets",
+    "kinesis": "initialPosition",
+    "aws-kinesis": "kinesis.startingPosition",
+    "eventhubs": "eventhubs.startingPosition",
+}
+"""Logs with the option that says where a stream begins; where it is omitted, at the end."""
+
+STARTS = (
+    *("startingoffsets", "initialposition", "startingposition", "kinesis.startingposition", "kinesis.initialposition"),
+    *("eventhubs.startingposition", "eventhubs.startingpositions"),
+)
+
 FULL = frozenset(
     {"kafka", "table", "parquet", "json", "csv", "orc", "text", "delta", "jdbc", "iceberg", "avro", "hudi"}
 )
@@ -45,7 +59,7 @@ def judge_queries(trace: Trace) -> Iterator[Found]:
         is_stream = query.writer.is_stream
         if query.writer.frame.is_stream is (not is_stream):
             continue  # the other arm of `readStream if streaming else read`: Spark refuses to mix them
-        yield from _judge_stream(trace, query) if is_stream else _judge_batch(query)
+        yield from _judge_stream(query) if is_stream else _judge_batch(query)
     yield from _judge_checkpoints(trace)
     yield from _judge_open_streams(trace)
 
@@ -57,20 +71,24 @@ def _judge_source(frame: Frame, reader: Reader) -> Iterator[Found]:
     """Look at where a stream begins, and at what it passes over; a default counts as if it were written."""
     options = {name.lower(): value for name, value in reader.options.items()}
     is_log = reader.format in LOG_FORMATS or any(name.startswith(("kafka.", "subscribe")) for name in options)
-    begins = options.get("startingoffsets")
+    option = LOG_FORMATS.get(reader.format or "", "startingOffsets")
+    begins = next((options[name] for name in STARTS if name in options), None)
     if is_log and begins is not None:
         said = describe(begins).lower()
-        if said == "latest" or ('":-1' in said.replace(" ", "") and isinstance(begins, Constant)):
-            yield frame.line, Construct.OFFSETS, f"startingOffsets {said[:40]}"
+        is_end = option == "startingOffsets" and '":-1' in said.replace(" ", "") and isinstance(begins, Constant)
+        if said == "latest" or is_end or "@latest" in said:
+            yield frame.line, Construct.OFFSETS, f"{option} {said[:40]}"
         elif not isinstance(begins, Constant):
-            yield frame.line, Construct.NOT_UNDERSTOOD, "startingOffsets: a value that is not in the file"
+            yield frame.line, Construct.NOT_UNDERSTOOD, f"{option}: a value that is not in the file"
     elif is_log and not options.keys() & {"startingtimestamp", "startingoffsetsbytimestamp"}:
         if reader.is_complete:
-            yield frame.line, Construct.OFFSETS, "startingOffsets omitted, which is latest"
+            yield frame.line, Construct.OFFSETS, f"{option} omitted, which is latest"
         else:
             yield frame.line, Construct.NOT_UNDERSTOOD, "options of the source that are not in the file"
     elif not is_log and describe(options.get("startingversion", Constant(""))).lower() == "latest":
         yield frame.line, Construct.OFFSETS, "startingVersion latest"
+    if describe(options.get("cloudfiles.includeexistingfiles", Constant(""))).lower() == "false":
+        yield frame.line, Construct.OFFSETS, "cloudFiles.includeExistingFiles false"
     loss = options.get("failondataloss")
     if loss is not None and describe(loss).lower() == "false":
         yield frame.line, Construct.DATA_LOSS, "failOnDataLoss false"
@@ -79,7 +97,7 @@ def _judge_source(frame: Frame, reader: Reader) -> Iterator[Found]:
 # -- streams
 
 
-def _judge_stream(trace: Trace, query: Query) -> Iterator[Found]:
+def _judge_stream(query: Query) -> Iterator[Found]:
     writer, mode = query.writer, get_mode(query.writer)
     lineage = list_ancestors(writer.frame)
     for frame in lineage:
@@ -89,14 +107,31 @@ def _judge_stream(trace: Trace, query: Query) -> Iterator[Found]:
     if mode == "?":
         yield query.line, Construct.NOT_UNDERSTOOD, "outputMode: a value that is not in the file"
     elif mode in {"update", "complete"} and not _is_replaced(writer, mode):
-        yield query.line, Construct.OUTPUT_MODE, f"outputMode({mode})"
+        overwrites = isinstance(writer.sink, Sink) and "overwrite" in {
+            get_mode(one.writer) for one in writer.sink.writes
+        }
+        said = " and a foreachBatch that overwrites: what did not change is lost" if overwrites else ""
+        yield query.line, Construct.OUTPUT_MODE, f"outputMode({mode}){said}"
     if isinstance(writer.sink, Sink):
         yield from _judge_sink(writer.sink, query)
     elif writer.format == "kafka":
         yield query.line, Construct.NOT_IDEMPOTENT, "a sink of Kafka"
     elif writer.trigger == "continuous":
         yield query.line, Construct.NOT_IDEMPOTENT, "trigger(continuous)"
-    if get_option(writer.options, "checkpointLocation") is None and not trace.checkpoint_root:
+    yield from _judge_checkpoint(query)
+
+
+def _judge_checkpoint(query: Query) -> Iterator[Found]:
+    """Look at whether a query finds its checkpoint when it is started again."""
+    writer = query.writer
+    place = get_option(writer.options, "checkpointLocation")
+    if place is not None:
+        if get_taint(place):
+            yield query.line, Construct.CHECKPOINT, "checkpointLocation by the clock or chance: every start begins anew"
+    elif query.has_root and writer.is_complete:
+        if get_option(writer.options, "queryName") is None:
+            yield query.line, Construct.CHECKPOINT, "no queryName below the session's checkpointLocation"
+    elif not query.has_root:
         if writer.is_complete:
             yield query.line, Construct.CHECKPOINT, "start without checkpointLocation"
         else:
@@ -146,13 +181,17 @@ def _judge_bound(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
     """Look at whether a state ever lets go."""
     marks = [frame for frame in above if frame.op == "watermark"]
     is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
-    if state.op == "aggregate" and state.keys and any(_find_window(key, above) for key in state.keys):
+    if state.op == "aggregate" and state.keys and any(find_window(key, above) for key in state.keys):
         if not marks and not is_opaque:
             yield state.line, Construct.UNBOUNDED, "windows without withWatermark"
         elif not marks:
             yield state.line, Construct.NOT_UNDERSTOOD, "windows of a DataFrame that may have a watermark"
-        elif not is_opaque and all(_has_event_time(state, mark, above) is False for mark in marks):
-            yield state.line, Construct.UNBOUNDED, "windows of another column than withWatermark"
+        elif not is_opaque and all(has_event_time(state, mark, above) is False for mark in marks):
+            windows = [window for key in state.keys if (window := find_window(key, above)) is not None]
+            marked = frozenset(name for mark in marks for name in mark.columns[0].names)
+            is_changed = any(not window.names or window.names & marked for window in windows)
+            other = "what became of the column of withWatermark" if is_changed else "another column than withWatermark"
+            yield state.line, Construct.UNBOUNDED, f"windows of {other}"
     if state.op == "join":
         sides = [any(frame.op == "watermark" for frame in list_ancestors(side)) for side in state.parents]
         has_time = _joins_time(state, above, marks)
@@ -167,19 +206,21 @@ def _joins_time(state: Frame, above: Sequence[Frame], marks: Sequence[Frame]) ->
     if state.is_bounded or state.is_bounded is None:
         return state.is_bounded
     keys = state.keys or ()
-    return any(_find_window(key, above) for key in keys) or any(_has_event_time(state, mark, above) for mark in marks)
+    return any(find_window(key, above) for key in keys) or any(has_event_time(state, mark, above) for mark in marks)
 
 
 def _judge_watermark(mark: Frame, states: Sequence[Frame], lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
     """Look at what a watermark drops; one that drops nothing has another reason."""
     behind = [state for state in states if mark in list_ancestors(state)]
+    if not behind:
+        return  # a stream without state: the watermark changes nothing
     reasons = [_explain_idle(state, mark, mode) for state in behind]
     if "" in reasons:
         yield mark.line, Construct.WATERMARK, mark.what
     elif None not in reasons and mode != "?":
         is_opaque = any(frame.op == "opaque" and mark in list_ancestors(frame) for frame in lineage)
         if not is_opaque:
-            why = "; ".join(dict.fromkeys(reason for reason in reasons if reason)) or "no operation behind it has state"
+            why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
             yield mark.line, Construct.IDLE_WATERMARK, f"{mark.what}: {why}"
 
 
@@ -197,40 +238,14 @@ def _explain_idle(state: Frame, mark: Frame, mode: str) -> str | None:
         return ""
     if mode == "complete":
         return "complete mode keeps every group"
-    has_time = _has_event_time(state, mark, list_ancestors(state)[1:])
-    return None if has_time is None else "" if has_time else "no event time in the grouping"
-
-
-def _has_event_time(state: Frame, mark: Frame, above: Sequence[Frame]) -> bool | None:
-    """Return whether the event time of a watermark, or a window of it, is among the keys of a state."""
-    if state.keys is None or not mark.columns:
-        return None
-    names = set(mark.columns[0].names)
-    for _ in above:  # names are given one after another: as often as there are steps
-        given = {
-            column.alias for frame in above for column in frame.columns if column.is_plain and column.names & names
-        }
-        before = len(names)
-        names |= {name for name in given if name}
-        if len(names) == before:
-            break
-    keys = [(key, _find_window(key, above)) for key in state.keys]
-    if any(window.names & names for _, window in keys if window is not None):
-        return True
-    if any(key.is_plain and key.names & names for key in state.keys):
-        return True
-    hidden = any(key.varies or (not key.names and not key.is_window) for key in state.keys)
-    return None if hidden or any(frame.op in {"opaque", "unknown"} for frame in above) else False
-
-
-def _find_window(key: JobColumn, above: Iterable[Frame]) -> JobColumn | None:
-    """Return the window of time that a key is, or that a step before named so."""
-    if key.is_window:
-        return key
-    if not key.is_plain:
-        return None
-    named = (column for frame in above for column in frame.columns)
-    return next((one for one in named if one.is_window and (one.alias or "window") in key.names), None)
+    has_time = has_event_time(state, mark, list_ancestors(state)[1:])
+    if has_time is None or has_time:
+        return "" if has_time else None
+    keys = sorted(name for key in state.keys or () for name in key.names)
+    marked = ", ".join(sorted(mark.columns[0].names))
+    if marked in keys:
+        return f"the {marked} of the grouping is no longer that of the watermark"
+    return f"grouped by {', '.join(keys) or 'other values'}, without the {marked} of the watermark"
 
 
 def _judge_checkpoints(trace: Trace) -> Iterator[Found]:
@@ -272,7 +287,7 @@ def _judge_open_streams(trace: Trace) -> Iterator[Found]:
 def _depends_on_stream(frame: Frame) -> bool:
     """Return whether an operation differs between a stream and a batch; totals by key alone do not."""
     if frame.op == "aggregate":
-        return any(_find_window(key, list_ancestors(frame)[1:]) for key in frame.keys or ())
+        return any(find_window(key, list_ancestors(frame)[1:]) for key in frame.keys or ())
     return frame.op in STATEFUL or frame.op == "watermark"
 
 

@@ -32,6 +32,8 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
     inner = node.this if isinstance(node, exp.Alias) else node
     window = next((part for part in inner.find_all(exp.Func) if _get_name(part) in WINDOWS), None)
     names = frozenset(column.name for column in (window or inner).find_all(exp.Column))
+    if window is not None and not _is_named(next(iter(window.iter_expressions()), window)):
+        names = frozenset()  # Spark loses the event time in an expression
     return JobColumn(
         names=names,
         alias=alias,
@@ -40,6 +42,12 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
         compares=inner.find(*COMPARISONS) is not None,
         varies=is_moving(inner),
     )
+
+
+def _is_named(argument: exp.Expr) -> bool:
+    """Return whether the time of a window is a column as it is, or the time of a window before."""
+    is_time = isinstance(argument, exp.Func) and _get_name(argument) == "window_time"
+    return isinstance(argument, exp.Column) or is_time
 
 
 def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:

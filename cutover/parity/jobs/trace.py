@@ -22,6 +22,7 @@ class Query:
     site: tuple[int, ...]  # lines of the calls that led here, with the rounds of loops
     branches: frozenset[tuple[int, int]]  # arms of conditions that were taken
     target: str = ""
+    has_root: bool = False  # the session says below which folder checkpoints are
 
 
 @dataclass(eq=False)
@@ -45,6 +46,7 @@ class Trace:
     sql: set[Found] = field(default_factory=set)  # found in texts of SQL
     called: set[tuple[int, str]] = field(default_factory=set)  # functions in SQL that are not Spark's own
     registered: set[str] = field(default_factory=set)  # functions that the job makes known to SQL
+    outside: set[tuple[int, str]] = field(default_factory=set)  # calls of functions of other modules
     zone: bool = False  # the session's time zone is set
     checkpoint_root: bool = False  # spark.sql.streaming.checkpointLocation is set
     steps: int = 0  # operations of Spark that were followed

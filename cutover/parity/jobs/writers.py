@@ -29,12 +29,10 @@ V2_MODES: Mapping[str, str] = {
 }
 """Methods that end `df.writeTo(...)`, and what they do."""
 
-ASIDE = frozenset(
-    {"partitionBy", "bucketBy", "sortBy", "clusterBy", "queryName", "using", "tableProperty", "partitionedBy"}
-)
+ASIDE = frozenset({"partitionBy", "bucketBy", "sortBy", "clusterBy", "using", "tableProperty", "partitionedBy"})
 
 
-def call_on_writer(job: Walk, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def call_on_writer(job: Walk, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     """Return what a method of a writer yields."""
     first = arguments.get(0, "source", "saveMode", "outputMode", "func", "f")
     if name in {"option", "options"}:
@@ -43,6 +41,8 @@ def call_on_writer(job: Walk, writer: Writer, name: str, arguments: Arguments, l
         return replace(writer, format=_get_word(first))
     if name in {"mode", "outputMode"}:
         return replace(writer, mode=_get_word(first))
+    if name == "queryName":
+        return replace(writer, options={**writer.options, name: arguments.get(0, name) or UnknownValue()})
     if name == "trigger":
         return replace(writer, trigger=",".join(arguments.keywords))
     if name == "foreachBatch":
@@ -112,6 +112,7 @@ def _end(job: Walk, writer: Writer, arguments: Arguments, line: int, *, target: 
         site=(*job.site, line),
         branches=frozenset(job.branches),
         target=describe(place) if place is not None else target,
+        has_root=job.trace.checkpoint_root,
     )
     job.trace.steps += 1
     if job.trace.sinks and not writer.is_stream:

@@ -106,7 +106,8 @@ def _judge_stream(nodes: Sequence[PlanNode], place: int, streaming: frozenset[in
     below = [nodes[under] for under in list_under(nodes, place)]
     if node.name == "EventTimeWatermark":
         why = _explain_idle(nodes, place, streaming)
-        yield node.line, Construct.IDLE_WATERMARK if why else Construct.WATERMARK, "withWatermark" + why
+        if why is not None:
+            yield node.line, Construct.IDLE_WATERMARK if why else Construct.WATERMARK, "withWatermark" + why
     elif node.name in DEDUPLICATIONS:
         yield node.line, Construct.DEDUP, "dropDuplicates"
     elif _is_sort(node):
@@ -117,11 +118,11 @@ def _judge_stream(nodes: Sequence[PlanNode], place: int, streaming: frozenset[in
     yield from _judge_state(nodes, place, streaming, below)
 
 
-def _explain_idle(nodes: Sequence[PlanNode], place: int, streaming: frozenset[int]) -> str:
-    """Return why a watermark drops nothing; empty if it may drop rows."""
+def _explain_idle(nodes: Sequence[PlanNode], place: int, streaming: frozenset[int]) -> str | None:
+    """Return why a watermark drops nothing; empty if it may drop rows, None if there is no state behind it."""
     behind = [n for n, _ in enumerate(nodes) if place in list_under(nodes, n) and _is_stateful(nodes, n, streaming)]
     if not behind:
-        return ": no operation behind it has state"
+        return None
     if not any("[" in nodes[above].text for above in behind):
         return ""  # JSON does not tell which column has the watermark
     for above in behind:

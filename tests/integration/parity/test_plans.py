@@ -112,7 +112,7 @@ CASES: dict[str, Case] = {
     ),
     "watermark without state": (
         lambda t: t.marked.select("k"),
-        [("watermark-without-effect", "withWatermark: no operation behind it has state")],
+        [],
     ),
     "watermark and a grouping by its column": (lambda t: t.marked.groupBy("timestamp").count(), [WATERMARK]),
     "stream without watermark": (

@@ -1,0 +1,76 @@
+"""Which columns carry the event time of a watermark: Spark keeps it as metadata of a column, and loses it in others."""
+
+from collections.abc import Iterable, Sequence
+
+from cutover.parity.jobs.values import Frame, JobColumn
+
+UNIONS = frozenset({"union", "unionAll", "unionByName"})
+"""Operations whose columns are those of the first DataFrame, with its metadata."""
+
+RENAMES = frozenset({"toDF", "withColumnsRenamed"})
+"""Steps that give names which are not followed."""
+
+NO_NAMES = frozenset[str]()
+
+
+def has_event_time(state: Frame, mark: Frame, above: Sequence[Frame]) -> bool | None:
+    """Return whether the event time of a watermark, or a window of it, is among the keys of a state.
+
+    None: it cannot be told.
+    """
+    if state.keys is None or not mark.columns or not mark.columns[0].names:
+        return None
+    names = _carry(state, mark, {}, into_keys=True)
+    keys = [(key, find_window(key, above)) for key in state.keys]
+    if any(_carries(window if window is not None else key, names) for key, window in keys):
+        return True
+    hidden = any(key.varies or (not key.names and not key.is_window) for key in state.keys)
+    lost = any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in above)
+    return None if hidden or lost else False
+
+
+def find_window(key: JobColumn, above: Iterable[Frame]) -> JobColumn | None:
+    """Return the window of time that a key is, or that a step before named so."""
+    if key.is_window:
+        return key
+    if not key.is_plain:
+        return None
+    named = (column for frame in above for column in frame.columns)
+    return next((one for one in named if one.is_window and (one.alias or "window") in key.names), None)
+
+
+def _carries(column: JobColumn, names: frozenset[str]) -> bool:
+    return (column.is_plain or column.is_window) and bool(column.names & names)
+
+
+def _carry(frame: Frame, mark: Frame, known: dict[int, frozenset[str]], *, into_keys: bool = False) -> frozenset[str]:
+    """Return the columns of a DataFrame, or those that its keys are made of, that carry the event time."""
+    if frame is mark:
+        return mark.columns[0].names
+    if id(frame) not in known:
+        parents = frame.parents[:1] if frame.what in UNIONS else frame.parents
+        before = NO_NAMES.union(*(_carry(parent, mark, known) for parent in parents))
+        known[id(frame)] = before if into_keys else _pass_on(frame, before)
+    return known[id(frame)]
+
+
+def _pass_on(frame: Frame, names: frozenset[str]) -> frozenset[str]:
+    """Return which columns carry the event time behind an operation, by those before it."""
+    if frame.op == "aggregate" and frame.keys is not None:
+        above = frame.parents
+        pairs = [(key, find_window(key, above) or key) for key in frame.keys]
+        return frozenset(name for key, column in pairs if _carries(column, names) for name in _name(key))
+    if frame.op != "step":
+        return names
+    given = {column.alias: column for column in frame.columns if column.alias}
+    kept = {
+        alias
+        for alias, column in given.items()
+        if _carries(column, names) or (column.is_window and names & {alias, "window"})
+    }
+    return frozenset({*(names - given.keys()), *kept})
+
+
+def _name(key: JobColumn) -> frozenset[str]:
+    """Return how a key is called behind its grouping."""
+    return frozenset({key.alias}) if key.alias else frozenset({"window"}) if key.is_window else key.names
