@@ -63,7 +63,7 @@ def put_back_regression(pipeline: str, found: Mapping[str, Any]) -> None:
         AirflowSkipException: The audit agrees: there is nothing to do.
     """
     if found["state"] != "regression":
-        msg = f"What {pipeline} serves agrees with the log."
+        msg = f"Audit of {pipeline}: the windows of the sample agree with the log."
         raise AirflowSkipException(msg)
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
