@@ -52,7 +52,11 @@ class Columns:
         """Return SQL of a value of one side in the type that both are compared as."""
         own, kind = self.own[side][name], self.common[name]
         if name in self.as_digits:
-            return cell_texts.normalize_decimal(f"{value}::VARCHAR")
+            text = f"{value}::VARCHAR"
+            if kind_of(own) == "float":
+                is_whole = f"{value} = floor({value}) AND abs({value}) < 1e38"
+                return f"CASE WHEN {is_whole} THEN TRY_CAST({value} AS HUGEINT)::VARCHAR ELSE {text} END"
+            return cell_texts.normalize_decimal(text)
         return convert(value, own, kind)
 
 
@@ -78,17 +82,19 @@ def align(
     digits = {
         name
         for name in changed
-        if {kind_of(left[name]), kind_of(right[name])} <= _EXACT and (left[name], right[name]) != ("VARCHAR",) * 2
+        if ((kinds := {kind_of(left[name]), kind_of(right[name])}) <= _EXACT or kinds == {"whole", "float"})
+        and (left[name], right[name]) != ("VARCHAR",) * 2
     }
     common = {name: "VARCHAR" if name in digits else kind.name for name, kind in shared.items()}
+    exact = frozenset(n for n in common if {kind_of(left[n]), kind_of(right[n])} == {"whole", "float"})
     lossy = {name: count for name, count in changed.items() if name not in digits}
     apart = [name for name, kind in shared.items() if name in lossy or not kind.is_alike or kind.missing]
     found = Columns(
         common=common,
         own=own,
         as_digits=frozenset(digits),
-        exact=frozenset(n for n in common if {kind_of(left[n]), kind_of(right[n])} == {"whole", "float"}),
-        numbers=numbers,
+        exact=exact - digits,
+        numbers={**numbers, **dict.fromkeys(exact & digits, "DOUBLE")},
         notes=(*_describe_schemas((left, right), common, shared), *_describe_lossy(lossy, common)),
         is_same=left.keys() == right.keys() and not apart,
     )

@@ -107,6 +107,10 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
         DefinitionError: A column of the key or with a tolerance is not on both sides, or a tolerance does not fit it.
     """
     _refuse_ours(columns.common)
+    twice = sorted({name for name in asked.key if asked.key.count(name) > 1})
+    if twice:
+        msg = f"`--key`: column `{twice[0]}`: expected each column once."
+        raise DefinitionError(msg)
     window = (asked.window,) if asked.window else ()
     keys = tuple(dict.fromkeys((*window, *asked.key)))
     for name in (*keys, *asked.tolerances):
@@ -114,7 +118,9 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
             shared = list_some(columns.common)
             msg = f"Column `{name}`: expected a column of both tables, they share {shared}."
             alike = [*find_like_names(*columns.own)]
-            if alike:
+            if names := [*find_like_names([name], columns.common)]:
+                msg += f"\nHint: the column is called {shown(names[0][1])}."
+            elif alike:
                 msg += f"\nHint: `{format_map_options(alike)}` says that columns written almost alike are one; other"
                 msg += " options name them as the expected side has them."
             raise DefinitionError(msg)

@@ -28,6 +28,7 @@ from cutover.reconcile.external import spelling
 from cutover.reconcile.external.alignment import Columns, align
 from cutover.reconcile.external.column_readings import Readings, choose_readings
 from cutover.reconcile.external.csv_dialect import find_hint
+from cutover.reconcile.external.name_hints import shown
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare
 from cutover.reconcile.external.request import DiffRequest, Tolerance
@@ -130,7 +131,9 @@ def _result(
         at="",
         verdict=verdict,
         exit_code=exit_code,
-        sentence=_describe_spelling(found) if spelled else _sentence(rows, found, is_same_schema=is_same_schema),
+        sentence=_describe_spelling(found, readings)
+        if spelled
+        else _sentence(rows, found, is_same_schema=is_same_schema),
         sides=SideNames(expected=asked.left, actual=asked.right),
         windows=_windows(opened, asked),
         rows=rows,
@@ -156,10 +159,12 @@ def _verdict(rows: Rows, found: Diff, *, is_same_schema: bool, is_spelling: bool
     return (Verdict.CONSISTENT, 0) if rows.compared and not found.unfinished else (Verdict.NOT_COMPARABLE, 2)
 
 
-def _describe_spelling(found: Diff) -> str:
+def _describe_spelling(found: Diff, readings: Readings) -> str:
+    options = " ".join(f"--type {shown(f'{name}=text')}" for name in sorted(readings.texts))
     return (
         f"{count_noun(found.rows, 'row')} differ only in how numbers are written, such as 1.0 and 1, in a column whose"
-        " other cells are no numbers. State what the column holds: `--type COLUMN=text` or `--type COLUMN=decimal`."
+        f" other cells are no numbers. `{options}` compares such columns as texts; `decimal` in place of `text` does as"
+        " numbers, once no cell holds another text (`--csv null=NA` names one for null)."
     )
 
 

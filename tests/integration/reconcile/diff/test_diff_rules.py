@@ -88,6 +88,8 @@ def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
         ({"tolerances": {"amount": Tolerance(micros=1)}}, "expected a date or a timestamp, alone, got DOUBLE"),
         ({"tolerances": {"city": Tolerance(relative=0.1)}}, "expected a number, got VARCHAR"),
         ({"tolerances": {"none": Tolerance(relative=0.1)}}, "Column `none`: expected a column of both tables"),
+        ({"key": ("HOUR",)}, "Hint: the column is called hour."),
+        ({"key": ("n", "n")}, "`--key`: column `n`: expected each column once"),
         ({"names": {"amount": "paid"}}, "`--map`: column `paid`: expected one of hour"),
         ({"names": {"paid": "amount"}}, "`--map`: column `paid`: expected one of hour"),
         ({"names": {"amount": "n"}}, "expected names that the actual side does not have, got `amount`"),

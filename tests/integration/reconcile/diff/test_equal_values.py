@@ -217,6 +217,16 @@ def test_nulls_beside_values_differ_by_the_values_alone(tmp_path: Path) -> None:
     assert (found.verdict, found.rows) == (Verdict.DIVERGED, Rows(compared=2, changed=1))
 
 
+@pytest.mark.parametrize(("bound", "expected"), [(None, Verdict.DIVERGED), (1.0, Verdict.CONSISTENT)])
+def test_a_whole_number_that_no_double_holds_is_shown(tmp_path: Path, bound: float | None, expected: Verdict) -> None:
+    tolerances = {} if bound is None else {"v": Tolerance(absolute=bound)}
+    whole, floats = pa.array([2**53 + 1, 7, None]), pa.array([2.0**53, 7.0, None])
+
+    for sides in ((whole, floats), (floats, whole)):
+        found = compare(tmp_path, *sides, tolerances=tolerances)
+        assert (found.verdict, len(found.differences)) == (expected, int(bound is None))
+
+
 def test_decimals_that_no_common_type_holds_are_compared_by_their_digits(tmp_path: Path) -> None:
     left = pa.array([Decimal("1" * 30), Decimal("0.5")], pa.decimal128(38, 1))
     right = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 10))
