@@ -67,11 +67,17 @@ class MarkReader:
         What lies before the log's first offset or behind its last one yields nothing.
         """
         unread = {p: span[1] for p, span in ranges.items() if span[0] < span[1]}
-        consumer = self._consumer()
+        consumer, silent = self._consumer(), set(unread)
         try:
             consumer.assign([topic_partitions.place(self._topic, p, ranges[p][0]) for p in unread])
-            yield from self._read_unread(consumer, unread)
+            for partition, message in self._read_unread(consumer, unread):
+                silent.discard(partition)
+                yield partition, message
             consumer.unassign()
+            if silent:
+                # librdkafka doubles what it asks of a partition at every answer without a record, as compaction leaves
+                # them, and fails in the end: a new connection begins small again.
+                self.close()
         except KafkaException as error:
             raise self._client.make_unreachable_error(error) from error
 

@@ -9,6 +9,9 @@ from cutover.log.kafka import LogClient
 from cutover.log.mark import Mark, digest
 from cutover.log.marks import MarkReader
 from cutover.settings import Settings
+from tests.integration.streaming import rig
+from tests.integration.streaming.rig import Event
+from tests.support.log import compacted
 from tests.support.suite.until import until
 
 
@@ -82,3 +85,17 @@ def test_what_lies_beyond_the_log_yields_nothing(client: LogClient, reader: Mark
 
     assert reader.inside({0: (7, 9), 1: (0, 5)}) == {0: (), 1: ()}
     assert offsets(reader.inside({0: (0, 9)})) == {0: [0, 1]}
+
+
+def test_ranges_that_compaction_emptied_have_no_marks_however_often_they_are_read(
+    kafka_settings: Settings, reader: MarkReader, topic_name: str
+) -> None:
+    compacted.roll_segments(kafka_settings, topic_name)
+    for part in range(8):
+        events = [Event(id=i, minute=3 * part + i / 10, partition=i % 2) for i in range(20)]
+        rig.send(kafka_settings, topic_name, events)
+    compacted.compact(kafka_settings, topic_name, least=140)
+    empty = {0: (40, 50), 1: (30, 35)}
+
+    assert [reader.last(empty) for _ in range(30)] == [{}] * 30
+    assert offsets(reader.last({0: (0, 80)})) == {0: [76, 77, 78, 79]}

@@ -1,6 +1,6 @@
 """The log shrinks inside: what compaction or a deletion took is named on both paths, wherever it lies."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -30,10 +30,13 @@ def _note_gone(rig: Rig, gone: compacted.Positions) -> None:
     unread = {(p, offset) for p, offset in gone if offset >= ends.get(p, 0)}
     rig.note("gone", sorted(gone))
     rig.note("unread", len(unread))
-    append(
-        rig.oracle_file,
-        [replace(sent, outcome="aborted") for sent in rig.oracle.sent if (sent.partition, sent.offset) in unread],
-    )
+    _tell_oracle(rig, unread)
+
+
+def _tell_oracle(rig: Rig, lost: Collection[tuple[int, int]]) -> None:
+    """Tell the oracle that records at some positions must be nowhere."""
+    gone = [sent for sent in rig.oracle.sent if (sent.partition, sent.offset) in lost]
+    append(rig.oracle_file, [replace(sent, outcome="aborted") for sent in gone])
 
 
 def _stand(rig: Rig) -> None:
@@ -129,6 +132,8 @@ def go_on(rig: Rig) -> None:
             rig.note("said behind a step", str(error))
         else:
             break
+    if rig.version.number:  # a new version: what the old one had read and the log has lost is nowhere in it
+        _tell_oracle(rig, {(p, offset) for p, offset in rig.evidence["gone"]})
     rig.note("recorded", [[one.kind, one.partition, one.first, one.next] for one in loss.recorded(rig)])
     found = evidence.read(rig.settings, rig.pipeline)
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
