@@ -85,21 +85,32 @@ class _Log:
         return self._read_held_marks({partition: marks})[partition]
 
     def agrees(self, partition: int, marks: Sequence[Mark]) -> bool:
-        """Return whether the log holds all of some marks, as far as retention has left them."""
+        """Return whether the log holds no other record at some marks, as far as retention has left them."""
         return not self.differing({partition: marks})
 
     def differing(self, marks: Mapping[int, Sequence[Mark]]) -> list[int]:
-        """Return the partitions of which the log does not hold all marks, as far as retention has left them."""
+        """Return the partitions that end before a mark, or hold another record at its offset.
+
+        An offset before the end without any record was removed, as compaction does it: that is no other log, and
+        `lost_records` finds it.
+        """
         wrong = dict[int, Mark]()
         for partition, held in self._read_held_marks(marks).items():
-            found = [mark for mark in marks[partition] if held.get(mark.offset) != mark]
+            end = self.ends.get(partition, 0)
+            known = [mark for mark in marks[partition] if mark.offset in held or mark.offset >= end]
+            found = [mark for mark in known if held.get(mark.offset) != mark]
             wrong |= {partition: found[-1]} if found else {}
         # Retention works while we read: the log's start is asked for behind it.
         return sorted(p for p, mark in wrong.items() if mark.offset >= self.earliest(p))
 
     def _read_held_marks(self, marks: Mapping[int, Sequence[Mark]]) -> dict[int, dict[int, Mark]]:
         spans = {p: (some[0].offset, min(some[-1].offset + 1, self.ends.get(p, 0))) for p, some in marks.items()}
-        return {p: {mark.offset: mark for mark in found} for p, found in self.reader.inside(spans).items()}
+        found = self.reader.inside(spans)
+        # A range that begins before the log yields nothing at all: what is left of it is read.
+        begun = {p: self.earliest(p) for p, held in found.items() if not held}
+        left = {p: (first, spans[p][1]) for p, first in begun.items() if spans[p][0] < first < spans[p][1]}
+        found |= self.reader.inside(left) if left else {}
+        return {p: {mark.offset: mark for mark in held} for p, held in found.items()}
 
 
 def recorded_history(uri: str) -> History:

@@ -1,10 +1,12 @@
 """Marks of the last records before an offset: what a reader gets, and how a log is compared with them."""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
 
+from cutover.lake.integrity import same_log
 from cutover.log.kafka import LogClient
 from cutover.log.mark import Mark, digest
 from cutover.log.marks import MarkReader
@@ -13,6 +15,14 @@ from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.log import compacted
 from tests.support.suite.until import until
+
+
+class LogRead(NamedTuple):
+    """What a reader read of a log."""
+
+    topic: str
+    isolation: str
+    marks: Mapping[int, tuple[Mark, ...]]
 
 
 @pytest.fixture
@@ -88,14 +98,17 @@ def test_what_lies_beyond_the_log_yields_nothing(client: LogClient, reader: Mark
 
 
 def test_ranges_that_compaction_emptied_have_no_marks_however_often_they_are_read(
-    kafka_settings: Settings, reader: MarkReader, topic_name: str
+    kafka_settings: Settings, client: LogClient, reader: MarkReader, topic_name: str
 ) -> None:
     compacted.roll_segments(kafka_settings, topic_name)
     for part in range(8):
         events = [Event(id=i, minute=3 * part + i / 10, partition=i % 2) for i in range(20)]
         rig.send(kafka_settings, topic_name, events)
+    before = reader.last({0: (0, 44), 1: (0, 33)})
     compacted.compact(kafka_settings, topic_name, least=140)
     empty = {0: (40, 50), 1: (30, 35)}
 
     assert [reader.last(empty) for _ in range(30)] == [{}] * 30
     assert offsets(reader.last({0: (0, 80)})) == {0: [76, 77, 78, 79]}
+    # Removed is not replaced: the log is not another one. What it has lost is counted.
+    assert same_log.holds(client, LogRead(topic=topic_name, isolation="read_committed", marks=before))

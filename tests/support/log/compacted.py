@@ -16,13 +16,19 @@ def roll_segments(settings: Settings, topic: str) -> None:
 
 
 def compact(settings: Settings, topic: str, *, least: int = 1) -> Positions:
-    """Compact a topic until it has lost so many records of its closed segments; return the positions that went.
+    """Compact a topic until each partition has lost some records, and all so many; return the positions that went.
 
     Records without a key all go. The broker's cleaner looks for work every 15 s.
     """
     before = held(settings, topic)
     begin(settings, topic)
-    until(lambda: len(before - held(settings, topic)) >= least, within=120.0)
+    partitions = {p for p, _ in before}
+
+    def is_done() -> bool:
+        gone = before - held(settings, topic)
+        return len(gone) >= least and {p for p, _ in gone} == partitions
+
+    until(is_done, within=120.0)
     _await_end(settings, topic)
     return before - held(settings, topic)
 
