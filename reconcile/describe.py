@@ -9,7 +9,7 @@ from statistics import median
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.merged_epochs import list_merged_spans
-from cutover.lake.epochs.read_speed import REPLAY, find_read_speed
+from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.reconcile.attribution import cells, dimension, loss
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
@@ -19,6 +19,7 @@ from cutover.reconcile.judgement import ages, all_differences, behind, days, ser
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.outcome import Events, Expectation, Reconciliation
+from cutover.reconcile.result.replay_text import describe_pace_of_reading
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
@@ -121,10 +122,8 @@ def _pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     """Return how fast the log was read: the larger the epochs, the fewer records are judged late."""
     typical, cap = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
     text = f"Lateness was judged in epochs of {typical:,} records (median), at most {cap:,} an epoch."
-    speed = find_read_speed(busy)
-    if speed is not None and speed > REPLAY:
-        text += (
-            f" The log was read about {round(speed):,} times faster than it came about, in larger epochs than at real"
-        )
-        text += f" speed: `cutover lateness {pipeline.name}` measures how many records would be late then."
+    reading = measure_read_speed(busy)
+    if reading.is_replay:
+        text += f" The log was read {describe_pace_of_reading(reading.speed)}:"
+        text += f" `cutover lateness {pipeline.name}` measures how many records would be late at real speed."
     return text

@@ -1,9 +1,8 @@
 """Advice in words and rows: the same for the terminal, the page and the pull request."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from cutover.durations import format_duration, shorten_duration
-from cutover.lake.epochs.read_speed import REPLAY
+from cutover.durations import shorten_duration
 from cutover.reconcile.result import text
 from cutover.reconcile.result.advice import (
     Advice,
@@ -14,6 +13,7 @@ from cutover.reconcile.result.advice import (
     ProvenSetting,
     select_outcome,
 )
+from cutover.reconcile.result.replay_text import describe_pace_of_reading
 from cutover.reconcile.result.timeliness import tells_real_speed
 
 IN_FORCE, FASTEST, EXACT, BALANCED = "in force", "fastest", "exact", "balanced"
@@ -32,12 +32,7 @@ FIGURES = (
 HEADS = ("", "out-of-orderness", "allowed", *FIGURES, "late at real speed", "exact in the end at real speed")
 PROOF_HEADS = ("", "out-of-orderness", "allowed", "", "windows", *FIGURES)
 
-LEGEND = (
-    "Figures are as the epochs read the log, at real speed as if each record had been read when it was appended.",
-    "rows held: the most (window, key) rows that are open at once, which is the state that the stream keeps.",
-    "late partition, late key: at least 5 late records, and more than twice its share of all late ones.",
-)
-"""Explanations of heads and lines."""
+_CULPRITS = "late partition, late key: at least 5 late records, and more than twice its share of all late ones."
 
 _NEARLY_ALL = 1_000
 """Windows below which 99.9 % of them are all of them."""
@@ -52,6 +47,36 @@ def setting_cells(one: NamedSetting) -> tuple[str, ...]:
     """Return name, lengths and predicted figures of a setting, windows as shares."""
     told = one.prediction
     return (one.name, *_lengths(one), *_figures(select_outcome(told), told.windows), *_real_cells(told))
+
+
+def list_distinct_rows(predictions: Sequence[Prediction], in_force: Prediction) -> list[tuple[str, ...]]:
+    """Return the rows of a grid, those with equal figures as shown merged into the one with the shortest wait.
+
+    Args:
+        predictions: Of all settings, by both lengths.
+        in_force: Listed even where a shorter setting has the same figures.
+    """
+    shortest = sorted(predictions, key=lambda one: (one.out_of_orderness + one.allowed, one.out_of_orderness))
+    by_figures: dict[tuple[str, ...], Prediction] = {}
+    for prediction in shortest:
+        by_figures.setdefault(setting_cells(NamedSetting(name="", prediction=prediction))[3:], prediction)
+    in_force_lengths = _lengths_of(in_force)
+    listed = {_lengths_of(one) for one in by_figures.values()} | {in_force_lengths}
+    return [
+        setting_cells(NamedSetting(name=IN_FORCE if _lengths_of(one) == in_force_lengths else "", prediction=one))
+        for one in predictions
+        if _lengths_of(one) in listed
+    ]
+
+
+def list_explanations(found: Advice) -> tuple[str, ...]:
+    """Return explanations of the columns and lines that are shown."""
+    real = "" if found.in_force.real is None else ", at real speed as if each record had been read when it was appended"
+    return (
+        f"Figures are as the epochs read the log{real}.",
+        "rows held: the most (window, key) rows that are open at once, which is the state that the stream keeps.",
+        *((_CULPRITS,) if found.partitions or found.keys else ()),
+    )
 
 
 def _real_cells(told: Prediction) -> tuple[str, str]:
@@ -119,7 +144,7 @@ def describe_advice(found: Advice) -> str:
     """Return which setting is advised, what would be late under it at real speed, and which settings coincide."""
     name = BALANCED if found.in_force.late else EXACT
     one = _find(found, name).prediction
-    lengths = (format_duration(one.out_of_orderness), format_duration(one.allowed))
+    lengths = (shorten_duration(one.out_of_orderness), shorten_duration(one.allowed))
     setting = f"Lateness(out_of_orderness={lengths[0]!r}, allowed={lengths[1]!r})"
     sentences = [f"{setting} is the balanced setting."]
     if not found.in_force.late:
@@ -168,11 +193,9 @@ def _lengths_of(one: Prediction) -> tuple[int, int]:
 def describe_speed(found: Advice) -> str | None:
     """Return that the log was replayed, and whether its timestamps tell what would be late at real speed."""
     sentences = []
-    if found.read_speed is not None and found.read_speed > REPLAY:
-        sentences.append(
-            f"The log was read about {round(found.read_speed):,} times faster than it came about, in larger epochs than"
-            " a stream has at real speed: choose by the figures at real speed."
-        )
+    if found.is_replay:
+        choice = ": choose by the figures at real speed" if tells_real_speed(found.log_pace) else ""
+        sentences.append(f"The log was read {describe_pace_of_reading(found.read_speed)}{choice}.")
     if not tells_real_speed(found.log_pace):
         fast = "do not tell when records came about"
         if found.log_pace is not None:
@@ -196,6 +219,7 @@ FILTERS = (
     setting_cells,
     list_proof_rows,
     list_unlisted,
+    list_explanations,
     describe_culprit,
     describe_advice,
     describe_speed,

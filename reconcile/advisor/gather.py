@@ -18,7 +18,7 @@ from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.read_speed import find_read_speed
+from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.quoting import identifier
@@ -45,7 +45,7 @@ class GatheredDelays:
     newest_epoch: int
     version: int  # n of stream-<n>
     records: int  # offsets read
-    read_speed: float | None  # event time that went by for each second while the epochs ran
+    read_speed: ReadSpeed
     log_pace: float | None  # event time that went by for each second of log time
     partitions: tuple[Culprit, ...]  # all of them
     keys: tuple[Culprit, ...]
@@ -74,7 +74,7 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
         every = list_epochs_between(version, records[0].epoch, records[-1].epoch)
         return GatheredDelays(
             delays=collect_delays(connection, pipeline, every, has_real=tells_real_speed(pace)),
-            read_speed=find_read_speed(records),
+            read_speed=measure_read_speed(records),
             log_pace=pace,
             epochs=len(records),
             newest_epoch=records[-1].epoch,

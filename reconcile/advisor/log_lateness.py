@@ -111,7 +111,7 @@ def _count_gone(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> 
 
 
 def _make_notes(shares: LateShares, gone: Mapping[str, int]) -> list[str]:
-    notes = ["At real speed each record is judged by what was appended before it; epochs of seconds find fewer late."]
+    notes = ["At real speed each record is judged by what was appended before it."]
     if shares.pace is None:
         notes.append("All log timestamps are one: they do not tell in which order records came, nor how late.")
     elif shares.pace > LOAD:

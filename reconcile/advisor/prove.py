@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from cutover.definition.model.lateness import Lateness
 from cutover.definition.model.pipeline import Pipeline
-from cutover.durations import format_duration
+from cutover.durations import shorten_duration
 from cutover.engine import queries
 from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
@@ -62,7 +62,7 @@ def prove_settings(
     def run(out_of_orderness: int, allowed: int) -> FoundOutcome:
         setting = (out_of_orderness, allowed)
         if setting not in runs:
-            name = "/".join(map(format_duration, setting))
+            name = "/".join(map(shorten_duration, setting))
             tried = replace(pipeline, lateness=_make_lateness(pipeline, *setting))
             with find_repeat()(settings, tried, records, lambda done, of: progress(name, done, of)) as uri:
                 runs[setting] = find_outcome(EpochLog(uri), tried)
@@ -79,7 +79,7 @@ def prove_settings(
 
 
 def _make_lateness(pipeline: Pipeline, out_of_orderness: int, allowed: int) -> Lateness:
-    lengths = {"out_of_orderness": format_duration(out_of_orderness), "allowed": format_duration(allowed)}
+    lengths = {"out_of_orderness": shorten_duration(out_of_orderness), "allowed": shorten_duration(allowed)}
     return replace(pipeline.lateness, **lengths)
 
 

@@ -103,7 +103,8 @@ def _make_advice(
         keys=gathered.keys[:LISTED],
         partitions_over=len(gathered.partitions),
         keys_over=len(gathered.keys),
-        read_speed=gathered.read_speed,
+        is_replay=gathered.read_speed.is_replay,
+        read_speed=gathered.read_speed.speed,
         log_pace=gathered.log_pace,
     )
 
@@ -121,6 +122,7 @@ def _describe(said: Advice) -> dict[str, object]:
         "keys": [asdict(one) for one in said.keys],
         "partitions_over": said.partitions_over,
         "keys_over": said.keys_over,
+        "is_replay": said.is_replay,
         "read_speed": said.read_speed,
         "log_pace": said.log_pace,
     }
@@ -160,14 +162,20 @@ def _print(said: Advice, grid: "Grid | None") -> None:
     for kind, culprits in {"partition": said.partitions, "key": said.keys}.items():
         for one in culprits:
             console.print(text.message_text(f"late {kind}  {advice_text.describe_culprit(one)}"))
-    for line in (*advice_text.list_unlisted(said), *advice_text.LEGEND, advice_text.describe_speed(said)):
+    for line in (
+        *advice_text.list_unlisted(said),
+        *advice_text.list_explanations(said),
+        advice_text.describe_speed(said),
+    ):
         if line is not None:
             console.print(text.message_text(line))
     if grid is not None:
-        rows = (NamedSetting(name="", prediction=one) for one in grid.predictions)
-        console.print(_table(advice_text.HEADS, map(advice_text.setting_cells, rows)))
-        outcomes = text.count_noun(len(grid.predictions), "outcome")
-        console.print(f"{grid.tried:,} settings were tried and have {outcomes}: of equal ones the shortest is shown.")
+        rows = advice_text.list_distinct_rows(grid.predictions, said.in_force)
+        console.print(_table(advice_text.HEADS, rows))
+        outcomes = text.count_noun(len({row[3:] for row in rows}), "outcome")
+        console.print(
+            f"{grid.tried:,} settings were tried and have {outcomes} as shown: of equal ones the shortest is listed."
+        )
     proof = advice_text.describe_proof(said)
     if proof is not None:
         console.print(_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(said)))

@@ -24,7 +24,7 @@ from cutover.reconcile.gate.condition_text import describe_number, describe_thre
 from cutover.reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import PathCosts
-from cutover.reconcile.result.cost_text import describe_price
+from cutover.reconcile.result.cost_text import describe_price, describe_waiting_basis
 from cutover.reconcile.result.text import message_text
 from cutover.settings import Settings, load_settings
 
@@ -73,8 +73,7 @@ def advance(context: typer.Context, *, why: Why) -> None:
     if not decision.allowed:
         lines = "".join(f"\n  - {line}" for line in decision.missing)
         text = f"Gate of `{pipeline.name}`: {decision.stage} to {decision.target} is refused; missing:{lines}"
-        again = f"`cutover batch {pipeline.name}` gives a newer cut to compare at"
-        _refuse(text + f"\nHint: `cutover gate {pipeline.name} show` lists the evidence; {again}.")
+        _refuse(text + f"\nHint: `cutover gate {pipeline.name} show` lists the evidence, and what would pass.")
     _show_move(pipeline, decision)
     for condition in decision.conditions:
         if condition.name == "audit":
@@ -174,6 +173,8 @@ def _costs(console: Console, costs: PathCosts | None) -> None:
         console.print("\nWhat both paths cost, and what each nine of agreement buys:")
         console.print(path_table(costs))
         console.print(nine_table(costs))
+        if costs.nines:
+            console.print(message_text(describe_waiting_basis(costs)), soft_wrap=True)
 
 
 def _runs(console: Console, evidence: GateEvidence, counted: set[str]) -> None:

@@ -66,5 +66,6 @@ def parse_agreement(result: Mapping[str, Any]) -> Agreement | None:
         rows=rows["compared"],
         different=sum(rows.get(kind, 0) for kind in ("missing", "extra", "changed")),
         unexplained=unexplained,
+        is_replay=bool(settlement.get("is_replay")),
         by_age=tuple(decode(AgreementPoint, point) for point in settlement.get("agreement", [])),
     )

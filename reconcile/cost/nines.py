@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cutover.reconcile.result.cost import Agreement, Nine
-from cutover.reconcile.result.settlement import FEW
+from cutover.reconcile.result.settlement import FEW, AgreementPoint
 
 MOST = 9
 
@@ -22,30 +22,32 @@ def _list_nines(agreement: Agreement, core_seconds: float | None) -> Iterator[Ni
     for nines in range(1, MOST + 1):
         may_differ = agreement.rows // 10**nines
         bought = max(0, agreement.different - may_differ)
+        settled = None if bought else find_settled(agreement, nines)
         yield Nine(
             nines=nines,
             may_differ=may_differ,
             bought=bought,
             core_seconds_per_row=round(core_seconds / bought, 6) if bought and core_seconds is not None else None,
-            settled_minutes=None if bought else find_settled(agreement, nines),
+            settled_minutes=settled.minutes if settled else None,
+            settled_windows=settled.windows if settled else None,
             is_never_settled=bool(bought),
         )
         if not may_differ:
             return
 
 
-def find_settled(agreement: Agreement, nines: int) -> float | None:
-    """Return the first age, minutes, from which on the stream's answers differ in no larger share of their rows.
+def find_settled(agreement: Agreement, nines: int) -> AgreementPoint | None:
+    """Return the first age from which on the stream's answers differ in no larger share of their rows.
 
     Late records are dropped, so after closing nothing changes. An age at which few windows are known, or fewer rows
-    than can show the share, decides nothing.
+    than can show the share, decides nothing; of a replay, whose epochs read hours at once, none before closing does.
     """
     settled = None
     for point in reversed(agreement.by_age):
         is_final = point is agreement.by_age[-1]
-        if not is_final and (point.windows < FEW or point.rows < 10**nines):
+        if not is_final and (agreement.is_replay or point.windows < FEW or point.rows < 10**nines):
             continue
         if point.different > point.rows // 10**nines:
             break
-        settled = point.minutes
+        settled = point
     return settled

@@ -16,6 +16,7 @@ from cutover.reconcile.gate.gate_values import (
     Replayability,
 )
 from cutover.reconcile.judgement.audits import power
+from cutover.reconcile.report import verdicts
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.timestamps import from_micros
@@ -31,7 +32,14 @@ _BLOCKS, _FOUND = "of the blocks", "found"
 SHARES = frozenset({_BLOCKS, _FOUND})
 """Units of numbers between 0 and 1."""
 
-_NEWER_CUT = "`cutover batch P` gives a newer cut, `cutover reconcile P` compares at it"
+_OUTCOMES_BEYOND_POLICY = (verdicts.EXPLAINED_BEYOND_POLICY, verdicts.ACCEPTED_BEYOND_POLICY)
+_NEWER_CUT = (
+    "`cutover batch P` and `cutover reconcile P`, after the stream has read new records: a drained log has no newer cut"
+)
+_BEYOND_POLICY = (
+    "batch and reconcile alone do not pass: lengthen the allowed lateness (`cutover advise P` says to what), or change"
+    " what the policy allows, `policy.max_late_share`"
+)
 _NAMED = 3  # violations that a refusal names
 
 
@@ -50,8 +58,13 @@ def check_runs(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], 
         threshold=policy.runs,
         sense=AT_LEAST,
         unit="runs",
-        to_pass="" if missing <= 0 else f"{missing} more in a row: {_NEWER_CUT}",
+        to_pass="" if missing <= 0 else f"{missing} more in a row: {_need_for_agreement(newest(runs))}",
     )
+
+
+def _need_for_agreement(last: EvidenceRun | None) -> str:
+    """Return what makes the next run pass; where the newest one is beyond policy, another run alone does not."""
+    return _BEYOND_POLICY if last is not None and last.outcome in _OUTCOMES_BEYOND_POLICY else _NEWER_CUT
 
 
 def check_last_run(runs: tuple[EvidenceRun, ...]) -> Condition:
@@ -67,7 +80,7 @@ def check_last_run(runs: tuple[EvidenceRun, ...]) -> Condition:
         number=None if last is None else int(not last.within),
         threshold=0,
         unit="runs beyond policy",
-        to_pass="" if met else f"a whole run within policy at this or a newer cut: {_NEWER_CUT}",
+        to_pass="" if met else f"a whole run within policy: {_need_for_agreement(last)}",
     )
 
 
@@ -259,9 +272,16 @@ def check_present(present: PresentState) -> tuple[Condition, ...]:
     run, agree = present.run, present.run.within and present.run.whole
     broken = [*present.violations, *([present.unjudged] if present.unjudged else [])]
     said, pages = "; ".join(broken[:_NAMED]) or "no check is violated", "; ".join(present.pages)
+    compared = f"{run.outcome}: {present.reason}"
     verified, mended = "`cutover verify P` without a violation", "what the alerts ask for: `cutover watch P --once`"
     return (
-        _none_of("compared now", int(not agree), "runs beyond policy", f"{run.outcome}: {present.reason}", _NEWER_CUT),
+        _none_of(
+            "compared now",
+            int(not agree),
+            "runs beyond policy",
+            f"{run.outcome}: {present.reason}",
+            _need_for_agreement(run),
+        ),
         _none_of("verified now", len(broken), "violations", said, verified),
         _none_of("alerts now", len(present.pages), "pages", pages or "none that wakes someone", mended),
     )

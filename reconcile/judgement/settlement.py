@@ -16,7 +16,7 @@ from itertools import pairwise
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.queries import first, number
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.epochs.read_speed import find_read_speed
+from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
@@ -66,6 +66,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
     stream.append(_measure_missing(sides, closing, _ALL, late_from=None, is_answer=True))
     agreement.append(_measure_agreement(sides, closing, _ALL))
     log += _measure_log(sides, closing, reached)
+    speed = measure_read_speed(records)
     others = number(sides.connection, f"SELECT count(*) FROM {_WINDOWS} WHERE __other")
     return Settlement(
         closing_minutes=closing / MINUTE,
@@ -74,7 +75,8 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
         log=tuple(log),
         stream=tuple(stream),
         agreement=tuple(agreement),
-        read_speed=find_read_speed(records),
+        is_replay=speed.is_replay,
+        read_speed=speed.speed,
     )
 
 

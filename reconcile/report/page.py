@@ -60,6 +60,7 @@ def _environment() -> Environment:
         cost_text.size_text,
         cost_text.nines_text,
         cost_text.describe_waiting,
+        cost_text.describe_waiting_basis,
         cost_text.describe_difference,
     ):
         environment.filters[function.__name__] = function
@@ -106,7 +107,6 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "runbook_html": runbooks.html(name, partial(steps.fill, result=result)) if name else None,
         "details": steps.details(result),
         "advice_heads": advice_text.HEADS,
-        "advice_legend": advice_text.LEGEND,
         "proof_heads": advice_text.PROOF_HEADS,
         "commands": repeat.commands(result),
         **_charts(result),

@@ -111,5 +111,6 @@ class Advice:
     keys: tuple[Culprit, ...]
     partitions_over: int | None = None  # with more than twice their share, listed or not; None: an older advice
     keys_over: int | None = None
-    read_speed: float | None = None  # event time that went by for each second while the epochs ran; None: not known
+    is_replay: bool = False  # the epochs read the log faster than it came about
+    read_speed: float | None = None  # log time that went by for each second while the epochs ran; None: not known
     log_pace: float | None = None  # event time that went by for each second of log time; None: not known

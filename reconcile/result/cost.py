@@ -51,6 +51,7 @@ class Nine:
     bought: int  # differing rows beyond that, which batch has to replace; 0: the stream holds it alone
     core_seconds_per_row: float | None  # of batch, for each of these; None: nothing is bought, or not known
     settled_minutes: float | None  # age from which on the stream's answer differs in no larger share of rows
+    settled_windows: int | None = None  # that this age rests on; None: no age is concluded
     is_never_settled: bool = False  # the final answer differs in more rows: no waiting buys this nine
 
 
@@ -61,6 +62,7 @@ class Agreement:
     rows: int  # compared
     different: int
     unexplained: int = 0  # of these: without a cause
+    is_replay: bool = False  # the epochs read the log faster than it came about: no age before closing is concluded
     by_age: tuple[AgreementPoint, ...] = ()  # the last one is the closing, after which no answer changes
 
 

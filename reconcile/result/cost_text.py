@@ -58,7 +58,18 @@ def describe_waiting(one: Nine) -> str:
     """Return after which wait the stream's answer holds a nine: `never` where its final answer does not."""
     if one.is_never_settled:
         return "never"
-    return "unknown" if one.settled_minutes is None else minutes(one.settled_minutes)
+    if one.settled_minutes is None:
+        return "unknown"
+    rests_on = "" if one.settled_windows is None else f" ({count_noun(one.settled_windows, 'window')})"
+    return f"{minutes(one.settled_minutes)}{rests_on}"
+
+
+def describe_waiting_basis(found: PathCosts) -> str:
+    """Return what the ages of `by waiting` rest on."""
+    agreement = found.agreement
+    if agreement is not None and agreement.is_replay:
+        return "By waiting: the log was replayed, so no age before windows close is concluded."
+    return "By waiting: the windows in brackets are those whose answer at that age is known."
 
 
 def describe_costs(name: str, found: PathCosts) -> str:

@@ -50,7 +50,8 @@ class Settlement:
     log: tuple[SettlementPoint, ...]  # records that had been read, late ones included; of windows that are that old
     stream: tuple[SettlementPoint, ...]  # records that count in the stream's answer; the last point is the closing
     agreement: tuple[AgreementPoint, ...]  # as `stream`, in rows
-    read_speed: float | None = None  # event time that went by for each second while the epochs ran; None: not known
+    is_replay: bool = False  # the epochs read the log faster than it came about
+    read_speed: float | None = None  # log time that went by for each second while the epochs ran; None: not known
 
     @property
     def final(self) -> SettlementPoint:

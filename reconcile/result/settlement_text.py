@@ -1,6 +1,6 @@
 """Settlement in words: from which age on the stream's answer can be trusted, and from which on the log is complete."""
 
-from cutover.lake.epochs.read_speed import REPLAY
+from cutover.reconcile.result.replay_text import describe_pace_of_reading
 from cutover.reconcile.result.settlement import FEW, NEARLY_ALL, Settlement, SettlementPoint
 from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 
@@ -13,11 +13,11 @@ def describe_settlement(found: Settlement) -> str:
 
 
 def _describe_replay(found: Settlement) -> str:
-    if found.read_speed is None or found.read_speed <= REPLAY:
+    if not found.is_replay:
         return ""
     return (
-        f" Both are of a replay, {round(found.read_speed):,} times faster than the log came about: at real speed other"
-        " records are late, as `cutover lateness` measures."
+        f" Both are of a replay: the log was read {describe_pace_of_reading(found.read_speed)}. Which records would be"
+        " late at real speed is measured by `cutover lateness`."
     )
 
 

@@ -7,11 +7,9 @@ was appended; 0 where it was not behind, or where nothing was reached yet.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cutover.lake.epochs.read_speed import LOAD
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.rates import Rate
-
-LOAD = 2.0
-"""Event time that goes by so many times faster than log time was loaded, not lived."""
 
 
 def tells_real_speed(pace: float | None) -> bool:

@@ -12,7 +12,13 @@ from cutover.cli.definitions import find_definition
 from cutover.reconcile.cost.measure import find_agreement, measure
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import Delay, PathCosts, PathTotal
-from cutover.reconcile.result.cost_text import amount_text, describe_costs, describe_nine, size_text
+from cutover.reconcile.result.cost_text import (
+    amount_text,
+    describe_costs,
+    describe_nine,
+    describe_waiting_basis,
+    size_text,
+)
 from cutover.reconcile.result.text import duration, message_text
 from cutover.settings import load_settings
 
@@ -38,6 +44,7 @@ def _print(console: Console, name: str, found: PathCosts) -> None:
         console.print(_day_table(found))
     if found.nines:
         console.print(nine_table(found))
+        console.print(message_text(describe_waiting_basis(found)))
     for note in found.notes:
         console.print(message_text(note))
     console.print(message_text(describe_costs(name, found)))

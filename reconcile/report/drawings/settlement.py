@@ -70,7 +70,7 @@ def tabulate(settlement: Settlement) -> ChartTable:
     rows = tuple(_make_row(point, stream, settlement) for point in settlement.log)
     heads = (
         "age of the window",
-        "windows that old",
+        "windows counted",
         "complete in the log",
         "missing in the worst",
         "right in the stream's answer",

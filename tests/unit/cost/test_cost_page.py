@@ -7,6 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from cutover.reconcile.cost.fold import fold
+from cutover.reconcile.cost.nines import price
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.cost import Agreement
@@ -47,11 +48,21 @@ def test_page_shows_both_paths_days_and_nines() -> None:
 def test_page_says_which_nines_no_waiting_buys_and_that_a_row_without_a_cause_is_not_put_right() -> None:
     text = page.render(WITH).split('id="cost"')[1].split("</section>")[0]
 
-    assert text.count(f">1{THIN}h<") == 1  # 90 %
-    assert text.count(f">2{THIN}h<") == 1  # 99 %
+    assert text.count(f">1{THIN}h (90 windows)<") == 1  # 90 %
+    assert text.count(f">2{THIN}h (100 windows)<") == 1  # 99 %
     assert text.count(">never<") == 2  # 99.9 % and 99.99 %
     assert "differ in 4 of 1,000 rows, 1 of them without a cause" in text
     assert "puts them right" not in text
+
+
+def test_of_a_replay_no_age_before_closing_is_concluded() -> None:
+    agreement = replace(COSTS.agreement or Agreement(rows=1, different=0), is_replay=True)
+    replayed = replace(COSTS, agreement=agreement, nines=price(agreement, 30.0))
+
+    text = page.render(replace(flights(), cost=replayed)).split('id="cost"')[1].split("</section>")[0]
+
+    assert text.count(f">2{THIN}h (100 windows)<") == 2  # 90 % and 99 %
+    assert "replayed" in text
 
 
 def test_a_report_without_costs_has_no_section_of_them() -> None:

@@ -15,7 +15,9 @@ from tests.support.history.self_tests import passed
 from tests.unit.gate.test_criteria import decided
 from tests.unit.gate.test_decide import DAY, HOUR, LOSS, NOW, POLICY, ROOMY, now, run
 
-NEWER = "`cutover batch P` gives a newer cut, `cutover reconcile P` compares at it"
+NEWER = (
+    "`cutover batch P` and `cutover reconcile P`, after the stream has read new records: a drained log has no newer cut"
+)
 AT_LEAST: dict[str, Any] = {"sense": "at least"}
 
 
@@ -36,7 +38,7 @@ def test_a_single_run_that_is_missing_is_asked_for() -> None:
 
 
 def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
-    unit, need = "runs beyond policy", f"a whole run within policy at this or a newer cut: {NEWER}"
+    unit, need = "runs beyond policy", f"a whole run within policy: {NEWER}"
     bad = run(3, within=False, outcome="DIVERGED")
 
     assert decided(runs=(run(1), run(2), bad))["newest run"] == condition(
@@ -48,6 +50,17 @@ def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
     assert decided(runs=())["newest run"] == condition(
         "newest run", "no reconciliation under this definition yet", None, 0, unit=unit, need=need
     )
+
+
+def test_where_the_late_share_is_beyond_policy_no_further_run_alone_passes() -> None:
+    beyond = run(3, within=False, outcome="EXPLAINED_BEYOND_POLICY")
+
+    conditions = decided(runs=(run(1), run(2), beyond))
+
+    for name in ("runs", "newest run"):
+        assert "`cutover advise P`" in conditions[name].to_pass
+        assert "policy.max_late_share" in conditions[name].to_pass
+        assert "alone do not pass" in conditions[name].to_pass
 
 
 def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:

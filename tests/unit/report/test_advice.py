@@ -130,8 +130,8 @@ def test_where_no_record_was_late_the_shortest_exact_setting_is_advised() -> Non
     said = advice_text.describe_advice(advised(late=0))
 
     assert said.startswith("No record of flights was late: a shorter wait is all that could be gained. ")
-    assert "Lateness(out_of_orderness='30 minutes', allowed='12 hours') is the shortest" in said
-    assert advice_text.describe_advice(advised()).endswith("allowed='90 minutes') is the balanced setting.")
+    assert "Lateness(out_of_orderness='30 min', allowed='12 h') is the shortest" in said
+    assert advice_text.describe_advice(advised()).endswith("allowed='1 h 30 min') is the balanced setting.")
 
 
 def at_real_speed(advice: Advice, late: int) -> Advice:
@@ -160,7 +160,7 @@ def test_a_shorter_wait_is_not_called_free_where_records_are_late_at_real_speed(
 
 
 def test_a_replay_and_a_load_are_named() -> None:
-    replayed = replace(advised(), read_speed=8_640.4, log_pace=900.0)
+    replayed = replace(advised(), is_replay=True, read_speed=8_640.4, log_pace=900.0)
 
     said = advice_text.describe_speed(replayed)
 
@@ -168,8 +168,30 @@ def test_a_replay_and_a_load_are_named() -> None:
     assert "8,640 times faster" in said
     assert "900 times faster" in said
     assert "unknown" in said
+    assert "choose by" not in said
     assert advice_text.describe_speed(replace(advised(), read_speed=1.0, log_pace=1.0)) is None
+    assert "choose by" in (advice_text.describe_speed(replace(replayed, log_pace=1.0)) or "")
     assert "unknown" in page.render(report(replayed))
+
+
+def test_settings_with_the_same_figures_as_shown_are_one_row() -> None:
+    shown = [replace(predicted(o, a, late=7), on_time=900, delay_p50=MINUTE) for o, a in ((0, 1), (1, 0), (0, 5))]
+    finer = replace(shown[1], delay_p50=MINUTE + 1)  # differs in nothing that is shown
+    apart = replace(shown[2], held=9)
+    in_force = replace(finer, out_of_orderness=9 * MINUTE)
+
+    rows = advice_text.list_distinct_rows((shown[0], apart, finer, in_force), in_force)
+
+    assert [row[:3] for row in rows] == [("", "0 s", "1 min"), ("", "0 s", "5 min"), ("in force", "9 min", "0 s")]
+
+
+def test_only_what_is_shown_is_explained() -> None:
+    shown = " ".join(advice_text.list_explanations(advised()))
+    bare = " ".join(advice_text.list_explanations(replace(advised(), partitions=(), keys=())))
+
+    assert "late partition" in shown
+    assert "late partition" not in bare
+    assert "real speed" not in bare
 
 
 def test_settings_that_coincide_are_named_with_the_reason() -> None:

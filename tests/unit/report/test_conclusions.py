@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.lake.epochs.read_speed import find_read_speed
+from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed
+from cutover.log.mark import Mark
 from cutover.reconcile.cost.fold import fold
 from cutover.reconcile.judgement import series
 from cutover.reconcile.report import page
@@ -19,6 +20,7 @@ from tests.support.history.reconciliations import SELF_TEST, flights
 from tests.unit.cost.test_fold import batch, epoch, used
 
 SECOND = 1_000_000
+UNKNOWN = ReadSpeed(is_replay=False, speed=None)
 
 
 def early(*points: tuple[float, int, int]) -> EarlyAnswers:
@@ -53,9 +55,36 @@ def test_a_live_stream_is_no_replay() -> None:
         for number in range(100)
     ]
 
-    assert find_read_speed(live) == pytest.approx(1.0)
-    assert find_read_speed(live[:1]) is None
-    assert find_read_speed([live[1], replace(live[0], max_event={0: 90 * SECOND})]) is None
+    logged = [replace(one, marks={0: (Mark(one.epoch, one.epoch * 30_000, ""),)}) for one in live]
+
+    assert measure_read_speed(logged) == ReadSpeed(is_replay=False, speed=pytest.approx(1.0))
+    assert measure_read_speed(live) == UNKNOWN
+    assert measure_read_speed(live[:1]) == UNKNOWN
+    assert measure_read_speed([live[1], replace(live[0], max_event={0: 90 * SECOND})]) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("log_days", "expected"),
+    [
+        pytest.param(314, 314 * 86_400, id="log timestamps go beyond event time"),
+        pytest.param(40, 40 * 86_400, id="as fast as event time"),
+        pytest.param(0, None, id="those of a load"),
+        pytest.param(None, None, id="not recorded"),
+    ],
+)
+def test_a_replay_is_as_fast_as_its_log_timestamps_went_by(log_days: int | None, expected: int | None) -> None:
+    day = 86_400
+    epochs = [
+        replace(
+            epoch(number, None),
+            max_event={0: (1 + number * 40 * day) * SECOND},
+            processing_time=f"2026-03-01T00:00:0{number}Z",
+            marks={} if log_days is None else {0: (Mark(number, (1 + number * log_days * day) * 1_000, ""),)},
+        )
+        for number in range(2)
+    ]
+
+    assert measure_read_speed(epochs) == ReadSpeed(is_replay=True, speed=expected)
 
 
 def test_what_was_not_compared_has_no_figures_in_the_trend() -> None:

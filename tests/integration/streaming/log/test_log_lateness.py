@@ -100,8 +100,7 @@ def test_advice_on_a_log_that_was_loaded_tells_nothing_of_real_speed(quick: Sett
     gathered = gather(settings, pipeline)
 
     assert (gathered.delays.real, gathered.log_pace) == (None, None)
-    assert gathered.read_speed is not None
-    assert gathered.read_speed > 2
+    assert gathered.read_speed.is_replay
 
 
 def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> None:

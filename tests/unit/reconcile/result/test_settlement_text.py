@@ -74,10 +74,14 @@ def test_windows_that_differ_for_another_cause_are_named() -> None:
     )
 
 
-def test_a_replay_is_named_since_other_records_are_late_at_real_speed() -> None:
+def test_a_replay_is_named_and_its_late_records_are_left_to_be_measured() -> None:
     found = settlement(point(60, 100, 100))
 
-    assert "65,712 times faster" in describe_settlement(replace(found, read_speed=65_712.3))
+    said = describe_settlement(replace(found, is_replay=True, read_speed=65_712.3))
+
+    assert "65,712 times faster" in said
+    assert "`cutover lateness`" in said
+    assert "unknown" in describe_settlement(replace(found, is_replay=True))
     assert "replay" not in describe_settlement(replace(found, read_speed=1.2))
 
 
