@@ -272,7 +272,6 @@ def check_present(present: PresentState) -> tuple[Condition, ...]:
     run, agree = present.run, present.run.within and present.run.whole
     broken = [*present.violations, *([present.unjudged] if present.unjudged else [])]
     said, pages = "; ".join(broken[:_NAMED]) or "no check is violated", "; ".join(present.pages)
-    compared = f"{run.outcome}: {present.reason}"
     verified, mended = "`cutover verify P` without a violation", "what the alerts ask for: `cutover watch P --once`"
     return (
         _none_of(
