@@ -20,13 +20,14 @@ from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.read_speed import LOAD
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.reconcile.advisor import lateness_tables
 from cutover.reconcile.advisor.epochs_read import list_reading_epochs
 from cutover.reconcile.advisor.log_pairs import LogReading, load_pairs, trace_real_speed
 from cutover.reconcile.advisor.real_speed import find_pace
-from cutover.reconcile.result.timeliness import LOAD, LateShares, LogLateness
+from cutover.reconcile.result.timeliness import LateShares, LogLateness
 from cutover.records.classes import Class
 from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
