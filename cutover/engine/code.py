@@ -65,6 +65,8 @@ SHARED = (
     "cutover.records.parsing.limits",
     "cutover.records.parsing.parser",
     "cutover.records.partials",
+    "cutover.records.reading.batch_headers",
+    "cutover.records.reading.counted",
     "cutover.records.reading.scan",
     "cutover.records.reading.segments",
     "cutover.records.watermark",

@@ -24,6 +24,8 @@ NO_VALUE = {
     "asks the log; what a reader gets is settings": """
         cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options
         cutover.log.transient_errors cutover.log.reachability""",
+    "counts what was read, and refuses the whole run if records are missing": """
+        cutover.lake.integrity.complete_read cutover.lake.integrity.lost_records cutover.log.record_batches""",
     "files and their records: bytes are held to checksums, rows to what was recorded of them": """
         cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.control.control_tables
         cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows

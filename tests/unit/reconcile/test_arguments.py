@@ -65,7 +65,7 @@ def test_what_is_no_tolerance_is_refused(typed: str) -> None:
 
 
 def test_names_are_mapped_once_each() -> None:
-    assert arguments.renames(["a=b", "c = d"]) == {"a": "b", "c": "d"}
+    assert arguments.renames(["a=b", "c = d"]) == {"a": "b", "c ": " d"}  # blanks belong to names
 
 
 @pytest.mark.parametrize("typed", [["a"], ["a="], ["=b"], ["a=b", "a=c"], ["a=b", "c=b"]])
