@@ -286,6 +286,7 @@ NUMBERS = (
         truth="different",
         why="The double holds another number; compared as doubles they only look equal.",
         peers=EQUAL,
+        rows=(0, 0, 1),
     ),
     Case(
         name="float against double, a number that both hold",
