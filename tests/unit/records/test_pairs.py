@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -44,7 +45,9 @@ def test_a_null_key_matches_nothing_and_a_full_join_keeps_both_rows() -> None:
 @pytest.mark.parametrize(
     ("rows", "values", "memory"), [(100_000, 10, "200MB"), (3_000, 3_000, "200MB")], ids=["few values", "all different"]
 )
-def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(rows: int, values: int, memory: str) -> None:
+def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(
+    tmp_path: Path, rows: int, values: int, memory: str
+) -> None:
     each = rows // values
     bag = "(SELECT list({{'value': {{'{}': i::{}}}, 'count': {}::BIGINT}}) FROM range({}) t(i)) AS {}"
     of_left, of_right = (
@@ -52,8 +55,8 @@ def test_a_key_with_many_rows_on_both_sides_finishes_in_little_memory(rows: int,
         for name, kind, side in (("v", "INT", "__left"), ("c_n", "BIGINT", "__right"))
     )
     pipeline = replace(COUNTED, measures={**COUNTED.measures, "clicks": Sum("v + c_n")})
-    with queries.connect() as connection:
-        connection.execute(f"SET memory_limit = '{memory}'; SET threads = 2")
+    # An engine of its own: a limit set in the shared one stays for every later test of the process.
+    with queries.connect(queries.Bounds(memory=memory, home=tmp_path, threads=2)) as connection:
         connection.execute(
             "CREATE TEMP TABLE parts AS SELECT 'accepted' AS _class, TIMESTAMPTZ '2024-01-01' AS window_start,"
             f" TIMESTAMPTZ '2024-01-02' AS window_end, 'a' AS ad, {of_left}, {of_right}, {2 * rows} AS _n"
