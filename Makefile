@@ -72,8 +72,8 @@ report-pictures: setup ## take the pictures of a report anew, those of the docs 
 test-nightly: setup ## the same at depth: 200 logs, 60 runs of driver actions, drawn by SEED=... (about an hour)
 	CUTOVER_TEST_COMPILED=1 $(PYTEST) tests/property --hypothesis-profile=nightly --hypothesis-seed=$(SEED) --timeout=7200
 
-alert-rules: setup ## write infra/alerts/ from the list of alerts
-	@.venv/bin/python -m cutover.reconcile.watch.alerts.prometheus infra/alerts
+alert-rules: setup ## write infra/alerts/, the tables of alerts in docs/ and the heads of their runbooks from the list of alerts
+	@.venv/bin/python -m cutover.reconcile.watch.alerts.generated
 
 capabilities: setup ## write docs/capabilities.md from the tests that show what each runner can do
 	@rm -f build/capabilities.jsonl; mkdir -p build

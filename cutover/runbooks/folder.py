@@ -1,6 +1,7 @@
 """Where the pages lie, and what of them a drill writes: when it ran last, and how long it took."""
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
@@ -42,11 +43,16 @@ def write_times(name: str, *, day: date, detect_seconds: float, repair_seconds: 
     text = read_text(name)
     if text is None:
         return
+    values = {
+        "last_drilled": f"{day:%Y-%m-%d}",
+        "time_to_detect": f"{detect_seconds:.1f} s",
+        "time_to_repair": f"{repair_seconds:.1f} s",
+    }
+    files.write(FOLDER / f"{name}.md", replace_head_values(text, values), mode=0o644)
+
+
+def replace_head_values(text: str, values: Mapping[str, str]) -> str:
+    """Return a page with other values of some keys of its head."""
     head, body = split_head(text)
-    for key, value in (
-        ("last_drilled", f"{day:%Y-%m-%d}"),
-        ("time_to_detect", f"{detect_seconds:.1f} s"),
-        ("time_to_repair", f"{repair_seconds:.1f} s"),
-    ):
-        head = re.sub(rf"^{key}: .*$", f"{key}: {value}", head, flags=re.MULTILINE)
-    files.write(FOLDER / f"{name}.md", head + body, mode=0o644)
+    lines = [line.partition(": ") for line in head.splitlines()]
+    return "".join(f"{key}{colon}{values.get(key, value)}\n" for key, colon, value in lines) + body

@@ -12,7 +12,7 @@ from cutover.reconcile.gate.decide import EvidenceRun, PresentState
 from cutover.reconcile.report import verdicts
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.record import verify_and_record
-from cutover.reconcile.watch.alerts.rules import alerts
+from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.gather import Gathering
 from cutover.settings import Settings
 
@@ -42,6 +42,6 @@ def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
 
 def _pages(settings: Settings, pipeline: Pipeline, clock: Clock) -> Iterator[str]:
     facts = Gathering(settings, pipeline, clock).facts()
-    for one in alerts(facts):
+    for one in list_firing(facts):
         if one.severity == "page":
             yield f"{one.name}: {one.text}"

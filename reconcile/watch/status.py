@@ -9,7 +9,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.watch import lag
-from cutover.reconcile.watch.alerts.rules import Alert, evaluate
+from cutover.reconcile.watch.alerts.catalogue import evaluate
+from cutover.reconcile.watch.alerts.spec import Alert
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
 from cutover.reconcile.watch.lag import Lag, LagSample, Limits, PartitionLag, Time
 from cutover.settings import AlertSettings

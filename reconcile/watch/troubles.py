@@ -20,7 +20,7 @@ from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.result.text import number
 from cutover.reconcile.verify import record
-from cutover.reconcile.watch.alerts.alert import SEVERITIES
+from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.reconcile.watch.facts import Pin, Regression, Trouble
 from cutover.settings import Settings
 
@@ -88,7 +88,7 @@ def of_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Trouble]:
 
 def _breaches(result: Mapping[str, Any]) -> Iterator[Trouble]:
     for breach in result.get("seal", {}).get("breaches", []):
-        if breach.get("runbook") in SEVERITIES:
+        if breach.get("runbook") in ALERTS_BY_NAME:
             yield Trouble(runbook=breach["runbook"], text=visible(str(breach["message"]).splitlines()[0]))
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from cutover.metrics import text_files
 from cutover.metrics.families import MetricSample, render
-from cutover.reconcile.watch.alerts.alert import SEVERITIES
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, ALERTS_BY_NAME
 from cutover.reconcile.watch.status import WatchStatus
 from cutover.settings import Settings
 
@@ -35,9 +35,9 @@ def _alerts(found: WatchStatus) -> Iterator[MetricSample]:
     A driver that failed fires as `StreamNotRunning` too where what it named wakes nobody by itself.
     """
     firing = {one.name: one.severity for one in found.alerts if _NAME.match(one.name)}
-    if found.driver is not None and found.driver.state == "FAILED" and set(firing) - set(SEVERITIES):
+    if found.driver is not None and found.driver.state == "FAILED" and set(firing) - set(ALERTS_BY_NAME):
         firing["StreamNotRunning"] = "page"
-    for alert, severity in {**firing, **SEVERITIES}.items():
+    for alert, severity in {**firing, **{spec.name: spec.severity for spec in ALERTS}}.items():
         if alert in found.undecided and alert not in firing:
             continue
         yield MetricSample("cutover_alert_firing", (found.pipeline, alert, severity), float(alert in firing))

@@ -1,1 +1,6 @@
-"""Alerts: pure functions over facts, one module for each kind of fact."""
+"""Alerts: one `AlertSpec` each, in a module per subject.
+
+`log`, `tables`, `driver`, `results`, `event_time` and `records` hold the rules and, at their ends, the specs.
+`catalogue` lists all specs and evaluates them over the facts; `generated` writes what follows from the list: rules of
+Prometheus, routing of Alertmanager, tables of the documents, heads of the runbooks.
+"""

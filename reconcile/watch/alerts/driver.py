@@ -3,30 +3,28 @@
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from cutover.output.cells import visible
 from cutover.reconcile.result.text import duration, number
-from cutover.reconcile.watch.alerts.alert import Alert, Rule, alert
+from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, known, seconds_since
 from cutover.reconcile.watch.lag import LagSample, count_unread, lasting
 
-INTERVALS = 3
-"""Triggers without a commit that are still no trouble."""
+MISSED_TRIGGERS = 3
+"""Triggers without a commit that are still normal."""
 
 
-def _check_running(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield the page that a driver named when it failed; else that records are unread and nothing is committed."""
+def _find_stalled_stream(facts: WatchFacts) -> Iterator[str]:
+    """Yield that records are unread and nothing is committed; a driver that failed reports its own reason."""
     driver, limits = known(facts.driver), facts.limits
     if driver.state == "FAILED":
-        yield alert(driver.runbook or "StreamNotRunning", visible(driver.error or "the driver failed"))
         return
-    stalled = _measure_stall(facts)
-    if stalled > max(INTERVALS * facts.trigger_seconds, limits.stalled_seconds):
-        who = f"driver {driver.state}" if driver.alive else "no driver lives"
-        yield alert("StreamNotRunning", f"{who}, records are unread and nothing was committed for {duration(stalled)}")
+    stalled_seconds = _measure_stall(facts)
+    if stalled_seconds > max(MISSED_TRIGGERS * facts.trigger_seconds, limits.stalled_seconds):
+        subject = f"driver {driver.state}" if driver.alive else "no driver lives"
+        yield f"{subject}, records are unread and nothing was committed for {duration(stalled_seconds)}"
 
 
 def _measure_stall(facts: WatchFacts) -> float:
-    """Return for how long records have been unread without a commit: by the driver, by us, or by its absence."""
+    """Return the seconds for which records were unread without a commit, by the driver or by our own samples."""
     driver, newest = known(facts.driver), facts.newest
     if newest is None:
         since = driver.unread_since if driver.alive else driver.at
@@ -35,52 +33,93 @@ def _measure_stall(facts: WatchFacts) -> float:
     if sample is None or not count_unread(sample):
         return 0.0
     if driver.alive:
-        told = lasting(driver, driver.unread_since, facts.at)
-    else:  # since the last commit by its clock, or its last beat by the file that tells of it: it may drive elsewhere
-        ends = (seconds_since(newest.processing_time, facts.at), lasting(driver, driver.at, facts.at))
-        told = min((seconds for seconds in ends if seconds is not None and seconds > 0), default=0.0)
-    return max(told, _measure_seen_unread(facts.samples))
+        reported_seconds = lasting(driver, driver.unread_since, facts.at)
+    else:
+        # Since the last commit by its clock, or since the last heartbeat in our file: it may run on another host.
+        ages = (seconds_since(newest.processing_time, facts.at), lasting(driver, driver.at, facts.at))
+        reported_seconds = min((age for age in ages if age is not None and age > 0), default=0.0)
+    return max(reported_seconds, _measure_unread_seconds(facts.samples))
 
 
-def _measure_seen_unread(samples: Sequence[LagSample]) -> float:
-    """Return for how long our own looks have shown unread records behind one and the same epoch."""
+def _measure_unread_seconds(samples: Sequence[LagSample]) -> float:
+    """Return the seconds for which our own samples have shown unread records after the same epoch."""
     newest = samples[-1]
-    same = takewhile(lambda s: count_unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
-    return newest.seen - min(sample.seen for sample in same)
+    stalled = takewhile(lambda s: count_unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
+    return newest.seen - min(sample.seen for sample in stalled)
 
 
-def _check_silence(facts: WatchFacts) -> Iterator[Alert]:
+def _find_silent_broker(facts: WatchFacts) -> Iterator[str]:
     driver = facts.driver
-    by_driver = 0.0
+    driver_seconds = 0.0
     if not isinstance(driver, UnknownFact) and driver.alive:
-        by_driver = lasting(driver, driver.silent_since, facts.at)
-    longest = max(by_driver, facts.silent or 0.0)
-    if longest > facts.limits.silent_seconds:
-        yield alert("KafkaUnreachable", f"no answer from the broker for {duration(longest)}")
+        driver_seconds = lasting(driver, driver.silent_since, facts.at)
+    silent_seconds = max(driver_seconds, facts.silent or 0.0)
+    if silent_seconds > facts.limits.silent_seconds:
+        yield f"no answer from the broker for {duration(silent_seconds)}"
 
 
-def _check_conflicts(facts: WatchFacts) -> Iterator[Alert]:
-    refused = sum(record.conflicts for record in facts.recent())
-    if refused > facts.limits.conflicts:
-        over = duration(facts.limits.rate_seconds)
-        yield alert("CommitConflictRateHigh", f"{number(refused)} commits were refused in {over}")
+def _find_commit_conflicts(facts: WatchFacts) -> Iterator[str]:
+    conflicts = sum(record.conflicts for record in facts.recent())
+    if conflicts > facts.limits.conflicts:
+        yield f"{number(conflicts)} commits were refused in {duration(facts.limits.rate_seconds)}"
 
 
-def _check_skew(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield that clocks differ; not where the definition takes log time from the records, as a replay does."""
+def _find_clock_skew(facts: WatchFacts) -> Iterator[str]:
+    """Yield that clocks differ, unless the definition takes log time from the records, as a replay does."""
     driver = known(facts.driver)
-    if facts.pipeline.source.log_time is not None or not driver.alive:
+    if facts.pipeline.source.log_time is not None or not driver.alive or not driver.skew:
         return
-    worst = max(driver.skew.items(), key=lambda item: abs(item[1]), default=None)
-    if worst is not None and abs(worst[1]) > facts.limits.skew_seconds:
-        side = "behind" if worst[1] > 0 else "ahead of"
-        far = duration(abs(worst[1]))
-        yield alert("ClockSkew", f"partition {worst[0]}: new log timestamps are {far} {side} the driver's clock")
+    partition, skew = max(driver.skew.items(), key=lambda item: abs(item[1]))
+    if abs(skew) > facts.limits.skew_seconds:
+        side = "behind" if skew > 0 else "ahead of"
+        yield f"partition {partition}: new log timestamps are {duration(abs(skew))} {side} the driver's clock"
 
 
-RULES = (
-    Rule(check=_check_running, decides=("StreamNotRunning", "StreamFenced")),
-    Rule(check=_check_silence, decides=("KafkaUnreachable",)),
-    Rule(check=_check_conflicts, decides=("CommitConflictRateHigh",)),
-    Rule(check=_check_skew, decides=("ClockSkew",)),
+ALERTS = (
+    AlertSpec(
+        name="StreamFenced",
+        severity="page",
+        owner="pipeline",
+        symptom="`epoch 41 was committed by another driver`",
+        rule=reported_by(lambda facts: facts.driver),
+        suppresses=("StreamNotRunning",),
+    ),
+    AlertSpec(
+        name="StreamNotRunning",
+        severity="page",
+        owner="pipeline",
+        symptom="a driver ended, or commits nothing",
+        rule=_find_stalled_stream,
+        limits=("alerts.stalled_seconds",),
+        suppresses=("KafkaUnreachable", "NoInput", "WatermarkHeld", "BatchNotFresh", "ReconcilerNotRunning"),
+    ),
+    # It does not suppress StreamNotRunning, the page that it leads to: no alert suppresses a more urgent one.
+    AlertSpec(
+        name="KafkaUnreachable",
+        severity="ticket",
+        owner="platform",
+        symptom="`expected a broker, the connection was refused`, or `expected an answer within 8 s`",
+        rule=_find_silent_broker,
+        limits=("alerts.silent_seconds",),
+        suppresses=("NoInput", "OpenTransactionHoldsLog", "BatchNotFresh", "ReconcilerNotRunning"),
+    ),
+    AlertSpec(
+        name="CommitConflictRateHigh",
+        severity="ticket",
+        owner="pipeline",
+        symptom="`was refused 3 times`, or many lines `commit_conflict`",
+        rule=_find_commit_conflicts,
+        limits=("alerts.conflicts", "alerts.rate_seconds"),
+        no_drill="a conflict needs a rewrite by another process inside the milliseconds of a commit; the fault F25 of "
+        "`make faults` forces it",
+    ),
+    AlertSpec(
+        name="ClockSkew",
+        severity="ticket",
+        owner="platform",
+        symptom="log timestamps far from the driver's clock",
+        rule=_find_clock_skew,
+        limits=("alerts.skew_seconds",),
+        no_drill="a wrong clock is corrected outside of Cutover; the fault F17 of `make faults` causes it",
+    ),
 )

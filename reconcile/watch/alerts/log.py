@@ -1,23 +1,22 @@
-"""Alerts on the log beside the newest epoch: records gone or soon gone, partitions, transactions."""
+"""Alerts on the log after the newest epoch: records lost or soon to be lost, partitions, open transactions."""
 
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration, number
-from cutover.reconcile.watch.alerts.alert import Alert, Rule, alert
+from cutover.reconcile.watch.alerts.spec import AlertSpec
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, known
 from cutover.reconcile.watch.lag import LagSample, lasting
 
 OUTAGES = 2
-"""How many of the longest outages the log must outlast."""
+"""Longest outages that the log must outlast."""
 
 
-def _check_topic(facts: WatchFacts) -> Iterator[Alert]:
+def _find_other_topic(facts: WatchFacts) -> Iterator[str]:
     sample, newest = facts.sample, facts.newest
     if sample is not None and newest is not None and _is_other_topic(sample, newest):
-        was = f"the newest epoch was read from {newest.topic_id}"
-        yield alert("TopicIdentityChanged", f"topic {newest.topic} has topic id {sample.topic_id}, {was}")
+        yield f"topic {newest.topic} has topic id {sample.topic_id}, the newest epoch was read from {newest.topic_id}"
 
 
 def _is_other_topic(sample: LagSample, newest: EpochRecord) -> bool:
@@ -25,48 +24,52 @@ def _is_other_topic(sample: LagSample, newest: EpochRecord) -> bool:
 
 
 def _find_sample(facts: WatchFacts) -> LagSample | None:
-    """Return the newest look at the topic that the stream reads; None: there is none, or it is another topic now."""
+    """Return the newest sample of the topic that the stream reads; None if there is none or it is another topic now."""
     sample, newest = facts.sample, facts.newest
     return None if sample is None or newest is None or _is_other_topic(sample, newest) else sample
 
 
-def _check_loss(facts: WatchFacts) -> Iterator[Alert]:
+def _find_lost_records(facts: WatchFacts) -> Iterator[str]:
     sample = _find_sample(facts)
     if sample is None:
         return
     for texts in (facts.compacted, facts.lost):
         if not isinstance(texts, UnknownFact):
-            yield from (alert("LogDataLost", text) for text in texts)
+            yield from texts
     if not isinstance(facts.changed, UnknownFact) and facts.changed:
-        yield from (alert("LogDataLost", text) for text in facts.changed)
+        yield from facts.changed
         return
-    for p, wanted in sorted(known(facts.expected).items()):
-        first, end = sample.earliest.get(p, wanted), max(sample.high.get(p, wanted), sample.ends.get(p, 0))
-        next_one = f"partition {p}: offset {wanted} is next"
-        if p not in sample.ends:
-            yield alert("LogDataLost", f"{next_one}, the partition is not there")
-        elif first > wanted:
-            yield alert("LogDataLost", f"{next_one}, the log starts at {first}: {number(first - wanted)} are gone")
-        elif end < wanted:
-            yield alert("LogDataLost", f"{next_one}, the log ends at {end}: {number(wanted - end)} are gone")
+    yield from _find_lost_offsets(sample, known(facts.expected))
     for fact in (facts.changed, facts.compacted, facts.lost):
         known(fact)  # without it no one knows that nothing was lost
 
 
-def _check_partitions(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield that partitions came which an epoch of late did not know, or the one that stood when these began."""
+def _find_lost_offsets(sample: LagSample, next_offsets: Mapping[int, int]) -> Iterator[str]:
+    for p, offset in sorted(next_offsets.items()):
+        first, end = sample.earliest.get(p, offset), max(sample.high.get(p, offset), sample.ends.get(p, 0))
+        position = f"partition {p}: offset {offset} is next"
+        if p not in sample.ends:
+            yield f"{position}, the partition does not exist"
+        elif first > offset:
+            yield f"{position}, the log starts at {first}: {number(first - offset)} are lost"
+        elif end < offset:
+            yield f"{position}, the log ends at {end}: {number(offset - end)} are lost"
+
+
+def _find_new_partitions(facts: WatchFacts) -> Iterator[str]:
+    """Yield the partitions that a recent epoch, or the one before these, had not read yet."""
     sample, records = _find_sample(facts), known(facts.records)
     if sample is None:
         return
-    since = max(0, len(records) - len(tuple(facts.recent())) - 1)
-    new = sorted({p for record in records[since:] for p in sample.ends if p not in record.end})
-    if new:
-        named = ", ".join(str(p) for p in new)
-        yield alert("PartitionsChanged", f"new: {named}; the topic has {len(sample.ends)} partitions now")
+    first = max(0, len(records) - len(tuple(facts.recent())) - 1)
+    added = sorted({p for record in records[first:] for p in sample.ends if p not in record.end})
+    if added:
+        partitions = ", ".join(map(str, added))
+        yield f"new: {partitions}; the topic has {len(sample.ends)} partitions now"
 
 
-def _check_open_transactions(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield which partition a transaction holds: by the driver's own count, or by our looks."""
+def _find_open_transactions(facts: WatchFacts) -> Iterator[str]:
+    """Yield which partition an open transaction holds, timed by the driver or by our own samples."""
     sample = _find_sample(facts)
     if sample is None:
         return
@@ -74,69 +77,106 @@ def _check_open_transactions(facts: WatchFacts) -> Iterator[Alert]:
         stable = sample.ends.get(p, high)
         if stable >= high:
             continue
-        held = max(_measure_told_open(facts, p), _measure_open_seconds(facts, p))
-        if held > facts.limits.open_seconds:
-            behind = f"{number(high - stable)} offsets wait behind an open transaction"
-            yield alert("OpenTransactionHoldsLog", f"partition {p} stands at {stable} for {duration(held)}: {behind}")
+        held_seconds = max(_measure_reported_seconds(facts, p), _measure_sampled_seconds(facts, p))
+        if held_seconds > facts.limits.open_seconds:
+            waiting = f"{number(high - stable)} offsets wait behind an open transaction"
+            yield f"partition {p} stands at {stable} for {duration(held_seconds)}: {waiting}"
 
 
-def _measure_told_open(facts: WatchFacts, partition: int) -> float:
-    """Return for how long the driver says that a transaction has held a partition's end; 0 if it does not say."""
+def _measure_reported_seconds(facts: WatchFacts, partition: int) -> float:
+    """Return the seconds for which the driver has seen a transaction hold a partition; 0 if it reports none."""
     driver = facts.driver
     if isinstance(driver, UnknownFact) or not driver.alive:
         return 0.0
     return lasting(driver, driver.open_since.get(str(partition)), facts.at)
 
 
-def _measure_open_seconds(facts: WatchFacts, partition: int) -> float:
-    """Return for how long our own looks have shown the same last stable offset below the end."""
+def _measure_sampled_seconds(facts: WatchFacts, partition: int) -> float:
+    """Return the seconds for which our own samples have shown the same last stable offset below the end."""
     newest = facts.samples[-1]
-    since = newest.seen
+    first_seen = newest.seen
     for sample in reversed(facts.samples):
         stable = sample.ends.get(partition, 0)
         if stable != newest.ends[partition] or stable >= sample.high.get(partition, 0):
             break
-        since = sample.seen
-    return newest.seen - since
+        first_seen = sample.seen
+    return newest.seen - first_seen
 
 
-def _check_headroom(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield how long retention needs to what is to be read next, where that is too short."""
+def _find_low_retention(facts: WatchFacts) -> Iterator[str]:
+    """Yield the partition whose unread records are deleted soonest, if that is too soon."""
     sample = _find_sample(facts)
     if sample is None:
         return
-    needed = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay or timedelta())
-    left = {p: _estimate_time_left(facts, sample, p) for p in sample.ends}
-    bounded: Mapping[int, timedelta] = {p: time for p, time in left.items() if time is not None}
-    if not bounded:
+    required = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay or timedelta())
+    estimates = {p: _estimate_time_left(facts, sample, p) for p in sample.ends}
+    time_left = {p: time for p, time in estimates.items() if time is not None}
+    if not time_left:
         return
-    p = min(bounded, key=lambda p: bounded[p])
-    if bounded[p] < needed:
-        room = duration(max(0.0, bounded[p].total_seconds()))
-        wanted = duration(needed.total_seconds())
-        yield alert("RetentionHeadroomLow", f"partition {p}: {room} until unread records go, {wanted} are needed")
+    p = min(time_left, key=lambda p: time_left[p])
+    if time_left[p] < required:
+        remaining = duration(max(0.0, time_left[p].total_seconds()))
+        yield (
+            f"partition {p}: {remaining} until unread records are deleted, "
+            f"{duration(required.total_seconds())} are needed"
+        )
 
 
 def _estimate_time_left(facts: WatchFacts, sample: LagSample, partition: int) -> timedelta | None:
-    """Return the time until the first unread record goes: by age, or by the pace at which the log's start moves."""
-    found = []
+    """Estimate when the first unread record is deleted, by its age or by the pace at which the log's start moves."""
+    estimates = []
     retention = known(facts.retention)
     if retention is not None:
         age = sample.at.timestamp() - sample.unread_since.get(partition, sample.at.timestamp() * 1e6) / 1e6
-        found.append(retention - timedelta(seconds=age))
-    first = facts.samples[0]
-    moved = sample.earliest.get(partition, 0) - first.earliest.get(partition, 0)
-    seconds = sample.seen - first.seen
-    if moved > 0 and seconds > 0:
-        room = known(facts.expected).get(partition, 0) - sample.earliest[partition]
-        found.append(timedelta(seconds=max(0, room) / moved * seconds))
-    return min(found, default=None)
+        estimates.append(retention - timedelta(seconds=age))
+    oldest = facts.samples[0]
+    deleted = sample.earliest.get(partition, 0) - oldest.earliest.get(partition, 0)
+    seconds = sample.seen - oldest.seen
+    if deleted > 0 and seconds > 0:
+        headroom = known(facts.expected).get(partition, 0) - sample.earliest[partition]
+        estimates.append(timedelta(seconds=max(0, headroom) / deleted * seconds))
+    return min(estimates, default=None)
 
 
-RULES = (
-    Rule(check=_check_topic, decides=("TopicIdentityChanged",)),
-    Rule(check=_check_loss, decides=("LogDataLost",)),
-    Rule(check=_check_partitions, decides=("PartitionsChanged",)),
-    Rule(check=_check_open_transactions, decides=("OpenTransactionHoldsLog",)),
-    Rule(check=_check_headroom, decides=("RetentionHeadroomLow",)),
+ALERTS = (
+    AlertSpec(
+        name="LogDataLost",
+        severity="page",
+        owner="pipeline",
+        symptom="`expected offset 40, log starts at 60`",
+        rule=_find_lost_records,
+        suppresses=("StreamNotRunning", "ReconcilerNotRunning", "BatchNotFresh", "NotComparable"),
+    ),
+    AlertSpec(
+        name="TopicIdentityChanged",
+        severity="page",
+        owner="pipeline",
+        symptom="`has topic id B, the epoch log was built from A`",
+        rule=_find_other_topic,
+        suppresses=("StreamNotRunning", "ReconcilerNotRunning", "BatchNotFresh", "NotComparable"),
+    ),
+    AlertSpec(
+        name="RetentionHeadroomLow",
+        severity="ticket",
+        owner="platform",
+        symptom="unread records are soon deleted from the log",
+        rule=_find_low_retention,
+        limits=("alerts.outage_seconds",),
+    ),
+    AlertSpec(
+        name="OpenTransactionHoldsLog",
+        severity="ticket",
+        owner="platform",
+        symptom="a partition stands at one offset, more is in the log",
+        rule=_find_open_transactions,
+        limits=("alerts.open_seconds",),
+    ),
+    AlertSpec(
+        name="PartitionsChanged",
+        severity="info",
+        owner="pipeline",
+        symptom="the topic has more partitions",
+        rule=_find_new_partitions,
+        limits=("alerts.rate_seconds",),
+    ),
 )

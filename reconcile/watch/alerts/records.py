@@ -1,76 +1,139 @@
-"""Alerts on what records are: shares of a class beyond the policy, a schema that changed, one key with most of them."""
+"""Alerts on records: shares of a class beyond the policy, a changed schema, a key with most of the records."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from cutover.definition.model.pipeline import Policy
 from cutover.reconcile.result.text import duration, number, share
-from cutover.reconcile.watch.alerts.alert import Alert, Rule, alert
+from cutover.reconcile.watch.alerts.spec import AlertSpec, Rule
 from cutover.reconcile.watch.facts import WatchFacts, known, seconds_since
 from cutover.records.classes import Class
 
 EPOCHS_IN_A_ROW = 10
-"""Large epochs that one key must lead before it counts as skew."""
+"""Large epochs in a row in which one key must have most of the records before it counts as skew."""
 
 
-def _check_shares(facts: WatchFacts) -> Iterator[Alert]:
+def _limit_share(record_class: Class, max_share: Callable[[Policy], float]) -> Rule:
+    """Build a rule on the share of a class in the records of the last minutes (`alerts.rate_seconds`)."""
+
+    def find_excess(facts: WatchFacts) -> Iterator[str]:
+        count, total, unit = _count_class(facts, record_class)
+        limit = max_share(facts.pipeline.policy)
+        if total and count / total > limit:
+            period = duration(facts.limits.rate_seconds)
+            part = f"{share(count / total)} of {number(total)} {unit} in {period} are {record_class}"
+            yield f"{part}, the policy allows {share(limit)}"
+
+    return find_excess
+
+
+def _count_class(facts: WatchFacts, record_class: Class) -> tuple[float, int, str]:
+    """Return how many are of a class, of how many in total, and their unit.
+
+    A record counts once per window that it is assigned to, unless it is malformed; late ones remain pairs, since only
+    some of a record's windows may be closed.
+    """
     counts: Counter[str] = Counter()
     records = 0
     for record in facts.recent():
         counts.update(record.counts)
         records += record.records
-    policy, over = facts.pipeline.policy, duration(facts.limits.rate_seconds)
-    most = facts.pipeline.window.most  # windows that a record falls into, each of which is a pair of it
-    pairs = "records" if most == 1 else "(record, window) pairs"
-    judged = counts[Class.LATE] + counts[Class.ACCEPTED]
-    late, future, doubled = counts[Class.LATE], counts[Class.FUTURE] / most, counts[Class.DUPLICATE] / most
-    for name, kind, found, of, what, limit in (
-        ("LateRateHigh", Class.LATE, late, judged, pairs, policy.max_late_share),
-        ("MalformedRateHigh", Class.MALFORMED, counts[Class.MALFORMED], records, "records", policy.max_malformed_share),
-        ("FutureEvents", Class.FUTURE, future, records, "records", policy.max_future_share),
-        ("DuplicateRateHigh", Class.DUPLICATE, doubled, records, "records", policy.max_duplicate_share),
-    ):
-        if of and found / of > limit:
-            seen = f"{share(found / of)} of {number(of)} {what} in {over} are {kind}"
-            yield alert(name, f"{seen}, the policy allows {share(limit)}")
+    windows_per_record = facts.pipeline.window.most
+    if record_class is Class.LATE:
+        unit = "records" if windows_per_record == 1 else "(record, window) pairs"
+        return counts[Class.LATE], counts[Class.LATE] + counts[Class.ACCEPTED], unit
+    if record_class is Class.MALFORMED:
+        return counts[Class.MALFORMED], records, "records"
+    return counts[record_class] / windows_per_record, records, "records"
 
 
-def _check_filtered(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield that the filter leaves out nearly every record: those of the last minutes, and as many as tell.
+def _find_mostly_filtered(facts: WatchFacts) -> Iterator[str]:
+    """Yield that the filter leaves out nearly every record of the last minutes, or of the newest hundred if longer.
 
-    Unlike the other classes a filtered record is nothing odd, so the share of a few records says nothing.
+    Filtered records are normal, unlike the other classes, so the share of a few records means nothing.
     """
-    read = filtered = 0
+    total = filtered = 0
     for record in reversed(known(facts.records)):
         age = seconds_since(record.processing_time, facts.at) or 0.0
-        if age > facts.limits.rate_seconds and read >= facts.limits.filtered_records:
+        if age > facts.limits.rate_seconds and total >= facts.limits.filtered_records:
             break
-        read += record.records
+        total += record.records
         filtered += record.counts.get(Class.FILTERED, 0)
     limit = facts.pipeline.policy.max_filtered_share
-    if read >= facts.limits.filtered_records and filtered / read > limit:
-        seen = f"{number(filtered)} of the newest {number(read)} records are filtered ({share(filtered / read)})"
-        yield alert("FilteredRateHigh", f"{seen}, the policy allows {share(limit)}")
+    if total >= facts.limits.filtered_records and filtered / total > limit:
+        part = f"{number(filtered)} of the newest {number(total)} records are filtered ({share(filtered / total)})"
+        yield f"{part}, the policy allows {share(limit)}"
 
 
-def _check_schema(facts: WatchFacts) -> Iterator[Alert]:
-    unfit = known(facts.unfit)
-    if unfit:
-        found = (f"{one.what}, first at partition {one.partition}, offset {one.offset}" for one in unfit)
-        yield alert("SchemaChanged", "; ".join(found))
+def _find_schema_mismatches(facts: WatchFacts) -> Iterator[str]:
+    mismatches = known(facts.unfit)
+    if mismatches:
+        yield "; ".join(f"{m.what}, first at partition {m.partition}, offset {m.offset}" for m in mismatches)
 
 
-def _check_one_key(facts: WatchFacts) -> Iterator[Alert]:
-    """Yield that one key had most of the accepted records of each of the newest large epochs."""
+def _find_key_skew(facts: WatchFacts) -> Iterator[str]:
+    """Yield that one key had most of the accepted records in each of the newest large epochs."""
     limits = facts.limits
     large = [r for r in known(facts.records) if r.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]
     shares = [record.one_key_share or 0.0 for record in large[-EPOCHS_IN_A_ROW:]]
     if len(shares) == EPOCHS_IN_A_ROW and min(shares) > limits.one_key_share:
-        yield alert("KeySkewHigh", f"one key had {share(min(shares))} or more of {EPOCHS_IN_A_ROW} epochs in a row")
+        yield f"one key had {share(min(shares))} or more of {EPOCHS_IN_A_ROW} epochs in a row"
 
 
-RULES = (
-    Rule(check=_check_shares, decides=("LateRateHigh", "MalformedRateHigh", "FutureEvents", "DuplicateRateHigh")),
-    Rule(check=_check_filtered, decides=("FilteredRateHigh",)),
-    Rule(check=_check_schema, decides=("SchemaChanged",)),
-    Rule(check=_check_one_key, decides=("KeySkewHigh",)),
+ALERTS = (
+    AlertSpec(
+        name="LateRateHigh",
+        severity="ticket",
+        owner="producers",
+        symptom="verdict EXPLAINED, beyond policy",
+        rule=_limit_share(Class.LATE, lambda policy: policy.max_late_share),
+        limits=("policy.max_late_share", "alerts.rate_seconds"),
+    ),
+    AlertSpec(
+        name="MalformedRateHigh",
+        severity="ticket",
+        owner="producers",
+        symptom="more than 1 % of the newest records malformed",
+        rule=_limit_share(Class.MALFORMED, lambda policy: policy.max_malformed_share),
+        limits=("policy.max_malformed_share", "alerts.rate_seconds"),
+    ),
+    AlertSpec(
+        name="FutureEvents",
+        severity="ticket",
+        owner="producers",
+        symptom="events dated ahead of their log timestamp",
+        rule=_limit_share(Class.FUTURE, lambda policy: policy.max_future_share),
+        limits=("policy.max_future_share", "alerts.rate_seconds"),
+    ),
+    AlertSpec(
+        name="DuplicateRateHigh",
+        severity="ticket",
+        owner="producers",
+        symptom="many records were sent twice",
+        rule=_limit_share(Class.DUPLICATE, lambda policy: policy.max_duplicate_share),
+        limits=("policy.max_duplicate_share", "alerts.rate_seconds"),
+    ),
+    AlertSpec(
+        name="FilteredRateHigh",
+        severity="ticket",
+        owner="pipeline",
+        symptom="the filter leaves out nearly every record",
+        rule=_find_mostly_filtered,
+        limits=("policy.max_filtered_share", "alerts.filtered_records", "alerts.rate_seconds"),
+    ),
+    AlertSpec(
+        name="SchemaChanged",
+        severity="ticket",
+        owner="producers",
+        symptom="records with unknown fields",
+        rule=_find_schema_mismatches,
+    ),
+    AlertSpec(
+        name="KeySkewHigh",
+        severity="ticket",
+        owner="pipeline",
+        symptom="one key has most of the records",
+        rule=_find_key_skew,
+        limits=("alerts.one_key_share", "alerts.one_key_records"),
+    ),
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cutover.errors import CutoverError
 from cutover.reconcile.verify.model import CheckState
-from cutover.reconcile.watch.alerts.alert import SEVERITIES
+from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.records.classes import Class
 from tests.faults.fault import Fault
 from tests.faults.result import Result
@@ -59,11 +59,16 @@ def _alerts(fault: Fault, rig: Rig) -> set[str]:
     while not wanted <= rig.seen and time.monotonic() < deadline:
         time.sleep(0.1)
         rig.alerts()
-    seen = {name for name in rig.seen - fault.may if name in wanted or SEVERITIES.get(name) != "info"}
+    seen = {name for name in rig.seen - fault.may if name in wanted or not _is_info(name)}
     if seen != wanted:
         msg = f"expected the alerts {sorted(map(str, wanted)) or 'none'}, saw {sorted(seen) or 'none'}: {rig.firing}"
         raise NotProvenError(msg)
     return rig.seen & (seen | fault.may)
+
+
+def _is_info(name: str) -> bool:
+    """Return whether an alert is only shown."""
+    return name in ALERTS_BY_NAME and ALERTS_BY_NAME[name].severity == "info"
 
 
 def _no_stack(rig: Rig) -> None:
@@ -109,7 +114,7 @@ def _holds(fault: Fault, rig: Rig) -> tuple[str, ...]:
 
 
 def _cleared(fault: Fault, rig: Rig) -> bool:
-    still = {name for name in rig.alerts() - fault.may if SEVERITIES.get(name) != "info"}
+    still = {name for name in rig.alerts() - fault.may if not _is_info(name)}
     if still and not fault.stays:
         msg = f"expected no alert after the fault was healed, {sorted(still)} still fire: {rig.firing}"
         raise NotProvenError(msg)

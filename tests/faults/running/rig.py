@@ -24,7 +24,8 @@ from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
 from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.verify.model import Verification
-from cutover.reconcile.watch.alerts.rules import Alert, alerts
+from cutover.reconcile.watch.alerts.catalogue import list_firing
+from cutover.reconcile.watch.alerts.spec import Alert
 from cutover.reconcile.watch.gather import Gathering
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
@@ -324,7 +325,7 @@ class Rig:
         """Return the names of the alerts that fire now (of another home of this lake, if given); they count as seen."""
         chosen = settings or self.settings
         watcher = self._watchers.setdefault(chosen.home, Gathering(chosen, self.pipeline, SystemClock()))
-        self.firing = alerts(watcher.facts())
+        self.firing = list_firing(watcher.facts())
         found = {one.name for one in self.firing}
         self.seen |= found
         return found

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cutover.reconcile.watch.alerts.prometheus import render_routing
-from cutover.reconcile.watch.alerts.rules import SEVERITIES
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, make_alert
+from cutover.reconcile.watch.alerts.generated import render_routing
 from tests.support.servers.alerting import alertmanager, ask, find_program, listening
 from tests.support.suite.until import until
 
@@ -25,7 +25,7 @@ def quoted(text: str) -> str:
 
 
 def series(alert: str, *, pipeline: str = "clicks", values: str = "0 1 1 0") -> dict[str, str]:
-    severity = SEVERITIES.get(alert, "ticket")
+    severity = make_alert(alert, "").severity
     labels = f'pipeline={quoted(pipeline)},alert="{alert}",severity="{severity}"'
     return {"series": f"cutover_alert_firing{{{labels}}}", "values": values}
 
@@ -81,10 +81,14 @@ def test_every_alert_fires_while_it_is_told_and_clears(tmp_path: Path) -> None:
     tests = [
         {
             "interval": "1m",
-            "input_series": [series(name)],
-            "alert_rule_test": [told(name, "0m"), told(name, "1m", fires(name)), told(name, "3m")],
+            "input_series": [series(spec.name)],
+            "alert_rule_test": [
+                told(spec.name, "0m"),
+                told(spec.name, "1m", fires(spec.name)),
+                told(spec.name, "3m"),
+            ],
         }
-        for name in SEVERITIES
+        for spec in ALERTS
     ]
 
     check(tmp_path, tests)
@@ -135,7 +139,7 @@ def test_page_of_no_alert_fires_as_another_one(tmp_path: Path) -> None:
 
 def test_silence_is_an_alert(tmp_path: Path) -> None:
     old = {"pipeline": "clicks", "severity": "page"}
-    say_old = "clicks: nobody looked for 6m 0s; no alert of it can fire"
+    say_old = "clicks: not watched for 6m 0s; none of its alerts can fire"
     driver = {"job": "cutover-driver", "driver": "clicks", "instance": "i", "severity": "ticket"}
     gone = "the driver clicks at i does not answer"
     broken = "node_exporter on i cannot read a file of metrics; alerts may be missing"
@@ -176,7 +180,7 @@ def test_of_two_pipelines_the_one_whose_looks_are_gone_is_named(tmp_path: Path) 
         {"series": LOOK.replace("clicks", "sales"), "values": "0+60x3 _x17"},
     ]
     gone = {"pipeline": "sales", "severity": "page"}
-    said = "sales: nobody looked for 6m 0s; no alert of it can fire"
+    said = "sales: not watched for 6m 0s; none of its alerts can fire"
     tests = [silence("WatchSilent", "8m", None), silence("WatchSilent", "9m", gone, summary=said)]
 
     check(tmp_path, [{"interval": "1m", "input_series": given, "alert_rule_test": tests}])
@@ -210,8 +214,9 @@ def post(address: str, names: Iterable[str], pipeline: str) -> None:
     """Send alerts as Prometheus does."""
     now = datetime.now(UTC)
     times = {"startsAt": now.isoformat(), "endsAt": (now + timedelta(hours=1)).isoformat()}
+    severities = {spec.name: spec.severity for spec in ALERTS}
     sent = [
-        {"labels": {"alertname": name, "pipeline": pipeline, "severity": SEVERITIES[name]}, **times} for name in names
+        {"labels": {"alertname": name, "pipeline": pipeline, "severity": severities[name]}, **times} for name in names
     ]
     assert ask(f"{address}/api/v2/alerts", sent) is not None
 

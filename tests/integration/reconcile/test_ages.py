@@ -9,7 +9,7 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.lake.control import versions
 from cutover.reconcile.judgement import history
-from cutover.reconcile.watch.alerts.rules import alerts
+from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.freshness import find_batch_age, find_verdict_age
 from cutover.reconcile.watch.gather import Gathering
 from cutover.recorded_times import FOREVER, RecordAge
@@ -127,4 +127,4 @@ def test_a_watch_whose_own_clock_is_behind_takes_the_time_that_the_stream_shows(
     found = Gathering(settings, PIPELINE, StandingClock(NOW - behind)).facts()
 
     assert [one for one in found.troubles if one.runbook == "ClockSkew"] == []
-    assert {one.name for one in alerts(found)} & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == set()
+    assert {one.name for one in list_firing(found)} & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == set()

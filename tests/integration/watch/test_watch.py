@@ -24,7 +24,7 @@ from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.process import current
-from cutover.reconcile.watch.alerts.rules import alerts
+from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.facts import Unfit
 from cutover.reconcile.watch.gather import Gathering, period
 from cutover.reconcile.watch.observe import Observer
@@ -179,7 +179,7 @@ def test_broker_that_does_not_answer_is_one_clear_message(place: Settings, click
 
 
 def firing(settings: Settings, pipeline: Pipeline) -> list[str]:
-    return [one.name for one in alerts(Gathering(settings, pipeline, CLOCK).facts())]
+    return [one.name for one in list_firing(Gathering(settings, pipeline, CLOCK).facts())]
 
 
 def test_silent_broker_is_a_fact_and_no_failure(
@@ -208,8 +208,8 @@ def test_start_of_the_log_behind_the_position_fires(place: Settings, clicks: Pip
         future.result()
 
     facts = Gathering(place, clicks, CLOCK).facts()
-    texts = {one.name: one.text for one in alerts(facts)}
-    assert texts["LogDataLost"] == "partition 0: offset 4 is next, the log starts at 6: 2 are gone"
+    texts = {one.name: one.text for one in list_firing(facts)}
+    assert texts["LogDataLost"] == "partition 0: offset 4 is next, the log starts at 6: 2 are lost"
 
 
 def test_retention_of_the_topic_is_known(place: Settings, clicks: Pipeline) -> None:
@@ -302,5 +302,5 @@ def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks
     schema = epoch_log_schema(clicks)
     commits.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
 
-    texts = {one.name: one.text for one in alerts(Gathering(place, clicks, CLOCK).facts())}
+    texts = {one.name: one.text for one in list_firing(Gathering(place, clicks, CLOCK).facts())}
     assert "transaction says 1, newest epoch row is 0" in texts["EpochHistoryBroken"]

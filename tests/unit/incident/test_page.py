@@ -5,7 +5,7 @@ from pathlib import Path
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.driver_state import DriverState
 from cutover.reconcile.incident.page import NONE_RECORDED, fill_page
-from cutover.reconcile.watch.alerts.alert import alert
+from cutover.reconcile.watch.alerts.catalogue import make_alert
 from cutover.reconcile.watch.status import WatchStatus
 from cutover.runbooks import folder
 from cutover.settings import Settings
@@ -34,7 +34,7 @@ def watched(*names: str) -> WatchStatus:
         late_share=0.0,
         late_epochs=0,
         driver=DriverState(),
-        alerts=tuple(alert(name, "7 offsets are gone") for name in names),
+        alerts=tuple(make_alert(name, "7 offsets are gone") for name in names),
     )
 
 

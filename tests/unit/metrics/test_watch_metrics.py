@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cutover.driver_state import DriverState
 from cutover.metrics import text_files
 from cutover.reconcile.watch import watch_metrics
-from cutover.reconcile.watch.alerts.rules import SEVERITIES
+from cutover.reconcile.watch.alerts.catalogue import ALERTS
 from cutover.reconcile.watch.facts import Trouble
 from cutover.reconcile.watch.status import status
 from cutover.settings import Settings
@@ -29,7 +29,7 @@ def firing(settings: Settings) -> dict[str, tuple[str, float]]:
 def test_every_alert_is_told_at_every_look(settings: Settings) -> None:
     watch_metrics.tell(settings, status(facts()))
 
-    assert firing(settings) == {name: (severity, 0.0) for name, severity in SEVERITIES.items()}
+    assert firing(settings) == {spec.name: (spec.severity, 0.0) for spec in ALERTS}
 
 
 def test_the_alerts_that_fire_are_one_and_the_others_zero(settings: Settings) -> None:
@@ -55,4 +55,4 @@ def test_trouble_of_no_alert_fires_under_its_own_name_alone(settings: Settings) 
 def test_forged_name_of_a_page_is_no_label(settings: Settings) -> None:
     watch_metrics.tell(settings, status(facts(driver=replace(FAILED, runbook="x" * 5_000))))
 
-    assert set(firing(settings)) == set(SEVERITIES)
+    assert set(firing(settings)) == {spec.name for spec in ALERTS}

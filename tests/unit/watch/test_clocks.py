@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.watch.alerts.rules import alerts
+from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.facts import WatchFacts, measure_ages
 from tests.unit.watch.facts_of import NOW, RUNNING, ago, facts, record, sample
 
@@ -20,7 +20,7 @@ LATE = {"counts": {"late": 50, "accepted": 50}}
 
 
 def names(found: WatchFacts) -> list[str]:
-    return [one.name for one in alerts(found)]
+    return [one.name for one in list_firing(found)]
 
 
 def shifted(records: Sequence[EpochRecord], off: float) -> tuple[EpochRecord, ...]:

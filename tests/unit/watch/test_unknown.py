@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cutover.driver_state import DriverState
 from cutover.metrics.families import render
 from cutover.reconcile.watch import watch_metrics
-from cutover.reconcile.watch.alerts.rules import RULES, SEVERITIES, evaluate
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate
 from cutover.reconcile.watch.facts import Trouble, UnknownFact, WatchFacts
 from cutover.reconcile.watch.lag import LagSample
 from cutover.reconcile.watch.status import status
@@ -90,5 +90,10 @@ def test_undecided_alerts_have_no_metric_rather_than_a_zero() -> None:
     assert not {"cutover_watch_driver_alive", "cutover_watch_late_ratio"} & set(families)
 
 
-def test_every_alert_is_decided_by_a_rule() -> None:
-    assert {name for rule in RULES for name in rule.decides} == set(SEVERITIES)
+def test_without_any_fact_only_the_silence_of_the_broker_is_decided() -> None:
+    unknown: dict[str, Any] = dict.fromkeys(FACTS, GONE)
+
+    evaluation = evaluate(replace(facts(), **unknown))
+
+    assert evaluation.alerts == ()
+    assert {spec.name for spec in ALERTS} - set(evaluation.undecided) == {"KafkaUnreachable"}
