@@ -11,16 +11,13 @@ from dataclasses import dataclass, replace
 from glob import escape
 from itertools import groupby, islice, takewhile
 from pathlib import Path
-from typing import BinaryIO, cast
-
-import pyarrow as pa
 
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import literal
+from cutover.reconcile.external.csv_encoding import ENCODINGS, find_checked_encoding, open_text
 from cutover.reconcile.external.csv_records import LONGEST_RECORD, USUAL_RECORD, RecordForm, check_records, is_packed
 
 CSV = tuple(f"{name}{packed}" for name in (".csv", ".tsv") for packed in ("", ".gz", ".zst"))
-ENCODINGS = ("utf-8", "utf-16", "latin-1")
 DELIMITERS = (",", ";", "\t", "|")
 
 _HINTS = {
@@ -232,20 +229,15 @@ def _read_start(source: str, file: str, dialect: Dialect) -> list[str]:
     """Return the lines of a file up to its first one with a text, or further ones that a quoted name goes on in."""
     lines: list[str] = []
     quotes = 0
-    encoding = "utf-8-sig" if dialect.encoding == "utf-8" else dialect.encoding
-    try:
-        with pa.input_stream(file, compression="detect") as unpacked:
-            packed = cast("BinaryIO", unpacked)  # it has every method of one
-            # What is no text in this encoding is left to the reader of the rows, which names the line.
-            text = io.TextIOWrapper(packed, encoding=encoding, errors="replace", newline="")
-            for line in islice(text, _MOST_HEAD_LINES):
-                lines.append(line)
-                quotes += line.count(dialect.quote) if dialect.quote else 0
-                if quotes % 2 == 0 and line.strip("\r\n"):
-                    break
-    except (OSError, pa.ArrowException) as error:
-        msg = f"Table `{source}`: expected CSV, got in `{Path(file).name}`: {str(error).splitlines()[0]}"
-        raise LakeError(msg, runbook="TableUnreadable") from None
+    with open_text(source, file, dialect.encoding) as stream:
+        # What is no text in this encoding is left to the reader of the rows, which names the line.
+        encoding = find_checked_encoding(dialect.encoding)
+        text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
+        for line in islice(text, _MOST_HEAD_LINES):
+            lines.append(line)
+            quotes += line.count(dialect.quote) if dialect.quote else 0
+            if quotes % 2 == 0 and line.strip("\r\n"):
+                break
     return lines
 
 

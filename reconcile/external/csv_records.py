@@ -5,17 +5,12 @@ every record is checked before it is read: each has as many cells as the head, a
 after leading blanks, and a closing quote ends its cell.
 """
 
-import io
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
-
-import pyarrow as pa
 
 from cutover.errors import LakeError
+from cutover.reconcile.external.csv_encoding import find_checked_encoding, open_text
 from cutover.reconcile.result.text import count_noun
 
 LONGEST_RECORD = 256 * 1024 * 1024
@@ -25,7 +20,6 @@ USUAL_RECORD = 2_000_000
 """Bytes of a record of a compressed file; longer ones of others take larger buffers."""
 
 _BLOCK = USUAL_RECORD // 2
-_BOM = b"\xef\xbb\xbf"
 _MIXED_ENDS = rb"\r?\n"
 _WIDTH_HINT = "`--csv delimiter=;` and `--csv quote='` state the dialect."
 _QUOTE_HINT = "`--csv quote='` states what quotes; `--csv quote=none`, that nothing does."
@@ -54,7 +48,7 @@ class _Patterns:
     """Regular expressions of whole records, and of one whose end is still to be read."""
 
     def __init__(self, form: RecordForm, line_end: bytes) -> None:
-        encoding = _find_encoding(form)
+        encoding = find_checked_encoding(form.encoding)
         self.cells, self.line_end = form.cells, line_end
         self.delimiter, self.quote = form.delimiter.encode(encoding), form.quote.encode(encoding)
         delimiter, quote = re.escape(self.delimiter), re.escape(self.quote)
@@ -81,9 +75,9 @@ def check_records(source: str, file: str, form: RecordForm) -> RecordTraits:
     line_end = form.line_end.encode()
     patterns, mixed = _Patterns(form, line_end), _Patterns(form, _MIXED_ENDS)
     line, rest, is_last, is_long = 1, b"", False, False
-    with _open_file(source, file, form) as read:
+    with open_text(source, file, form.encoding) as stream:
         while not is_last:
-            block = read(max(_BLOCK, len(rest)))  # twice as much for a record that is longer
+            block = stream.read(max(_BLOCK, len(rest)))  # twice as much for a record that is longer
             is_last = not block
             text = rest + block if block or not rest else rest + line_end
             end = _find_end(patterns, text)
@@ -111,29 +105,6 @@ def _check_length(source: str, file: str, line: int, length: int) -> None:
         msg += " got a longer one."
         hint = "\nHint: unpack the file, or write it as Parquet." if is_packed(file) else "\nHint: write it as Parquet."
         raise LakeError(msg + hint, runbook="TableUnreadable")
-
-
-def _find_encoding(form: RecordForm) -> str:
-    """Return the encoding of the bytes that are checked."""
-    return "utf-8" if form.encoding == "utf-16" else form.encoding
-
-
-@contextmanager
-def _open_file(source: str, file: str, form: RecordForm) -> Iterator[Callable[[int], bytes]]:
-    """Open a file, unpacked, and yield a function that reads so many of its bytes without a byte order mark."""
-    try:
-        with pa.input_stream(file, compression="detect") as unpacked:
-            stream = io.BufferedReader(cast("io.RawIOBase", unpacked))  # it has every method of one
-            if form.encoding == "utf-16":
-                text = io.TextIOWrapper(stream, "utf-16", errors="replace", newline="")
-                yield lambda size: text.read(size).encode(errors="replace")
-            else:
-                if form.encoding == "utf-8" and stream.peek(len(_BOM)).startswith(_BOM):
-                    stream.read(len(_BOM))
-                yield stream.read
-    except (OSError, pa.ArrowException) as error:
-        msg = f"Table `{source}`: expected CSV, got in `{Path(file).name}`: {str(error).splitlines()[0]}"
-        raise LakeError(msg, runbook="TableUnreadable") from None
 
 
 def _find_end(patterns: _Patterns, text: bytes) -> int:

@@ -56,6 +56,61 @@ def test_a_stated_dialect_is_read(tmp_path: Path, case: str) -> None:
     assert compare(*sides, dialect=parse_dialect([text], "--csv")).verdict is Verdict.CONSISTENT
 
 
+WORDS = "k,v\n1,größe\n2,b\n"
+OTHER_ENCODINGS = {  # stated, bytes, what is named beside the file
+    "UTF-16 without a mark as UTF-16": ("utf-16", WORDS.encode("utf-16-le"), ("byte order mark", "iconv -f utf-16le")),
+    "UTF-16 in the other order without a mark": ("utf-16", WORDS.encode("utf-16-be"), ("iconv -f utf-16be",)),
+    "UTF-16 in the other order": (
+        "utf-16",
+        b"\xfe\xff" + WORDS.encode("utf-16-be"),
+        ("big-endian", "iconv -f utf-16be"),
+    ),
+    "UTF-32": ("utf-16", WORDS.encode("utf-32"), ("UTF-32", "iconv -f utf-32 ")),
+    "UTF-8 as UTF-16": ("utf-16", WORDS.encode(), ("byte order mark", "encoding=utf-8")),
+    "UTF-8 with a mark as UTF-16": ("utf-16", WORDS.encode("utf-8-sig"), ("UTF-8", "encoding=utf-8")),
+    "UTF-16 that ends in half a character": ("utf-16", WORDS.encode("utf-16") + b"x", ("truncated",)),
+    "half a pair of UTF-16": ("utf-16", CSV.decode().encode("utf-16") + b"\x00\xd8\n\x00", ("surrogate",)),
+    "a pair of UTF-16": ("utf-16", "k,v\n1,😀\n".encode("utf-16"), ("U+FFFF", "iconv -f utf-16 ")),
+    "UTF-16 as UTF-8": ("utf-8", WORDS.encode("utf-16"), ("UTF-16", "encoding=utf-16")),
+    "UTF-16 without a mark as UTF-8": ("utf-8", WORDS.encode("utf-16-le"), ("zero", "iconv -f utf-16le")),
+    "Latin-1 as UTF-8": ("utf-8", WORDS.encode("latin-1"), ("line 2", "encoding=latin-1")),
+    "UTF-16 as Latin-1": ("latin-1", WORDS.encode("utf-16"), ("UTF-16", "encoding=utf-16")),
+    "UTF-16 without a mark as Latin-1": ("latin-1", WORDS.encode("utf-16-be"), ("zero", "iconv -f utf-16be")),
+    "UTF-8 with a mark as Latin-1": ("latin-1", CSV.decode().encode("utf-8-sig"), ("UTF-8", "encoding=utf-8")),
+    "UTF-8 as Latin-1": ("latin-1", WORDS.encode(), ("0x9F at 11", "encoding=utf-8")),
+    "Windows-1252 as Latin-1": ("latin-1", "k,v\n1,5 €\n".encode("cp1252"), ("0x80 at 8", "iconv -f windows-1252")),
+}
+
+
+@pytest.mark.parametrize("is_left", [True, False], ids=["expected side", "actual side"])
+@pytest.mark.parametrize("case", OTHER_ENCODINGS)
+def test_a_file_in_another_encoding_than_stated_is_rejected_by_name(
+    tmp_path: Path, case: str, *, is_left: bool
+) -> None:
+    encoding, body, named = OTHER_ENCODINGS[case]
+    sides = [
+        (str(file(tmp_path, "other.csv", body)), Dialect(encoding=encoding)),
+        (str(file(tmp_path, "plain.csv", CSV)), Dialect()),
+    ]
+    (left, ours), (right, theirs) = sides if is_left else sides[::-1]
+
+    with pytest.raises(LakeError, match=r"`other\.csv`") as caught:
+        compare_tables(DiffRequest(left=left, right=right, key=("k",), dialects=(ours, theirs)))
+
+    assert [text for text in named if text not in str(caught.value)] == []
+
+
+@pytest.mark.parametrize("packed", ["", ".gz"])
+@pytest.mark.parametrize(("encoding", "codec"), [("utf-8", "utf-8-sig"), ("utf-16", "utf-16"), ("latin-1", "latin-1")])
+def test_a_file_in_the_stated_encoding_is_read(tmp_path: Path, encoding: str, codec: str, packed: str) -> None:
+    body = WORDS.encode(codec)
+    other = file(tmp_path, f"r.csv{packed}", gzip.compress(body) if packed else body)
+
+    found = compare(file(tmp_path, "l.csv", WORDS.encode()), other, dialect=Dialect(encoding=encoding))
+
+    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, 2)
+
+
 def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
     bare = file(tmp_path, "r.csv", CSV.partition(b"\n")[2])
     dialect = parse_dialect(["header=no"], "--csv-right")
