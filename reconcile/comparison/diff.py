@@ -14,7 +14,7 @@ from time import monotonic
 
 import duckdb
 
-from cutover.engine.queries import first, number
+from cutover.engine.queries import count_where, first, number
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.digests import Digests, differing_groups
 from cutover.reconcile.comparison.layout import Layout
@@ -151,7 +151,7 @@ def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, into: str
     on = f"{layout.same_key('e', 'a')} AND e.__copy = a.__copy"
     names = [identifier(value.name) for value in values]
     within = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
-    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in within)
+    counts = ", ".join(map(count_where, within))
     row = first(
         connection, f"SELECT {counts} FROM {identifier(f'{into}_0')} e JOIN {identifier(f'{into}_1')} a ON {on}"
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import duckdb
 
+from cutover.engine.queries import count_where
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Layout
 
@@ -93,7 +94,7 @@ def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, pairs: Ma
     values = [value for value in layout.values if not value.exact]
     names = [identifier(value.name) for value in values]
     within = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
-    counts = ", ".join(f"count(*) FILTER ({condition})" for condition in within)
+    counts = ", ".join(map(count_where, within))
     paired = "(SELECT unnest(?::BIGINT[]) AS one, unnest(?::BIGINT[]) AS other)"
     row = connection.execute(
         f"SELECT {counts} FROM {paired} p JOIN __left_0 e ON e.__row = p.one JOIN __left_1 a ON a.__row = p.other",

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import duckdb
 
-from cutover.engine.queries import first
+from cutover.engine.queries import count_where, first
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import kind_of
 from cutover.reconcile.external import cell_texts
@@ -123,9 +123,7 @@ def _drop_empty(
 ) -> dict[str, str]:
     """Return the types of a side, in which parts of some columns that are null everywhere have no type of their own."""
     places = [(name, path) for name in names for path in list_parts(types[name])]
-    counts = {
-        place: f"count(*) FILTER ({has_value(identifier(place[0]), types[place[0]], place[1])})" for place in places
-    }
+    counts = {place: count_where(has_value(identifier(place[0]), types[place[0]], place[1])) for place in places}
     empty: dict[str, set[tuple[str, ...]]] = {}
     for (name, path), count in _count_each(connection, view, counts):
         if not count:
@@ -160,7 +158,7 @@ def _count_changed_values(
                 continue
             value = convert(identifier(name), types[name], mine)
             back = convert(convert(value, mine, kind.name), kind.name, mine)
-            counts[name] = f"count(*) FILTER ({back} IS DISTINCT FROM {value})"
+            counts[name] = count_where(f"{back} IS DISTINCT FROM {value}")
         for name, count in _count_each(connection, view, counts):
             if count:
                 found[name] = found.get(name, 0) + count

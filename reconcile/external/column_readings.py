@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import duckdb
 
-from cutover.engine.queries import first
+from cutover.engine.queries import count_where, first
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import kind_of
@@ -28,8 +28,8 @@ SIDES = ("expected", "actual")
 TEXT, DECIMAL = "VARCHAR", "DECIMAL"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _WHOLE_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
-_COLUMNS_A_QUERY = 20
-"""Columns of which one query counts cells: it is planned in a time that grows faster than they do."""
+_COLUMNS_A_QUERY = 200
+"""Columns of which one query counts cells: each takes some hundred kilobytes of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,22 +163,29 @@ def _count_cells(columns: _Columns, side: int, wanted: Mapping[str, str]) -> dic
     found = dict.fromkeys(wanted, _Cells())
     for start in range(0, len(names), _COLUMNS_A_QUERY):
         some = names[start : start + _COLUMNS_A_QUERY]
-        counted = [part for name in some for part in _counts(columns, side, name, wanted[name])]
-        row = first(columns.connection, f"SELECT {', '.join(counted)} FROM {identifier(columns.sources[side].raw)}")
+        row = first(columns.connection, _count_sql(columns, side, {name: wanted[name] for name in some}))
         for place, name in enumerate(some):
             filled, fitting, whole, fraction = (int(count or 0) for count in row[4 * place : 4 * place + 4])
             found[name] = _Cells(filled=filled, fitting=fitting, whole=whole, fraction=fraction)
     return {name: found[name] for name in wanted if columns.is_untyped(side, name)}
 
 
-def _counts(columns: _Columns, side: int, name: str, kind: str) -> tuple[str, ...]:
-    cell = columns.cell(side, name)
-    filled = f"count(nullif({cell}, ''))"
-    if kind != DECIMAL:
-        return filled, f"count(*) FILTER ({_find_reader(columns, side, name, kind).fits})", "0", "0"
-    fits = cell_texts.is_plain_decimal(cell, zeros_first=name in columns.stated)
-    digits = (cell_texts.count_whole_digits(cell), cell_texts.count_fraction_digits(cell))
-    return filled, f"count(*) FILTER ({fits})", *(f"max({count}) FILTER ({fits})" for count in digits)
+def _count_sql(columns: _Columns, side: int, kinds: Mapping[str, str]) -> str:
+    """Return the query of four counts for each column: the fields of `_Cells`."""
+    cells, counts = [], []
+    for n, (name, kind) in enumerate(kinds.items()):
+        cell = columns.cell(side, name)
+        is_decimal = kind == DECIMAL
+        if is_decimal:
+            fits = cell_texts.is_plain_decimal(cell, zeros_first=name in columns.stated)
+        else:
+            fits = _find_reader(columns, side, name, kind).fits
+        cells.append(f"{cell} AS c{n}, {fits} AS f{n}")
+        counts += [f"count(nullif(c{n}, ''))", count_where(f"f{n}")]
+        for digits in (cell_texts.count_whole_digits(f"c{n}"), cell_texts.count_fraction_digits(f"c{n}")):
+            counts.append(f"max(CASE WHEN f{n} THEN {digits} END)" if is_decimal else "0")
+    rows = f"(SELECT {', '.join(cells)} FROM {identifier(columns.sources[side].raw)})"
+    return f"SELECT {', '.join(counts)} FROM {rows}"
 
 
 def _find_reader(columns: _Columns, side: int, name: str, kind: str) -> cell_texts.CellReader:
@@ -311,11 +318,12 @@ def _read(columns: _Columns, side: int, chosen: Mapping[str, _Choice]) -> SideSo
     values = {columns.own[name][side]: value for name, one in chosen.items() if (value := one.values[side]) is not None}
     if not values:
         return replace(source, reading=repr(sorted(source.dialect.items())))
-    replaced = ", ".join(f"{value} AS {identifier(name)}" for name, value in values.items())
-    views = dict.fromkeys((source.raw, source.view))
-    for view in views:
+    # Column by column: a star with many replacements takes the square of them.
+    read = ", ".join(f"{values.get(name, identifier(name))} AS {identifier(name)}" for name in source.types)
+    by_file = read if source.file_column is None else f"{read}, {identifier(source.file_column)}"
+    for view, selected in {source.raw: read, source.view: by_file}.items():
         columns.connection.execute(
-            f"CREATE TEMP VIEW {identifier(f'{view}_read')} AS SELECT * REPLACE ({replaced}) FROM {identifier(view)}"
+            f"CREATE TEMP VIEW {identifier(f'{view}_read')} AS SELECT {selected} FROM {identifier(view)}"
         )
     raw = f"{source.raw}_read"
     return replace(

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Iterator
 
 def find_like_names(left: Iterable[str], right: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield pairs of a name that only the expected side has and the only one of the actual side that looks like it."""
-    ours, theirs = [*left], [*right]
+    ours, theirs = dict.fromkeys(left), dict.fromkeys(right)
+    alike: dict[str, list[str]] = {}
+    if ours.keys() - theirs.keys():
+        for name in theirs:
+            alike.setdefault(_fold(name), []).append(name)
     for name in ours:
-        alike = [other for other in theirs if name != other and _fold(name) == _fold(other)]
-        if name not in theirs and len(alike) == 1 and alike[0] not in ours:
-            yield name, alike[0]
+        others = [] if name in theirs else alike.get(_fold(name), [])
+        if len(others) == 1 and others[0] not in ours:
+            yield name, others[0]
 
 
 def format_map_options(pairs: Iterable[tuple[str, str]]) -> str:
