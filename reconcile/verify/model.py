@@ -40,6 +40,7 @@ class Checked:
     title: str
     state: CheckState
     why: str = ""  # of a check that cannot be judged
+    runbook: str | None = None  # of a check that cannot be judged
     looked_at: str = ""
     notes: tuple[str, ...] = ()  # what was left out, and why
     violations: tuple[Violation, ...] = ()

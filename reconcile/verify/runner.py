@@ -13,7 +13,7 @@ from cutover.events import log
 from cutover.lake.epochs import delivery
 from cutover.lake.tables.run_memory import read_once
 from cutover.reconcile.verify.facts import gather, rows
-from cutover.reconcile.verify.facts.facts import VerifyFacts
+from cutover.reconcile.verify.facts.facts import LogCounts, Prefix, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source, VerifyRequest, open_source
 from cutover.reconcile.verify.invariants import (
     n1_completeness,
@@ -144,13 +144,16 @@ def _judge_check(listed: Listed, source: Source, facts: VerifyFacts, clock: Cloc
         facts = gather.with_part(source, facts, part)
     module = listed.module
     violations = tuple(module.check(facts))
-    absent = [part for part in (getattr(facts, name) for name in listed.needs) if isinstance(part, Unknown)]
-    state = CheckState.VIOLATED if violations else CheckState.NOT_PROVABLE if absent else CheckState.HELD
+    parts = [getattr(facts, name) for name in listed.needs]
+    absent = [part.why for part in parts if isinstance(part, Unknown)]
+    lost = [f"{part.lost}." for part in parts if isinstance(part, LogCounts | Prefix) and part.lost]
+    state = CheckState.VIOLATED if violations else CheckState.NOT_PROVABLE if absent or lost else CheckState.HELD
     checked = Checked(
         name=listed.name,
         title=module.TITLE,
         state=state,
-        why=" ".join(dict.fromkeys(part.why for part in absent)),
+        why=" ".join(dict.fromkeys([*absent, *lost])),
+        runbook="LogDataLost" if lost else None,
         looked_at=module.describe_coverage(facts),
         notes=tuple(module.notes(facts)) if hasattr(module, "notes") else (),
         violations=violations,
@@ -167,7 +170,9 @@ def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: fl
         table_version=facts.table_version,
         seconds=seconds,
     )
-    return replace(found, runbook="InvariantBroken") if found.violations else found
+    runbooks = (checked.runbook for checked in checks.values())
+    runbook = "InvariantBroken" if found.violations else next(filter(None, runbooks), None)
+    return replace(found, runbook=runbook)
 
 
 def _judge_unread(settings: Settings, pipeline: Pipeline, name: str, error: CutoverError) -> Checked:

@@ -31,7 +31,9 @@ from cutover.settings import Settings
 MOST = 500_000
 """Offsets that are counted at a time: about half a second. The epochs of a longer log are counted in turns."""
 
-_ALL = 1 << 62  # offsets: one portion holds every epoch
+ALL = 1 << 62
+"""Offsets of a portion that holds every epoch."""
+
 _NAMED = 2  # epochs that a message names
 _LOOKS = 3  # at a log whose start moves while it is counted
 _SINGLE = (Class.MALFORMED, Class.FILTERED)
@@ -45,7 +47,12 @@ class LostRecords:
     topic: str
     expected: int  # records that the epoch read, at least
     found: int
-    missing: tuple[MissingRecords, ...]  # offsets without a record for a reader, those of transactions too
+    missing: tuple[MissingRecords, ...]  # offsets without a record, those of control records too
+
+    @property
+    def is_explained(self) -> bool:
+        """Return whether offsets without a record account for all that is missing; else the epoch miscounted."""
+        return self.expected - self.found <= sum(gap.missing for gap in self.missing)
 
     @property
     def text(self) -> str:
@@ -135,8 +142,7 @@ def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
     refuse_compacted(client, records[-1].topic)
     lost = find_lost(client, records, recorded, window, turn=turn, most=most)
     if lost:
-        more = f". And {len(lost) - _NAMED:,} more epochs" if len(lost) > _NAMED else ""
-        raise make_lost_error(name, ". ".join(each.text for each in lost[:_NAMED]) + more)
+        raise make_lost_error(name, format_lost(lost))
 
 
 def refuse_lost_in_log(settings: Settings, pipeline: Pipeline) -> None:
@@ -151,7 +157,13 @@ def refuse_lost_in_log(settings: Settings, pipeline: Pipeline) -> None:
     if version is None or not delta.exists(version.uri):
         return
     records, recorded = EpochLog(version.uri).records(), losses.up_to(settings, version)
-    refuse_lost(pipeline.name, LogClient(settings), records, recorded, pipeline.window, most=_ALL)
+    refuse_lost(pipeline.name, LogClient(settings), records, recorded, pipeline.window, most=ALL)
+
+
+def format_lost(lost: Sequence[LostRecords]) -> str:
+    """Return which epochs lack records, and where; the first ones are named. Without a full stop."""
+    more = f". And {len(lost) - _NAMED:,} more epochs" if len(lost) > _NAMED else ""
+    return ". ".join(each.text for each in lost[:_NAMED]) + more
 
 
 def make_lost_error(name: str, text: str) -> LogError:
@@ -253,7 +265,7 @@ def _find_start(run: Sequence[EpochRecord], partition: int) -> int:
 def _find_missing_of(client: LogClient, record: EpochRecord) -> Iterator[MissingRecords]:
     ranges = _ranges_of(record)
     batches: dict[int, list[RecordBatch]] = {p: [] for p in ranges}
-    for partition, offset, _ in client.positions(record.topic, ranges, record.isolation):
+    for partition, offset, _ in client.positions(record.topic, ranges, "read_uncommitted"):  # aborted ones are there
         batches[partition].append(RecordBatch(offset, offset + 1, 1))
     for partition, wanted in sorted(ranges.items()):
         yield from find_missing_records(partition, batches[partition], wanted)

@@ -92,6 +92,7 @@ class LogCounts:
     newest: Mapping[int, int]  # epoch -> newest log timestamp up to its end, microseconds, of what was read
     whole: bool  # whether it was read from the first epoch on
     left_out: str = ""  # which epochs were not counted, and why
+    lost: str = ""  # records of which epochs the log has lost: these are not counted either
 
     @property
     def epochs(self) -> frozenset[int]:
@@ -124,6 +125,7 @@ class Prefix:
     seed: int
     folds: tuple["Refold", ...] = ()
     left_out: str = ""
+    lost: str = ""  # records of which epochs the log has lost: these are not recomputed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,9 +7,12 @@ from functools import partial
 from itertools import accumulate
 from typing import TypeVar
 
+from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import LogError
 from cutover.lake.control.losses import find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity import lost_records
+from cutover.lake.integrity.lost_records import LostRecords, record_bounds
 from cutover.lake.integrity.same_log import refuse_changed
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import OffsetRange
@@ -108,9 +111,27 @@ def _count_retained(source: Source, facts: VerifyFacts, log: SameLog) -> LogCoun
     held = select_retained(facts.records, log)
     chosen = held if source.asked.every else newest_of(held, MOST)
     records, newest = _count_records(log, chosen)
-    whole = len(chosen) == len(facts.records)
-    left_out = _describe_left_out(facts.records, held, chosen)
-    return LogCounts(records=records, newest=newest, whole=whole, left_out=left_out)
+    totals = {r.epoch: sum(records[r.epoch, p] for p in r.end) for r in chosen}
+    window = facts.pipeline.window
+    lost = find_lost(log, [r for r in chosen if totals[r.epoch] < record_bounds(r.counts, window)[0]], window)
+    gone = {each.epoch for each in lost}
+    return LogCounts(
+        records={at: n for at, n in records.items() if at[0] not in gone},
+        newest=newest,
+        whole=len(chosen) == len(facts.records),
+        left_out=_describe_left_out(facts.records, held, chosen),
+        lost=lost_records.format_lost(lost),
+    )
+
+
+def find_lost(log: SameLog, records: Sequence[EpochRecord], window: WindowFn) -> tuple[LostRecords, ...]:
+    """Return the epochs whose missing records are the log's loss; of others the epoch itself counted wrong.
+
+    Raises:
+        LogError: No broker answers, or retention is faster than the count.
+    """
+    lost = lost_records.find_lost(log.client, records, (), window, most=lost_records.ALL)
+    return tuple(each for each in lost if each.is_explained)
 
 
 def select_retained(records: Sequence[EpochRecord], log: SameLog) -> Sequence[EpochRecord]:

@@ -9,6 +9,9 @@ from functools import partial
 from cutover.lake.control import pins
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity import lost_records
+from cutover.lake.integrity.lost_records import LostRecords, record_bounds
+from cutover.log.kafka import RawRecord
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.equal import plain
 from cutover.reconcile.verify.facts import known_ids, log_counts, results, rows
@@ -44,14 +47,34 @@ def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     held = [s for s in held if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None]
     pinned = pins.list_pinned_epochs(source.settings, source.version, now=source.asked.now)
     chosen = held if source.asked.every else sample_segments(held, facts.records, pinned, seed=source.asked.seed)
+    portions: list[RecomputedPortion] = []
+    lost: list[LostRecords] = []
+    for segment in chosen:
+        inside = _select_records(facts, segment)
+        raw = list(log.client.read_ranges(log.topic, log.ranges(inside), log.isolation))
+        gone = _find_lost(facts, log, inside, raw)
+        lost += gone
+        if not gone:
+            portions.append(_portion(source, facts, segment, raw, rejoin))
     return Prefix(
-        portions=tuple(_portion(source, facts, log, segment, rejoin) for segment in chosen),
+        portions=tuple(portions),
         of_epochs=sum(record.records > 0 for record in facts.records),
         sampled=len(chosen) < len(held),
         seed=source.asked.seed,
         folds=tuple(_folds(source, facts)),
         left_out=_describe_left_out((len(every) - len(whole), len(whole) - there, there - len(held)), len(every)),
+        lost=lost_records.format_lost(lost),
     )
+
+
+def _find_lost(
+    facts: VerifyFacts, log: SameLog, inside: Sequence[EpochRecord], raw: Sequence[RawRecord]
+) -> tuple[LostRecords, ...]:
+    """Return the epochs of a portion whose records the log has lost; they are counted only where some are missing."""
+    window = facts.pipeline.window
+    if len(raw) >= sum(record_bounds(record.counts, window)[0] for record in inside):
+        return ()
+    return log_counts.find_lost(log, inside, window)
 
 
 _WHYS = (
@@ -102,9 +125,10 @@ def sample_segments(
     return sorted(chosen, key=lambda segment: segment.last)
 
 
-def _portion(source: Source, facts: VerifyFacts, log: SameLog, segment: Segment, rejoin: Rejoin) -> RecomputedPortion:
+def _portion(
+    source: Source, facts: VerifyFacts, segment: Segment, raw: Sequence[RawRecord], rejoin: Rejoin
+) -> RecomputedPortion:
     inside = _select_records(facts, segment)
-    raw = list(log.client.read_ranges(log.topic, log.ranges(inside), log.isolation))
     judged = [record.watermark_before for record in inside]
     found_ledger = _ledger(source, segment)
     expected = reference.run(

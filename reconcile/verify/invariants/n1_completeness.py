@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.lost_records import record_bounds
+from cutover.log.topic_partitions import format_number
 from cutover.reconcile.verify.facts.facts import NOT_ASKED, BatchLedger, LogCounts, RowTotals, VerifyFacts
 from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, moment
 from cutover.records.classes import WITH_POSITIONS, Class
@@ -116,7 +117,7 @@ def _check_doubled(books: BatchLedger) -> Iterator[str]:
 
 
 def _span(record: EpochRecord) -> str:
-    return ", ".join(f"{p}: [{record.start.get(p, 0)}, {end})" for p, end in sorted(record.end.items()))
+    return ", ".join(f"{format_number(p)}: [{record.start.get(p, 0)}, {end})" for p, end in sorted(record.end.items()))
 
 
 def _classes(counts: Mapping[str, int]) -> str:

@@ -22,6 +22,7 @@ class HeldLog:
     """A log of two partitions: which offsets hold a record for a reader, and where it begins."""
 
     holes: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    aborted: Mapping[int, frozenset[int]] = field(default_factory=dict)
     starts: list[dict[int, int]] = field(default_factory=lambda: [{0: 0, 1: 0}])  # at each question, the last one stays
     policy: str = "delete"
     reads: list[Any] = field(default_factory=list)
@@ -36,13 +37,15 @@ class HeldLog:
     def positions(
         self, topic: str, ranges: Mapping[int, tuple[int, int]], isolation: str
     ) -> Iterator[tuple[int, int, int]]:
-        assert (topic, isolation) == ("clicks", "read_committed")
+        assert topic == "clicks"
+        hidden = self.aborted if isolation == "read_committed" else {}
         self.reads.append(dict(ranges))
         for p, (start, end) in ranges.items():
             if start < self.starts[0].get(p, 0):
                 msg = "the offset is gone"
                 raise LogError(msg, runbook="KafkaUnreachable")
-            yield from ((p, offset, 0) for offset in range(start, end) if offset not in self.holes.get(p, ()))
+            absent = {*self.holes.get(p, ()), *hidden.get(p, ())}
+            yield from ((p, offset, 0) for offset in range(start, end) if offset not in absent)
 
 
 def find(log: HeldLog, records: list[EpochRecord], **options: Any) -> tuple[lost_records.LostRecords, ...]:
@@ -75,6 +78,16 @@ def test_offsets_of_transactions_are_no_loss() -> None:
 
     assert find(log, [epoch(0, counts=counted)]) == ()
     assert [lost.epoch for lost in find(HeldLog(holes={0: frozenset({0, 1, 2, 3})}), [epoch(0, counts=counted)])] == [0]
+
+
+def test_only_offsets_without_a_record_explain_what_an_epoch_lacks() -> None:
+    (lost,) = find(HeldLog(holes={0: frozenset({1, 2})}), [epoch(0)])
+    (miscounted,) = find(HeldLog(aborted={0: frozenset({1, 2})}), [epoch(0)])
+    (both,) = find(HeldLog(aborted={0: frozenset({1})}, holes={0: frozenset({2})}), [epoch(0)])
+
+    assert (lost.found, lost.missing, lost.is_explained) == (8, (MissingRecords(0, 1, 3, 2),), True)
+    assert (miscounted.found, miscounted.missing, miscounted.is_explained) == (8, (), False)
+    assert (both.found, both.missing, both.is_explained) == (8, (MissingRecords(0, 2, 3, 1),), False)
 
 
 @pytest.mark.parametrize(("size", "every", "held"), [(20, 10, 5), (25, 10, 4)])

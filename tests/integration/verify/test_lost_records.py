@@ -1,0 +1,24 @@
+"""Records that the log lost behind the stream: what the epochs counted is not proven, and no epoch is accused."""
+
+from cutover.reconcile.verify.model import CheckState
+from cutover.reconcile.verify.runner import verify
+from cutover.settings import Settings
+from tests.integration.streaming.rig import Event, send
+from tests.integration.verify.lab import build
+from tests.support.log import compacted
+
+EPOCHS = tuple([Event(id=4 * n + i, minute=20 * n + i, partition=i % 2) for i in range(4)] for n in range(3))
+
+
+def test_loss_inside_the_log_accuses_no_epoch(kafka_settings: Settings, topic_name: str) -> None:
+    lab = build(kafka_settings, topic_name, EPOCHS)
+    compacted.roll_segments(lab.settings, topic_name)
+    send(lab.settings, topic_name, [Event(id=20 + p, minute=90, partition=p) for p in range(2)])
+    assert len(compacted.compact(lab.settings, topic_name, least=12)) == 12
+    compacted.keep_all(lab.settings, topic_name)
+
+    found = verify(lab.settings, lab.pipeline, only=("N1", "N4"), every=True)
+
+    assert [checked.state for checked in found.checks.values()] == [CheckState.NOT_PROVABLE] * 2
+    assert all("Epoch 0 read 4 records, the log holds 0 of them" in c.why for c in found.checks.values())
+    assert (found.exit_code, found.runbook, found.violations) == (2, "LogDataLost", ())
