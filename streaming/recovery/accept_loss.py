@@ -23,6 +23,7 @@ from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.same_log import History
 from cutover.lake.tables import delta
+from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import MissingRecords, exclude_recorded, format_missing
 from cutover.log.topic_partitions import log_of, topics_of
@@ -77,7 +78,10 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Lo
         # The rows first: a version that was opened without them would begin as if nothing were lost.
         found = step.losses if step.is_recorded else losses.record(settings, step.losses, turn=step.turn)
         if step.kind == "anew":
-            versions.register(settings, pipeline, clock, turn=turn)
+            version = versions.register(settings, pipeline, clock, turn=turn)
+            # Until its first epoch readers see what the version before served of the lost windows.
+            schema = epoch_log_schema(pipeline)
+            delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     lost = {f"{loss.partition}": [loss.first, loss.next] for loss in found}
     log.warning("loss_accepted", pipeline=pipeline.name, kind=step.kind, version=step.version, offsets=lost)
     return replace(step, losses=found)

@@ -25,6 +25,7 @@ from cutover.lake.control import control_tables, pins, swaps, versions
 from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.paths import BATCH_TABLES, ControlTable
+from cutover.lake.serving.earlier_versions import list_earlier
 from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
 from cutover.settings import Settings
@@ -203,10 +204,11 @@ def _stands(settings: Settings, pipeline: Pipeline, serves: str) -> bool:
 
 
 def _find_served(settings: Settings, pipeline: Pipeline) -> set[tuple[str, int]]:
-    """Return what the definition in force is served from: its batch tables, and the version that serves."""
+    """Return what the definition in force is served from: its batch tables, the version that serves, lost windows."""
     current = versions.current(settings, pipeline)
     own = result_fingerprint(pipeline)
-    return {(own, BATCH)} | (set() if current is None else {(own, current.number)})
+    streams = [] if current is None else [current, *list_earlier(settings, pipeline, current)]
+    return {(own, BATCH), *((own, version.number) for version in streams)}
 
 
 def _find_ended(rows: list[Registration], fingerprint: str, number: int) -> datetime:

@@ -26,6 +26,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.view import epoch_rows
 from cutover.lake.integrity import table_weights
 from cutover.lake.paths import batch_uri
+from cutover.lake.serving import earlier_versions
 from cutover.lake.serving.spans import is_affected_sql
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
@@ -81,7 +82,8 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     connection.register("batch_held", _list_ranges(batch_runs.list_held_ranges(runs)))
     repaired = [span for run in runs if run.repair is not None for span in run.computed]
     connection.register("batch_repaired", _list_ranges(repaired))
-    connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, says)}")
+    rows = earlier_versions.bind_served_rows(connection, settings, pipeline, version, is_lost=says.is_lost)
+    connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, says, rows)}")
     return connection
 
 
@@ -174,12 +176,12 @@ def _states(pipeline: Pipeline, known: _Known) -> _States:
     )
 
 
-def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str:
+def _query_serving(settings: Settings, pipeline: Pipeline, says: _States, rows_of_stream: str) -> str:
     """Return the query of the view: in LAMBDA each window that batch holds from batch, others from the stream.
 
     Batch computes up to its horizon, but for what a run over a range left out. In the other stages only these windows
     come from batch: those that a person repaired, and those whose records the log has lost since batch computed them,
-    because a new version of the stream cannot read them again.
+    because a new version of the stream cannot read them again. `rows_of_stream` is what the stream has to serve.
     """
     columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
     is_lambda = current_stage(settings, pipeline) is Stage.LAMBDA
@@ -188,7 +190,8 @@ def _query_serving(settings: Settings, pipeline: Pipeline, says: _States) -> str
     from_batch = held if is_lambda else f"({held} AND ({repaired} OR {says.is_lost}))"
     by = "'batch'" if is_lambda else f"CASE WHEN {repaired} THEN 'repair' ELSE 'batch' END"
     state = says.streaming_beside_batch if is_lambda else says.streaming
-    streaming = f"SELECT {columns}, 'streaming' AS _served_by, {state} AS _state FROM streaming"  # noqa: S608 -- quoted
+    streaming = f"SELECT {columns}, 'streaming' AS _served_by, {state} AS _state"
+    streaming += f" FROM {rows_of_stream} AS streaming"
     batch = f"SELECT {columns}, {by} AS _served_by, {says.batch} AS _state FROM batch"  # noqa: S608 -- quoted
     if pipeline.window.merges:  # one that is open may hold what batch has as a session of its own
         same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key))

@@ -1,23 +1,37 @@
 """What people read in each stage: every window from one side, none from neither."""
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from cutover.clock import SystemClock
 from cutover.definition import Count
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.lake.batch_runs import Incomplete
-from cutover.lake.control import control_tables, losses
+from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control.versions import Version
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
+from cutover.lake.serving.unserved import list_unserved
 from cutover.lake.tables import delta
-from cutover.lake.tables.schemas import batch_ledger_schema
+from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, replace_batch, write, write_run
+from tests.integration.reconcile.lake_of import (
+    HOUR,
+    PIPELINE,
+    Lake,
+    Sale,
+    lake_of,
+    micros,
+    replace_batch,
+    write,
+    write_run,
+)
 from tests.support.log.losses import LOSS
 
 SALES = tuple(Sale(epoch=hour % 2, hour=hour) for hour in range(6))
@@ -105,6 +119,79 @@ def lose(settings: Settings, first: int, end: int) -> None:
         at=datetime.now(UTC),
     )
     losses.record(settings, [loss], turn=control_tables.next_turn(settings, "losses", PIPELINE.name))
+
+
+def lose_log(settings: Settings, **changes: Any) -> Version:
+    """Record that the log was recreated, which touches the hours before 3, and open the version that goes on."""
+    loss = replace(
+        LOSS,
+        pipeline=PIPELINE.name,
+        result_fingerprint=result_fingerprint(PIPELINE),
+        stream_version=1,
+        epoch=0,
+        kind="anew",
+        topic="sales",
+        topic_id="topic-1",
+        next=None,
+        onward_topic_id="topic-2",
+        windows_from=micros(0),
+        windows_to=micros(3),
+        at=datetime.now(UTC),
+    )
+    turn = control_tables.next_turn(settings, "losses", PIPELINE.name)
+    losses.record(settings, [replace(loss, **changes)], turn=turn)
+    turn = versions.next_turn(settings, PIPELINE)
+    version = versions.register(settings, PIPELINE, SystemClock(), turn=turn)
+    delta.ensure(version.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
+    return version
+
+
+def of_stream_alone(hours: Sequence[int]) -> Lake:
+    """Return a lake with a record in each of these hours, of which batch has computed none."""
+    lake = lake_of([Sale(hour=hour) for hour in hours])
+    return replace(lake, batch=(), run=replace(lake.run, computed=()))
+
+
+def shown(settings: Settings) -> list[tuple[int, int, str]]:
+    """Return hour, records and state of each window that is served."""
+    query = "SELECT epoch_us(window_start), sales, _state FROM serving ORDER BY 1"
+    with views.connect(settings, PIPELINE) as connection:
+        rows = connection.execute(query).fetchall()
+    return [((start - micros(0)) // HOUR, sales, state) for start, sales, state in rows]
+
+
+@pytest.mark.parametrize("stage", ["LAMBDA", "SHADOW", "KAPPA"])
+def test_no_window_of_a_log_that_was_made_again_disappears_or_shrinks(settings: Settings, stage: str) -> None:
+    write(settings, of_stream_alone((0, 0, 1, 2)))
+    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
+    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    version = lose_log(settings)
+
+    before = shown(settings)
+    write(settings, of_stream_alone((0, 1, 1, 3)))
+
+    lost = "incomplete(lost)"
+    assert version.number == 1
+    assert before == [(0, 2, lost), (1, 1, lost), (2, 1, lost)]
+    assert shown(settings) == [(0, 2, lost), (1, 2, lost), (2, 1, lost), (3, 1, "final")]
+    kept = [one.number for one in list_unserved(settings, PIPELINE, datetime.now(UTC))]
+    assert kept == []  # stream-0 still serves
+
+
+def test_table_that_was_broken_serves_nothing_for_the_version_that_reads_the_log_again(settings: Settings) -> None:
+    write(settings, of_stream_alone((0, 1)))
+    lose_log(settings, onward_topic_id="topic-1")
+
+    assert shown(settings) == []
+
+
+def test_earlier_version_that_cannot_be_read_hides_no_window_of_the_one_in_force(settings: Settings) -> None:
+    uri = write(settings, of_stream_alone((0, 1)))
+    lose_log(settings)
+    write(settings, of_stream_alone((1, 4)))
+    shutil.rmtree(f"{uri}/_kind=partial")
+
+    assert shown(settings) == [(1, 1, "incomplete(lost)"), (4, 1, "final")]
 
 
 @pytest.mark.parametrize("stage", ["LAMBDA", "KAPPA"])

@@ -1,0 +1,30 @@
+"""Sessions of an earlier version of the stream beside those of the version that goes on with another log."""
+
+from dataclasses import replace
+
+import duckdb
+
+from cutover.definition import Count, Sessions
+from cutover.lake.serving.earlier_versions import _merge_sql
+from tests.integration.reconcile.lake_of import PIPELINE
+
+SESSIONS = replace(PIPELINE, window=Sessions("10 minutes"), measures={"sales": Count()})
+
+
+def test_session_is_kept_unless_one_of_its_key_touches_it() -> None:
+    connection = duckdb.connect()
+    columns = "window_start, window_end, shop, desk, sales, _n"
+    for name, rows in {
+        "streaming": "(30, 40, 'a', NULL, 5, 5), (60, 70, 'b', 1, 1, 1)",
+        "lost_0": "(0, 10, 'a', NULL, 1, 1), (20, 30, 'a', NULL, 9, 9), (65, 90, 'a', 1, 2, 2)",
+    }.items():
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS t({columns})")  # noqa: S608 -- ours
+
+    found = connection.execute(_merge_sql(SESSIONS, "streaming", "lost_0")).fetchall()
+
+    assert sorted(found, key=str) == [
+        (0, 10, "a", None, 1, 1),
+        (30, 40, "a", None, 5, 5),
+        (60, 70, "b", 1, 1, 1),
+        (65, 90, "a", 1, 2, 2),
+    ]
