@@ -149,7 +149,7 @@ def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
     if scanned:
         scan.scan(work.records((scanned,)), work.pipeline, work.staged, work.dimensions((scanned,)))
     else:
-        if are_apart(work.history, work.target):
+        if work.history.newest is None or are_apart(work.history, work.target):
             work.judging.look(work.spark, work.pipeline, work.history)
         scan.empty(work.pipeline, work.connection)
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)

@@ -127,7 +127,7 @@ def _plan(computed: Sequence[Range], stale: Sequence[Range]) -> RunPlan:
 def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | None) -> SessionsSince:
     """Return from when on there is something to compute, and where the log has an end."""
     starts = sorted({touch.window.start for touch in index.touches(work.connection)})
-    left = whole_from(work, offsets, starts, following=HOURS.following)
+    left = whole_from(work, offsets, starts, HOURS)
     sessions = max(frozen_before(work), limits.MIN_MICROS if left is None else left + window.gap_micros)
     rows = _find_first_changed(work, last)
     gone = index.find_expired_windows(work.connection, work.earliest, work.scan)

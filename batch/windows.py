@@ -1,13 +1,12 @@
 """Which windows this run computes: what the index and the log say, handed to the pure plan."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from cutover.batch.context import RunContext
 from cutover.batch.plan import dirty, retention
 from cutover.batch.plan.dirty import PlanBounds, RunPlan
 from cutover.batch.read import index
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, newest
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete
 from cutover.lake.control.losses import is_touched, list_ends
@@ -27,7 +26,7 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
     """
     touches = index.touches(work.connection)
     starts = sorted(touch.window.start for touch in touches)
-    found = whole_from(work, offsets, starts, following=window.following)
+    found = whole_from(work, offsets, starts, window)
     since = max(frozen_before(work), limits.MIN_MICROS if found is None else found)
     gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
     bounds = PlanBounds(
@@ -52,14 +51,14 @@ def frozen_before(work: RunContext) -> int:
     return max((retention.frozen_before(entry, work.pipeline) for entry in known), default=limits.MIN_MICROS)
 
 
-def whole_from(work: RunContext, offsets: Offsets, starts: list[int], *, following: Callable[[int], int]) -> int | None:
+def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: AlignedWindowFn) -> int | None:
     """Return the start before which windows may have lost records that nobody scanned; None: there are none.
 
     Args:
         work: The run.
         offsets: What no run had scanned, lost records included.
         starts: Of the windows that hold records, ascending.
-        following: Start of a window -> start of the one after it.
+        window: Which windows there are.
     """
     mine = [loss for loss in list_ends(work.recorded) if loss.topic_id == work.target.record.topic_id]
     gaps = retention.find_unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, mine)
@@ -73,7 +72,11 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], *, followi
         if gaps.keys() <= left.keys()
         else None
     )
-    return following(max(starts, default=limits.MIN_MICROS)) if found is None else found
+    if found is not None:
+        return found
+    # Nothing left bounds what is gone: it may belong to any window of which the stream has read a record.
+    read = (newest(window, at).start for at in work.target.record.max_event.values())
+    return window.following(max([*starts, *read], default=limits.MIN_MICROS))
 
 
 def _find_windows_ahead(work: RunContext) -> frozenset[int] | None:

@@ -89,7 +89,7 @@ def _refuse_expired(work: RunContext, wanted: Sequence[Range]) -> None:
         return
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
-    left = whole_from(work, work.new, [start for start, _ in wanted], following=window.following)
+    left = whole_from(work, work.new, [start for start, _ in wanted], window)
     since = max(frozen_before(work), limits.MIN_MICROS if left is None else left)
     lost = [span for span in wanted if is_touched(span[0], work.lost)]
     if lost:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -48,6 +48,7 @@ def pipeline_of(topic: str, **changes: Any) -> Pipeline:
 class Lab:
     settings: Settings
     pipeline: Pipeline
+    newest: dict[int, int] = field(default_factory=dict)  # partition -> newest event time that was sent, microseconds
 
     @property
     def topic(self) -> str:
@@ -60,6 +61,7 @@ class Lab:
             event = {"seq": seq, "carrier": carrier, "delay": delay, "event_time": BASE + second}
             stamp = (BASE + second - ahead) * 1000
             producer.produce(self.topic, json.dumps(event).encode(), partition=partition, timestamp=stamp)
+            self.newest[partition] = max(self.newest.get(partition, 0), (BASE + second) * 1_000_000)
         producer.flush(30)
 
     def send_raw(self, partition: int, value: bytes) -> None:
@@ -83,7 +85,7 @@ class Lab:
             cluster_id=identity.cluster_id,
             start={},
             end=client.latest(self.topic),
-            max_event={},
+            max_event=dict(self.newest),
             watermark_before=None,
             watermark_after=None if watermark is None else (BASE + watermark) * 1_000_000,
         )

@@ -72,6 +72,34 @@ def test_windows_that_have_left_the_log_keep_what_was_served(lab: Lab) -> None:
     ]
 
 
+def test_run_over_a_log_that_holds_nothing_any_more_says_what_it_cannot_compute(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(3)), (1, 2 * HOUR + 20, "AA", 9))
+    epoch = lab.commit_epoch(watermark=3 * HOUR)
+    expire(lab, 0, 3)
+    expire(lab, 1, 1)
+
+    done = run(lab.settings, lab.pipeline, anew=True)
+
+    assert done is not None
+    assert [(entry.window_end, entry.reason) for entry in done.incomplete] == [
+        ((BASE + 3 * HOUR) * 1_000_000, "expired")
+    ]
+    assert (dict(epoch.end), done.scanned, done.computed) == ({0: 3, 1: 1}, {}, ())
+    assert done.in_force is not None
+
+
+def test_partition_that_holds_nothing_any_more_may_have_held_the_newest_windows(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(2)), (1, 4 * HOUR, "AA", 9))
+    lab.commit_epoch(watermark=6 * HOUR)
+    expire(lab, 1, 1)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    assert [entry.window_end for entry in done.incomplete] == [(BASE + 5 * HOUR) * 1_000_000]
+    assert done.computed == ()
+
+
 def test_rows_that_stay_are_those_that_were_recorded_whatever_was_written_since(lab: Lab) -> None:
     lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(6)))
     lab.commit_epoch(watermark=6 * HOUR)
