@@ -70,18 +70,6 @@ def scan(settings: Settings) -> tuple[dict[str, Pipeline], tuple[DefinitionError
     return found.pipelines, found.problems
 
 
-def load(settings: Settings) -> dict[str, Pipeline]:
-    """Return name to pipeline, of all files in `settings.pipelines`, in the files' order.
-
-    Raises:
-        DefinitionError: A file does not load, a definition is invalid, or a name is defined twice.
-    """
-    found, problems = scan(settings)
-    if problems:
-        raise _join(problems)
-    return found
-
-
 def get(settings: Settings, name: str) -> Pipeline:
     """Return one pipeline; a broken definition in another file does not matter.
 

@@ -21,8 +21,7 @@ PAGES = ("/cutover/", "/cutover/pipelines/flights", f"/cutover/reports/flights/{
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A home with one recorded comparison, and files that nobody may get."""
     settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=Path("pipelines").resolve())
-    known = catalogue.load(settings)
-    recorded.record(settings, known["flights"], flights())
+    recorded.record(settings, catalogue.get(settings, "flights"), flights())
     reports = settings.reports_dir
     for target in (settings.home / "secret.html", reports / "secret.html", reports / "ad_views" / "of-another.html"):
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -43,8 +43,7 @@ def reports_of_run(dag_id: str, run_id: str, map_index: int | None) -> Iterable[
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     settings = Settings(home=tmp_path_factory.mktemp("home"), pipelines=Path("pipelines").resolve())
-    known = catalogue.load(settings)
-    recorded.record(settings, known["flights"], flights())
+    recorded.record(settings, catalogue.get(settings, "flights"), flights())
     cells = tuple(
         Difference(
             window_start="2013-05-05T05:00:00Z",
@@ -59,7 +58,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         for text in HOSTILE
     )
     bad = replace(flights(), verdict=Verdict.DIVERGED, exit_code=1, differences=cells, run_id="hostile-1")
-    recorded.record(settings, known["ad_views"], replace(bad, sentence=HOSTILE[0]))
+    recorded.record(settings, catalogue.get(settings, "ad_views"), replace(bad, sentence=HOSTILE[0]))
     return settings
 
 

@@ -269,37 +269,39 @@ def test_same_name_in_two_files_is_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.py", text("a"))
 
     with pytest.raises(DefinitionError, match=r"a\.py has it too"):
-        catalogue.load(write(tmp_path, "b.py", text("a")))
+        catalogue.get(write(tmp_path, "b.py", text("a")), "a")
 
 
 def test_file_that_does_not_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"a\.py:2: expected a definition that loads, got ZeroDivisionError"):
-        catalogue.load(write(tmp_path, "a.py", "1 / 0"))
+        catalogue.get(write(tmp_path, "a.py", "1 / 0"), "a")
 
 
 def test_file_without_a_pipeline_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match="at the top level, got none"):
-        catalogue.load(write(tmp_path, "a.py", ""))
+        catalogue.get(write(tmp_path, "a.py", ""), "a")
 
 
 def test_missing_sql_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DefinitionError, match=r"^a\.py: pipeline `a`: batch: expected a file, found none: legacy/a\.sql"
     ):
-        catalogue.load(write(tmp_path, "a.py", text("a", batch='Sql("legacy/a.sql")')))
+        catalogue.get(write(tmp_path, "a.py", text("a", batch='Sql("legacy/a.sql")')), "a")
 
 
 def test_sql_outside_of_the_definitions_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "secret.sql").write_text("SELECT 1", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match="inside the definition's folder"):
-        catalogue.load(write(tmp_path / "pipelines", "a.py", text("a", batch='Sql("../secret.sql")')))
+        catalogue.get(write(tmp_path / "pipelines", "a.py", text("a", batch='Sql("../secret.sql")')), "a")
 
 
 def test_the_projects_own_definitions_load() -> None:
     root = Path(__file__).parents[4]
 
-    assert "flights" in catalogue.load(Settings(pipelines=root / "pipelines"))
+    found = catalogue.read_catalogue(Settings(pipelines=root / "pipelines"))
+
+    assert ("flights" in found.pipelines, found.problems) == (True, ())
 
 
 def test_check_of_sql_needs_no_file_before_it_is_loaded() -> None:
@@ -326,11 +328,11 @@ def test_lookups_may_follow_one_another_and_all_later_parts_see_their_columns() 
 
 def test_a_file_that_fails_or_exits_is_told_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(DefinitionError, match=r"a\.py:3: expected a definition that loads, got SystemExit: 0"):
-        catalogue.load(write(tmp_path, "a.py", "import sys\nsys.exit(0)\n"))
+        catalogue.get(write(tmp_path, "a.py", "import sys\nsys.exit(0)\n"), "a")
 
 
 def test_what_a_file_prints_is_no_output_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    catalogue.load(write(tmp_path, "a.py", text("a") + 'print("said")'))
+    catalogue.get(write(tmp_path, "a.py", text("a") + 'print("said")'), "a")
 
     assert capsys.readouterr() == ("", "said\n")
 
@@ -340,6 +342,6 @@ def test_all_that_is_wrong_is_told_and_of_a_named_file_its_own(tmp_path: Path) -
     settings = write(tmp_path, "b.py", "kye = Sessions()")
 
     with pytest.raises(DefinitionError, match=r"(?s)a\.py:2: .*b\.py:2: "):
-        catalogue.load(settings)
+        catalogue.get(settings, "c")
     with pytest.raises(DefinitionError, match=r"^\S*b\.py:2: "):
         catalogue.get(settings, "b")

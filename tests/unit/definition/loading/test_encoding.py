@@ -75,7 +75,8 @@ def test_definition_is_the_same_after_it_was_recorded(change: str) -> None:
 
 
 def test_the_projects_own_definitions_are_the_same_after_they_were_recorded() -> None:
-    for pipeline in catalogue.load(Settings(pipelines=Path(__file__).parents[4] / "pipelines")).values():
+    settings = Settings(pipelines=Path(__file__).parents[4] / "pipelines")
+    for pipeline in catalogue.read_catalogue(settings).pipelines.values():
         found = through_json(pipeline)
 
         assert (found, found.file) == (pipeline, pipeline.file)
