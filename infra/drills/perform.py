@@ -31,7 +31,7 @@ class DrillOutcome:
         detect_seconds: From the injection to the look that showed the alert.
         repair_seconds: From then until a look did not show it any more, the page's commands in between.
         steps: Commands of the page that were run.
-        checks: N1 to N6 and what `cutover verify --all` says of each.
+        checks: N1 to N6 and what `cutover verify P --all` says of each.
         scale: Limits that differed from an installation's.
     """
 
