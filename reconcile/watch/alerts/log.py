@@ -1,6 +1,6 @@
 """Alerts on the log after the newest epoch: records lost or soon to be lost, partitions, open transactions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -129,13 +129,30 @@ def _estimate_time_left(facts: WatchFacts, sample: LagSample, partition: int) ->
     if retention is not None:
         age = sample.at.timestamp() - sample.unread_since.get(partition, sample.at.timestamp() * 1e6) / 1e6
         estimates.append(retention - timedelta(seconds=age))
-    oldest = facts.samples[0]
-    deleted = sample.earliest.get(partition, 0) - oldest.earliest.get(partition, 0)
-    seconds = sample.seen - oldest.seen
-    if deleted > 0 and seconds > 0:
-        headroom = known(facts.expected).get(partition, 0) - sample.earliest[partition]
-        estimates.append(timedelta(seconds=max(0, headroom) / deleted * seconds))
-    return min(estimates, default=None)
+    same_log = [look for look in facts.samples if look.topic_id == sample.topic_id]
+    headroom = max(0, known(facts.expected).get(partition, 0) - sample.earliest.get(partition, 0))
+    by_pace = _estimate_by_pace(same_log, partition, headroom)
+    return min([*estimates, *([] if by_pace is None else [by_pace])], default=None)
+
+
+def _estimate_by_pace(samples: Sequence[LagSample], partition: int, headroom: int) -> timedelta | None:
+    """Estimate the time in which the log's start moves over `headroom` offsets; None if the pace is unknown.
+
+    Retention deletes whole segments, so the start moves in jumps. The pace is what was deleted between the first and
+    the last observed jump. A single jump has no known pace. It counts only where another one of the same size would
+    reach unread records: it may follow as soon as the first one did.
+    """
+    starts = [sample.earliest.get(partition, 0) for sample in samples]
+    jumps = [n for n in range(1, len(starts)) if starts[n] > starts[n - 1]]
+    if not jumps:
+        return None
+    first, last = jumps[0], jumps[-1]
+    if first == last:
+        if headroom > starts[last] - starts[0]:
+            return None
+        first, last = 0, len(samples) - 1
+    deleted, seconds = starts[last] - starts[first], samples[last].seen - samples[first].seen
+    return timedelta(seconds=headroom / deleted * seconds) if deleted > 0 and seconds > 0 else None
 
 
 ALERTS = (

@@ -96,7 +96,26 @@ FIRING = [
         facts(retention=timedelta(hours=3), replay=timedelta(hours=1, seconds=1)), "RetentionHeadroomLow", id="replay"
     ),
     pytest.param(
-        facts(samples=(sample(age=10), sample(earliest={0: 1, 1: 0}))), "RetentionHeadroomLow", id="start moves fast"
+        facts(samples=(sample(age=600), sample(age=10, earliest={0: 1, 1: 0}), sample(earliest={0: 2, 1: 0}))),
+        "RetentionHeadroomLow",
+        id="start moves fast",
+    ),
+    pytest.param(
+        facts(
+            samples=(
+                sample(age=310),
+                sample(age=305, earliest={0: 10}),
+                sample(age=5, earliest={0: 20}),
+                sample(earliest={0: 20}),
+            )
+        ),
+        "RetentionHeadroomLow",
+        id="three segments are left, one goes every five minutes",
+    ),
+    pytest.param(
+        facts(samples=(sample(age=10), sample(earliest={0: 25, 1: 0}))),
+        "RetentionHeadroomLow",
+        id="the next deletion would reach the reader",
     ),
     pytest.param(
         facts(records=(record(watermark_after=MICROS + HOUR),)), "WatermarkAheadOfClock", id="beyond max_ahead"
@@ -190,6 +209,24 @@ QUIET = [
     pytest.param(facts(looks=OPEN, driver=driver(open_since={"0": ago(119)})), id="transaction of a moment"),
     pytest.param(facts(samples=(sample(age=121), sample(**OPEN))), id="transaction that began now"),
     pytest.param(facts(retention=timedelta(hours=2)), id="retention of two outages"),
+    pytest.param(
+        facts(samples=(sample(age=10), sample(earliest={0: 24, 1: 0}))), id="one deletion of records that are read"
+    ),
+    pytest.param(
+        facts(
+            samples=(
+                sample(age=310),
+                sample(age=305, earliest={0: 25}),
+                sample(age=5, earliest={0: 26}),
+                sample(earliest={0: 26}),
+            )
+        ),
+        id="retention of four hours, one segment every five minutes",
+    ),
+    pytest.param(
+        facts(samples=(sample(age=10, topic_id="before"), sample(earliest={0: 50, 1: 50}))),
+        id="start of another topic",
+    ),
     pytest.param(facts(records=(record(watermark_after=MICROS + HOUR - 60_000_000),)), id="watermark at its limit"),
     pytest.param(facts(records=(record(watermark_after=MICROS + 9 * HOUR, final=True),)), id="sealed"),
     pytest.param(facts(records=HELD[2:]), id="time stands for 200 s"),
