@@ -71,4 +71,5 @@ PROMISED = {
     "F43": "clocks of evidence",
     "F44": "unreadable fact",
     "F45": "empty or shrunk input",
+    "F46": "reading changes a value",
 }
