@@ -81,7 +81,7 @@ WATCH: Mapping[str, MetricFamily] = {
     "cutover_alert_firing": _gauge(
         "1 while an alert fires, 0 while it does not; no series while undecided", "alert", "severity"
     ),
-    "cutover_watch_last_look_timestamp_seconds": _gauge("When `cutover watch` looked last, Unix time"),
+    "cutover_watch_last_sample_timestamp_seconds": _gauge("Time of the latest sample of `cutover watch`, Unix time"),
     "cutover_watch_unread_offsets": _gauge("Offsets that nobody has read, by partition", "partition"),
     "cutover_watch_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
     "cutover_watch_late_ratio": _gauge(

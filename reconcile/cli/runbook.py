@@ -35,12 +35,12 @@ def _print_filled(name: str, text: str, pipeline: str, *, as_json: bool) -> None
     from cutover.cli.definitions import find_definition
     from cutover.clock import SystemClock
     from cutover.reconcile.incident.page import fill_page
-    from cutover.reconcile.watch.gather import Gathering
-    from cutover.reconcile.watch.status import status
+    from cutover.reconcile.watch.collector import FactCollector
+    from cutover.reconcile.watch.status import make_status
 
     settings = load_settings()
     definition = find_definition(settings, pipeline, running=True)
-    now = status(Gathering(settings, definition, SystemClock()).facts())
+    now = make_status(FactCollector(settings, definition, SystemClock()).collect())
     filled = fill_page(settings, definition, name, text, now)
     sys.stdout.write(json.dumps(asdict(filled)) + "\n" if as_json else filled.to_text())
 

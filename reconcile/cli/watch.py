@@ -18,10 +18,10 @@ from cutover.lake.tables.run_memory import read_once
 from cutover.log.topic_partitions import format_number
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.text import duration, share
-from cutover.reconcile.watch.gather import Gathering
-from cutover.reconcile.watch.lag import Lag
-from cutover.reconcile.watch.observe import no_epoch
-from cutover.reconcile.watch.status import WatchStatus, status
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.lag import LagVerdict
+from cutover.reconcile.watch.log_observer import make_no_epoch_error
+from cutover.reconcile.watch.status import WatchStatus, make_status, write_metrics
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import from_micros
 
@@ -41,7 +41,7 @@ def watch(
 ) -> None:
     """Watch a stream: lag by partition, watermark, late share, one word of verdict, the alerts. Changes no table."""
     settings = load_settings()
-    gathering = Gathering(settings, find_definition(settings, pipeline, running=True), SystemClock())
+    gathering = FactCollector(settings, find_definition(settings, pipeline, running=True), SystemClock())
     look = _Look(gathering, settings if metrics else None)
     with read_once():  # a look at tables that no one has written to since the last one costs next to nothing
         if once or as_json or not sys.stdout.isatty():
@@ -56,7 +56,7 @@ def watch(
 class _Look:
     """Looks at one pipeline again and again."""
 
-    def __init__(self, gathering: Gathering, told_by: Settings | None = None) -> None:
+    def __init__(self, gathering: FactCollector, told_by: Settings | None = None) -> None:
         self._gathering, self._told_by = gathering, told_by
 
     def read_status(self) -> WatchStatus:
@@ -65,14 +65,12 @@ class _Look:
         Raises:
             LakeError: There is nothing to look at yet, and nothing that says why.
         """
-        facts = self._gathering.facts()
-        found = status(facts)
+        facts = self._gathering.collect()
+        found = make_status(facts)
         if found.epoch is None and not found.alerts:
-            raise no_epoch(facts.pipeline.name)
+            raise make_no_epoch_error(facts.pipeline.name)
         if self._told_by is not None:
-            from cutover.reconcile.watch import watch_metrics
-
-            watch_metrics.tell(self._told_by, found)
+            write_metrics(self._told_by, found)
         return found
 
 
@@ -84,7 +82,7 @@ def _print(look: _Look, *, once: bool, as_json: bool, interval: float) -> None:
             typer.echo(json.dumps(found.to_json()))
         else:
             console.print(_table(found))
-        if once and found.verdict == Lag.UNKNOWN:
+        if once and found.verdict == LagVerdict.UNKNOWN:
             raise typer.Exit(CutoverError.exit_code)
         if once:
             return

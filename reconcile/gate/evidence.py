@@ -41,7 +41,13 @@ from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.outcome import RuleState
 from cutover.reconcile.selftest import record as selftests
-from cutover.reconcile.watch.retention import held_since, is_bounded_by_size, replay_time, retention, shortest
+from cutover.reconcile.watch.log_observer import (
+    estimate_replay_time,
+    find_retained_since,
+    find_shortest,
+    is_limited_by_size,
+    parse_retention,
+)
 from cutover.reconcile.window_audit import population
 from cutover.records.closing import closing
 from cutover.settings import Settings
@@ -281,10 +287,10 @@ def _replay(settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecor
         return None
     unread = sum(latest[p] - earliest.get(p, 0) for p in latest)
     return Replayability(
-        retention=shortest(map(retention, configs)),
-        needed=replay_time(records, unread),
-        is_bounded=any(map(is_bounded_by_size, configs)),
-        held_since=held_since(records, earliest),
+        retention=find_shortest(map(parse_retention, configs)),
+        needed=estimate_replay_time(records, unread),
+        is_bounded=any(map(is_limited_by_size, configs)),
+        held_since=find_retained_since(records, earliest),
     )
 
 

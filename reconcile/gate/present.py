@@ -13,7 +13,7 @@ from cutover.reconcile.report import verdicts
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.record import verify_and_record
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import Settings
 
 
@@ -41,7 +41,7 @@ def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
 
 
 def _pages(settings: Settings, pipeline: Pipeline, clock: Clock) -> Iterator[str]:
-    facts = Gathering(settings, pipeline, clock).facts()
+    facts = FactCollector(settings, pipeline, clock).collect()
     for one in list_firing(facts):
         if one.severity == "page":
             yield f"{one.name}: {one.text}"

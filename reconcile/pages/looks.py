@@ -8,7 +8,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake import recorded_definitions
 from cutover.reconcile.pages.kept import Kept
 from cutover.reconcile.pages.view import PipelineLine, PipelineView, gather, list_reports, summarize
-from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import Settings
 
 
@@ -18,7 +18,7 @@ class Looks:
 
     settings: Settings
     clock: Clock = field(default_factory=SystemClock)
-    _gatherings: dict[str, Gathering] = field(default_factory=dict)
+    _gatherings: dict[str, FactCollector] = field(default_factory=dict)
     _views: Kept[PipelineView] = field(init=False)
     _summaries: Kept[PipelineLine] = field(init=False)
     _known: Kept[tuple[dict[str, Pipeline], tuple[str, ...]]] = field(init=False)
@@ -51,5 +51,5 @@ class Looks:
     def _gather(self, pipeline: Pipeline) -> PipelineView:
         gathering = self._gatherings.get(pipeline.name)
         if gathering is None or gathering.pipeline != pipeline:
-            gathering = self._gatherings[pipeline.name] = Gathering(self.settings, pipeline, self.clock)
+            gathering = self._gatherings[pipeline.name] = FactCollector(self.settings, pipeline, self.clock)
         return gather(self.settings, pipeline, self.clock, gathering)

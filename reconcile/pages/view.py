@@ -20,8 +20,8 @@ from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenD
 from cutover.reconcile.pages.report_files import list_forms
 from cutover.reconcile.result import text
 from cutover.reconcile.result.cost_text import describe_lines, describe_price
-from cutover.reconcile.watch.gather import Gathering
-from cutover.reconcile.watch.status import WatchStatus, status
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.status import WatchStatus, make_status
 from cutover.settings import Settings
 
 Value = TypeVar("Value")
@@ -109,7 +109,7 @@ class PipelineLine:
     report: Part[ReportLine]  # its value is None before the first comparison
 
 
-def gather(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: Gathering) -> PipelineView:
+def gather(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: FactCollector) -> PipelineView:
     """Read what the page of a pipeline shows; the lake and the log are only read.
 
     Args:
@@ -126,7 +126,7 @@ def gather(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: Gath
         gate=_try(lambda: _decide(settings, pipeline, clock)),
         moves=_try(lambda: _list_moves(settings, pipeline)),
         reports=_try(lambda: list_reports(settings, pipeline)),
-        stream=_try(lambda: status(gathering.facts())),
+        stream=_try(lambda: make_status(gathering.collect())),
         differences=_try(lambda: _list_differences(settings, pipeline)),
         cost=_try(lambda: _list_costs(settings, pipeline)),
     )

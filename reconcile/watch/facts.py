@@ -1,7 +1,7 @@
-"""Facts about a pipeline at one moment, gathered once: every alert is decided by these alone.
+"""Facts about a pipeline at one moment, collected once: every alert is decided by them alone.
 
-A fact that could not be read is `UnknownFact`, never zero or empty. A rule reads it by `known`, which stops the rule:
-its alerts are then undecided, and the source that cannot be read has an alert of its own.
+A fact that could not be read is an `UnknownFact`, never zero or empty. A rule reads a fact by `require`, which ends the
+rule if the fact is unknown: its alert is then undecided, and the unreadable source is reported as a problem.
 """
 
 import math
@@ -21,16 +21,16 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownFact:
-    """Absence of a fact: a table, file or log that it comes from could not be read."""
+    """Absence of a fact: the table, file or log that it comes from could not be read."""
 
     reason: str  # one sentence that names the source
 
 
 class UnknownFactError(Exception):
-    """A rule needs a fact that is unknown, so its alerts are undecided."""
+    """A rule needs a fact that is unknown, so its alert is undecided."""
 
 
-def known(fact: Value | UnknownFact) -> Value:
+def require(fact: Value | UnknownFact) -> Value:
     """Return the value of a fact.
 
     Raises:
@@ -42,17 +42,17 @@ def known(fact: Value | UnknownFact) -> Value:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unfit:
-    """The first record of a kind that the schema does not describe."""
+class SchemaMismatch:
+    """First record of a kind that the schema does not describe."""
 
-    what: str  # the field and what is wrong with it
+    description: str  # the field and what is wrong with it
     partition: int
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
-    """What a table, or the last comparison, said is wrong: the name of its page and one sentence."""
+class Problem:
+    """Problem that a table, a driver or the latest comparison reports: the name of its runbook, and one sentence."""
 
     runbook: str
     text: str
@@ -60,48 +60,48 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """An epoch that a reader holds, and the table version that the holder read it at, if the pin says so."""
+    """Epoch that a reader holds."""
 
     holder: str
     epoch: int
     expires_at: datetime
-    files_until: datetime | None  # when the first of its files may go; None: they are all listed
+    files_until: datetime | None  # when the first of its files may be deleted; None: they are all listed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """What an audit of windows found: rows that are served and that the log gives otherwise, without a cause."""
+    """Rows that are served and whose values differ from the log without a cause, as an audit of windows found them."""
 
     rows: int  # (window, key)
-    first: str  # such a row, in words
+    example: str  # one of these rows, in words
     epoch: int
     at: str  # ISO 8601
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """How old something may get."""
+    """Time of the latest result of a kind, and the schedule that it is expected by."""
 
-    newest: datetime  # when it was made last
-    schedule: timedelta  # how often it is to be made
-    doubt: timedelta = timedelta(0)  # by how much it may be younger: the clocks that recorded it disagree
+    latest: datetime
+    schedule: timedelta  # expected time between two results
+    uncertainty: timedelta = timedelta(0)  # by how much the result may be younger, where clocks disagree
 
-    def measure_least_age(self, now: datetime) -> timedelta:
-        """Return how old it is at least, whichever clock is wrong."""
-        return now - self.newest - self.doubt
+    def compute_minimum_age(self, now: datetime) -> timedelta:
+        """Compute the age that the result has at least, whichever clock is wrong."""
+        return now - self.latest - self.uncertainty
 
-    def is_doubtful(self, now: datetime, times: float) -> bool:
-        """Return whether it may be older than so many schedules, and no one can tell since the clocks disagree."""
-        return now - self.newest > self.schedule * times >= self.measure_least_age(now)
+    def is_undecidable(self, now: datetime, schedules: float) -> bool:
+        """Return whether the result may be older than a number of schedules, but the clocks disagree too much."""
+        return now - self.latest > self.schedule * schedules >= self.compute_minimum_age(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
-    """How many rows the epoch log was given, by hours that end now; an hour without rows is none."""
+class RowGrowth:
+    """Rows added to the epoch log per hour, for hours that end now; an hour without rows does not count."""
 
-    newest: int  # rows of the last hour
-    usual: float  # median of the hours of a week before it that had rows; 0 if none had
-    hours: int  # that had rows, the last one left out
+    last_hour: int
+    usual: float  # median of the hours with rows in the week before; 0 if there were none
+    hours: int  # hours with rows, without the last one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,109 +113,110 @@ class WatchFacts:
     at: datetime
     driver: DriverState | UnknownFact = field(default_factory=DriverState)
     trigger_seconds: float = 0.5
-    records: Sequence[EpochRecord] | UnknownFact = ()  # newest epochs, oldest first
-    samples: Sequence[LagSample] = ()  # looks at which log and table answered, in order of time
-    waiting: int | UnknownFact = 0  # offsets in the log, where no epoch was committed yet
-    silent: float | None = None  # seconds that the log has not answered us; None: it does
-    expected: Mapping[int, int] | UnknownFact = field(default_factory=dict)  # partition -> next offset, behind losses
-    changed: tuple[str, ...] | UnknownFact = ()  # partitions with other records than those that were read
-    compacted: tuple[str, ...] | UnknownFact = ()  # topics whose policy removes records inside the log
-    lost: tuple[str, ...] | UnknownFact = ()  # epochs of which the log holds fewer records than they read
-    retention: timedelta | UnknownFact | None = None  # how long the topic keeps a record; None: for ever, or by size
-    replay: timedelta | None = None  # how long what is unread takes to read
-    unfit: Sequence[Unfit] | UnknownFact = ()
-    free: Mapping[str, int] | UnknownFact = field(default_factory=dict)  # place -> free bytes
-    grown: int | UnknownFact = 0  # bytes of ten epochs or of five minutes, whichever is more
-    growth: Growth | UnknownFact | None = None  # of the epoch log
-    troubles: Sequence[Trouble] = ()  # sources that cannot be read, and tables that contradict each other
-    comparison: Sequence[Trouble] | UnknownFact = ()  # what the last comparison found
-    checks: Sequence[Trouble] | UnknownFact = ()  # violated invariants
-    foreign: Sequence[Trouble] | UnknownFact = ()  # rows that another writer changed
-    batch: Freshness | UnknownFact | None = None  # newest batch run; before it, the stream's version; none in KAPPA
-    verdict: Freshness | UnknownFact | None = None  # current comparison; before the first, the first batch run
-    audit: Freshness | UnknownFact | None = None  # newest conclusive audit; before it, the move; None: none is required
+    epochs: Sequence[EpochRecord] | UnknownFact = ()  # newest epochs, oldest first
+    samples: Sequence[LagSample] = ()  # for which log and table answered, in order of time
+    unread_before_first_epoch: int | UnknownFact = 0  # offsets in the log
+    silent_seconds: float | None = None  # for how long the log has not answered us; None: it answers
+    next_offsets: Mapping[int, int] | UnknownFact = field(default_factory=dict)  # by partition, after accepted losses
+    rewritten_partitions: tuple[str, ...] | UnknownFact = ()  # that hold other records than those that were read
+    compacted_topics: tuple[str, ...] | UnknownFact = ()  # whose policy deletes records inside the log
+    lossy_epochs: tuple[str, ...] | UnknownFact = ()  # of which the log holds fewer records than they read
+    retention: timedelta | UnknownFact | None = None  # how long the topic keeps a record; None: no limit, or by size
+    replay_time: timedelta | None = None  # time to process the unread records
+    schema_mismatches: Sequence[SchemaMismatch] | UnknownFact = ()
+    free_bytes: Mapping[str, int] | UnknownFact = field(default_factory=dict)  # by place
+    recent_growth_bytes: int | UnknownFact = 0  # of ten epochs or of five minutes, whichever is more
+    row_growth: RowGrowth | UnknownFact | None = None  # of the epoch log
+    problems: Sequence[Problem] = ()  # unreadable sources, and tables that contradict each other
+    comparison_problems: Sequence[Problem] | UnknownFact = ()  # of the latest comparison
+    violated_checks: Sequence[Problem] | UnknownFact = ()
+    foreign_writes: Sequence[Problem] | UnknownFact = ()  # rows that another writer changed
+    batch_freshness: Freshness | UnknownFact | None = None  # latest run, or the stream's version; None in KAPPA
+    verdict_freshness: Freshness | UnknownFact | None = None  # current comparison, or the first batch run
+    audit_freshness: Freshness | UnknownFact | None = None  # latest conclusive audit, or the move; None: not required
     pins: Sequence[Pin] | UnknownFact = ()
-    regression: Regression | UnknownFact | None = None  # that an audit found and nothing has refuted since
+    regression: Regression | UnknownFact | None = None  # found by an audit and not refuted since
 
     @property
-    def newest(self) -> EpochRecord | None:
-        """None before the first epoch.
+    def newest_epoch(self) -> EpochRecord | None:
+        """Newest committed epoch; None before the first.
 
         Raises:
             UnknownFactError: The epoch log cannot be read.
         """
-        records = known(self.records)
-        return records[-1] if records else None
+        epochs = require(self.epochs)
+        return epochs[-1] if epochs else None
 
     @property
-    def look(self) -> LagSample | UnknownFact | None:
-        """Newest look at the log beside the newest epoch; None before the first."""
-        if self.silent is not None:
+    def sample_fact(self) -> LagSample | UnknownFact | None:
+        """Newest sample of the log and the newest epoch; None before the first."""
+        if self.silent_seconds is not None:
             return UnknownFact(reason="the broker does not answer")
-        if isinstance(self.records, UnknownFact):
-            return self.records
+        if isinstance(self.epochs, UnknownFact):
+            return self.epochs
         return self.samples[-1] if self.samples else None
 
     @property
     def sample(self) -> LagSample | None:
-        """Newest look at the log beside the newest epoch; None before the first.
+        """Newest sample of the log and the newest epoch; None before the first.
 
         Raises:
             UnknownFactError: The log does not answer, or the epoch log cannot be read.
         """
-        return known(self.look)
+        return require(self.sample_fact)
 
     @property
     def quiet_seconds(self) -> float | None:
-        """Return the time since the newest epoch that read something: time alone commits epochs, too; None: unknown.
+        """Seconds since the newest epoch that read records (ticks commit epochs without any); None: unknown.
 
         Raises:
             UnknownFactError: The epoch log cannot be read.
         """
-        came = next((record for record in reversed(known(self.records)) if not record.tick), None)
-        return None if came is None else self.ages.get(came.epoch)
+        reading = next((epoch for epoch in reversed(require(self.epochs)) if not epoch.tick), None)
+        return None if reading is None else self.epoch_ages.get(reading.epoch)
 
     @property
-    def ages(self) -> Mapping[int, float]:
-        """Seconds since each of the newest epochs was committed, by its number; of those that have a time.
+    def epoch_ages(self) -> Mapping[int, float]:
+        """Seconds since each of the newest epochs was committed, by its number; epochs without a time are missing.
 
         Raises:
             UnknownFactError: The epoch log cannot be read.
         """
-        return measure_ages(known(self.records), None if isinstance(self.driver, UnknownFact) else self.driver, self.at)
+        driver = None if isinstance(self.driver, UnknownFact) else self.driver
+        return compute_epoch_ages(require(self.epochs), driver, self.at)
 
-    def recent(self) -> Iterator[EpochRecord]:
-        """Yield the epochs of the time over which shares are taken.
+    def list_recent_epochs(self) -> Iterator[EpochRecord]:
+        """Yield the epochs of the last minutes (`alerts.rate_seconds`).
 
         Raises:
             UnknownFactError: The epoch log cannot be read.
         """
-        ages = self.ages
-        yield from (r for r in known(self.records) if ages.get(r.epoch, math.inf) <= self.limits.rate_seconds)
+        ages = self.epoch_ages
+        yield from (e for e in require(self.epochs) if ages.get(e.epoch, math.inf) <= self.limits.rate_seconds)
 
 
-def measure_ages(records: Sequence[EpochRecord], driver: DriverState | None, now: datetime) -> dict[int, float]:
-    """Return the seconds since epochs were committed, by their numbers; none is younger than a later one.
+def compute_epoch_ages(epochs: Sequence[EpochRecord], driver: DriverState | None, now: datetime) -> dict[int, float]:
+    """Compute the seconds since epochs were committed, by their numbers; no epoch is younger than a later one.
 
-    The time between two epochs is told by the clock of their driver, whatever hour it shows; one that went back between
-    them says nothing. The newest epoch is as old as that clock says, if it still beats.
+    The time between two epochs is measured by the clock of their driver, whatever it is set to; a clock that was set
+    back between them contributes nothing. The newest epoch is as old as that clock shows, while the driver is alive.
 
     Args:
-        records: In their order; those without a time are left out.
-        driver: That is there now; None: not known.
+        epochs: In order; those without a time are left out.
+        driver: Current state; None: unknown.
         now: By our clock.
     """
     ahead = driver.ahead if driver is not None and driver.alive else 0.0
     later, age = now + timedelta(seconds=ahead), 0.0
     ages: dict[int, float] = {}
-    for record in reversed(records):
-        if record.processing_time:
-            at = datetime.fromisoformat(record.processing_time)
+    for epoch in reversed(epochs):
+        if epoch.processing_time:
+            at = datetime.fromisoformat(epoch.processing_time)
             age += max(0.0, (later - at).total_seconds())
-            ages[record.epoch], later = age, at
+            ages[epoch.epoch], later = age, at
     return ages
 
 
 def seconds_since(moment: str | None, now: datetime) -> float | None:
-    """Return the seconds from an ISO time to now; None where there is no time."""
+    """Compute the seconds from an ISO time to now; None where there is no time."""
     return None if not moment else (now - datetime.fromisoformat(moment)).total_seconds()

@@ -1,30 +1,45 @@
-"""What `cutover watch` shows: one frozen value made from the samples."""
+"""Status of a stream as `cutover watch` shows it and exports it to Prometheus; made from the facts alone."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.watch import lag
-from cutover.reconcile.watch.alerts.catalogue import evaluate
+from cutover.metrics import text_files
+from cutover.metrics.families import MetricSample, render
+from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate, make_alert
 from cutover.reconcile.watch.alerts.spec import Alert
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
-from cutover.reconcile.watch.lag import Lag, LagSample, Limits, PartitionLag, Time
-from cutover.settings import AlertSettings
+from cutover.reconcile.watch.lag import (
+    LagLimits,
+    LagSample,
+    LagVerdict,
+    PartitionLag,
+    WatermarkVerdict,
+    compute_max_ahead_micros,
+    count_unread,
+    evaluate_lag,
+    evaluate_watermark,
+    list_partition_lags,
+)
+from cutover.settings import AlertSettings, Settings
 
-SHARED = 200
-"""Epochs over which the late share is told."""
+LATE_SHARE_EPOCHS = 200
+"""Newest epochs that the late share is computed from."""
 
-TREND = 10
-"""Looks by which the backlog and the watermark are judged."""
+TREND_SAMPLES = 10
+"""Newest samples by which the backlog and the watermark are evaluated."""
+
+_RUNBOOK_NAME = re.compile(r"[A-Z][A-Za-z]{0,62}\Z")  # a driver's file may name any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchStatus:
-    """How a stream does."""
+    """Status of a stream."""
 
     pipeline: str
     at: str  # ISO 8601, UTC
@@ -35,69 +50,105 @@ class WatchStatus:
     partitions: tuple[PartitionLag, ...]
     watermark: int | None  # microseconds
     newest_event: int | None  # microseconds
-    watermark_lag_seconds: float | None  # newest event seen - watermark
+    watermark_lag_seconds: float | None  # newest event - watermark
     late_share: float | None  # late / (accepted + late), of the newest epochs; None: the table cannot be read
-    late_epochs: int  # how many those are
+    late_epochs: int  # number of these epochs
     driver: DriverState | None  # None: its heartbeat cannot be read
-    alerts: tuple[Alert, ...] = ()  # that fire now, the most urgent first
+    alerts: tuple[Alert, ...] = ()  # that fire now, most urgent first
     undecided: tuple[str, ...] = ()  # alerts that may fire: a fact that they need cannot be read
 
     def to_json(self) -> dict[str, Any]:
-        """Fields by name, as `watch --json` prints them."""
+        """Return the fields by name, as `watch --json` prints them."""
         return asdict(self)
 
 
-def limits(pipeline: Pipeline, bounds: AlertSettings) -> Limits:
-    """Return what a definition says about pace and time."""
-    return Limits(
+def make_limits(pipeline: Pipeline, settings: AlertSettings) -> LagLimits:
+    """Build the limits of a pipeline."""
+    return LagLimits(
         max_rows_per_epoch=pipeline.max_rows_per_epoch,
         idle_after=timedelta(microseconds=pipeline.lateness.idle_after_micros),
-        ahead_micros=lag.ahead_micros(pipeline, bounds),
-        stalled_after=timedelta(seconds=bounds.stalled_seconds),
+        max_ahead_micros=compute_max_ahead_micros(pipeline, settings),
+        stalled_after=timedelta(seconds=settings.stalled_seconds),
     )
 
 
-def status(facts: WatchFacts) -> WatchStatus:
-    """Sum up lag, watermark, late share and alerts, by the facts alone."""
-    is_readable = not isinstance(facts.records, UnknownFact)
-    records = () if isinstance(facts.records, UnknownFact) else facts.records[-SHARED:]
-    newest = records[-1] if records else None
+def make_status(facts: WatchFacts) -> WatchStatus:
+    """Summarize lag, watermark, late share and alerts."""
+    is_readable = not isinstance(facts.epochs, UnknownFact)
+    epochs = () if isinstance(facts.epochs, UnknownFact) else facts.epochs[-LATE_SHARE_EPOCHS:]
+    newest = epochs[-1] if epochs else None
+    sample = facts.sample_fact
     evaluation = evaluate(facts)
-    verdict, time, parts = _judge_lag(facts)
+    verdict, watermark_verdict, partitions = _evaluate_samples(facts)
     watermark = None if newest is None else newest.watermark_after
-    seen = None if newest is None else max(newest.max_event.values(), default=None)
+    newest_event = None if newest is None else max(newest.max_event.values(), default=None)
     return WatchStatus(
         pipeline=facts.pipeline.name,
         at=facts.at.isoformat(timespec="seconds"),
         verdict=str(verdict),
-        watermark_verdict=time,
+        watermark_verdict=watermark_verdict,
         epoch=None if newest is None else newest.epoch,
-        unread=lag.count_unread(facts.look) if isinstance(facts.look, LagSample) else None,
-        partitions=parts,
+        unread=count_unread(sample) if isinstance(sample, LagSample) else None,
+        partitions=partitions,
         watermark=watermark,
-        newest_event=seen,
-        watermark_lag_seconds=None if watermark is None or seen is None else (seen - watermark) / 1e6,
-        late_share=late_share(records) if is_readable else None,
-        late_epochs=len(records),
+        newest_event=newest_event,
+        watermark_lag_seconds=(None if watermark is None or newest_event is None else (newest_event - watermark) / 1e6),
+        late_share=compute_late_share(epochs) if is_readable else None,
+        late_epochs=len(epochs),
         driver=None if isinstance(facts.driver, UnknownFact) else facts.driver,
         alerts=evaluation.alerts,
         undecided=evaluation.undecided,
     )
 
 
-def _judge_lag(facts: WatchFacts) -> tuple[Lag, str, tuple[PartitionLag, ...]]:
-    """Return one word on the stream, one on the watermark, and the partitions."""
-    samples, bounds = facts.samples[-TREND:], limits(facts.pipeline, facts.limits)
-    if not isinstance(facts.look, LagSample):
-        return Lag.UNKNOWN, str(Time.UNKNOWN), ()
-    verdict = lag.judge(samples, bounds)
-    time, partition = lag.judge_time(samples, bounds, facts.quiet_seconds)
-    word = str(time) if partition is None else f"{time} {partition}"
-    return verdict, word, lag.partitions(samples, verdict)
+def _evaluate_samples(facts: WatchFacts) -> tuple[LagVerdict, str, tuple[PartitionLag, ...]]:
+    """Evaluate the stream, its watermark, and its partitions."""
+    samples, limits = facts.samples[-TREND_SAMPLES:], make_limits(facts.pipeline, facts.limits)
+    if not isinstance(facts.sample_fact, LagSample):
+        return LagVerdict.UNKNOWN, str(WatermarkVerdict.UNKNOWN), ()
+    verdict = evaluate_lag(samples, limits)
+    watermark_verdict, partition = evaluate_watermark(samples, limits, facts.quiet_seconds)
+    text = str(watermark_verdict) if partition is None else f"{watermark_verdict} {partition}"
+    return verdict, text, list_partition_lags(samples, verdict)
 
 
-def late_share(records: Sequence[EpochRecord]) -> float:
-    """Return late / (accepted + late) pairs of some epochs; 0 without any."""
-    late = sum(record.counts.get("late", 0) for record in records)
-    accepted = sum(record.counts.get("accepted", 0) for record in records)
+def compute_late_share(epochs: Sequence[EpochRecord]) -> float:
+    """Compute late / (accepted + late) pairs of some epochs; 0 without any."""
+    late = sum(epoch.counts.get("late", 0) for epoch in epochs)
+    accepted = sum(epoch.counts.get("accepted", 0) for epoch in epochs)
     return late / (late + accepted) if late + accepted else 0.0
+
+
+def list_metrics(status: WatchStatus) -> Iterator[MetricSample]:
+    """Yield the metrics of a status; what is unknown has no series."""
+    name = status.pipeline
+    yield from _list_alert_metrics(status)
+    at = datetime.fromisoformat(status.at).timestamp()
+    yield MetricSample("cutover_watch_last_sample_timestamp_seconds", (name,), at)
+    if status.driver is not None:
+        yield MetricSample("cutover_watch_driver_alive", (name,), float(status.driver.alive))
+    if status.late_share is not None:
+        yield MetricSample("cutover_watch_late_ratio", (name,), status.late_share)
+    if status.watermark_lag_seconds is not None:
+        yield MetricSample("cutover_watch_watermark_lag_seconds", (name,), status.watermark_lag_seconds)
+    for lag in status.partitions:
+        yield MetricSample("cutover_watch_unread_offsets", (name, str(lag.partition)), lag.unread)
+
+
+def _list_alert_metrics(status: WatchStatus) -> Iterator[MetricSample]:
+    """Yield every decided alert of the list, and the firing ones that an error names by another runbook.
+
+    A driver that failed for such an error also fires as `StreamNotRunning`, since a ticket alone wakes no one.
+    """
+    severities = {spec.name: spec.severity for spec in ALERTS}
+    firing = {alert.name: alert.severity for alert in status.alerts if _RUNBOOK_NAME.match(alert.name)}
+    if status.driver is not None and status.driver.state == "FAILED" and set(firing) - set(severities):
+        firing["StreamNotRunning"] = make_alert("StreamNotRunning", "").severity
+    for name, severity in {**firing, **severities}.items():
+        if name in firing or name not in status.undecided:
+            yield MetricSample("cutover_alert_firing", (status.pipeline, name, severity), float(name in firing))
+
+
+def write_metrics(settings: Settings, status: WatchStatus) -> None:
+    """Replace the text file of metrics of a pipeline; a file that cannot be written is a warning."""
+    text_files.put(settings, "watch", status.pipeline, render(list_metrics(status)))

@@ -21,7 +21,7 @@ from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import WindowAudit
 from cutover.reconcile.judgement.audits.power import DAY, SamplePlan
 from cutover.reconcile.result.text import duration
-from cutover.reconcile.watch.retention import retention, shortest
+from cutover.reconcile.watch.log_observer import find_shortest, parse_retention
 from cutover.records.closing import closing, find_closed_end
 from cutover.settings import Settings
 
@@ -127,7 +127,7 @@ def _find_policy(pipeline: Pipeline) -> Audit:
 
 
 def _refuse_short_retention(settings: Settings, pipeline: Pipeline) -> None:
-    kept = shortest(retention(LogClient(settings).config(topic)) for topic in topics_of(log_of(pipeline)))
+    kept = find_shortest(parse_retention(LogClient(settings).config(topic)) for topic in topics_of(log_of(pipeline)))
     lateness, reach = pipeline.lateness, pipeline.window.reach or 0
     age = closing(pipeline.window, lateness, reach) + lateness.out_of_orderness_micros + lateness.max_ahead_micros
     needed = timedelta(microseconds=age + DAY)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from cutover.output.cells import visible
 from cutover.reconcile.watch.alerts import driver, event_time, log, records, results, tables
 from cutover.reconcile.watch.alerts.spec import SEVERITIES, Alert, AlertSpec
-from cutover.reconcile.watch.facts import Trouble, UnknownFact, UnknownFactError, WatchFacts
+from cutover.reconcile.watch.facts import Problem, UnknownFact, UnknownFactError, WatchFacts
 
 GROUPS: Mapping[str, tuple[AlertSpec, ...]] = {
     "records of the log are lost, or soon will be": log.ALERTS,
@@ -63,16 +63,16 @@ def make_alert(name: str, text: str) -> Alert:
     return Alert(name=name, text=text, severity="ticket" if spec is None else spec.severity)
 
 
-def _list_driver_failure(facts: WatchFacts) -> Iterator[Trouble]:
+def _list_driver_failure(facts: WatchFacts) -> Iterator[Problem]:
     """Yield why the driver failed, under the runbook that its error named."""
     state = facts.driver
     if not isinstance(state, UnknownFact) and state.state == "FAILED":
         text = visible(state.error or "the driver failed")
-        yield Trouble(runbook=state.runbook or "StreamNotRunning", text=text)
+        yield Problem(runbook=state.runbook or "StreamNotRunning", text=text)
 
 
-def _list_reported_problems(facts: WatchFacts) -> Iterator[Trouble]:
+def _list_reported_problems(facts: WatchFacts) -> Iterator[Problem]:
     """Yield the problems that are reported; a report that could not be read holds none."""
-    for problems in (facts.troubles, facts.comparison, facts.checks, facts.foreign):
+    for problems in (facts.problems, facts.comparison_problems, facts.violated_checks, facts.foreign_writes):
         if not isinstance(problems, UnknownFact):
             yield from problems

@@ -5,8 +5,8 @@ from itertools import takewhile
 
 from cutover.reconcile.result.text import duration, number
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
-from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, known, seconds_since
-from cutover.reconcile.watch.lag import LagSample, count_unread, lasting
+from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require, seconds_since
+from cutover.reconcile.watch.lag import LagSample, compute_reported_seconds, count_unread
 
 MISSED_TRIGGERS = 3
 """Triggers without a commit that are still normal."""
@@ -14,7 +14,7 @@ MISSED_TRIGGERS = 3
 
 def _find_stalled_stream(facts: WatchFacts) -> Iterator[str]:
     """Yield that records are unread and nothing is committed; a driver that failed reports its own reason."""
-    driver, limits = known(facts.driver), facts.limits
+    driver, limits = require(facts.driver), facts.limits
     if driver.state == "FAILED":
         return
     stalled_seconds = _measure_stall(facts)
@@ -25,18 +25,18 @@ def _find_stalled_stream(facts: WatchFacts) -> Iterator[str]:
 
 def _measure_stall(facts: WatchFacts) -> float:
     """Return the seconds for which records were unread without a commit, by the driver or by our own samples."""
-    driver, newest = known(facts.driver), facts.newest
+    driver, newest = require(facts.driver), facts.newest_epoch
     if newest is None:
         since = driver.unread_since if driver.alive else driver.at
-        return lasting(driver, since, facts.at) if known(facts.waiting) else 0.0
+        return compute_reported_seconds(driver, since, facts.at) if require(facts.unread_before_first_epoch) else 0.0
     sample = facts.sample
     if sample is None or not count_unread(sample):
         return 0.0
     if driver.alive:
-        reported_seconds = lasting(driver, driver.unread_since, facts.at)
+        reported_seconds = compute_reported_seconds(driver, driver.unread_since, facts.at)
     else:
         # Since the last commit by its clock, or since the last heartbeat in our file: it may run on another host.
-        ages = (seconds_since(newest.processing_time, facts.at), lasting(driver, driver.at, facts.at))
+        ages = (seconds_since(newest.processing_time, facts.at), compute_reported_seconds(driver, driver.at, facts.at))
         reported_seconds = min((age for age in ages if age is not None and age > 0), default=0.0)
     return max(reported_seconds, _measure_unread_seconds(facts.samples))
 
@@ -45,28 +45,28 @@ def _measure_unread_seconds(samples: Sequence[LagSample]) -> float:
     """Return the seconds for which our own samples have shown unread records after the same epoch."""
     newest = samples[-1]
     stalled = takewhile(lambda s: count_unread(s) > 0 and s.epoch.epoch == newest.epoch.epoch, reversed(samples))
-    return newest.seen - min(sample.seen for sample in stalled)
+    return newest.monotonic - min(sample.monotonic for sample in stalled)
 
 
 def _find_silent_broker(facts: WatchFacts) -> Iterator[str]:
     driver = facts.driver
     driver_seconds = 0.0
     if not isinstance(driver, UnknownFact) and driver.alive:
-        driver_seconds = lasting(driver, driver.silent_since, facts.at)
-    silent_seconds = max(driver_seconds, facts.silent or 0.0)
+        driver_seconds = compute_reported_seconds(driver, driver.silent_since, facts.at)
+    silent_seconds = max(driver_seconds, facts.silent_seconds or 0.0)
     if silent_seconds > facts.limits.silent_seconds:
         yield f"no answer from the broker for {duration(silent_seconds)}"
 
 
 def _find_commit_conflicts(facts: WatchFacts) -> Iterator[str]:
-    conflicts = sum(record.conflicts for record in facts.recent())
+    conflicts = sum(epoch.conflicts for epoch in facts.list_recent_epochs())
     if conflicts > facts.limits.conflicts:
         yield f"{number(conflicts)} commits were refused in {duration(facts.limits.rate_seconds)}"
 
 
 def _find_clock_skew(facts: WatchFacts) -> Iterator[str]:
     """Yield that clocks differ, unless the definition takes log time from the records, as a replay does."""
-    driver = known(facts.driver)
+    driver = require(facts.driver)
     if facts.pipeline.source.log_time is not None or not driver.alive or not driver.skew:
         return
     partition, skew = max(driver.skew.items(), key=lambda item: abs(item[1]))

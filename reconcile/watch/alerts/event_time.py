@@ -6,13 +6,13 @@ from itertools import takewhile
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.alerts.spec import AlertSpec
-from cutover.reconcile.watch.facts import WatchFacts, known
-from cutover.reconcile.watch.lag import LagSample, ahead_micros, holder
+from cutover.reconcile.watch.facts import WatchFacts, require
+from cutover.reconcile.watch.lag import LagSample, compute_max_ahead_micros, find_holding_partition
 
 
 def _is_open(facts: WatchFacts) -> bool:
     """Return whether event time can advance: there is an epoch, and the newest one did not seal the version."""
-    return facts.newest is not None and not facts.newest.final
+    return facts.newest_epoch is not None and not facts.newest_epoch.final
 
 
 def _find_watermark_ahead(facts: WatchFacts) -> Iterator[str]:
@@ -20,11 +20,11 @@ def _find_watermark_ahead(facts: WatchFacts) -> Iterator[str]:
     if not _is_open(facts):
         return
     sample = facts.sample
-    watermark = None if facts.newest is None else facts.newest.watermark_after
-    if sample is None or watermark is None or not sample.newest:
+    watermark = None if facts.newest_epoch is None else facts.newest_epoch.watermark_after
+    if sample is None or watermark is None or not sample.newest_times:
         return
-    ahead = watermark - max(sample.newest.values())
-    if ahead > ahead_micros(facts.pipeline, facts.limits):
+    ahead = watermark - max(sample.newest_times.values())
+    if ahead > compute_max_ahead_micros(facts.pipeline, facts.limits):
         yield f"the watermark is {duration(ahead / 1e6)} ahead of the newest log timestamp"
 
 
@@ -32,27 +32,27 @@ def _find_held_watermark(facts: WatchFacts) -> Iterator[str]:
     """Yield which partition holds the watermark, timed from the first epoch with records that did not move it."""
     if not _is_open(facts):
         return
-    records = known(facts.records)
-    newest = records[-1]
-    unmoved = list(takewhile(lambda r: r.watermark_after == newest.watermark_after, reversed(records)))
+    epochs = require(facts.epochs)
+    newest = epochs[-1]
+    unmoved = list(takewhile(lambda e: e.watermark_after == newest.watermark_after, reversed(epochs)))
     # The oldest of them moved the watermark to its value, unless there is no watermark yet.
-    reading = [r for r in unmoved if r.records and (newest.watermark_after is None or r is not unmoved[-1])]
+    reading = [e for e in unmoved if e.records and (newest.watermark_after is None or e is not unmoved[-1])]
     if not reading or _measure_age(reading[0], facts) > facts.limits.held_seconds:
         return
     held_seconds = _measure_age(reading[-1], facts)
     if held_seconds > facts.limits.held_seconds:
-        yield f"records are read and the watermark stands for {duration(held_seconds)}{_describe_holder(facts)}"
+        yield f"records are read and the watermark has not moved for {duration(held_seconds)}{_describe_holder(facts)}"
 
 
 def _describe_holder(facts: WatchFacts) -> str:
-    if not isinstance(facts.look, LagSample):
+    if not isinstance(facts.sample_fact, LagSample):
         return ""  # the log does not answer, so the partitions are unknown
-    partition = holder(facts.look)
+    partition = find_holding_partition(facts.sample_fact)
     return ": no partition had a valid event time yet" if partition is None else f": partition {partition} holds it"
 
 
-def _measure_age(record: EpochRecord, facts: WatchFacts) -> float:
-    return facts.ages.get(record.epoch, 0.0)
+def _measure_age(epoch: EpochRecord, facts: WatchFacts) -> float:
+    return facts.epoch_ages.get(epoch.epoch, 0.0)
 
 
 def _find_idle_input(facts: WatchFacts) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _find_idle_input(facts: WatchFacts) -> Iterator[str]:
 
 def _has_unread(sample: LagSample) -> bool:
     """Return whether a partition has records after the newest epoch, those of open transactions included."""
-    ends = {p: max(end, sample.high.get(p, 0)) for p, end in sample.ends.items()}
+    ends = {p: max(end, sample.high_watermarks.get(p, 0)) for p, end in sample.end_offsets.items()}
     return any(end > sample.epoch.end.get(p, 0) for p, end in ends.items())
 
 

@@ -18,7 +18,7 @@ _RUNBOOKS = "docs/runbooks"
 
 SILENT_SECONDS = 300
 """Age of the newest sample of a watch from which it counts as silent; it is missed for a week."""
-_LATEST_SAMPLE = "cutover_watch_last_look_timestamp_seconds"
+_LATEST_SAMPLE = "cutover_watch_last_sample_timestamp_seconds"
 
 _HEAD = "# Written by `make alert-rules` from reconcile/watch/alerts/; docs/metrics.md describes how to use it.\n"
 _FIRING_QUERY = '(printf "cutover_alert_firing{pipeline=%q} == 1" $labels.pipeline)'
@@ -212,9 +212,9 @@ def render_index(text: str) -> str:
 
 
 def _replace_region(text: str, content: str) -> str:
-    before, _, rest = text.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}{content}\n{_END}{after}"
+    head, _, region_and_tail = text.partition(_BEGIN)
+    _, _, tail = region_and_tail.partition(_END)
+    return f"{head}{_BEGIN}{content}\n{_END}{tail}"
 
 
 def render_head(spec: AlertSpec, text: str) -> str:

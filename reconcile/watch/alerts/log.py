@@ -6,15 +6,15 @@ from datetime import timedelta
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration, number
 from cutover.reconcile.watch.alerts.spec import AlertSpec
-from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, known
-from cutover.reconcile.watch.lag import LagSample, lasting
+from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require
+from cutover.reconcile.watch.lag import LagSample, compute_reported_seconds
 
 OUTAGES = 2
 """Longest outages that the log must outlast."""
 
 
 def _find_other_topic(facts: WatchFacts) -> Iterator[str]:
-    sample, newest = facts.sample, facts.newest
+    sample, newest = facts.sample, facts.newest_epoch
     if sample is not None and newest is not None and _is_other_topic(sample, newest):
         yield f"topic {newest.topic} has topic id {sample.topic_id}, the newest epoch was read from {newest.topic_id}"
 
@@ -25,7 +25,7 @@ def _is_other_topic(sample: LagSample, newest: EpochRecord) -> bool:
 
 def _find_sample(facts: WatchFacts) -> LagSample | None:
     """Return the newest sample of the topic that the stream reads; None if there is none or it is another topic now."""
-    sample, newest = facts.sample, facts.newest
+    sample, newest = facts.sample, facts.newest_epoch
     return None if sample is None or newest is None or _is_other_topic(sample, newest) else sample
 
 
@@ -33,39 +33,40 @@ def _find_lost_records(facts: WatchFacts) -> Iterator[str]:
     sample = _find_sample(facts)
     if sample is None:
         return
-    for texts in (facts.compacted, facts.lost):
+    for texts in (facts.compacted_topics, facts.lossy_epochs):
         if not isinstance(texts, UnknownFact):
             yield from texts
-    if not isinstance(facts.changed, UnknownFact) and facts.changed:
-        yield from facts.changed
+    if not isinstance(facts.rewritten_partitions, UnknownFact) and facts.rewritten_partitions:
+        yield from facts.rewritten_partitions
         return
-    yield from _find_lost_offsets(sample, known(facts.expected))
-    for fact in (facts.changed, facts.compacted, facts.lost):
-        known(fact)  # without it no one knows that nothing was lost
+    yield from _find_lost_offsets(sample, require(facts.next_offsets))
+    for fact in (facts.rewritten_partitions, facts.compacted_topics, facts.lossy_epochs):
+        require(fact)  # without it no one knows that nothing was lost
 
 
 def _find_lost_offsets(sample: LagSample, next_offsets: Mapping[int, int]) -> Iterator[str]:
     for p, offset in sorted(next_offsets.items()):
-        first, end = sample.earliest.get(p, offset), max(sample.high.get(p, offset), sample.ends.get(p, 0))
+        start = sample.start_offsets.get(p, offset)
+        end = max(sample.high_watermarks.get(p, offset), sample.end_offsets.get(p, 0))
         position = f"partition {p}: offset {offset} is next"
-        if p not in sample.ends:
+        if p not in sample.end_offsets:
             yield f"{position}, the partition does not exist"
-        elif first > offset:
-            yield f"{position}, the log starts at {first}: {number(first - offset)} are lost"
+        elif start > offset:
+            yield f"{position}, the log starts at {start}: {number(start - offset)} are lost"
         elif end < offset:
             yield f"{position}, the log ends at {end}: {number(offset - end)} are lost"
 
 
 def _find_new_partitions(facts: WatchFacts) -> Iterator[str]:
     """Yield the partitions that a recent epoch, or the one before these, had not read yet."""
-    sample, records = _find_sample(facts), known(facts.records)
+    sample, epochs = _find_sample(facts), require(facts.epochs)
     if sample is None:
         return
-    first = max(0, len(records) - len(tuple(facts.recent())) - 1)
-    added = sorted({p for record in records[first:] for p in sample.ends if p not in record.end})
+    first_index = max(0, len(epochs) - len(tuple(facts.list_recent_epochs())) - 1)
+    added = sorted({p for epoch in epochs[first_index:] for p in sample.end_offsets if p not in epoch.end})
     if added:
         partitions = ", ".join(map(str, added))
-        yield f"new: {partitions}; the topic has {len(sample.ends)} partitions now"
+        yield f"new: {partitions}; the topic has {len(sample.end_offsets)} partitions now"
 
 
 def _find_open_transactions(facts: WatchFacts) -> Iterator[str]:
@@ -73,14 +74,14 @@ def _find_open_transactions(facts: WatchFacts) -> Iterator[str]:
     sample = _find_sample(facts)
     if sample is None:
         return
-    for p, high in sorted(sample.high.items()):
-        stable = sample.ends.get(p, high)
+    for p, high in sorted(sample.high_watermarks.items()):
+        stable = sample.end_offsets.get(p, high)
         if stable >= high:
             continue
         held_seconds = max(_measure_reported_seconds(facts, p), _measure_sampled_seconds(facts, p))
         if held_seconds > facts.limits.open_seconds:
             waiting = f"{number(high - stable)} offsets wait behind an open transaction"
-            yield f"partition {p} stands at {stable} for {duration(held_seconds)}: {waiting}"
+            yield f"partition {p} has been held at offset {stable} for {duration(held_seconds)}: {waiting}"
 
 
 def _measure_reported_seconds(facts: WatchFacts, partition: int) -> float:
@@ -88,19 +89,19 @@ def _measure_reported_seconds(facts: WatchFacts, partition: int) -> float:
     driver = facts.driver
     if isinstance(driver, UnknownFact) or not driver.alive:
         return 0.0
-    return lasting(driver, driver.open_since.get(str(partition)), facts.at)
+    return compute_reported_seconds(driver, driver.open_since.get(str(partition)), facts.at)
 
 
 def _measure_sampled_seconds(facts: WatchFacts, partition: int) -> float:
     """Return the seconds for which our own samples have shown the same last stable offset below the end."""
     newest = facts.samples[-1]
-    first_seen = newest.seen
+    first_seen = newest.monotonic
     for sample in reversed(facts.samples):
-        stable = sample.ends.get(partition, 0)
-        if stable != newest.ends[partition] or stable >= sample.high.get(partition, 0):
+        stable = sample.end_offsets.get(partition, 0)
+        if stable != newest.end_offsets[partition] or stable >= sample.high_watermarks.get(partition, 0):
             break
-        first_seen = sample.seen
-    return newest.seen - first_seen
+        first_seen = sample.monotonic
+    return newest.monotonic - first_seen
 
 
 def _find_low_retention(facts: WatchFacts) -> Iterator[str]:
@@ -108,8 +109,8 @@ def _find_low_retention(facts: WatchFacts) -> Iterator[str]:
     sample = _find_sample(facts)
     if sample is None:
         return
-    required = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay or timedelta())
-    estimates = {p: _estimate_time_left(facts, sample, p) for p in sample.ends}
+    required = OUTAGES * timedelta(seconds=facts.limits.outage_seconds) + (facts.replay_time or timedelta())
+    estimates = {p: _estimate_time_left(facts, sample, p) for p in sample.end_offsets}
     time_left = {p: time for p, time in estimates.items() if time is not None}
     if not time_left:
         return
@@ -125,12 +126,12 @@ def _find_low_retention(facts: WatchFacts) -> Iterator[str]:
 def _estimate_time_left(facts: WatchFacts, sample: LagSample, partition: int) -> timedelta | None:
     """Estimate when the first unread record is deleted, by its age or by the pace at which the log's start moves."""
     estimates = []
-    retention = known(facts.retention)
+    retention = require(facts.retention)
     if retention is not None:
-        age = sample.at.timestamp() - sample.unread_since.get(partition, sample.at.timestamp() * 1e6) / 1e6
+        age = sample.at.timestamp() - sample.first_unread_times.get(partition, sample.at.timestamp() * 1e6) / 1e6
         estimates.append(retention - timedelta(seconds=age))
-    same_log = [look for look in facts.samples if look.topic_id == sample.topic_id]
-    headroom = max(0, known(facts.expected).get(partition, 0) - sample.earliest.get(partition, 0))
+    same_log = [earlier for earlier in facts.samples if earlier.topic_id == sample.topic_id]
+    headroom = max(0, require(facts.next_offsets).get(partition, 0) - sample.start_offsets.get(partition, 0))
     by_pace = _estimate_by_pace(same_log, partition, headroom)
     return min([*estimates, *([] if by_pace is None else [by_pace])], default=None)
 
@@ -142,16 +143,16 @@ def _estimate_by_pace(samples: Sequence[LagSample], partition: int, headroom: in
     the last observed jump. A single jump has no known pace. It counts only where another one of the same size would
     reach unread records: it may follow as soon as the first one did.
     """
-    starts = [sample.earliest.get(partition, 0) for sample in samples]
+    starts = [sample.start_offsets.get(partition, 0) for sample in samples]
     jumps = [n for n in range(1, len(starts)) if starts[n] > starts[n - 1]]
     if not jumps:
         return None
-    first, last = jumps[0], jumps[-1]
-    if first == last:
-        if headroom > starts[last] - starts[0]:
+    begin, end = jumps[0], jumps[-1]
+    if begin == end:
+        if headroom > starts[end] - starts[0]:
             return None
-        first, last = 0, len(samples) - 1
-    deleted, seconds = starts[last] - starts[first], samples[last].seen - samples[first].seen
+        begin, end = 0, len(samples) - 1
+    deleted, seconds = starts[end] - starts[begin], samples[end].monotonic - samples[begin].monotonic
     return timedelta(seconds=headroom / deleted * seconds) if deleted > 0 and seconds > 0 else None
 
 
@@ -184,7 +185,7 @@ ALERTS = (
         name="OpenTransactionHoldsLog",
         severity="ticket",
         owner="platform",
-        symptom="a partition stands at one offset, more is in the log",
+        symptom="a partition is held at one offset, although the log has more",
         rule=_find_open_transactions,
         limits=("alerts.open_seconds",),
     ),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from cutover.definition.model.pipeline import Policy
 from cutover.reconcile.result.text import duration, number, share
 from cutover.reconcile.watch.alerts.spec import AlertSpec, Rule
-from cutover.reconcile.watch.facts import WatchFacts, known, seconds_since
+from cutover.reconcile.watch.facts import WatchFacts, require, seconds_since
 from cutover.records.classes import Class
 
 EPOCHS_IN_A_ROW = 10
@@ -35,9 +35,9 @@ def _count_class(facts: WatchFacts, record_class: Class) -> tuple[float, int, st
     """
     counts: Counter[str] = Counter()
     records = 0
-    for record in facts.recent():
-        counts.update(record.counts)
-        records += record.records
+    for epoch in facts.list_recent_epochs():
+        counts.update(epoch.counts)
+        records += epoch.records
     windows_per_record = facts.pipeline.window.most
     if record_class is Class.LATE:
         unit = "records" if windows_per_record == 1 else "(record, window) pairs"
@@ -53,12 +53,12 @@ def _find_mostly_filtered(facts: WatchFacts) -> Iterator[str]:
     Filtered records are normal, unlike the other classes, so the share of a few records means nothing.
     """
     total = filtered = 0
-    for record in reversed(known(facts.records)):
-        age = seconds_since(record.processing_time, facts.at) or 0.0
+    for epoch in reversed(require(facts.epochs)):
+        age = seconds_since(epoch.processing_time, facts.at) or 0.0
         if age > facts.limits.rate_seconds and total >= facts.limits.filtered_records:
             break
-        total += record.records
-        filtered += record.counts.get(Class.FILTERED, 0)
+        total += epoch.records
+        filtered += epoch.counts.get(Class.FILTERED, 0)
     limit = facts.pipeline.policy.max_filtered_share
     if total >= facts.limits.filtered_records and filtered / total > limit:
         part = f"{number(filtered)} of the newest {number(total)} records are filtered ({share(filtered / total)})"
@@ -66,16 +66,16 @@ def _find_mostly_filtered(facts: WatchFacts) -> Iterator[str]:
 
 
 def _find_schema_mismatches(facts: WatchFacts) -> Iterator[str]:
-    mismatches = known(facts.unfit)
+    mismatches = require(facts.schema_mismatches)
     if mismatches:
-        yield "; ".join(f"{m.what}, first at partition {m.partition}, offset {m.offset}" for m in mismatches)
+        yield "; ".join(f"{m.description}, first at partition {m.partition}, offset {m.offset}" for m in mismatches)
 
 
 def _find_key_skew(facts: WatchFacts) -> Iterator[str]:
     """Yield that one key had most of the accepted records in each of the newest large epochs."""
     limits = facts.limits
-    large = [r for r in known(facts.records) if r.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]
-    shares = [record.one_key_share or 0.0 for record in large[-EPOCHS_IN_A_ROW:]]
+    large = [e for e in require(facts.epochs) if e.counts.get(Class.ACCEPTED, 0) >= limits.one_key_records]
+    shares = [epoch.one_key_share or 0.0 for epoch in large[-EPOCHS_IN_A_ROW:]]
     if len(shares) == EPOCHS_IN_A_ROW and min(shares) > limits.one_key_share:
         yield f"one key had {share(min(shares))} or more of {EPOCHS_IN_A_ROW} epochs in a row"
 

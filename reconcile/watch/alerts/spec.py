@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from cutover.reconcile.watch.facts import WatchFacts, known
+from cutover.reconcile.watch.facts import WatchFacts, require
 
 Severity = Literal["page", "ticket", "info"]
 """Page: wake someone. Ticket: in working hours. Info: only shown."""
@@ -61,7 +61,7 @@ def reported_by(fact: Callable[[WatchFacts], object]) -> Rule:
     """
 
     def require_reports(facts: WatchFacts) -> Iterator[str]:
-        known(fact(facts))
+        require(fact(facts))
         return iter(())
 
     return require_reports

@@ -4,36 +4,36 @@ from collections.abc import Iterator
 
 from cutover.reconcile.result.text import number
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
-from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, known
+from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require
 
 GIB = 1 << 30
 
 
 def _find_low_disks(facts: WatchFacts) -> Iterator[str]:
-    grown = 0 if isinstance(facts.grown, UnknownFact) else facts.grown
+    grown = 0 if isinstance(facts.recent_growth_bytes, UnknownFact) else facts.recent_growth_bytes
     required = max(grown, facts.limits.free_bytes)
-    for place, free in known(facts.free).items():
+    for place, free in require(facts.free_bytes).items():
         if free < required:
             yield f"{free / GIB:.2f} GiB are free at the {place}, {required / GIB:.2f} are needed"
-    known(facts.grown)  # without it no one knows that the space is enough
+    require(facts.recent_growth_bytes)  # without it no one knows that the space is enough
 
 
 def _find_fast_growth(facts: WatchFacts) -> Iterator[str]:
     """Yield that the epoch log grows much faster than usual: new keys, smaller windows, rows of single records."""
-    growth, limits = known(facts.growth), facts.limits
+    growth, limits = require(facts.row_growth), facts.limits
     if growth is None or growth.hours < limits.growth_hours:
         return
-    if growth.newest > max(limits.growth_times * growth.usual, limits.growth_rows):
+    if growth.last_hour > max(limits.growth_times * growth.usual, limits.growth_rows):
         usual = number(round(growth.usual))
-        factor = f"{growth.newest / growth.usual:.1f} times the {usual} of a usual hour of this week"
-        yield f"{number(growth.newest)} rows were added in the last hour, {factor}"
+        factor = f"{growth.last_hour / growth.usual:.1f} times the {usual} of a usual hour of this week"
+        yield f"{number(growth.last_hour)} rows were added in the last hour, {factor}"
 
 
 def _find_pins_at_risk(facts: WatchFacts) -> Iterator[str]:
-    for pin in known(facts.pins):
+    for pin in require(facts.pins):
         if pin.files_until is not None and pin.files_until < pin.expires_at:
-            until = f"{pin.files_until:%Y-%m-%d %H:%M}"
-            yield f"{pin.holder} holds epoch {pin.epoch}, its files may be deleted from {until} UTC"
+            deletable_at = f"{pin.files_until:%Y-%m-%d %H:%M}"
+            yield f"{pin.holder} holds epoch {pin.epoch}, its files may be deleted from {deletable_at} UTC"
 
 
 ALERTS = (
@@ -42,7 +42,7 @@ ALERTS = (
         severity="page",
         owner="pipeline",
         symptom="`transaction says 41, newest epoch row is 40`",
-        rule=reported_by(lambda facts: facts.records),
+        rule=reported_by(lambda facts: facts.epochs),
         suppresses=("StreamNotRunning", "ReconcilerNotRunning", "NotComparable"),
     ),
     AlertSpec(
@@ -50,7 +50,7 @@ ALERTS = (
         severity="page",
         owner="pipeline",
         symptom="`expected no writer but ours`",
-        rule=reported_by(lambda facts: facts.foreign),
+        rule=reported_by(lambda facts: facts.foreign_writes),
         suppresses=("NotComparable", "ReconcilerNotRunning"),
     ),
     AlertSpec(
@@ -58,7 +58,7 @@ ALERTS = (
         severity="page",
         owner="pipeline",
         symptom="`file ... is listed and not there`",
-        rule=reported_by(lambda facts: facts.records),
+        rule=reported_by(lambda facts: facts.epochs),
         suppresses=("ReconcilerNotRunning", "BatchNotFresh", "NotComparable"),
     ),
     AlertSpec(

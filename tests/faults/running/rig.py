@@ -26,7 +26,7 @@ from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.verify.model import Verification
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.alerts.spec import Alert
-from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
 from cutover.streaming.process import heartbeat
@@ -70,7 +70,7 @@ class Rig:
         self._broker, self._children, self._background = broker, list[Child](), list[Background]()
         self._beside: list[Rig] = []
         self._endings: list[Callable[[], object]] = []
-        self._watchers: dict[Path, Gathering] = {}
+        self._watchers: dict[Path, FactCollector] = {}
         self.firing: tuple[Alert, ...] = ()  # at the last look
         self._next_id, self._minute = 0, 0.0
 
@@ -324,8 +324,8 @@ class Rig:
     def alerts(self, settings: Settings | None = None) -> set[str]:
         """Return the names of the alerts that fire now (of another home of this lake, if given); they count as seen."""
         chosen = settings or self.settings
-        watcher = self._watchers.setdefault(chosen.home, Gathering(chosen, self.pipeline, SystemClock()))
-        self.firing = list_firing(watcher.facts())
+        watcher = self._watchers.setdefault(chosen.home, FactCollector(chosen, self.pipeline, SystemClock()))
+        self.firing = list_firing(watcher.collect())
         found = {one.name for one in self.firing}
         self.seen |= found
         return found

@@ -17,7 +17,7 @@ from tests.support.suite.until import until
 ROOT = Path(__file__).resolve().parents[3]
 RULES = ROOT / "infra" / "alerts" / "cutover.rules.yml"
 CAUSE = """p"} == 1 or vector(1) or x{a="b\\"""  # a name that wants out of its label
-LOOK = 'cutover_watch_last_look_timestamp_seconds{pipeline="clicks"}'
+LOOK = 'cutover_watch_last_sample_timestamp_seconds{pipeline="clicks"}'
 
 
 def quoted(text: str) -> str:

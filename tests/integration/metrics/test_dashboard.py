@@ -20,9 +20,8 @@ from cutover.errors import LakeError
 from cutover.reconcile.gate import stage
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.record import verify_and_record
-from cutover.reconcile.watch import watch_metrics
-from cutover.reconcile.watch.gather import Gathering
-from cutover.reconcile.watch.status import status
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.status import make_status, write_metrics
 from cutover.settings import KafkaSettings, MetricsSettings, Settings
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
@@ -77,7 +76,7 @@ def run_tasks(settings: Settings, pipeline: Pipeline) -> None:
     reconcile(settings, pipeline)
     verify_and_record(settings, pipeline, only=["N3"])
     stage.move(settings, pipeline, "advance", "to be refused", SystemClock())
-    watch_metrics.tell(settings, status(Gathering(settings, pipeline, SystemClock()).facts()))
+    write_metrics(settings, make_status(FactCollector(settings, pipeline, SystemClock()).collect()))
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from cutover.reconcile.report import page
 from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
-from cutover.reconcile.watch import troubles
+from cutover.reconcile.watch import findings
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import Lake, Sale, edited, lake_of, reconcile, replace_batch, write
 from tests.integration.reconcile.test_commands import DEFINITION
@@ -101,7 +101,7 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
     assert "2 rows without an explanation are accepted by rule: within the policy" in found.sentence
     assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.ACCEPTED]
     assert app.main(["differences", "sales"]) == 0
-    assert list(troubles.of_comparison(home, sales)) == []
+    assert list(findings.list_comparison_problems(home, sales)) == []
     checked = verify(home, sales, only=["N5"], clock=SystemClock())
     assert checked.checks["N5"].state is CheckState.HELD
     condition = rules_condition(home, sales)
@@ -132,7 +132,7 @@ def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) 
     assert (found.verdict, found.exit_code, found.policy.accepted) == (Verdict.DIVERGED, 1, 1)
     assert "1 row has no explanation, rules accept 1 more" in found.sentence
     assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.OPEN]
-    assert [trouble.runbook for trouble in troubles.of_comparison(home, sales)] == ["DivergenceUnexplained"]
+    assert [trouble.runbook for trouble in findings.list_comparison_problems(home, sales)] == ["DivergenceUnexplained"]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
     patient = catalogue.get(home, "sales")
 
     assert states(home, patient) == [DifferenceState.PENDING, DifferenceState.PENDING]
-    assert list(troubles.of_comparison(home, patient)) == []
+    assert list(findings.list_comparison_problems(home, patient)) == []
     assert app.main(["differences", "sales"]) == 0
     assert spoilt.run.run_id in {str(line.result["seal"]["batch_run"]) for line in history.newest_first(home, patient)}
 

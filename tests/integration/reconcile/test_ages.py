@@ -9,9 +9,9 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.lake.control import versions
 from cutover.reconcile.judgement import history
+from cutover.reconcile.watch.ages import find_batch_age, find_verdict_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.freshness import find_batch_age, find_verdict_age
-from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.collector import FactCollector
 from cutover.recorded_times import FOREVER, RecordAge
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, reconcile, write, write_run
@@ -89,10 +89,10 @@ def test_an_age_that_no_one_can_tell_is_named_once_it_may_be_too_old_and_claims_
     write(settings, replace(LAKE, run=replace(LAKE.run, finished=(now + YEARS).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(now + YEARS))
 
-    found = Gathering(settings, PIPELINE, StandingClock(now + later)).facts()
+    found = FactCollector(settings, PIPELINE, StandingClock(now + later)).collect()
 
-    doubts = [one.text.partition(" is ")[0] for one in found.troubles if one.runbook == "ClockSkew"]
-    assert doubts == (["how old the newest batch run", "how old the newest comparison"] if named else [])
+    doubts = [one.text.partition(" is ")[0] for one in found.problems if one.runbook == "ClockSkew"]
+    assert doubts == (["the age of the newest batch run", "the age of the newest comparison"] if named else [])
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_watch_whose_own_clock_is_behind_takes_the_time_that_the_stream_shows(
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - HOUR / 4).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(NOW - HOUR / 8))
 
-    found = Gathering(settings, PIPELINE, StandingClock(NOW - behind)).facts()
+    found = FactCollector(settings, PIPELINE, StandingClock(NOW - behind)).collect()
 
-    assert [one for one in found.troubles if one.runbook == "ClockSkew"] == []
+    assert [one for one in found.problems if one.runbook == "ClockSkew"] == []
     assert {one.name for one in list_firing(found)} & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == set()

@@ -7,8 +7,8 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.reconcile.result.outcome import Verdict
-from cutover.reconcile.watch.gather import Gathering
-from cutover.reconcile.watch.status import status
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.status import make_status
 from tests.integration.reconcile.lake_of import PIPELINE, reconcile
 from tests.support.comparison import flips
 
@@ -52,7 +52,7 @@ def test_a_changed_log_entry_is_named_and_no_row_is_blamed(
     ][-1:]
     entry.write_bytes(entry.read_bytes().replace(before, after, 1))
 
-    found = status(Gathering(settings, PIPELINE, SystemClock()).facts())
+    found = make_status(FactCollector(settings, PIPELINE, SystemClock()).collect())
     compared = reconcile(settings, PIPELINE)
 
     named = [one.text for one in found.alerts if one.name in {"TableUnreadable", "EpochHistoryBroken"}]

@@ -19,7 +19,7 @@ from cutover.reconcile.judgement import history, records
 from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.verify.runner import verify
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.gather import Gathering
+from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,
@@ -54,7 +54,7 @@ def diverged(settings: Settings) -> Reconciliation:
 
 def firing(settings: Settings) -> set[str]:
     limits = settings.alerts.model_copy(update={"batch_schedules": 1e9})
-    facts = Gathering(settings.model_copy(update={"alerts": limits}), PIPELINE, SystemClock()).facts()
+    facts = FactCollector(settings.model_copy(update={"alerts": limits}), PIPELINE, SystemClock()).collect()
     return {one.name for one in list_firing(facts)}
 
 

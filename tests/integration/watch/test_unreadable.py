@@ -13,8 +13,8 @@ from cutover.lake.control import versions
 from cutover.lake.integrity import high_water
 from cutover.reconcile import run
 from cutover.reconcile.result.outcome import Verdict
-from cutover.reconcile.watch.gather import Gathering
-from cutover.reconcile.watch.status import WatchStatus, status
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.status import WatchStatus, make_status
 from cutover.settings import Settings
 from cutover.streaming.process import detached
 from tests.integration.reconcile.lake_of import PIPELINE, reconcile
@@ -31,7 +31,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 def look(settings: Settings) -> WatchStatus:
-    return status(Gathering(settings, PIPELINE, SystemClock()).facts())
+    return make_status(FactCollector(settings, PIPELINE, SystemClock()).collect())
 
 
 def spoil(file: Path, how: str) -> Iterator[None]:

@@ -24,11 +24,12 @@ from cutover.lake.tables import checksums, commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.process import current
+from cutover.reconcile.watch.ages import compute_period
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.facts import Unfit
-from cutover.reconcile.watch.gather import Gathering, period
-from cutover.reconcile.watch.observe import Observer
-from cutover.reconcile.watch.unfit import describe_mismatch, find_unfit_records
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.facts import SchemaMismatch
+from cutover.reconcile.watch.log_observer import LogObserver
+from cutover.reconcile.watch.schema_mismatches import describe_mismatch, find_schema_mismatches
 from cutover.settings import KafkaSettings, Settings
 from tests.support.suite.until import until
 
@@ -118,10 +119,10 @@ def epoch_log_uri(settings: Settings, pipeline: Pipeline) -> str:
 
 
 def test_sample_holds_log_ends_and_the_log_time_that_is_unread(place: Settings, clicks: Pipeline) -> None:
-    sample, _ = Observer(place, clicks, CLOCK).sample()
+    sample, _ = LogObserver(place, clicks, CLOCK).sample()
 
-    assert dict(sample.ends) == {0: 10, 1: 0}
-    assert (sample.newest[0] - sample.unread_since[0]) / 1e6 == (9 - 4) * 60
+    assert dict(sample.end_offsets) == {0: 10, 1: 0}
+    assert (sample.newest_times[0] - sample.first_unread_times[0]) / 1e6 == (9 - 4) * 60
 
 
 def test_command_prints_one_word_and_the_numbers_behind_it(
@@ -168,18 +169,18 @@ def test_half_a_heartbeat_says_neither_that_a_driver_lives_nor_that_none_does(se
 
 def test_pipeline_without_an_epoch_is_one_clear_message(place: Settings) -> None:
     with pytest.raises(LakeError, match="expected at least one committed epoch"):
-        Observer(place, catalogue.get(place, "clicks"), CLOCK).sample()
+        LogObserver(place, catalogue.get(place, "clicks"), CLOCK).sample()
 
 
 def test_broker_that_does_not_answer_is_one_clear_message(place: Settings, clicks: Pipeline) -> None:
     silent = place.model_copy(update={"kafka": KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=1.0)})
 
     with pytest.raises(LogError, match="KafkaUnreachable"):
-        Observer(silent, clicks, CLOCK).sample()
+        LogObserver(silent, clicks, CLOCK).sample()
 
 
 def firing(settings: Settings, pipeline: Pipeline) -> list[str]:
-    return [one.name for one in list_firing(Gathering(settings, pipeline, CLOCK).facts())]
+    return [one.name for one in list_firing(FactCollector(settings, pipeline, CLOCK).collect())]
 
 
 def test_silent_broker_is_a_fact_and_no_failure(
@@ -207,7 +208,7 @@ def test_start_of_the_log_behind_the_position_fires(place: Settings, clicks: Pip
     for future in admin.delete_records([TopicPartition(clicks.source.name, 0, 6)]).values():
         future.result()
 
-    facts = Gathering(place, clicks, CLOCK).facts()
+    facts = FactCollector(place, clicks, CLOCK).collect()
     texts = {one.name: one.text for one in list_firing(facts)}
     assert texts["LogDataLost"] == "partition 0: offset 4 is next, the log starts at 6: 2 are lost"
 
@@ -229,10 +230,10 @@ def test_open_transaction_shows_between_stable_and_high_offset(place: Settings, 
     producer.begin_transaction()
     producer.produce(topic, b"{}", partition=1, timestamp=NOON)
     producer.flush(30)
-    sample, _ = Observer(place, clicks, CLOCK).sample()
+    sample, _ = LogObserver(place, clicks, CLOCK).sample()
     producer.abort_transaction()
 
-    assert (sample.ends[1], sample.high[1]) == (0, 1)
+    assert (sample.end_offsets[1], sample.high_watermarks[1]) == (0, 1)
 
 
 def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place: Settings, clicks: Pipeline) -> None:
@@ -242,12 +243,12 @@ def test_field_that_the_schema_does_not_name_is_told_with_its_first_offset(place
         value = json.dumps({"who": "a", "at": "2026-03-01T12:00:00Z", **extra})
         producer.produce(topic, value.encode(), partition=1, timestamp=NOON)
     producer.flush(30)
-    records = Observer(place, clicks, CLOCK).records()
+    records = LogObserver(place, clicks, CLOCK).read_epochs()
     epochs = EpochLog(epoch_log_uri(place, clicks))
     seen = replace(records[0], unknown=2, start={1: 0}, end={1: 3})
 
-    assert list(find_unfit_records(clicks, epochs, LogClient(place), [seen])) == [
-        Unfit(what=r"field `new\x1b` is not in the schema", partition=1, offset=1)
+    assert list(find_schema_mismatches(clicks, epochs, LogClient(place), [seen])) == [
+        SchemaMismatch(description=r"field `new\x1b` is not in the schema", partition=1, offset=1)
     ]
 
 
@@ -270,7 +271,7 @@ def test_field_that_does_not_fit_is_named(value: bytes | None, expected: str | N
 
 
 def test_batch_is_due_by_the_definitions_schedule() -> None:
-    assert period("30 4 * * *", CLOCK.now(), 2.0) == timedelta(days=1)
+    assert compute_period("30 4 * * *", CLOCK.now(), 2.0) == timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +286,7 @@ def test_batch_is_due_by_the_definitions_schedule() -> None:
 def test_a_weekend_without_a_run_is_no_run_that_is_missing(newest: str, due: str) -> None:
     made = datetime.fromisoformat(newest)
 
-    assert made + 2 * period("0 9 * * 1-5", made, 2.0) == datetime.fromisoformat(due)
+    assert made + 2 * compute_period("0 9 * * 1-5", made, 2.0) == datetime.fromisoformat(due)
 
 
 def test_table_that_cannot_be_read_is_an_alert_of_its_own(place: Settings, clicks: Pipeline) -> None:
@@ -302,5 +303,5 @@ def test_transaction_ahead_of_the_newest_row_is_an_alert(place: Settings, clicks
     schema = epoch_log_schema(clicks)
     commits.append(DeltaTable(version.uri), schema.empty_table(), commit=ahead)
 
-    texts = {one.name: one.text for one in list_firing(Gathering(place, clicks, CLOCK).facts())}
+    texts = {one.name: one.text for one in list_firing(FactCollector(place, clicks, CLOCK).collect())}
     assert "transaction says 1, newest epoch row is 0" in texts["EpochHistoryBroken"]

@@ -15,7 +15,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
 from cutover.reconcile.judgement.records import lines
-from cutover.reconcile.watch import retention
+from cutover.reconcile.watch import log_observer
 from tests.integration.streaming import rig
 from tests.support.log.losses import LOSS as A_LOSS
 
@@ -186,7 +186,7 @@ def test_differences_add_up_by_cause() -> None:
     ],
 )
 def test_retention_of_a_topic(config: dict[str, str], expected: timedelta | None) -> None:
-    assert retention.retention(config) == expected
+    assert log_observer.parse_retention(config) == expected
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_retention_of_a_topic(config: dict[str, str], expected: timedelta | None
     [({}, False), ({"retention.bytes": "-1"}, False), ({"retention.bytes": "1024"}, True)],
 )
 def test_bound_of_size_of_a_topic(config: dict[str, str], expected: bool) -> None:
-    assert retention.is_bounded_by_size(config) is expected
+    assert log_observer.is_limited_by_size(config) is expected
 
 
 @pytest.mark.parametrize(
@@ -207,17 +207,17 @@ def test_log_is_held_at_least_since_its_oldest_records_were_read(earliest: dict[
 
     expected = None if minutes is None else AT + timedelta(minutes=minutes)
 
-    assert retention.held_since([read(5, 1), read(10, 2)], earliest) == expected
+    assert log_observer.find_retained_since([read(5, 1), read(10, 2)], earliest) == expected
 
 
 def test_replay_time_is_the_pace_of_epochs_times_what_the_log_holds() -> None:
-    assert retention.replay_time([epoch(100, 2.0), epoch(300, 2.0), epoch(0, 9.0)], 1000) == timedelta(
+    assert log_observer.estimate_replay_time([epoch(100, 2.0), epoch(300, 2.0), epoch(0, 9.0)], 1000) == timedelta(
         seconds=1000 * (2 + 2) / (100 + 300)
     )
 
 
 def test_replay_time_is_unknown_before_an_epoch_with_records() -> None:
-    assert retention.replay_time([epoch(0, 1.0)], 1000) is None
+    assert log_observer.estimate_replay_time([epoch(0, 1.0)], 1000) is None
 
 
 def test_hash_changes_with_the_evidence() -> None:

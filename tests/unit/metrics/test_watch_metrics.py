@@ -6,40 +6,39 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.driver_state import DriverState
 from cutover.metrics import text_files
-from cutover.reconcile.watch import watch_metrics
 from cutover.reconcile.watch.alerts.catalogue import ALERTS
-from cutover.reconcile.watch.facts import Trouble
-from cutover.reconcile.watch.status import status
+from cutover.reconcile.watch.facts import Problem
+from cutover.reconcile.watch.status import make_status, write_metrics
 from cutover.settings import Settings
 from tests.unit.watch.facts_of import NOW, facts
 
 FAILED = DriverState(alive=False, state="FAILED", error="x", runbook="KafkaRefused")
-DAMAGED = Trouble(runbook="TableUnreadable", text="file gone")
+DAMAGED = Problem(runbook="TableUnreadable", text="file gone")
 
 
 def firing(settings: Settings) -> dict[str, tuple[str, float]]:
     text = text_files.path_of(settings, "watch", "clicks").read_text(encoding="utf-8")
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
-    (looked,) = families["cutover_watch_last_look_timestamp_seconds"]
+    (looked,) = families["cutover_watch_last_sample_timestamp_seconds"]
     assert looked.value == NOW.timestamp()
     samples = families["cutover_alert_firing"]
     return {sample.labels["alert"]: (sample.labels["severity"], sample.value) for sample in samples}
 
 
 def test_every_alert_is_told_at_every_look(settings: Settings) -> None:
-    watch_metrics.tell(settings, status(facts()))
+    write_metrics(settings, make_status(facts()))
 
     assert firing(settings) == {spec.name: (spec.severity, 0.0) for spec in ALERTS}
 
 
 def test_the_alerts_that_fire_are_one_and_the_others_zero(settings: Settings) -> None:
-    watch_metrics.tell(settings, status(facts(troubles=(DAMAGED,))))
+    write_metrics(settings, make_status(facts(problems=(DAMAGED,))))
 
     assert [name for name, (_, value) in firing(settings).items() if value] == ["TableUnreadable"]
 
 
 def test_driver_that_failed_by_a_page_of_no_alert_is_a_page(settings: Settings) -> None:
-    watch_metrics.tell(settings, status(facts(driver=FAILED)))
+    write_metrics(settings, make_status(facts(driver=FAILED)))
 
     found = firing(settings)
     assert found["KafkaRefused"] == ("ticket", 1.0)
@@ -47,12 +46,12 @@ def test_driver_that_failed_by_a_page_of_no_alert_is_a_page(settings: Settings) 
 
 
 def test_trouble_of_no_alert_fires_under_its_own_name_alone(settings: Settings) -> None:
-    watch_metrics.tell(settings, status(facts(troubles=(replace(DAMAGED, runbook="DimensionUnusable"),))))
+    write_metrics(settings, make_status(facts(problems=(replace(DAMAGED, runbook="DimensionUnusable"),))))
 
     assert {name for name, (_, value) in firing(settings).items() if value} == {"DimensionUnusable"}
 
 
 def test_forged_name_of_a_page_is_no_label(settings: Settings) -> None:
-    watch_metrics.tell(settings, status(facts(driver=replace(FAILED, runbook="x" * 5_000))))
+    write_metrics(settings, make_status(facts(driver=replace(FAILED, runbook="x" * 5_000))))
 
     assert set(firing(settings)) == {spec.name for spec in ALERTS}

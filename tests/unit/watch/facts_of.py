@@ -52,29 +52,29 @@ def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: An
     """Return a look, `age` seconds ago, at a log of which everything is read."""
     made: dict[str, Any] = {
         "at": NOW - timedelta(seconds=age),
-        "seen": -age,
+        "monotonic": -age,
         "epoch": newest or record(),
-        "ends": {0: 50, 1: 50},
-        "high": {0: 50, 1: 50},
-        "earliest": {0: 0, 1: 0},
+        "end_offsets": {0: 50, 1: 50},
+        "high_watermarks": {0: 50, 1: 50},
+        "start_offsets": {0: 0, 1: 0},
         "topic_id": "T",
         "driver": RUNNING,
-        "newest": {0: MICROS, 1: MICROS},
+        "newest_times": {0: MICROS, 1: MICROS},
     }
     return LagSample(**{**made, **changes})
 
 
 def facts(*, looks: dict[str, Any] | None = None, **changes: Any) -> WatchFacts:
     """Return the facts of a stream that does well, but for the changes; `looks` are those of its one sample."""
-    records = changes.pop("records", (record(),))
+    records = changes.pop("epochs", (record(),))
     made: dict[str, Any] = {
         "pipeline": PIPELINE,
         "limits": AlertSettings(),
         "at": NOW,
         "driver": RUNNING,
-        "records": records,
+        "epochs": records,
         "samples": (sample(records[-1], **(looks or {})),) if records else (),
-        "expected": dict(records[-1].end) if records else {},
-        "free": {"lake": 100 << 30},
+        "next_offsets": dict(records[-1].end) if records else {},
+        "free_bytes": {"lake": 100 << 30},
     }
     return WatchFacts(**{**made, **changes})

@@ -13,7 +13,7 @@ from cutover.metrics.families import FAMILIES
 from cutover.reconcile.watch.alerts import generated
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, ALERTS_BY_NAME, list_firing
 from cutover.reconcile.watch.alerts.spec import SEVERITIES, AlertSpec
-from cutover.reconcile.watch.facts import Trouble
+from cutover.reconcile.watch.facts import Problem
 from cutover.runbooks import folder
 from cutover.settings import AlertSettings
 from tests.unit.watch.facts_of import facts
@@ -48,7 +48,7 @@ def test_rule_finds_nothing_in_a_healthy_stream(spec: AlertSpec) -> None:
 
 @each_alert
 def test_reported_problem_fires_its_alert_with_its_severity(spec: AlertSpec) -> None:
-    firing = list_firing(facts(troubles=(Trouble(runbook=spec.name, text="a file is missing"),)))
+    firing = list_firing(facts(problems=(Problem(runbook=spec.name, text="a file is missing"),)))
 
     assert [(alert.name, alert.severity, alert.text) for alert in firing] == [
         (spec.name, spec.severity, "a file is missing")

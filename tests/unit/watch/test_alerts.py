@@ -9,7 +9,7 @@ import pytest
 from cutover.definition import Sliding, Topic
 from cutover.driver_state import DriverState
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.facts import Freshness, Growth, Pin, Regression, Trouble, Unfit, WatchFacts
+from cutover.reconcile.watch.facts import Freshness, Pin, Problem, Regression, RowGrowth, SchemaMismatch, WatchFacts
 from cutover.recorded_times import FOREVER
 from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, RUNNING, ago, facts, record, sample
 
@@ -19,15 +19,15 @@ ONE_KEY = tuple(record(i, one_key_share=0.6, counts={"accepted": 2_000}) for i i
 HELD = tuple(record(i, age=401 - 100 * i, max_event={0: MICROS, 1: MICROS - HOUR}) for i in range(5))
 REPLAY = replace(PIPELINE, source=Topic(name="c", schema="at timestamp", event_time="at", log_time="at"))
 UNGUARDED = replace(PIPELINE, lateness=replace(PIPELINE.lateness, max_ahead="5000 days"))
-UNREAD: dict[str, Any] = {"ends": {0: 60, 1: 50}, "high": {0: 60, 1: 50}}
-OPEN: dict[str, Any] = {"high": {0: 55, 1: 50}}
+UNREAD: dict[str, Any] = {"end_offsets": {0: 60, 1: 50}, "high_watermarks": {0: 60, 1: 50}}
+OPEN: dict[str, Any] = {"high_watermarks": {0: 55, 1: 50}}
 
 
 def driver(**changes: object) -> DriverState:
     return replace(RUNNING, **changes)  # type: ignore[arg-type]  # a test names real fields
 
 
-REGRESSION = Regression(rows=1, first="a row", epoch=7, at="2026-01-01T00:00:00Z")
+REGRESSION = Regression(rows=1, example="a row", epoch=7, at="2026-01-01T00:00:00Z")
 FIRING = [
     pytest.param(facts(regression=REGRESSION), "RetirementRegression", id="audit found a row"),
     pytest.param(
@@ -37,7 +37,7 @@ FIRING = [
     ),
     pytest.param(facts(driver=DriverState(alive=False, state="FAILED", error="x")), "StreamNotRunning", id="failed"),
     pytest.param(
-        facts(records=(record(age=130),), looks=UNREAD, driver=DriverState(alive=False, state="DIED")),
+        facts(epochs=(record(age=130),), looks=UNREAD, driver=DriverState(alive=False, state="DIED")),
         "StreamNotRunning",
         id="died, records unread",
     ),
@@ -49,36 +49,42 @@ FIRING = [
         facts(samples=(sample(age=121, **UNREAD), sample(**UNREAD))), "StreamNotRunning", id="hangs, as we have seen"
     ),
     pytest.param(
-        facts(records=(), waiting=5, driver=DriverState(alive=False, state="DIED", at=ago(121))),
+        facts(epochs=(), unread_before_first_epoch=5, driver=DriverState(alive=False, state="DIED", at=ago(121))),
         "StreamNotRunning",
         id="died before its first epoch",
     ),
     pytest.param(
-        facts(records=(), waiting=5, driver=driver(unread_since=ago(121))), "StreamNotRunning", id="no first epoch"
+        facts(epochs=(), unread_before_first_epoch=5, driver=driver(unread_since=ago(121))),
+        "StreamNotRunning",
+        id="no first epoch",
     ),
     pytest.param(facts(driver=driver(silent_since=ago(61))), "KafkaUnreachable", id="silent to the driver"),
-    pytest.param(facts(silent=61.0), "KafkaUnreachable", id="silent to us"),
-    pytest.param(
-        facts(records=(record(conflicts=4), record(8, conflicts=2))), "CommitConflictRateHigh", id="conflicts"
-    ),
+    pytest.param(facts(silent_seconds=61.0), "KafkaUnreachable", id="silent to us"),
+    pytest.param(facts(epochs=(record(conflicts=4), record(8, conflicts=2))), "CommitConflictRateHigh", id="conflicts"),
     pytest.param(facts(driver=driver(skew={"0": -121.0})), "ClockSkew", id="log ahead"),
     pytest.param(facts(driver=driver(skew={"0": 1.0, "1": 600.0})), "ClockSkew", id="log behind"),
-    pytest.param(facts(looks={"earliest": {0: 51, 1: 0}}), "LogDataLost", id="start passed the reader"),
+    pytest.param(facts(looks={"start_offsets": {0: 51, 1: 0}}), "LogDataLost", id="start passed the reader"),
     pytest.param(
-        facts(looks={"ends": {0: 50, 1: 9}, "high": {0: 50, 1: 9}}), "LogDataLost", id="end before the reader"
+        facts(looks={"end_offsets": {0: 50, 1: 9}, "high_watermarks": {0: 50, 1: 9}}),
+        "LogDataLost",
+        id="end before the reader",
     ),
-    pytest.param(facts(looks={"ends": {0: 50}, "high": {0: 50}}), "LogDataLost", id="partition gone"),
-    pytest.param(facts(compacted=("topic c: cleanup.policy is compact",)), "LogDataLost", id="compacted"),
-    pytest.param(facts(lost=("Epoch 3 read 40 records, the log holds 12",)), "LogDataLost", id="epoch lost records"),
+    pytest.param(facts(looks={"end_offsets": {0: 50}, "high_watermarks": {0: 50}}), "LogDataLost", id="partition gone"),
+    pytest.param(facts(compacted_topics=("topic c: cleanup.policy is compact",)), "LogDataLost", id="compacted"),
     pytest.param(
-        facts(looks={"topic_id": "other", "earliest": {0: 60}}), "TopicIdentityChanged", id="topic made again"
-    ),
-    pytest.param(facts(looks={"ends": {0: 50, 1: 50, 2: 0}}), "PartitionsChanged", id="partition nobody has read"),
-    pytest.param(
-        facts(records=(record(6, end={0: 50}), record())), "PartitionsChanged", id="partition read a moment ago"
+        facts(lossy_epochs=("Epoch 3 read 40 records, the log holds 12",)), "LogDataLost", id="epoch lost records"
     ),
     pytest.param(
-        facts(records=(record(6, age=9_000, end={0: 50}), record())), "PartitionsChanged", id="came to a quiet stream"
+        facts(looks={"topic_id": "other", "start_offsets": {0: 60}}), "TopicIdentityChanged", id="topic made again"
+    ),
+    pytest.param(
+        facts(looks={"end_offsets": {0: 50, 1: 50, 2: 0}}), "PartitionsChanged", id="partition nobody has read"
+    ),
+    pytest.param(
+        facts(epochs=(record(6, end={0: 50}), record())), "PartitionsChanged", id="partition read a moment ago"
+    ),
+    pytest.param(
+        facts(epochs=(record(6, age=9_000, end={0: 50}), record())), "PartitionsChanged", id="came to a quiet stream"
     ),
     pytest.param(facts(looks=OPEN, driver=driver(open_since={"0": ago(121)})), "OpenTransactionHoldsLog", id="open"),
     pytest.param(
@@ -88,15 +94,17 @@ FIRING = [
     ),
     pytest.param(facts(retention=timedelta(hours=1)), "RetentionHeadroomLow", id="retention below two outages"),
     pytest.param(
-        facts(retention=timedelta(hours=3), looks=UNREAD | {"unread_since": {0: MICROS - HOUR - 1}}),
+        facts(retention=timedelta(hours=3), looks=UNREAD | {"first_unread_times": {0: MICROS - HOUR - 1}}),
         "RetentionHeadroomLow",
         id="backlog older than what is left",
     ),
     pytest.param(
-        facts(retention=timedelta(hours=3), replay=timedelta(hours=1, seconds=1)), "RetentionHeadroomLow", id="replay"
+        facts(retention=timedelta(hours=3), replay_time=timedelta(hours=1, seconds=1)),
+        "RetentionHeadroomLow",
+        id="replay",
     ),
     pytest.param(
-        facts(samples=(sample(age=600), sample(age=10, earliest={0: 1, 1: 0}), sample(earliest={0: 2, 1: 0}))),
+        facts(samples=(sample(age=600), sample(age=10, start_offsets={0: 1, 1: 0}), sample(start_offsets={0: 2, 1: 0}))),
         "RetentionHeadroomLow",
         id="start moves fast",
     ),
@@ -104,37 +112,37 @@ FIRING = [
         facts(
             samples=(
                 sample(age=310),
-                sample(age=305, earliest={0: 10}),
-                sample(age=5, earliest={0: 20}),
-                sample(earliest={0: 20}),
+                sample(age=305, start_offsets={0: 10}),
+                sample(age=5, start_offsets={0: 20}),
+                sample(start_offsets={0: 20}),
             )
         ),
         "RetentionHeadroomLow",
         id="three segments are left, one goes every five minutes",
     ),
     pytest.param(
-        facts(samples=(sample(age=10), sample(earliest={0: 25, 1: 0}))),
+        facts(samples=(sample(age=10), sample(start_offsets={0: 25, 1: 0}))),
         "RetentionHeadroomLow",
         id="the next deletion would reach the reader",
     ),
     pytest.param(
-        facts(records=(record(watermark_after=MICROS + HOUR),)), "WatermarkAheadOfClock", id="beyond max_ahead"
+        facts(epochs=(record(watermark_after=MICROS + HOUR),)), "WatermarkAheadOfClock", id="beyond max_ahead"
     ),
     pytest.param(
-        facts(pipeline=UNGUARDED, records=(record(watermark_after=MICROS + 24 * HOUR),)),
+        facts(pipeline=UNGUARDED, epochs=(record(watermark_after=MICROS + 24 * HOUR),)),
         "WatermarkAheadOfClock",
         id="beyond a day, where the definition takes any event",
     ),
-    pytest.param(facts(records=HELD), "WatermarkHeld", id="records come, time stands"),
-    pytest.param(facts(records=(record(age=61),)), "NoInput", id="nothing new for a minute"),
-    pytest.param(facts(records=(record(counts={"accepted": 98, "late": 2}),)), "LateRateHigh", id="late"),
-    pytest.param(facts(records=(record(counts={"malformed": 2}),)), "MalformedRateHigh", id="malformed"),
-    pytest.param(facts(records=(record(counts={"future": 2}),)), "FutureEvents", id="future"),
-    pytest.param(facts(records=(record(counts={"duplicate": 20}),)), "DuplicateRateHigh", id="duplicate"),
-    pytest.param(facts(records=(record(counts={"filtered": 100}),)), "FilteredRateHigh", id="filtered"),
+    pytest.param(facts(epochs=HELD), "WatermarkHeld", id="records come, time stands"),
+    pytest.param(facts(epochs=(record(age=61),)), "NoInput", id="nothing new for a minute"),
+    pytest.param(facts(epochs=(record(counts={"accepted": 98, "late": 2}),)), "LateRateHigh", id="late"),
+    pytest.param(facts(epochs=(record(counts={"malformed": 2}),)), "MalformedRateHigh", id="malformed"),
+    pytest.param(facts(epochs=(record(counts={"future": 2}),)), "FutureEvents", id="future"),
+    pytest.param(facts(epochs=(record(counts={"duplicate": 20}),)), "DuplicateRateHigh", id="duplicate"),
+    pytest.param(facts(epochs=(record(counts={"filtered": 100}),)), "FilteredRateHigh", id="filtered"),
     pytest.param(
         facts(
-            records=(
+            epochs=(
                 record(6, age=4_000, counts={"filtered": 60}, records=60),
                 record(counts={"filtered": 40}, records=40),
             )
@@ -143,25 +151,29 @@ FIRING = [
         id="filtered, of few records in a long time",
     ),
     pytest.param(
-        facts(unfit=(Unfit(what="field `x` is missing", partition=0, offset=9),)), "SchemaChanged", id="unfit"
+        facts(schema_mismatches=(SchemaMismatch(description="field `x` is missing", partition=0, offset=9),)),
+        "SchemaChanged",
+        id="unfit",
     ),
-    pytest.param(facts(records=ONE_KEY), "KeySkewHigh", id="one key"),
+    pytest.param(facts(epochs=ONE_KEY), "KeySkewHigh", id="one key"),
     pytest.param(
-        facts(growth=Growth(newest=200_001, usual=100_000.0, hours=24)), "TableGrowthHigh", id="twice a usual hour"
+        facts(row_growth=RowGrowth(last_hour=200_001, usual=100_000.0, hours=24)),
+        "TableGrowthHigh",
+        id="twice a usual hour",
     ),
-    pytest.param(facts(troubles=(Trouble(runbook="TableUnreadable", text="x"),)), "TableUnreadable", id="table"),
+    pytest.param(facts(problems=(Problem(runbook="TableUnreadable", text="x"),)), "TableUnreadable", id="table"),
     pytest.param(
-        facts(batch=Freshness(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
+        facts(batch_freshness=Freshness(latest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
         "BatchNotFresh",
         id="two schedules without a run",
     ),
     pytest.param(
-        facts(audit=Freshness(newest=NOW - timedelta(days=2, seconds=1), schedule=timedelta(days=1))),
+        facts(audit_freshness=Freshness(latest=NOW - timedelta(days=2, seconds=1), schedule=timedelta(days=1))),
         "AuditNotFresh",
         id="two days without an audit",
     ),
     pytest.param(
-        facts(verdict=Freshness(newest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
+        facts(verdict_freshness=Freshness(latest=NOW - timedelta(hours=2, seconds=1), schedule=timedelta(hours=1))),
         "ReconcilerNotRunning",
         id="two schedules without a verdict",
     ),
@@ -172,94 +184,104 @@ FIRING = [
         "PinnedVersionAtRisk",
         id="files go before the pin",
     ),
-    pytest.param(facts(free={"lake": (1 << 30) - 1}), "DiskHeadroomLow", id="below a gigabyte"),
-    pytest.param(facts(free={"reports": 5 << 30}, grown=6 << 30), "DiskHeadroomLow", id="below the growth"),
+    pytest.param(facts(free_bytes={"lake": (1 << 30) - 1}), "DiskHeadroomLow", id="below a gigabyte"),
+    pytest.param(
+        facts(free_bytes={"reports": 5 << 30}, recent_growth_bytes=6 << 30), "DiskHeadroomLow", id="below the growth"
+    ),
 ]
 
 QUIET = [
     pytest.param(facts(), id="all is well"),
-    pytest.param(facts(records=()), id="nothing ran yet"),
+    pytest.param(facts(epochs=()), id="nothing ran yet"),
     pytest.param(
-        facts(records=(record(6, age=9_000, end={0: 50}), record(7, age=700, watermark_after=0), record(8))),
+        facts(epochs=(record(6, age=9_000, end={0: 50}), record(7, age=700, watermark_after=0), record(8))),
         id="partition known for long",
     ),
-    pytest.param(facts(records=(), waiting=5), id="nothing was started yet"),
-    pytest.param(facts(records=(), waiting=5, driver=driver(unread_since=ago(9))), id="its first epoch is under way"),
-    pytest.param(facts(records=(), driver=DriverState(state="DIED", at=ago(999))), id="died without a record to read"),
+    pytest.param(facts(epochs=(), unread_before_first_epoch=5), id="nothing was started yet"),
+    pytest.param(
+        facts(epochs=(), unread_before_first_epoch=5, driver=driver(unread_since=ago(9))),
+        id="its first epoch is under way",
+    ),
+    pytest.param(facts(epochs=(), driver=DriverState(state="DIED", at=ago(999))), id="died without a record to read"),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(119))), id="a moment behind"),
     pytest.param(facts(looks=UNREAD), id="a record came after a long quiet"),
     pytest.param(facts(looks=UNREAD, driver=driver(unread_since=ago(719), ahead=-600.0)), id="driver's clock is slow"),
     pytest.param(
-        facts(records=(record(age=59),), looks=UNREAD, driver=DriverState(alive=False, state="DIED")),
+        facts(epochs=(record(age=59),), looks=UNREAD, driver=DriverState(alive=False, state="DIED")),
         id="died just now",
     ),
     pytest.param(facts(driver=DriverState(alive=False, state="STOPPED")), id="stopped on purpose"),
     pytest.param(facts(driver=driver(silent_since=ago(59))), id="silent for a moment"),
-    pytest.param(facts(records=(record(conflicts=5),)), id="five conflicts"),
-    pytest.param(facts(growth=Growth(newest=200_000, usual=100_000.0, hours=24)), id="no more than twice"),
-    pytest.param(facts(growth=Growth(newest=900_000, usual=100_000.0, hours=23)), id="nobody knows what is usual"),
-    pytest.param(facts(growth=Growth(newest=100_000, usual=10.0, hours=99)), id="growth of a few rows"),
-    pytest.param(facts(records=(record(6, age=601, conflicts=6), record())), id="conflicts of long ago"),
+    pytest.param(facts(epochs=(record(conflicts=5),)), id="five conflicts"),
+    pytest.param(facts(row_growth=RowGrowth(last_hour=200_000, usual=100_000.0, hours=24)), id="no more than twice"),
+    pytest.param(
+        facts(row_growth=RowGrowth(last_hour=900_000, usual=100_000.0, hours=23)), id="nobody knows what is usual"
+    ),
+    pytest.param(facts(row_growth=RowGrowth(last_hour=100_000, usual=10.0, hours=99)), id="growth of a few rows"),
+    pytest.param(facts(epochs=(record(6, age=601, conflicts=6), record())), id="conflicts of long ago"),
     pytest.param(facts(driver=driver(skew={"0": 120.0})), id="two minutes are no skew"),
     pytest.param(facts(pipeline=REPLAY, driver=driver(skew={"0": 4e8})), id="log time of a replay"),
-    pytest.param(facts(looks={"earliest": {0: 50, 1: 0}}), id="start at the reader"),
+    pytest.param(facts(looks={"start_offsets": {0: 50, 1: 0}}), id="start at the reader"),
     pytest.param(
-        facts(looks=UNREAD | {"earliest": {0: 55, 1: 0}}, expected={0: 55, 1: 50}), id="loss that was recorded"
+        facts(looks=UNREAD | {"start_offsets": {0: 55, 1: 0}}, next_offsets={0: 55, 1: 50}), id="loss that was recorded"
     ),
     pytest.param(facts(looks=OPEN, driver=driver(open_since={"0": ago(119)})), id="transaction of a moment"),
     pytest.param(facts(samples=(sample(age=121), sample(**OPEN))), id="transaction that began now"),
     pytest.param(facts(retention=timedelta(hours=2)), id="retention of two outages"),
     pytest.param(
-        facts(samples=(sample(age=10), sample(earliest={0: 24, 1: 0}))), id="one deletion of records that are read"
+        facts(samples=(sample(age=10), sample(start_offsets={0: 24, 1: 0}))), id="one deletion of records that are read"
     ),
     pytest.param(
         facts(
             samples=(
                 sample(age=310),
-                sample(age=305, earliest={0: 25}),
-                sample(age=5, earliest={0: 26}),
-                sample(earliest={0: 26}),
+                sample(age=305, start_offsets={0: 25}),
+                sample(age=5, start_offsets={0: 26}),
+                sample(start_offsets={0: 26}),
             )
         ),
         id="retention of four hours, one segment every five minutes",
     ),
     pytest.param(
-        facts(samples=(sample(age=10, topic_id="before"), sample(earliest={0: 50, 1: 50}))),
+        facts(samples=(sample(age=10, topic_id="before"), sample(start_offsets={0: 50, 1: 50}))),
         id="start of another topic",
     ),
-    pytest.param(facts(records=(record(watermark_after=MICROS + HOUR - 60_000_000),)), id="watermark at its limit"),
-    pytest.param(facts(records=(record(watermark_after=MICROS + 9 * HOUR, final=True),)), id="sealed"),
-    pytest.param(facts(records=HELD[2:]), id="time stands for 200 s"),
+    pytest.param(facts(epochs=(record(watermark_after=MICROS + HOUR - 60_000_000),)), id="watermark at its limit"),
+    pytest.param(facts(epochs=(record(watermark_after=MICROS + 9 * HOUR, final=True),)), id="sealed"),
+    pytest.param(facts(epochs=HELD[2:]), id="time stands for 200 s"),
     pytest.param(
-        facts(records=(HELD[0], *(replace(r, records=0, tick=True) for r in HELD[1:]), record(9, watermark_after=9))),
+        facts(epochs=(HELD[0], *(replace(r, records=0, tick=True) for r in HELD[1:]), record(9, watermark_after=9))),
         id="time moved on",
     ),
-    pytest.param(facts(records=(record(age=59),)), id="quiet for less than a minute"),
+    pytest.param(facts(epochs=(record(age=59),)), id="quiet for less than a minute"),
+    pytest.param(facts(epochs=(record(counts={"accepted": 99, "late": 1, "malformed": 1, "future": 1}),)), id="policy"),
+    pytest.param(facts(epochs=(record(6, age=601, counts={"malformed": 99}), record())), id="malformed long ago"),
+    pytest.param(facts(epochs=(record(counts={"filtered": 99}),)), id="one of a hundred passes the filter"),
+    pytest.param(facts(epochs=(record(counts={"filtered": 99}, records=99),)), id="too few to say what is filtered"),
     pytest.param(
-        facts(records=(record(counts={"accepted": 99, "late": 1, "malformed": 1, "future": 1}),)), id="policy"
+        facts(epochs=(record(6, age=601, counts={"filtered": 100}), record())), id="filtered before the newest hundred"
     ),
-    pytest.param(facts(records=(record(6, age=601, counts={"malformed": 99}), record())), id="malformed long ago"),
-    pytest.param(facts(records=(record(counts={"filtered": 99}),)), id="one of a hundred passes the filter"),
-    pytest.param(facts(records=(record(counts={"filtered": 99}, records=99),)), id="too few to say what is filtered"),
+    pytest.param(facts(epochs=ONE_KEY[1:]), id="one key in nine epochs"),
+    pytest.param(facts(epochs=(*ONE_KEY[1:], replace(ONE_KEY[0], one_key_share=0.5))), id="another key in between"),
     pytest.param(
-        facts(records=(record(6, age=601, counts={"filtered": 100}), record())), id="filtered before the newest hundred"
-    ),
-    pytest.param(facts(records=ONE_KEY[1:]), id="one key in nine epochs"),
-    pytest.param(facts(records=(*ONE_KEY[1:], replace(ONE_KEY[0], one_key_share=0.5))), id="another key in between"),
-    pytest.param(
-        facts(records=tuple(replace(r, counts={"accepted": 999}) for r in ONE_KEY)), id="one key of small epochs"
+        facts(epochs=tuple(replace(r, counts={"accepted": 999}) for r in ONE_KEY)), id="one key of small epochs"
     ),
     pytest.param(
-        facts(batch=Freshness(newest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))), id="batch is fresh"
+        facts(batch_freshness=Freshness(latest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))),
+        id="batch is fresh",
     ),
     pytest.param(
-        facts(verdict=Freshness(newest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))), id="verdict is fresh"
+        facts(verdict_freshness=Freshness(latest=NOW - timedelta(hours=2), schedule=timedelta(hours=1))),
+        id="verdict is fresh",
     ),
     *(
-        pytest.param(facts(batch=age, verdict=age, audit=age), id=f"ages in doubt by {age.doubt.days} days")
-        for age in (Freshness(newest=NOW - 4 * DAY, schedule=DAY, doubt=doubt) for doubt in (2 * DAY, FOREVER))
+        pytest.param(
+            facts(batch_freshness=age, verdict_freshness=age, audit_freshness=age),
+            id=f"ages in doubt by {age.uncertainty.days} days",
+        )
+        for age in (Freshness(latest=NOW - 4 * DAY, schedule=DAY, uncertainty=doubt) for doubt in (2 * DAY, FOREVER))
     ),
-    pytest.param(facts(free={"lake": 1 << 30}), id="a gigabyte is free"),
+    pytest.param(facts(free_bytes={"lake": 1 << 30}), id="a gigabyte is free"),
 ]
 
 
@@ -274,13 +296,13 @@ def test_nothing_fires_without_its_condition(known: WatchFacts) -> None:
 
 
 def test_pages_come_before_tickets_and_infos() -> None:
-    known = facts(records=(record(age=130, counts={"late": 9}),), driver=driver(state="FAILED", runbook="StreamFenced"))
+    known = facts(epochs=(record(age=130, counts={"late": 9}),), driver=driver(state="FAILED", runbook="StreamFenced"))
 
     assert [one.severity for one in list_firing(known)] == ["page", "ticket", "info"]
 
 
 def test_held_watermark_names_the_partition() -> None:
-    assert "partition 1 holds it" in list_firing(facts(records=HELD))[0].text
+    assert "partition 1 holds it" in list_firing(facts(epochs=HELD))[0].text
 
 
 def test_text_of_a_driver_is_shown_without_control_characters() -> None:
@@ -292,7 +314,7 @@ def test_text_of_a_driver_is_shown_without_control_characters() -> None:
 def test_open_transaction_says_where_and_how_much_waits() -> None:
     found = list_firing(facts(looks=OPEN, driver=driver(open_since={"0": ago(130)})))[0].text
 
-    assert "partition 0 stands at 50" in found
+    assert "partition 0 has been held at offset 50" in found
     assert "5 offsets wait" in found
 
 
@@ -301,7 +323,7 @@ def test_share_of_a_class_counts_records_where_one_falls_into_several_windows() 
 
     def judge(future: int) -> list[str]:
         counts = {"future": 6 * future, "accepted": 6 * (1_000 - future)}
-        found = list_firing(replace(facts(records=(record(records=1_000, counts=counts),)), pipeline=sliding))
+        found = list_firing(replace(facts(epochs=(record(records=1_000, counts=counts),)), pipeline=sliding))
         return [one.text for one in found if one.name == "FutureEvents"]
 
     assert judge(10) == []
@@ -310,7 +332,7 @@ def test_share_of_a_class_counts_records_where_one_falls_into_several_windows() 
 
 def test_share_of_late_pairs_is_not_called_one_of_records() -> None:
     sliding = replace(PIPELINE, window=Sliding(size="1 hour", every="10 minutes"))
-    late = replace(facts(records=(record(counts={"late": 60, "accepted": 540}),)), pipeline=sliding)
+    late = replace(facts(epochs=(record(counts={"late": 60, "accepted": 540}),)), pipeline=sliding)
 
     assert "of 600 (record, window) pairs in" in next(
         one.text for one in list_firing(late) if one.name == "LateRateHigh"

@@ -15,8 +15,8 @@ from cutover.lake.control import control_tables, versions
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.judgement.audits import audit_record, power
 from cutover.reconcile.judgement.audits.audit_record import AuditState
+from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.audit_age import find_audit_age
 from cutover.settings import Settings
 from tests.support.history.audits import audited
 from tests.support.suite.standing_clock import StandingClock
@@ -66,7 +66,7 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
 def fires(settings: Settings, newest: EpochRecord | None = None, pipeline: Pipeline = PIPELINE) -> bool:
     """Return whether the alert fires beside the others of a stream that does well."""
     found = find_audit_age(settings, pipeline, [newest or record()], StandingClock(NOW))
-    return "AuditNotFresh" in {one.name for one in list_firing(facts(audit=found))}
+    return "AuditNotFresh" in {one.name for one in list_firing(facts(audit_freshness=found))}
 
 
 def test_nobody_audits_since_the_move(settings: Settings) -> None:

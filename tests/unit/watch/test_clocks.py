@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.watch.alerts.catalogue import list_firing
-from cutover.reconcile.watch.facts import WatchFacts, measure_ages
+from cutover.reconcile.watch.facts import WatchFacts, compute_epoch_ages
 from tests.unit.watch.facts_of import NOW, RUNNING, ago, facts, record, sample
 
 HOUR, YEARS = 3_600.0, 1_000 * 86_400.0
@@ -38,8 +38,8 @@ def test_shares_are_taken_over_the_same_epochs_whatever_the_drivers_clock_says(o
     driver = replace(RUNNING, ahead=off)
     old, new = record(6, age=700, **LATE), record(7, age=1)
 
-    assert names(facts(records=shifted([old, new], off), driver=driver)) == []
-    assert names(facts(records=shifted([replace(old, processing_time=ago(500)), new], off), driver=driver)) == [
+    assert names(facts(epochs=shifted([old, new], off), driver=driver)) == []
+    assert names(facts(epochs=shifted([replace(old, processing_time=ago(500)), new], off), driver=driver)) == [
         "LateRateHigh"
     ]
 
@@ -48,25 +48,25 @@ def test_shares_are_taken_over_the_same_epochs_whatever_the_drivers_clock_says(o
 def test_a_topic_is_quiet_for_as_long_whatever_the_drivers_clock_says(off: float) -> None:
     driver = replace(RUNNING, ahead=off)
 
-    assert names(facts(records=shifted([record(age=61)], off), driver=driver)) == ["NoInput"]
-    assert names(facts(records=shifted([record(age=59)], off), driver=driver)) == []
+    assert names(facts(epochs=shifted([record(age=61)], off), driver=driver)) == ["NoInput"]
+    assert names(facts(epochs=shifted([record(age=59)], off), driver=driver)) == []
 
 
 @pytest.mark.parametrize("off", OFF)
 def test_a_driver_that_died_pages_whatever_its_clock_said(off: float) -> None:
-    unread = sample(shifted([record(age=130)], off)[0], ends={0: 60, 1: 50}, high={0: 60, 1: 50})
+    unread = sample(shifted([record(age=130)], off)[0], end_offsets={0: 60, 1: 50}, high_watermarks={0: 60, 1: 50})
     died = DriverState(alive=False, state="DIED", at=ago(125 - off), ahead=off)
 
-    found = facts(records=(unread.epoch,), samples=(unread,), driver=died)
+    found = facts(epochs=(unread.epoch,), samples=(unread,), driver=died)
 
     assert names(found) == ["StreamNotRunning"]
 
 
 def test_a_driver_that_lives_elsewhere_and_just_committed_is_not_missed() -> None:
-    unread = sample(record(age=3), ends={0: 60, 1: 50}, high={0: 60, 1: 50})
+    unread = sample(record(age=3), end_offsets={0: 60, 1: 50}, high_watermarks={0: 60, 1: 50})
     other = DriverState(alive=False, state="STOPPED", at=ago(9 * HOUR))
 
-    assert names(facts(records=(unread.epoch,), samples=(unread,), driver=other)) == []
+    assert names(facts(epochs=(unread.epoch,), samples=(unread,), driver=other)) == []
 
 
 @pytest.mark.parametrize("by", [timedelta(hours=-1), timedelta(hours=1)], ids=["back", "ahead"])
@@ -74,10 +74,10 @@ def test_a_driver_that_lives_elsewhere_and_just_committed_is_not_missed() -> Non
 def test_our_own_looks_last_as_long_where_the_clock_of_the_watch_is_set_between_them(
     by: timedelta, seconds: float, expected: list[str]
 ) -> None:
-    unread = {"ends": {0: 60, 1: 50}, "high": {0: 60, 1: 50}}
+    unread = {"end_offsets": {0: 60, 1: 50}, "high_watermarks": {0: 60, 1: 50}}
     first, last = (sample(record(age=1), age=age, **unread) for age in (seconds, 0.0))
 
-    found = facts(records=(last.epoch,), samples=(replace(first, at=first.at - by), last))
+    found = facts(epochs=(last.epoch,), samples=(replace(first, at=first.at - by), last))
 
     assert names(found) == expected
 
@@ -86,7 +86,7 @@ def test_our_own_looks_last_as_long_where_the_clock_of_the_watch_is_set_between_
 def test_no_epoch_is_younger_than_a_later_one(times: list[int]) -> None:
     records = [record(number, age=age) for number, age in enumerate(times)]
 
-    ages = measure_ages(records, None, NOW)
+    ages = compute_epoch_ages(records, None, NOW)
 
     in_order = [ages[number] for number in range(len(times))]
     assert in_order == sorted(in_order, reverse=True)

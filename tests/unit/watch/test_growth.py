@@ -8,8 +8,8 @@ import pytest
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
-from cutover.reconcile.watch.facts import Growth
-from cutover.reconcile.watch.growth import growth
+from cutover.reconcile.watch.facts import RowGrowth
+from cutover.reconcile.watch.storage import measure_row_growth
 from tests.unit.watch.facts_of import NOW, PIPELINE, record
 
 HOUR = 3600.0
@@ -30,14 +30,20 @@ def log_of(folder: Path, *epochs: tuple[float, int]) -> EpochLog:
 @pytest.mark.parametrize(
     ("epochs", "expected"),
     [
-        pytest.param([(0.1, 5), (0.9, 6)], Growth(newest=11, usual=0.0, hours=0), id="the first hour"),
-        pytest.param([(0.5, 9), (1.5, 4)], Growth(newest=9, usual=4.0, hours=1), id="one hour before"),
-        pytest.param([(1.2, 1), (1.4, 2), (2.5, 10), (3.5, 30)], Growth(newest=0, usual=10.0, hours=3), id="median"),
-        pytest.param([(0.5, 9), (1.5, 0), (2.5, 7)], Growth(newest=9, usual=7.0, hours=1), id="hours without rows"),
-        pytest.param([(0.5, 9), (168.5, 7), (169.5, 5)], Growth(newest=9, usual=7.0, hours=1), id="before the week"),
+        pytest.param([(0.1, 5), (0.9, 6)], RowGrowth(last_hour=11, usual=0.0, hours=0), id="the first hour"),
+        pytest.param([(0.5, 9), (1.5, 4)], RowGrowth(last_hour=9, usual=4.0, hours=1), id="one hour before"),
+        pytest.param(
+            [(1.2, 1), (1.4, 2), (2.5, 10), (3.5, 30)], RowGrowth(last_hour=0, usual=10.0, hours=3), id="median"
+        ),
+        pytest.param(
+            [(0.5, 9), (1.5, 0), (2.5, 7)], RowGrowth(last_hour=9, usual=7.0, hours=1), id="hours without rows"
+        ),
+        pytest.param(
+            [(0.5, 9), (168.5, 7), (169.5, 5)], RowGrowth(last_hour=9, usual=7.0, hours=1), id="before the week"
+        ),
     ],
 )
 def test_rows_of_the_last_hour_stand_beside_those_of_a_usual_one(
-    tmp_path: Path, epochs: list[tuple[float, int]], expected: Growth
+    tmp_path: Path, epochs: list[tuple[float, int]], expected: RowGrowth
 ) -> None:
-    assert growth(log_of(tmp_path, *epochs), NOW) == expected
+    assert measure_row_growth(log_of(tmp_path, *epochs), NOW) == expected

@@ -9,8 +9,8 @@ from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError
 from cutover.lake.paths import batch_uri, control_uri
 from cutover.lake.tables import delta
-from cutover.reconcile.watch.gather import Gathering
-from cutover.reconcile.watch.status import WatchStatus, status
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.status import WatchStatus, make_status
 from tests.faults.fault import Fault
 from tests.faults.running.rig import Rig
 
@@ -53,7 +53,7 @@ def spoil(rig: Rig, *, find: Find) -> None:
     rig.note("file", [str(file), whole.hex()])
     file.write_bytes(whole[: len(whole) // 2])
     rig.note("error", _read_error(rig, file))
-    rig.note("told", _describe(status(Gathering(rig.settings, rig.pipeline, SystemClock()).facts())))
+    rig.note("told", _describe(make_status(FactCollector(rig.settings, rig.pipeline, SystemClock()).collect())))
 
 
 def _read_error(rig: Rig, file: Path) -> str:

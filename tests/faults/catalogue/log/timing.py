@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from cutover.definition import Lateness
-from cutover.reconcile.watch.gather import Gathering
-from cutover.reconcile.watch.status import status
+from cutover.reconcile.watch.collector import FactCollector
+from cutover.reconcile.watch.status import make_status
 from cutover.records.classes import Class
 from tests.faults.fault import Fault
 from tests.faults.refused import count_of, no_record_is_late, says, text_of
@@ -137,7 +137,7 @@ def _now(off: dict[int, float], number: int) -> list[Event]:
 
 
 def _look_at_lags(rig: Rig) -> None:
-    found = status(Gathering(rig.settings, rig.pipeline, WrongClock()).facts())
+    found = make_status(FactCollector(rig.settings, rig.pipeline, WrongClock()).collect())
     lags = [found.watermark_lag_seconds or 0.0, *(p.seconds or 0.0 for p in found.partitions)]
     rig.note("smallest lag shown", min(lags))
 

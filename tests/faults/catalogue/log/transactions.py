@@ -146,7 +146,10 @@ FAULTS = (
         title="a transaction is left open, and committed later",
         inject=leave_one_open,
         happened=the_log_was_held,
-        holds=(it_waited_for_the_transaction, says(lambda rig: [f"partition 0 stands at {rig.evidence['held'][0]}"])),
+        holds=(
+            it_waited_for_the_transaction,
+            says(lambda rig: [f"partition 0 has been held at offset {rig.evidence['held'][0]}"]),
+        ),
         alert="OpenTransactionHoldsLog",
         limits={"open_seconds": 2.0},
     ),

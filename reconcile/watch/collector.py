@@ -1,0 +1,296 @@
+"""Facts about a pipeline from tables, log, heartbeat and disks, collected repeatedly.
+
+A source that cannot be read is reported as a problem, and the facts that depend on it become unknown.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from cutover.clock import Clock
+from cutover.definition.model.pipeline import Pipeline
+from cutover.driver_state import read_driver_state
+from cutover.errors import LakeError, LogError
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.epochs.next_epoch import expect_start
+from cutover.lake.integrity import epoch_history, high_water, lost_records, same_log, table_weights
+from cutover.lake.tables import delta
+from cutover.log.topic_partitions import format_number, log_of, topics_of
+from cutover.output.cells import visible
+from cutover.reconcile.watch import ages, findings, log_observer, storage
+from cutover.reconcile.watch.facts import (
+    Freshness,
+    Problem,
+    RowGrowth,
+    SchemaMismatch,
+    UnknownFact,
+    UnknownFactError,
+    Value,
+    WatchFacts,
+    require,
+)
+from cutover.reconcile.watch.lag import LagSample, count_unread
+from cutover.reconcile.watch.log_observer import LogObserver
+from cutover.reconcile.watch.schema_mismatches import find_schema_mismatches
+from cutover.recorded_times import RecordAge
+from cutover.settings import Settings
+
+MAX_SAMPLES = 100
+"""Samples that are kept: alerts that need time are timed by them, in addition to what the driver reports."""
+
+REFRESH_SECONDS = 300.0
+"""Time after which expensive facts are read again: the growth of the epoch log, the count of records in the log."""
+
+OFFSETS_PER_COUNT = 100_000
+"""Offsets whose records are counted again in the log at a time: a tenth of a second."""
+
+
+@dataclass(slots=True)
+class FactCollector:
+    """Collector of the facts of one pipeline; it keeps samples and expensive facts between calls."""
+
+    settings: Settings
+    pipeline: Pipeline
+    clock: Clock
+    _samples: deque[LagSample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
+    _answered_at: float | None = None  # monotonic: latest answer of the log; before that, the first request
+    _searched_epochs: tuple[int, ...] = ()  # epochs that were searched for schema mismatches
+    _schema_mismatches: tuple[SchemaMismatch, ...] = ()
+    _problems: list[Problem] = field(default_factory=list)
+    _lossy_epochs: tuple[str, ...] = ()  # by the latest count
+    _counted_at: float | None = None  # monotonic
+    _count_turn: int = 0  # selects the epochs that are counted next
+    _row_growth_at: tuple[float, RowGrowth] | None = None  # monotonic
+
+    def collect(self) -> WatchFacts:
+        """Collect the facts of this moment."""
+        at, self._problems = self.clock.now(), []
+        settings, pipeline = self.settings, self.pipeline
+        driver = self._try_read(lambda: read_driver_state(settings, pipeline.name))
+        epochs = self._try_read(self._read_epochs)
+        facts = WatchFacts(
+            pipeline=pipeline,
+            limits=settings.alerts,
+            at=at,
+            driver=driver,
+            trigger_seconds=settings.stream.trigger_seconds,
+            epochs=epochs,
+            free_bytes=self._try_read(lambda: storage.measure_free_bytes(settings)),
+            recent_growth_bytes=self._try_read(lambda: self._sum_recent_bytes(require(epochs), at)),
+            row_growth=self._try_read(lambda: self._measure_row_growth(at)),
+            batch_freshness=self._try_read(lambda: self._read_batch_freshness(require(epochs), at)),
+            verdict_freshness=self._try_read(lambda: self._read_verdict_freshness(require(epochs), at)),
+            audit_freshness=self._try_read(lambda: self._read_audit_freshness(require(epochs), at)),
+            regression=self._try_read(lambda: findings.find_regression(settings, pipeline)),
+            pins=self._try_read(lambda: tuple(findings.list_pins(settings, pipeline, now=at))),
+            comparison_problems=self._try_read(lambda: tuple(findings.list_comparison_problems(settings, pipeline))),
+            violated_checks=self._try_read(lambda: tuple(findings.list_violated_checks(settings, pipeline))),
+            foreign_writes=self._try_read(lambda: tuple(findings.list_foreign_writes(settings, pipeline))),
+        )
+        log_facts = self._read_log(facts)
+        return replace(facts, samples=tuple(self._samples), problems=tuple(self._problems), **log_facts)
+
+    def _try_read(self, read: Callable[[], Value]) -> Value | UnknownFact:
+        """Read a fact; if its source cannot be read, record a problem and return an unknown fact."""
+        try:
+            return read()
+        except UnknownFactError as error:  # it depends on another fact, whose source has its problem already
+            return UnknownFact(reason=str(error))
+        except LakeError as error:
+            problem = _make_problem(error, "TableUnreadable")
+            self._problems.append(problem)
+            return UnknownFact(reason=problem.text)
+
+    def _read_epochs(self) -> Sequence[EpochRecord]:
+        """Read the newest epochs, and record contradictions between them and other tables as problems."""
+        version = versions.current(self.settings, self.pipeline)
+        if version is None:
+            return ()
+        table_weights.refuse_removed(self.settings, self.pipeline, version)
+        if not delta.exists(version.uri):
+            return ()
+        # Before the epoch log, which only grows. An unreadable witness does not make the epochs unknown.
+        high_waters = self._try_read(lambda: high_water.all_of(self.settings, self.pipeline, version))
+        epoch_log = EpochLog(version.uri)
+        epochs = epoch_log.recent(log_observer.RECENT_EPOCHS)
+        witnesses = () if isinstance(high_waters, UnknownFact) else high_waters
+        texts = epoch_history.find_inconsistencies(version, epoch_log.table, epochs[-1:], witnesses)
+        self._problems += [Problem(runbook="EpochHistoryBroken", text=visible(text)) for text in texts]
+        return epochs
+
+    def _open_epoch_log(self) -> EpochLog | None:
+        version = versions.current(self.settings, self.pipeline)
+        return EpochLog(version.uri) if version is not None and delta.exists(version.uri) else None
+
+    def _read_log(self, facts: WatchFacts) -> dict[str, Any]:
+        """Read the facts of the log; if it does not answer, for how long."""
+        has_run = isinstance(facts.driver, UnknownFact) or facts.driver.at is not None
+        has_epochs = not isinstance(facts.epochs, UnknownFact) and bool(facts.epochs)
+        if not isinstance(facts.epochs, UnknownFact) and not has_epochs and not has_run:
+            return {}
+        requested_at = self.clock.monotonic()
+        try:
+            log_facts = self._request_log_facts(facts)
+        except LogError as error:
+            if error.runbook == "KafkaUnreachable":
+                self._answered_at = requested_at if self._answered_at is None else self._answered_at
+                silent_seconds = self.clock.monotonic() - self._answered_at
+                return {"silent_seconds": silent_seconds, **_make_unknown_log_facts(str(error))}
+            # It answers without this topic, which may not have been created yet before the first epoch.
+            if has_epochs or error.runbook is not None:
+                self._problems.append(_make_problem(error, "TopicIdentityChanged"))
+            return {}
+        self._answered_at = requested_at
+        return log_facts
+
+    def _request_log_facts(self, facts: WatchFacts) -> dict[str, Any]:
+        """Request the facts of the log; if the epochs are unknown, only check that it answers."""
+        if isinstance(facts.epochs, UnknownFact):
+            LogObserver(self.settings, self.pipeline, self.clock).log.earliest(log_of(self.pipeline))
+            return _make_unknown_log_facts(facts.epochs.reason)
+        return self._sample_log(facts, facts.epochs) if facts.epochs else self._count_before_first_epoch()
+
+    def _sample_log(self, facts: WatchFacts, epochs: Sequence[EpochRecord]) -> dict[str, Any]:
+        observer, newest = LogObserver(self.settings, self.pipeline, self.clock), epochs[-1]
+        sample = observer.sample_log(newest, None if isinstance(facts.driver, UnknownFact) else facts.driver)
+        self._samples.append(sample)
+        if sample.topic_id != newest.topic_id:
+            return {}
+        topics = topics_of(newest.topic)
+        configs = [observer.log.config(topic) for topic in topics]
+        is_limited_by_size = any(log_observer.is_limited_by_size(config) for config in configs)
+        accepted = self._try_read(self._read_losses)
+        return {
+            "rewritten_partitions": self._try_read(lambda: self._find_rewritten_partitions(observer, newest)),
+            "compacted_topics": tuple(_list_compacted(dict(zip(topics, configs, strict=True)))),
+            "lossy_epochs": self._try_read(lambda: self._find_lossy_epochs(observer)),
+            "next_offsets": self._try_read(lambda: expect_start(newest, require(accepted), newest.topic_id)),
+            "retention": (
+                None if is_limited_by_size else log_observer.find_shortest(map(log_observer.parse_retention, configs))
+            ),
+            "replay_time": log_observer.estimate_replay_time(epochs, count_unread(sample)),
+            "schema_mismatches": self._try_read(
+                lambda: self._find_schema_mismatches(observer, list(facts.list_recent_epochs()))
+            ),
+        }
+
+    def _find_rewritten_partitions(self, observer: LogObserver, newest: EpochRecord) -> tuple[str, ...]:
+        """Describe the partitions that hold other records than the epochs have read."""
+        version = versions.current(self.settings, self.pipeline)
+        if version is None:
+            return ()
+        changes = same_log.changes(observer.log, newest, same_log.recorded_history(version.uri))
+        return tuple(f"partition {format_number(change.partition)}: {change.text}" for change in changes)
+
+    def _find_lossy_epochs(self, observer: LogObserver) -> tuple[str, ...]:
+        """Describe the epochs that lost records, after counting some of them again in the log where that is due.
+
+        Epochs that lost records are counted each time, so that accepting the loss clears the alert.
+        """
+        now = self.clock.monotonic()
+        age = None if self._counted_at is None else now - self._counted_at
+        if not self._lossy_epochs and age is not None and age <= REFRESH_SECONDS:
+            return ()
+        version, epoch_log = versions.current(self.settings, self.pipeline), self._open_epoch_log()
+        if version is None or epoch_log is None:
+            return ()
+        accepted, epochs = losses.up_to(self.settings, version), epoch_log.records()
+        lossy = lost_records.find_lost(
+            observer.log, epochs, accepted, self.pipeline.window, turn=self._count_turn, most=OFFSETS_PER_COUNT
+        )
+        self._lossy_epochs, self._counted_at = tuple(visible(loss.text) for loss in lossy), now
+        self._count_turn += not lossy
+        return self._lossy_epochs
+
+    def _count_before_first_epoch(self) -> dict[str, Any]:
+        """Count the offsets that wait in the log for a first epoch."""
+        log, topic = LogObserver(self.settings, self.pipeline, self.clock).log, log_of(self.pipeline)
+        starts, ends = log.earliest(topic), log.latest(topic, self.pipeline.source.isolation)
+        return {"unread_before_first_epoch": sum(max(0, end - starts.get(p, 0)) for p, end in ends.items())}
+
+    def _read_losses(self) -> tuple[Loss, ...]:
+        version = versions.current(self.settings, self.pipeline)
+        return () if version is None else losses.losses(self.settings, version)
+
+    def _find_schema_mismatches(
+        self, observer: LogObserver, epochs: Sequence[EpochRecord]
+    ) -> tuple[SchemaMismatch, ...]:
+        """Find the first records that do not match the schema; search again only if other epochs are suspect."""
+        suspects = tuple(e.epoch for e in epochs if e.unknown or e.counts.get("malformed"))
+        if suspects[:1] != self._searched_epochs[:1] or not suspects:
+            epoch_log = self._open_epoch_log()
+            mismatches = (
+                () if epoch_log is None else find_schema_mismatches(self.pipeline, epoch_log, observer.log, epochs)
+            )
+            self._searched_epochs, self._schema_mismatches = suspects, tuple(mismatches)
+        return self._schema_mismatches
+
+    def _sum_recent_bytes(self, epochs: Sequence[EpochRecord], at: datetime) -> int:
+        epoch_log = self._open_epoch_log()
+        return 0 if epoch_log is None else storage.sum_recent_bytes(epoch_log, epochs, at)
+
+    def _measure_row_growth(self, at: datetime) -> RowGrowth | None:
+        now = self.clock.monotonic()
+        if self._row_growth_at is None or now - self._row_growth_at[0] > REFRESH_SECONDS:
+            epoch_log = self._open_epoch_log()
+            if epoch_log is None:
+                return None
+            self._row_growth_at = now, storage.measure_row_growth(epoch_log, at)
+        return self._row_growth_at[1]
+
+    def _read_batch_freshness(self, epochs: Sequence[EpochRecord], at: datetime) -> Freshness | None:
+        """Read how fresh the batch path is; None where it does not run, or before the stream began."""
+        age = ages.find_batch_age(self.settings, self.pipeline, epochs, at)
+        return self._make_freshness(age, self.settings.alerts.batch_schedules, at, "the newest batch run")
+
+    def _read_verdict_freshness(self, epochs: Sequence[EpochRecord], at: datetime) -> Freshness | None:
+        """Read how fresh the current comparison is; None in KAPPA, and before there was anything to compare."""
+        age = ages.find_verdict_age(self.settings, self.pipeline, epochs, at)
+        return self._make_freshness(age, self.settings.alerts.reconcile_schedules, at, "the newest comparison")
+
+    def _read_audit_freshness(self, epochs: Sequence[EpochRecord], at: datetime) -> Freshness | None:
+        """Read how fresh the latest conclusive audit is; None where no audit is required."""
+        freshness = ages.find_audit_age(self.settings, self.pipeline, epochs, self.clock)
+        if freshness is not None and freshness.is_undecidable(at, self.settings.alerts.audit_schedules):
+            self._problems.append(ages.make_age_problem("the newest audit"))
+        return freshness
+
+    def _make_freshness(self, age: RecordAge | None, schedules: float, at: datetime, subject: str) -> Freshness | None:
+        """Build a freshness from an age and the schedule; record a problem if the clocks do not show the age."""
+        if age is None:
+            return None
+        schedule = ages.compute_period(self.pipeline.schedule, age.since, schedules)
+        freshness = Freshness(latest=age.since, schedule=schedule, uncertainty=age.doubt)
+        if freshness.is_undecidable(at, schedules):
+            self._problems.append(ages.make_age_problem(subject))
+        return freshness
+
+
+def _list_compacted(configs: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Yield the topics whose clean-up policy deletes records inside the log."""
+    for topic, config in configs.items():
+        policy = config.get("cleanup.policy", "delete")
+        if "compact" in policy:
+            yield f"topic {topic}: cleanup.policy is {policy}, records inside the log are removed"
+
+
+def _make_unknown_log_facts(reason: str) -> dict[str, Any]:
+    """Return the facts that need both the log and its newest epoch, as unknown."""
+    names = (
+        "unread_before_first_epoch",
+        "rewritten_partitions",
+        "compacted_topics",
+        "lossy_epochs",
+        "next_offsets",
+        "retention",
+        "schema_mismatches",
+    )
+    return dict.fromkeys(names, UnknownFact(reason=reason))
+
+
+def _make_problem(error: LakeError | LogError, default_runbook: str) -> Problem:
+    return Problem(runbook=error.runbook or default_runbook, text=visible(str(error).splitlines()[0]))
