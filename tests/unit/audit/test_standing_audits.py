@@ -14,7 +14,7 @@ from cutover.reconcile.result.outcome import Reconciliation, Verdict
 from cutover.reconcile.result.seal import Seal, Versions
 from cutover.settings import Settings
 from tests.support.history.audits import audited
-from tests.unit.watch.facts_of import PIPELINE
+from tests.support.history.watch_facts import PIPELINE
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 AGREES, REGRESSION, SILENT = AuditState.AGREES, AuditState.REGRESSION, AuditState.NOT_COMPARABLE

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cutover.settings import MetricsSettings, Settings
 from cutover.streaming.process.driver_metrics import BOUNDS, DriverCollector, DriverMetrics, TimeSpread
 from cutover.streaming.process.endpoint import serving, target_path
-from tests.unit.watch.facts_of import MICROS, record
+from tests.support.history.watch_facts import MICROS, make_epoch
 
 Key = tuple[str, str]
 
@@ -36,9 +36,9 @@ def told(metrics: DriverMetrics) -> dict[Key, float]:
 
 def fed() -> DriverMetrics:
     metrics = DriverMetrics()
-    one = record(7, counts={"accepted": 90, "late": 10}, records=95, conflicts=2, seconds=0.3)
+    one = make_epoch(7, counts={"accepted": 90, "late": 10}, records=95, conflicts=2, seconds=0.3)
     metrics.note_epoch(one, commit_seconds=0.02, written_bytes=1_000)
-    tick = replace(record(8, counts={}, records=0), tick=True)
+    tick = replace(make_epoch(8, counts={}, records=0), tick=True)
     metrics.note_epoch(tick, commit_seconds=0.2, written_bytes=1_500)
     metrics.note_look("BACKPRESSURED", {0: 70, 1: 50}, {0: 50, 1: 50})
     return metrics
@@ -74,7 +74,7 @@ def test_two_epochs_and_a_look_come_to(key: Key, value: float) -> None:
 
 def test_driver_that_goes_on_counts_from_zero() -> None:
     metrics = DriverMetrics()
-    metrics.note_start(record(41))
+    metrics.note_start(make_epoch(41))
     found = told(metrics)
 
     assert (found["cutover_stream_epoch", ""], found["cutover_stream_epochs_total", ""]) == (41, 0)
@@ -143,7 +143,7 @@ def test_client_that_never_ends_its_question_holds_no_epoch_and_no_end(settings:
 
     def epochs() -> None:
         for number in range(9, 1_009):
-            metrics.note_epoch(record(number), commit_seconds=0.01, written_bytes=0)
+            metrics.note_epoch(make_epoch(number), commit_seconds=0.01, written_bytes=0)
         done.set()
 
     with serving(with_port(settings, 0), "clicks", metrics) as port:

@@ -9,7 +9,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.metrics import tasks, text_files
 from cutover.metrics.families import MetricSample
 from cutover.settings import MetricsSettings, Settings
-from tests.unit.watch.facts_of import PIPELINE
+from tests.support.history.watch_facts import PIPELINE
 
 HOSTILE = ["../x", "a/b", "", ".", "x" * 300, "a\nb", 'p"} 1\n', "ü", "a b", "\x00", "-rf"]
 

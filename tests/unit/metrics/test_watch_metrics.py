@@ -1,4 +1,4 @@
-"""A look as metrics: all alerts at every look, firing or not."""
+"""Metrics of a status: all alerts, firing or not."""
 
 from dataclasses import replace
 
@@ -10,48 +10,48 @@ from cutover.reconcile.watch.alerts.catalogue import ALERTS
 from cutover.reconcile.watch.facts import Problem
 from cutover.reconcile.watch.status import make_status, write_metrics
 from cutover.settings import Settings
-from tests.unit.watch.facts_of import NOW, facts
+from tests.support.history.watch_facts import NOW, make_facts
 
 FAILED = DriverState(alive=False, state="FAILED", error="x", runbook="KafkaRefused")
 DAMAGED = Problem(runbook="TableUnreadable", text="file gone")
 
 
-def firing(settings: Settings) -> dict[str, tuple[str, float]]:
+def read_alerts(settings: Settings) -> dict[str, tuple[str, float]]:
     text = text_files.path_of(settings, "watch", "clicks").read_text(encoding="utf-8")
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
-    (looked,) = families["cutover_watch_last_sample_timestamp_seconds"]
-    assert looked.value == NOW.timestamp()
+    (sampled_at,) = families["cutover_watch_last_sample_timestamp_seconds"]
+    assert sampled_at.value == NOW.timestamp()
     samples = families["cutover_alert_firing"]
     return {sample.labels["alert"]: (sample.labels["severity"], sample.value) for sample in samples}
 
 
-def test_every_alert_is_told_at_every_look(settings: Settings) -> None:
-    write_metrics(settings, make_status(facts()))
+def test_every_alert_has_a_series(settings: Settings) -> None:
+    write_metrics(settings, make_status(make_facts()))
 
-    assert firing(settings) == {spec.name: (spec.severity, 0.0) for spec in ALERTS}
-
-
-def test_the_alerts_that_fire_are_one_and_the_others_zero(settings: Settings) -> None:
-    write_metrics(settings, make_status(facts(problems=(DAMAGED,))))
-
-    assert [name for name, (_, value) in firing(settings).items() if value] == ["TableUnreadable"]
+    assert read_alerts(settings) == {spec.name: (spec.severity, 0.0) for spec in ALERTS}
 
 
-def test_driver_that_failed_by_a_page_of_no_alert_is_a_page(settings: Settings) -> None:
-    write_metrics(settings, make_status(facts(driver=FAILED)))
+def test_firing_alerts_are_one_and_all_others_zero(settings: Settings) -> None:
+    write_metrics(settings, make_status(make_facts(problems=(DAMAGED,))))
 
-    found = firing(settings)
-    assert found["KafkaRefused"] == ("ticket", 1.0)
-    assert found["StreamNotRunning"] == ("page", 1.0)
+    assert [name for name, (_, value) in read_alerts(settings).items() if value] == ["TableUnreadable"]
 
 
-def test_trouble_of_no_alert_fires_under_its_own_name_alone(settings: Settings) -> None:
-    write_metrics(settings, make_status(facts(problems=(replace(DAMAGED, runbook="DimensionUnusable"),))))
+def test_driver_that_failed_without_an_alert_is_a_page(settings: Settings) -> None:
+    write_metrics(settings, make_status(make_facts(driver=FAILED)))
 
-    assert {name for name, (_, value) in firing(settings).items() if value} == {"DimensionUnusable"}
+    alerts = read_alerts(settings)
+    assert alerts["KafkaRefused"] == ("ticket", 1.0)
+    assert alerts["StreamNotRunning"] == ("page", 1.0)
+
+
+def test_problem_without_an_alert_fires_under_its_own_name(settings: Settings) -> None:
+    write_metrics(settings, make_status(make_facts(problems=(replace(DAMAGED, runbook="DimensionUnusable"),))))
+
+    assert {name for name, (_, value) in read_alerts(settings).items() if value} == {"DimensionUnusable"}
 
 
 def test_forged_name_of_a_page_is_no_label(settings: Settings) -> None:
-    write_metrics(settings, make_status(facts(driver=replace(FAILED, runbook="x" * 5_000))))
+    write_metrics(settings, make_status(make_facts(driver=replace(FAILED, runbook="x" * 5_000))))
 
-    assert set(firing(settings)) == {spec.name for spec in ALERTS}
+    assert set(read_alerts(settings)) == {spec.name for spec in ALERTS}

@@ -16,7 +16,7 @@ from cutover.reconcile.watch.alerts.spec import SEVERITIES, AlertSpec
 from cutover.reconcile.watch.facts import Problem
 from cutover.runbooks import folder
 from cutover.settings import AlertSettings
-from tests.unit.watch.facts_of import facts
+from tests.support.history.watch_facts import make_facts
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = {rule["alert"]: rule for group in yaml.safe_load(generated.render_rules())["groups"] for rule in group["rules"]}
@@ -43,12 +43,12 @@ def test_no_two_alerts_have_one_name() -> None:
 
 @each_alert
 def test_rule_finds_nothing_in_a_healthy_stream(spec: AlertSpec) -> None:
-    assert list(spec.rule(facts())) == []
+    assert list(spec.rule(make_facts())) == []
 
 
 @each_alert
 def test_reported_problem_fires_its_alert_with_its_severity(spec: AlertSpec) -> None:
-    firing = list_firing(facts(problems=(Problem(runbook=spec.name, text="a file is missing"),)))
+    firing = list_firing(make_facts(problems=(Problem(runbook=spec.name, text="a file is missing"),)))
 
     assert [(alert.name, alert.severity, alert.text) for alert in firing] == [
         (spec.name, spec.severity, "a file is missing")

@@ -1,4 +1,4 @@
-"""In KAPPA somebody must look: from when on nobody does."""
+"""Age of the latest audit in KAPPA, where audits are required."""
 
 import json
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.settings import Settings
 from tests.support.history.audits import audited
+from tests.support.history.watch_facts import MICROS, NOW, PIPELINE, make_epoch, make_facts
 from tests.support.suite.standing_clock import StandingClock
-from tests.unit.watch.facts_of import MICROS, NOW, PIPELINE, facts, record
 
 DAY = 86_400_000_000
 
 
-WITHOUT, USUAL = ({"audit": power.describe(asked)} for asked in (None, Audit()))
-"""What the history keeps of what the samples were to find, when a move was decided."""
+WITHOUT, USUAL = ({"audit": power.describe(audit)} for audit in (None, Audit()))
+"""Evidence of a move: the audit that was approved with it."""
 
 
 def move(
@@ -37,7 +37,7 @@ def move(
     pipeline: Pipeline = PIPELINE,
     evidence: Mapping[str, object] | None = None,
 ) -> None:
-    """Append a move to the gate's history; before the first the version of the stream is made."""
+    """Append a move to the gate's history; before the first one, create the version of the stream."""
     number = versions.open_or_create(settings, pipeline, StandingClock(NOW - timedelta(days=99))).number
     row = {"pipeline": PIPELINE.name, "at": NOW - timedelta(days=days_ago), "event": "advanced", "stage": stage}
     row |= {"result_fingerprint": result_fingerprint(pipeline), "stream_version": number, "who": "me", "why": "so"}
@@ -51,53 +51,59 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
     *,
     days_ago: float,
     version: int = 0,
-    until: int = 1,
+    covered_until: int = 1,
     pipeline: Pipeline = PIPELINE,
-    asked: Audit | None = None,
+    required: Audit | None = None,
 ) -> None:
     """Record an audit of windows that end by a time."""
     at = (NOW - timedelta(days=days_ago)).isoformat()
-    found = audited(
-        PIPELINE.name, at=at, state=state, audit=asked or Audit(), until=until, windows=(0,), stream_version=version
+    recorded = audited(
+        PIPELINE.name,
+        at=at,
+        state=state,
+        audit=required or Audit(),
+        until=covered_until,
+        windows=(0,),
+        stream_version=version,
     )
-    audit_record.record(settings, pipeline, found)
+    audit_record.record(settings, pipeline, recorded)
 
 
 def fires(settings: Settings, newest: EpochRecord | None = None, pipeline: Pipeline = PIPELINE) -> bool:
-    """Return whether the alert fires beside the others of a stream that does well."""
-    found = find_audit_age(settings, pipeline, [newest or record()], StandingClock(NOW))
-    return "AuditNotFresh" in {one.name for one in list_firing(facts(audit_freshness=found))}
+    """Return whether the alert fires in an otherwise healthy stream."""
+    freshness = find_audit_age(settings, pipeline, [newest or make_epoch()], StandingClock(NOW))
+    return "AuditNotFresh" in {alert.name for alert in list_firing(make_facts(audit_freshness=freshness))}
 
 
-def test_nobody_audits_since_the_move(settings: Settings) -> None:
+def test_no_audit_since_the_move_fires(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=2.01)
 
     assert fires(settings)
 
 
 @pytest.mark.parametrize("stage", ["LAMBDA", "SHADOW"])
-def test_where_batch_runs_no_audit_is_missed(settings: Settings, stage: str) -> None:
+def test_no_audit_is_required_while_batch_runs(settings: Settings, stage: str) -> None:
     move(settings, "KAPPA", days_ago=8)
     move(settings, stage, days_ago=7)
 
     assert not fires(settings)
 
 
-def test_a_move_of_yesterday_has_time(settings: Settings) -> None:
+def test_move_of_yesterday_is_no_missing_audit(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=1.99)
 
     assert not fires(settings)
 
 
 @pytest.mark.parametrize("state", [AuditState.AGREES, AuditState.REGRESSION])
-def test_an_audit_that_says_something_is_one(settings: Settings, state: AuditState) -> None:
+def test_conclusive_audit_clears_the_alert(settings: Settings, state: AuditState) -> None:
     move(settings, "KAPPA", days_ago=8)
     audit(settings, state, days_ago=1.99)
 
     assert not fires(settings)
 
 
-def test_an_audit_that_says_nothing_is_none(settings: Settings) -> None:
+def test_inconclusive_audit_does_not_count(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=8)
     audit(settings, AuditState.AGREES, days_ago=3)
     audit(settings, AuditState.NOT_COMPARABLE, days_ago=0.1)
@@ -105,18 +111,18 @@ def test_an_audit_that_says_nothing_is_none(settings: Settings) -> None:
     assert fires(settings)
 
 
-def test_an_audit_of_another_version_is_none_of_what_serves(settings: Settings) -> None:
+def test_audit_of_another_version_does_not_count(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=8)
     audit(settings, AuditState.AGREES, days_ago=0.1, version=7)
 
     assert fires(settings)
 
 
-def test_a_version_that_serves_since_a_minute_has_time(settings: Settings) -> None:
+def test_version_that_began_to_serve_now_is_no_missing_audit(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=94)
     turn = versions.next_turn(settings, PIPELINE)
-    made = versions.register(settings, PIPELINE, StandingClock(NOW - timedelta(days=9)), turn=turn, beside=True)
-    versions.serve(settings, PIPELINE, made.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
+    version = versions.register(settings, PIPELINE, StandingClock(NOW - timedelta(days=9)), turn=turn, beside=True)
+    versions.serve(settings, PIPELINE, version.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
 
     assert not fires(settings)
 
@@ -128,26 +134,26 @@ def test_a_window_has_the_time_of_two_audits_from_when_it_became_final(
     pipeline = replace(PIPELINE, window=Fixed(days=window_days))
     last_end = MICROS // (window_days * DAY) * window_days * DAY
     move(settings, "KAPPA", days_ago=60, pipeline=pipeline)
-    audit(settings, AuditState.AGREES, days_ago=6, until=last_end - window_days * DAY, pipeline=pipeline)
+    audit(settings, AuditState.AGREES, days_ago=6, covered_until=last_end - window_days * DAY, pipeline=pipeline)
 
-    assert fires(settings, record(watermark_after=last_end + round(closed_ago * DAY)), pipeline) is expected
+    assert fires(settings, make_epoch(watermark_after=last_end + round(closed_ago * DAY)), pipeline) is expected
 
 
-def test_where_nothing_became_final_nothing_is_missed(settings: Settings) -> None:
+def test_no_audit_is_required_without_a_final_window(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=60)
-    audit(settings, AuditState.AGREES, days_ago=3, until=MICROS)
+    audit(settings, AuditState.AGREES, days_ago=3, covered_until=MICROS)
 
-    assert not fires(settings, record(age=3 * 86_400))
+    assert not fires(settings, make_epoch(age=3 * 86_400))
 
 
-def test_on_a_quiet_topic_a_final_window_waits_for_its_audit(settings: Settings) -> None:
+def test_final_window_of_a_quiet_topic_needs_its_audit(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=60)
-    audit(settings, AuditState.AGREES, days_ago=3, until=MICROS - DAY)
+    audit(settings, AuditState.AGREES, days_ago=3, covered_until=MICROS - DAY)
 
-    assert fires(settings, record(age=3 * 86_400))
+    assert fires(settings, make_epoch(age=3 * 86_400))
 
 
-def test_of_sessions_no_sample_can_be_drawn(settings: Settings) -> None:
+def test_no_audit_is_required_for_sessions(settings: Settings) -> None:
     pipeline = replace(PIPELINE, window=Sessions(gap="10 minutes"))
     move(settings, "KAPPA", days_ago=60, pipeline=pipeline)
 
@@ -155,7 +161,7 @@ def test_of_sessions_no_sample_can_be_drawn(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(("approved", "expected"), [(WITHOUT, False), ({}, True)])
-def test_a_policy_without_an_audit_is_an_excuse_where_it_was_approved(
+def test_policy_without_an_audit_counts_only_if_approved(
     settings: Settings, approved: Mapping[str, object], *, expected: bool
 ) -> None:
     pipeline = replace(PIPELINE, policy=replace(PIPELINE.policy, audit=None))
@@ -164,10 +170,10 @@ def test_a_policy_without_an_audit_is_an_excuse_where_it_was_approved(
     assert fires(settings, pipeline=pipeline) is expected
 
 
-def test_an_audit_that_was_asked_for_less_than_was_approved_is_none(settings: Settings) -> None:
+def test_audit_weaker_than_approved_does_not_count(settings: Settings) -> None:
     pipeline = replace(PIPELINE, policy=replace(PIPELINE.policy, audit=Audit(share=1.0)))
     move(settings, "KAPPA", days_ago=60, pipeline=pipeline, evidence=USUAL)
-    audit(settings, AuditState.AGREES, days_ago=0.1, pipeline=pipeline, asked=Audit(share=1.0))
+    audit(settings, AuditState.AGREES, days_ago=0.1, pipeline=pipeline, required=Audit(share=1.0))
     assert fires(settings, pipeline=pipeline)
 
     audit(settings, AuditState.AGREES, days_ago=0.1, pipeline=pipeline)

@@ -1,4 +1,4 @@
-"""How fast an epoch log grows: rows by hours that end now, from the records of its epochs."""
+"""Growth of an epoch log in rows per hour, for hours that end now."""
 
 from pathlib import Path
 
@@ -10,16 +10,16 @@ from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.reconcile.watch.facts import RowGrowth
 from cutover.reconcile.watch.storage import measure_row_growth
-from tests.unit.watch.facts_of import NOW, PIPELINE, record
+from tests.support.history.watch_facts import NOW, PIPELINE, make_epoch
 
 HOUR = 3600.0
 
 
-def log_of(folder: Path, *epochs: tuple[float, int]) -> EpochLog:
-    """Return an epoch log whose epochs were committed so many hours ago with so many rows."""
+def write_epoch_log(folder: Path, *epochs: tuple[float, int]) -> EpochLog:
+    """Write an epoch log of epochs, each with its age in hours and its rows."""
     schema = epoch_log_schema(PIPELINE)
     rows = [
-        {"_kind": "epoch", "_epoch": number, "_record": record(number, age=hours * HOUR, rows=count).to_json()}
+        {"_kind": "epoch", "_epoch": number, "_record": make_epoch(number, age=hours * HOUR, rows=count).to_json()}
         for number, (hours, count) in enumerate(epochs)
     ]
     table = delta.ensure(str(folder / "log"), schema, partition_by=("_kind",))
@@ -43,7 +43,7 @@ def log_of(folder: Path, *epochs: tuple[float, int]) -> EpochLog:
         ),
     ],
 )
-def test_rows_of_the_last_hour_stand_beside_those_of_a_usual_one(
+def test_rows_of_the_last_hour_are_compared_with_a_usual_hour(
     tmp_path: Path, epochs: list[tuple[float, int]], expected: RowGrowth
 ) -> None:
-    assert measure_row_growth(log_of(tmp_path, *epochs), NOW) == expected
+    assert measure_row_growth(write_epoch_log(tmp_path, *epochs), NOW) == expected

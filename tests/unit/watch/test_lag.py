@@ -1,4 +1,4 @@
-"""One word on a stream and one on its watermark, from a few samples."""
+"""Verdicts on a stream and on its watermark, from a few samples."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from cutover.reconcile.watch.lag import (
     list_partition_lags,
 )
 from cutover.reconcile.watch.status import make_status
-from tests.unit.watch.facts_of import facts, record
+from tests.support.history.watch_facts import make_epoch, make_facts
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RUNNING = DriverState(alive=True, state="RUNNING")
@@ -28,10 +28,10 @@ LIMITS = LagLimits(max_rows_per_epoch=100, idle_after=timedelta(minutes=1), max_
 HOUR = 3_600_000_000
 
 
-def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: Any) -> LagSample:
-    """Return a sample `seconds` after noon whose newest epoch was committed `age` seconds before it."""
+def make_sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: Any) -> LagSample:
+    """Make a sample `seconds` after noon whose newest epoch was committed `age` seconds before it."""
     at = NOW + timedelta(seconds=seconds)
-    record = EpochRecord(
+    newest = EpochRecord(
         epoch=more.pop("epoch", 7),
         run_id="r",
         topic="t",
@@ -47,124 +47,140 @@ def sample(end: dict[int, int], ends: dict[int, int], seconds: int = 0, **more: 
         processing_time=(at - timedelta(seconds=more.pop("age", 1))).isoformat(),
     )
     return LagSample(
-        at=at, monotonic=at.timestamp(), epoch=record, end_offsets=ends, driver=more.pop("driver", RUNNING), **more
+        at=at, monotonic=at.timestamp(), epoch=newest, end_offsets=ends, driver=more.pop("driver", RUNNING), **more
     )
 
 
 @pytest.mark.parametrize(
     ("samples", "expected"),
     [
-        pytest.param([sample({0: 50}, {0: 50})], LagVerdict.OK, id="all read"),
-        pytest.param([sample({0: 50}, {0: 150})], LagVerdict.OK, id="one epoch unread"),
-        pytest.param([sample({0: 50}, {0: 151})], LagVerdict.LAGGING, id="more than one epoch unread"),
+        pytest.param([make_sample({0: 50}, {0: 50})], LagVerdict.OK, id="all read"),
+        pytest.param([make_sample({0: 50}, {0: 150})], LagVerdict.OK, id="one epoch unread"),
+        pytest.param([make_sample({0: 50}, {0: 151})], LagVerdict.LAGGING, id="more than one epoch unread"),
         pytest.param(
-            [sample({0: 50}, {0: 60}), sample({0: 60}, {0: 75}, 5), sample({0: 70}, {0: 90}, 10)],
+            [make_sample({0: 50}, {0: 60}), make_sample({0: 60}, {0: 75}, 5), make_sample({0: 70}, {0: 90}, 10)],
             LagVerdict.LAGGING,
             id="backlog never shrinks",
         ),
         pytest.param(
-            [sample({0: 50}, {0: 60}), sample({0: 60}, {0: 75}, 5), sample({0: 80}, {0: 90}, 10)],
+            [make_sample({0: 50}, {0: 60}), make_sample({0: 60}, {0: 75}, 5), make_sample({0: 80}, {0: 90}, 10)],
             LagVerdict.OK,
             id="backlog shrinks",
         ),
         pytest.param(
-            [sample({0: 50}, {0: 51}, driver=HANGS)], LagVerdict.STALLED, id="unread and no commit for two minutes"
+            [make_sample({0: 50}, {0: 51}, driver=HANGS)], LagVerdict.STALLED, id="unread and no commit for two minutes"
         ),
-        pytest.param([sample({0: 50}, {0: 51}, age=9999)], LagVerdict.OK, id="a record after a long quiet is no stall"),
-        pytest.param([sample({0: 50}, {0: 50}, age=9999)], LagVerdict.OK, id="nothing to commit is no stall"),
-        pytest.param([sample({0: 50}, {0: 51}, driver=DriverState(alive=False))], LagVerdict.STOPPED, id="no driver"),
         pytest.param(
-            [sample({0: 5}, {0: 6}, driver=DriverState(alive=True, state="BACKPRESSURED"))],
+            [make_sample({0: 50}, {0: 51}, age=9999)], LagVerdict.OK, id="a record after a long quiet is no stall"
+        ),
+        pytest.param([make_sample({0: 50}, {0: 50}, age=9999)], LagVerdict.OK, id="nothing to commit is no stall"),
+        pytest.param(
+            [make_sample({0: 50}, {0: 51}, driver=DriverState(alive=False))], LagVerdict.STOPPED, id="no driver"
+        ),
+        pytest.param(
+            [make_sample({0: 5}, {0: 6}, driver=DriverState(alive=True, state="BACKPRESSURED"))],
             LagVerdict.BACKPRESSURED,
-            id="says so",
+            id="driver reports backpressure",
         ),
-        pytest.param([sample({0: 50}, {0: 49})], LagVerdict.REWOUND, id="log ends before the position"),
+        pytest.param([make_sample({0: 50}, {0: 49})], LagVerdict.REWOUND, id="log ends before the position"),
         pytest.param(
-            [sample({0: 50}, {0: 60}), sample({0: 40}, {0: 60}, 5)], LagVerdict.REWOUND, id="position went back"
+            [make_sample({0: 50}, {0: 60}), make_sample({0: 40}, {0: 60}, 5)],
+            LagVerdict.REWOUND,
+            id="position went back",
         ),
         pytest.param(
-            [sample({0: 50}, {0: 49}, driver=DriverState(alive=False))],
+            [make_sample({0: 50}, {0: 49}, driver=DriverState(alive=False))],
             LagVerdict.REWOUND,
             id="rewound is worse than stopped",
         ),
     ],
 )
-def test_stream_gets_one_word(samples: list[LagSample], expected: LagVerdict) -> None:
+def test_stream_gets_its_verdict(samples: list[LagSample], expected: LagVerdict) -> None:
     assert evaluate_lag(samples, LIMITS) is expected
 
 
 def test_new_partition_counts_from_its_first_offset() -> None:
-    assert count_unread(sample({0: 50}, {0: 50, 1: 12})) == 12
+    assert count_unread(make_sample({0: 50}, {0: 50, 1: 12})) == 12
 
 
 def test_partition_without_unread_records_is_ok_in_a_stalled_stream() -> None:
-    found = list_partition_lags([sample({0: 50, 1: 5}, {0: 50, 1: 9}, age=300)], LagVerdict.STALLED)
+    lags = list_partition_lags([make_sample({0: 50, 1: 5}, {0: 50, 1: 9}, age=300)], LagVerdict.STALLED)
 
-    assert [one.verdict for one in found] == [LagVerdict.OK, LagVerdict.STALLED]
+    assert [lag.verdict for lag in lags] == [LagVerdict.OK, LagVerdict.STALLED]
 
 
 def test_lag_in_time_is_the_log_time_from_first_unread_to_newest_record() -> None:
-    seen = sample({0: 50}, {0: 60}, first_unread_times={0: 10_000_000}, newest_times={0: 95_000_000})
+    timed = make_sample({0: 50}, {0: 60}, first_unread_times={0: 10_000_000}, newest_times={0: 95_000_000})
 
-    assert list_partition_lags([seen], LagVerdict.OK)[0].seconds == 95 - 10
+    assert list_partition_lags([timed], LagVerdict.OK)[0].seconds == 95 - 10
 
 
 def test_lag_in_time_is_unknown_when_the_log_gave_no_record() -> None:
-    assert list_partition_lags([sample({0: 50}, {0: 60})], LagVerdict.OK)[0].seconds is None
+    assert list_partition_lags([make_sample({0: 50}, {0: 60})], LagVerdict.OK)[0].seconds is None
 
 
 @pytest.mark.parametrize(
     ("samples", "expected"),
     [
         pytest.param(
-            [sample({0: 50}, {0: 60}, watermark=HOUR)], (WatermarkVerdict.ADVANCING, None), id="input, one look"
+            [make_sample({0: 50}, {0: 60}, watermark=HOUR)], (WatermarkVerdict.ADVANCING, None), id="input, one look"
         ),
         pytest.param(
-            [sample({0: 50}, {0: 50}, age=61, watermark=HOUR)], (WatermarkVerdict.NO_INPUT, None), id="quiet a minute"
+            [make_sample({0: 50}, {0: 50}, age=61, watermark=HOUR)],
+            (WatermarkVerdict.NO_INPUT, None),
+            id="quiet a minute",
         ),
         pytest.param(
-            [sample({0: 50}, {0: 50}, age=5, watermark=HOUR)], (WatermarkVerdict.ADVANCING, None), id="quiet a moment"
+            [make_sample({0: 50}, {0: 50}, age=5, watermark=HOUR)],
+            (WatermarkVerdict.ADVANCING, None),
+            id="quiet a moment",
         ),
         pytest.param(
-            [sample({0: 50}, {0: 50}, watermark=HOUR, newest_times={0: HOUR - 1_000_001})],
+            [make_sample({0: 50}, {0: 50}, watermark=HOUR, newest_times={0: HOUR - 1_000_001})],
             (WatermarkVerdict.AHEAD_OF_CLOCK, None),
             id="beyond newest log time and max_ahead",
         ),
         pytest.param(
-            [sample({0: 50}, {0: 50}, watermark=HOUR, newest_times={0: HOUR - 1_000_000})],
+            [make_sample({0: 50}, {0: 50}, watermark=HOUR, newest_times={0: HOUR - 1_000_000})],
             (WatermarkVerdict.ADVANCING, None),
             id="just not beyond",
         ),
         pytest.param(
             [
-                sample({0: 50, 1: 50}, {0: 90, 1: 90}, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}),
-                sample({0: 80, 1: 50}, {0: 90, 1: 90}, 5, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}),
+                make_sample({0: 50, 1: 50}, {0: 90, 1: 90}, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}),
+                make_sample({0: 80, 1: 50}, {0: 90, 1: 90}, 5, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}),
             ],
             (WatermarkVerdict.HELD_BY, 1),
             id="oldest partition holds",
         ),
         pytest.param(
-            [sample({0: 50, 1: 0}, {0: 90, 1: 3}, records=50, max_event={0: HOUR})],
+            [make_sample({0: 50, 1: 0}, {0: 90, 1: 3}, records=50, max_event={0: HOUR})],
             (WatermarkVerdict.HELD_BY, 1),
             id="unread and never read holds",
         ),
         pytest.param(
             [
-                sample({0: 50, 1: 50}, {0: 90, 1: 90}, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}, idle=(1,)),
-                sample({0: 80, 1: 50}, {0: 90, 1: 90}, 5, watermark=HOUR, max_event={0: 9, 1: 8}, idle=(1,)),
+                make_sample(
+                    {0: 50, 1: 50}, {0: 90, 1: 90}, watermark=HOUR, max_event={0: 9 * HOUR, 1: HOUR}, idle=(1,)
+                ),
+                make_sample({0: 80, 1: 50}, {0: 90, 1: 90}, 5, watermark=HOUR, max_event={0: 9, 1: 8}, idle=(1,)),
             ],
             (WatermarkVerdict.HELD_BY, 0),
             id="idle partition does not hold",
         ),
     ],
 )
-def test_watermark_gets_one_word(samples: list[LagSample], expected: tuple[WatermarkVerdict, int | None]) -> None:
-    quiet = seconds_since(samples[-1].epoch.processing_time, samples[-1].at)
-    assert evaluate_watermark(samples, LIMITS, quiet) == expected
+def test_watermark_gets_its_verdict(samples: list[LagSample], expected: tuple[WatermarkVerdict, int | None]) -> None:
+    quiet_seconds = seconds_since(samples[-1].epoch.processing_time, samples[-1].at)
+    assert evaluate_watermark(samples, LIMITS, quiet_seconds) == expected
 
 
-def test_an_epoch_that_time_alone_committed_is_no_input() -> None:
-    came, ticked, again = record(6, age=61), record(7, age=3, tick=True, records=0), record(8, age=2)
+def test_tick_is_no_input() -> None:
+    reading, tick, next_reading = (
+        make_epoch(6, age=61),
+        make_epoch(7, age=3, tick=True, records=0),
+        make_epoch(8, age=2),
+    )
 
-    assert make_status(facts(epochs=(came, ticked))).watermark_verdict == "NO_INPUT"
-    assert make_status(facts(epochs=(came, ticked, again))).watermark_verdict == "ADVANCING"
+    assert make_status(make_facts(epochs=(reading, tick))).watermark_verdict == "NO_INPUT"
+    assert make_status(make_facts(epochs=(reading, tick, next_reading))).watermark_verdict == "ADVANCING"

@@ -1,4 +1,4 @@
-"""Facts that could not be read: nothing that depends on them is claimed, and nothing else falls silent."""
+"""Unknown facts: alerts that depend on them are undecided, and all others are decided as before."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,12 +10,11 @@ from cutover.driver_state import DriverState
 from cutover.metrics.families import render
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate
 from cutover.reconcile.watch.facts import Problem, UnknownFact, WatchFacts
-from cutover.reconcile.watch.lag import LagSample
 from cutover.reconcile.watch.status import list_metrics, make_status
-from tests.unit.watch.facts_of import ago, facts, record, sample
+from tests.support.history.watch_facts import ago, make_epoch, make_facts, make_sample
 
 GONE = UnknownFact(reason="table `pins` cannot be read")
-NAMED = Problem(runbook="TableUnreadable", text=GONE.reason)
+UNREADABLE = Problem(runbook="TableUnreadable", text=GONE.reason)
 FACTS = [
     name
     for name, kind in WatchFacts.__annotations__.items()
@@ -25,76 +24,76 @@ STOPPED = DriverState(alive=False, state="STOPPED", at=ago(9_000))
 UNREAD: dict[str, Any] = {"end_offsets": {0: 60, 1: 50}, "high_watermarks": {0: 60, 1: 50}}
 
 
-def names(known: WatchFacts) -> list[str]:
-    return [one.name for one in evaluate(known).alerts]
+def list_names(facts: WatchFacts) -> list[str]:
+    return [alert.name for alert in evaluate(facts).alerts]
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_an_unknown_fact_fires_nothing_but_its_table(name: str) -> None:
+def test_unknown_fact_fires_only_its_unreadable_table(name: str) -> None:
     unknown: dict[str, Any] = {name: GONE}
 
-    assert names(replace(facts(problems=(NAMED,)), **unknown)) == ["TableUnreadable"]
+    assert list_names(replace(make_facts(problems=(UNREADABLE,)), **unknown)) == ["TableUnreadable"]
 
 
-def test_records_that_cannot_be_read_are_no_unread_records() -> None:
-    """What waits in the log is known; whether it was read is not."""
-    known = facts(epochs=(), driver=STOPPED, unread_before_first_epoch=500, problems=(NAMED,))
-    assert "StreamNotRunning" in names(known)
+def test_unreadable_epochs_are_no_unread_records() -> None:
+    """The unread offsets are known; the offsets that were read are not."""
+    facts = make_facts(epochs=(), driver=STOPPED, unread_before_first_epoch=500, problems=(UNREADABLE,))
+    assert "StreamNotRunning" in list_names(facts)
 
-    unreadable = replace(known, epochs=GONE, unread_before_first_epoch=GONE)
-    found = evaluate(unreadable)
+    unreadable = replace(facts, epochs=GONE, unread_before_first_epoch=GONE)
+    evaluation = evaluate(unreadable)
 
-    assert [one.name for one in found.alerts] == ["TableUnreadable"]
-    assert {"StreamNotRunning", "LogDataLost", "LateRateHigh", "WatermarkHeld"} <= set(found.undecided)
-    now = make_status(unreadable)
-    assert (now.verdict, now.unread, now.late_share, now.epoch) == ("UNKNOWN", None, None, None)
-
-
-def test_a_heartbeat_that_cannot_be_read_is_no_dead_driver() -> None:
-    look: LagSample = sample(record(age=900), driver=None, **UNREAD)
-    known = facts(epochs=(record(age=900),), samples=(look,), driver=GONE, problems=(NAMED,))
-
-    assert names(known) == ["TableUnreadable"]
-    now = make_status(known)
-    assert (now.verdict, now.driver, now.unread) == ("UNKNOWN", None, 10)
+    assert [alert.name for alert in evaluation.alerts] == ["TableUnreadable"]
+    assert {"StreamNotRunning", "LogDataLost", "LateRateHigh", "WatermarkHeld"} <= set(evaluation.undecided)
+    status = make_status(unreadable)
+    assert (status.verdict, status.unread, status.late_share, status.epoch) == ("UNKNOWN", None, None, None)
 
 
-def test_a_loss_that_is_seen_is_paged_whatever_else_is_unknown() -> None:
-    known = facts(
-        looks={"start_offsets": {0: 51, 1: 0}}, batch_freshness=GONE, pins=GONE, driver=GONE, problems=(NAMED,)
+def test_unreadable_heartbeat_is_no_dead_driver() -> None:
+    sampled = make_sample(make_epoch(age=900), driver=None, **UNREAD)
+    facts = make_facts(epochs=(make_epoch(age=900),), samples=(sampled,), driver=GONE, problems=(UNREADABLE,))
+
+    assert list_names(facts) == ["TableUnreadable"]
+    status = make_status(facts)
+    assert (status.verdict, status.driver, status.unread) == ("UNKNOWN", None, 10)
+
+
+def test_loss_is_paged_whatever_other_facts_are_unknown() -> None:
+    facts = make_facts(
+        sampled={"start_offsets": {0: 51, 1: 0}}, batch_freshness=GONE, pins=GONE, driver=GONE, problems=(UNREADABLE,)
     )
 
-    assert names(known) == ["LogDataLost", "TableUnreadable"]
+    assert list_names(facts) == ["LogDataLost", "TableUnreadable"]
 
 
-def test_a_full_disk_is_told_where_growth_is_unknown() -> None:
-    assert "DiskHeadroomLow" in names(facts(free_bytes={"lake": 5}, recent_growth_bytes=GONE))
+def test_full_disk_fires_where_growth_is_unknown() -> None:
+    assert "DiskHeadroomLow" in list_names(make_facts(free_bytes={"lake": 5}, recent_growth_bytes=GONE))
 
 
-def test_a_silent_broker_decides_nothing_about_the_log() -> None:
-    found = evaluate(facts(silent_seconds=61.0))
+def test_silent_broker_leaves_alerts_on_the_log_undecided() -> None:
+    evaluation = evaluate(make_facts(silent_seconds=61.0))
 
-    assert [one.name for one in found.alerts] == ["KafkaUnreachable"]
-    assert {"LogDataLost", "TopicIdentityChanged", "RetentionHeadroomLow"} <= set(found.undecided)
+    assert [alert.name for alert in evaluation.alerts] == ["KafkaUnreachable"]
+    assert {"LogDataLost", "TopicIdentityChanged", "RetentionHeadroomLow"} <= set(evaluation.undecided)
 
 
 def test_undecided_alerts_have_no_metric_rather_than_a_zero() -> None:
-    known = replace(facts(problems=(NAMED,)), epochs=GONE, driver=GONE)
+    facts = replace(make_facts(problems=(UNREADABLE,)), epochs=GONE, driver=GONE)
 
-    text = render(list_metrics(make_status(known)))
+    text = render(list_metrics(make_status(facts)))
 
     families = {family.name: family.samples for family in text_string_to_metric_families(text)}
-    told = {sample.labels["alert"]: sample.value for sample in families["cutover_alert_firing"]}
-    assert told["TableUnreadable"] == 1.0
-    assert told["BatchNotFresh"] == 0.0
-    assert not {"StreamNotRunning", "LogDataLost", "LateRateHigh"} & set(told)
+    values = {sample.labels["alert"]: sample.value for sample in families["cutover_alert_firing"]}
+    assert values["TableUnreadable"] == 1.0
+    assert values["BatchNotFresh"] == 0.0
+    assert not {"StreamNotRunning", "LogDataLost", "LateRateHigh"} & set(values)
     assert not {"cutover_watch_driver_alive", "cutover_watch_late_ratio"} & set(families)
 
 
 def test_without_any_fact_only_the_silence_of_the_broker_is_decided() -> None:
     unknown: dict[str, Any] = dict.fromkeys(FACTS, GONE)
 
-    evaluation = evaluate(replace(facts(), **unknown))
+    evaluation = evaluate(replace(make_facts(), **unknown))
 
     assert evaluation.alerts == ()
     assert {spec.name for spec in ALERTS} - set(evaluation.undecided) == {"KafkaUnreachable"}

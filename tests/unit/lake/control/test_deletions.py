@@ -10,8 +10,8 @@ from cutover.lake.control import control_tables, versions
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.control.versions import BATCH
 from cutover.settings import Settings
+from tests.support.history.watch_facts import PIPELINE
 from tests.support.suite.standing_clock import StandingClock
-from tests.unit.watch.facts_of import PIPELINE
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 DAYS = timedelta(days=2)

@@ -1,11 +1,11 @@
 """The points of a chart over epochs: one each, or one for several in a row where there are many."""
 
 from cutover.reconcile.judgement import series
-from tests.unit.watch.facts_of import record
+from tests.support.history.watch_facts import make_epoch
 
 
 def test_few_epochs_have_a_point_each() -> None:
-    points = series.epochs([record(number, records=10 + number, seconds=0.5) for number in range(3)])
+    points = series.epochs([make_epoch(number, records=10 + number, seconds=0.5) for number in range(3)])
 
     assert [(point.epoch, point.records, point.seconds) for point in points] == [
         (0, 10, 0.5),
@@ -18,7 +18,7 @@ def test_few_epochs_have_a_point_each() -> None:
 def test_a_point_of_several_epochs_is_the_last_one_with_the_records_and_seconds_of_all() -> None:
     many = 2 * series.POINTS_AT_MOST + 1
 
-    points = series.epochs([record(number, records=1 + number % 3, seconds=0.25) for number in range(many)])
+    points = series.epochs([make_epoch(number, records=1 + number % 3, seconds=0.25) for number in range(many)])
 
     assert len(points) == -(-many // 3)
     assert [(point.epoch, point.records, point.seconds) for point in points[:2]] == [(2, 6, 0.75), (5, 6, 0.75)]
@@ -28,12 +28,12 @@ def test_a_point_of_several_epochs_is_the_last_one_with_the_records_and_seconds_
 def test_as_many_epochs_as_there_are_points_are_told_one_by_one() -> None:
     numbers = range(series.POINTS_AT_MOST)
 
-    assert [point.epoch for point in series.epochs([record(number) for number in numbers])] == list(numbers)
+    assert [point.epoch for point in series.epochs([make_epoch(number) for number in numbers])] == list(numbers)
 
 
 def test_lag_is_from_the_newest_event_of_all_partitions_to_the_watermark_in_seconds() -> None:
-    known = record(1, max_event={0: 5_000_000, 1: 9_000_000}, watermark_after=3_000_000)
+    known = make_epoch(1, max_event={0: 5_000_000, 1: 9_000_000}, watermark_after=3_000_000)
 
     assert series.epochs([known])[0].lag == 6.0
-    assert series.epochs([record(1, max_event={}, watermark_after=3_000_000)])[0].lag is None
-    assert series.epochs([record(1, max_event={0: 5_000_000}, watermark_after=None)])[0].lag is None
+    assert series.epochs([make_epoch(1, max_event={}, watermark_after=3_000_000)])[0].lag is None
+    assert series.epochs([make_epoch(1, max_event={0: 5_000_000}, watermark_after=None)])[0].lag is None

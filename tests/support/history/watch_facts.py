@@ -1,4 +1,4 @@
-"""Facts by hand: a stream that does well, and what one test changes of it."""
+"""Facts of a healthy stream, with the changes of one test."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,12 +25,13 @@ PIPELINE = Pipeline(
 
 
 def ago(seconds: float) -> str:
+    """Return an ISO time before the moment of the facts."""
     return (NOW - timedelta(seconds=seconds)).isoformat()
 
 
-def record(number: int = 7, *, age: float = 1.0, **changes: Any) -> EpochRecord:
-    """Return a record that was committed `age` seconds ago."""
-    made: dict[str, Any] = {
+def make_epoch(number: int = 7, *, age: float = 1.0, **changes: Any) -> EpochRecord:
+    """Make an epoch that was committed `age` seconds ago."""
+    defaults: dict[str, Any] = {
         "epoch": number,
         "run_id": "r",
         "topic": "clicks",
@@ -45,15 +46,15 @@ def record(number: int = 7, *, age: float = 1.0, **changes: Any) -> EpochRecord:
         "records": 100,
         "processing_time": ago(age),
     }
-    return EpochRecord(**{**made, **changes})
+    return EpochRecord(**{**defaults, **changes})
 
 
-def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: Any) -> LagSample:
-    """Return a look, `age` seconds ago, at a log of which everything is read."""
-    made: dict[str, Any] = {
+def make_sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: Any) -> LagSample:
+    """Make a sample of `age` seconds ago, of a log that is read completely."""
+    defaults: dict[str, Any] = {
         "at": NOW - timedelta(seconds=age),
         "monotonic": -age,
-        "epoch": newest or record(),
+        "epoch": newest or make_epoch(),
         "end_offsets": {0: 50, 1: 50},
         "high_watermarks": {0: 50, 1: 50},
         "start_offsets": {0: 0, 1: 0},
@@ -61,20 +62,20 @@ def sample(newest: EpochRecord | None = None, *, age: float = 0.0, **changes: An
         "driver": RUNNING,
         "newest_times": {0: MICROS, 1: MICROS},
     }
-    return LagSample(**{**made, **changes})
+    return LagSample(**{**defaults, **changes})
 
 
-def facts(*, looks: dict[str, Any] | None = None, **changes: Any) -> WatchFacts:
-    """Return the facts of a stream that does well, but for the changes; `looks` are those of its one sample."""
-    records = changes.pop("epochs", (record(),))
-    made: dict[str, Any] = {
+def make_facts(*, sampled: dict[str, Any] | None = None, **changes: Any) -> WatchFacts:
+    """Make the facts of a healthy stream with some changes, `sampled` those of its only sample."""
+    epochs = changes.pop("epochs", (make_epoch(),))
+    defaults: dict[str, Any] = {
         "pipeline": PIPELINE,
         "limits": AlertSettings(),
         "at": NOW,
         "driver": RUNNING,
-        "epochs": records,
-        "samples": (sample(records[-1], **(looks or {})),) if records else (),
-        "next_offsets": dict(records[-1].end) if records else {},
+        "epochs": epochs,
+        "samples": (make_sample(epochs[-1], **(sampled or {})),) if epochs else (),
+        "next_offsets": dict(epochs[-1].end) if epochs else {},
         "free_bytes": {"lake": 100 << 30},
     }
-    return WatchFacts(**{**made, **changes})
+    return WatchFacts(**{**defaults, **changes})
