@@ -33,7 +33,7 @@ OTHERS = 0o077
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Diagnosis:
     """One thing that was looked at."""
 
     thing: str
@@ -46,7 +46,7 @@ class Finding:
 class Examination:
     """All that was looked at."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Diagnosis, ...]
     settings: tuple[settings_table.SettingRow, ...]
 
     @property
@@ -65,7 +65,7 @@ class Examination:
 
 def examine(settings: Settings) -> Examination:
     """Look at the machine and the installation; starts and changes nothing."""
-    looks: list[Callable[[], list[Finding]]] = [
+    looks: list[Callable[[], list[Diagnosis]]] = [
         lambda: [_python(), _java(), *map(_jars, jars.BOOTSTRAP), _class_archive(), *map(_package, PACKAGES)],
         lambda: [_disk(settings.home), memory(psutil.virtual_memory().total), _home(settings.home)],
         lambda: _definitions(settings),
@@ -79,139 +79,141 @@ def examine(settings: Settings) -> Examination:
 def refuse_settings(error: DefinitionError) -> Examination:
     """Return that the settings do not fit, with every setting as it would be without them."""
     message = str(error).partition("\nHint: ")[0]
-    finding = Finding(thing="settings", grade="broken", found=message, hint="the list below")
+    finding = Diagnosis(thing="settings", grade="broken", found=message, hint="the list below")
     defaults = settings_table.rows(Settings.model_construct(), environment={}, toml={})
     return Examination(findings=(finding,), settings=tuple(defaults))
 
 
-def _try_look(look: Callable[[], list[Finding]]) -> list[Finding]:
+def _try_look(look: Callable[[], list[Diagnosis]]) -> list[Diagnosis]:
     try:
         return look()
     except CutoverError as error:
         thing, _, hint = str(error).partition("\nHint: ")
-        return [Finding(thing="installation", grade="broken", found=thing, hint=hint)]
+        return [Diagnosis(thing="installation", grade="broken", found=thing, hint=hint)]
 
 
-def _python() -> Finding:
-    return Finding(thing="python", grade="ok", found=f"{platform.python_version()} in {sys.prefix}")
+def _python() -> Diagnosis:
+    return Diagnosis(thing="python", grade="ok", found=f"{platform.python_version()} in {sys.prefix}")
 
 
-def _java() -> Finding:
+def _java() -> Diagnosis:
     found = java.version()
     if java.fits(found):
-        return Finding(thing="java", grade="ok", found=str(found))
-    return Finding(thing="java", grade="broken", found=found or "none", hint=java.HINT)
+        return Diagnosis(thing="java", grade="ok", found=str(found))
+    return Diagnosis(thing="java", grade="broken", found=found or "none", hint=java.HINT)
 
 
-def _jars(jar_set: jars.JarSet) -> Finding:
+def _jars(jar_set: jars.JarSet) -> Diagnosis:
     wrong = jars.check(jar_set)
     thing = f"JARs for {jar_set}"
     if wrong:
-        return Finding(thing=thing, grade="broken", found="; ".join(wrong[:3]), hint="make setup")
-    return Finding(thing=thing, grade="ok", found=f"{len(jars.read_locked_checksums(jar_set))} as locked")
+        return Diagnosis(thing=thing, grade="broken", found="; ".join(wrong[:3]), hint="make setup")
+    return Diagnosis(thing=thing, grade="ok", found=f"{len(jars.read_locked_checksums(jar_set))} as locked")
 
 
-def _class_archive() -> Finding:
+def _class_archive() -> Diagnosis:
     thing = "class archive"
     if spark.archive().is_file():
-        return Finding(thing=thing, grade="ok", found=f"{spark.archive().stat().st_size / 1024**2:.0f} MiB")
+        return Diagnosis(thing=thing, grade="ok", found=f"{spark.archive().stat().st_size / 1024**2:.0f} MiB")
     hint = "`.venv/bin/python -m cutover.infra.install.class_archive`: Spark starts faster with one"
-    return Finding(thing=thing, grade="note", found="none", hint=hint)
+    return Diagnosis(thing=thing, grade="note", found="none", hint=hint)
 
 
-def _package(name: str) -> Finding:
+def _package(name: str) -> Diagnosis:
     try:
-        return Finding(thing=name, grade="ok", found=version(name))
+        return Diagnosis(thing=name, grade="ok", found=version(name))
     except PackageNotFoundError:
-        return Finding(thing=name, grade="broken", found="not installed", hint="make setup")
+        return Diagnosis(thing=name, grade="broken", found="not installed", hint="make setup")
 
 
-def _disk(home: Path) -> Finding:
+def _disk(home: Path) -> Diagnosis:
     there = next(p for p in (home.resolve(), *home.resolve().parents) if p.exists())
     return disk(shutil.disk_usage(there).free, there)
 
 
-def disk(free: int, there: Path) -> Finding:
+def disk(free: int, there: Path) -> Diagnosis:
     """Return what `free` bytes on the disk of the home mean."""
     grade: Grade = "ok" if free >= DISK_GIB_WISHED * GIB else "note" if free >= DISK_GIB_NEEDED * GIB else "broken"
     hint = "" if grade == "ok" else f"{DISK_GIB_WISHED} GiB let the sample and its reports fit easily"
-    return Finding(thing="disk", grade=grade, found=f"{free / GIB:.1f} GiB free at {there}", hint=hint)
+    return Diagnosis(thing="disk", grade=grade, found=f"{free / GIB:.1f} GiB free at {there}", hint=hint)
 
 
-def memory(total: int) -> Finding:
+def memory(total: int) -> Diagnosis:
     """Grade a machine's bytes: `ok`, or a `note` where the demonstration may not fit."""
     enough = total >= MEMORY_GIB_WISHED * GIB
     hint = "" if enough else f"the demonstration peaks below {MEMORY_GIB_WISHED} GiB"
-    return Finding(thing="memory", grade="ok" if enough else "note", found=f"{total / GIB:.1f} GiB", hint=hint)
+    return Diagnosis(thing="memory", grade="ok" if enough else "note", found=f"{total / GIB:.1f} GiB", hint=hint)
 
 
-def _home(home: Path) -> Finding:
+def _home(home: Path) -> Diagnosis:
     path = home.resolve()
     if not path.exists():
-        return Finding(thing="home", grade="note", found=f"{path} is not there yet", hint="cutover up")
+        return Diagnosis(thing="home", grade="note", found=f"{path} is not there yet", hint="cutover up")
     if path.stat().st_mode & OTHERS:
         found = f"{path} can be entered by other users"
-        return Finding(thing="home", grade="note", found=found, hint=f"chmod 700 {path}")
-    return Finding(thing="home", grade="ok", found=str(path))
+        return Diagnosis(thing="home", grade="note", found=found, hint=f"chmod 700 {path}")
+    return Diagnosis(thing="home", grade="ok", found=str(path))
 
 
-def _definitions(settings: Settings) -> list[Finding]:
+def _definitions(settings: Settings) -> list[Diagnosis]:
     if not settings.pipelines.is_dir():
         found, hint = f"{settings.pipelines.resolve()} is not there", "set CUTOVER_PIPELINES"
-        return [Finding(thing="pipelines", grade="broken", found=found, hint=hint)]
+        return [Diagnosis(thing="pipelines", grade="broken", found=found, hint=hint)]
     known, problems = catalogue.scan(settings)
     named = f"{', '.join(known) or 'none'} in {settings.pipelines.resolve()}"
-    broken = [Finding(thing="definition", grade="broken", found=str(p), hint="cutover lint") for p in problems]
-    return [Finding(thing="pipelines", grade="ok", found=named), *broken]
+    broken = [Diagnosis(thing="definition", grade="broken", found=str(p), hint="cutover lint") for p in problems]
+    return [Diagnosis(thing="pipelines", grade="ok", found=named), *broken]
 
 
-def _ports(settings: Settings) -> Finding:
+def _ports(settings: Settings) -> Diagnosis:
     ports = ports_module.load(ports_path(settings))
     if ports is None:
-        return Finding(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
+        return Diagnosis(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
     named = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())
     if any(program.pid for program in status.look(settings).programs):
-        return Finding(thing="ports", grade="ok", found=f"{named}, in use by this installation")
+        return Diagnosis(thing="ports", grade="ok", found=f"{named}, in use by this installation")
     taken = {name: port for name, port in ports.by_name().items() if not ports_module.is_free(port)}
     if taken:
         held = "; ".join(f"{name} {port} by {ports_module.holder(port)}" for name, port in taken.items())
-        return Finding(
+        return Diagnosis(
             thing="ports", grade="broken", found=f"held by others: {held}", hint=f"rm {ports_path(settings)}"
         )
-    return Finding(thing="ports", grade="ok", found=f"{named}, free")
+    return Diagnosis(thing="ports", grade="ok", found=f"{named}, free")
 
 
-def _services(settings: Settings) -> list[Finding]:
+def _services(settings: Settings) -> list[Diagnosis]:
     now = status.look(settings)
     return [_broker(settings, now), *_timestamps(settings, now), _airflow(now)]
 
 
-def _broker(settings: Settings, now: status.InstallationStatus) -> Finding:
+def _broker(settings: Settings, now: status.InstallationStatus) -> Diagnosis:
     if now.kafka_answers:
-        return Finding(thing="kafka", grade="ok", found=f"{now.kafka} answers")
+        return Diagnosis(thing="kafka", grade="ok", found=f"{now.kafka} answers")
     if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in now.programs):
         hint = "docs/runbooks/KafkaUnreachable.md"
         obstacle = None if now.kafka is None else find_obstacle(now.kafka, settings.kafka.protocol)
         found = f"{now.kafka} does not answer" if obstacle is None else obstacle.message
-        return Finding(thing="kafka", grade="broken", found=found, hint=hint)
-    return Finding(thing="kafka", grade="note", found="not started", hint="cutover up")
+        return Diagnosis(thing="kafka", grade="broken", found=found, hint=hint)
+    return Diagnosis(thing="kafka", grade="note", found="not started", hint="cutover up")
 
 
-def _timestamps(settings: Settings, now: status.InstallationStatus) -> list[Finding]:
+def _timestamps(settings: Settings, now: status.InstallationStatus) -> list[Diagnosis]:
     if not now.kafka_answers or now.kafka is None:
         return []
     wanted = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in topics_of(log_of(pipeline))}
     return [
-        Finding(thing=f"topic {topic.name}", grade="ok" if topic.bounded else "note", found=topic.says, hint=topic.hint)
+        Diagnosis(
+            thing=f"topic {topic.name}", grade="ok" if topic.bounded else "note", found=topic.says, hint=topic.hint
+        )
         for topic in timestamps.topics(settings, now.kafka, names=wanted)
     ]
 
 
-def _airflow(now: status.InstallationStatus) -> Finding:
+def _airflow(now: status.InstallationStatus) -> Diagnosis:
     if not any(p.group == "airflow" and p.pid for p in now.programs):
-        return Finding(thing="airflow", grade="note", found="not started", hint="cutover up")
+        return Diagnosis(thing="airflow", grade="note", found="not started", hint="cutover up")
     ill = [name for name, health in now.airflow_health.items() if health != "healthy"]
     if now.airflow_health and not ill:
-        return Finding(thing="airflow", grade="ok", found=f"{now.airflow} is healthy")
+        return Diagnosis(thing="airflow", grade="ok", found=f"{now.airflow} is healthy")
     found = f"{now.airflow}: {', '.join(ill)} not healthy" if ill else f"{now.airflow} does not answer"
-    return Finding(thing="airflow", grade="broken", found=found, hint=f"logs in {now.home / 'logs'}")
+    return Diagnosis(thing="airflow", grade="broken", found=found, hint=f"logs in {now.home / 'logs'}")

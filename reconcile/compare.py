@@ -1,95 +1,334 @@
-"""The verdict on two open sides of a pipeline: causes, what people accept, what the policy allows."""
+"""Comparison of both sides of a pipeline at one cut: seal, sides, causes, acceptance, verdict, and what a report shows.
+
+Nothing here depends on a clock, a run id or the order in which an engine reads rows, so the same sides give the same
+finding, byte for byte. Rules of acceptance come with the time that decides which of them have expired.
+"""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from statistics import median
+
+import duckdb
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.engine import queries
-from cutover.reconcile.attribution import cells, proof_cache
+from cutover.errors import LakeError
+from cutover.lake.batch_runs import Range
+from cutover.lake.control import versions
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.merged_epochs import list_merged_spans
+from cutover.lake.epochs.read_speed import measure_read_speed
+from cutover.reconcile.attribution import causes, cells, dimension, loss, proof_cache
+from cutover.reconcile.attribution.attribution import Attribution, attribute_causes
 from cutover.reconcile.attribution.causes import UNEXPLAINED, Findings
-from cutover.reconcile.attribution.judgement import judge
-from cutover.reconcile.comparison.diff import Diff
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
-from cutover.reconcile.comparison.sides import DIMENSION, Sides
-from cutover.reconcile.describe import describe
-from cutover.reconcile.judgement import verdict
-from cutover.reconcile.judgement.acceptance import accept, count_rows, describe_unfit
-from cutover.reconcile.judgement.verdict import VerdictInput
-from cutover.reconcile.preconditions.seal import SealError, SealEvidence
+from cutover.reconcile.comparison.sides import DIMENSION, Sides, open_sides
+from cutover.reconcile.early import answers as early_answers
+from cutover.reconcile.early import open_windows
+from cutover.reconcile.preconditions import damage, log_origin, nothing_compared, seal
+from cutover.reconcile.preconditions.seal import Examined, SealError, SealEvidence
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.codec import scalar
-from cutover.reconcile.result.outcome import Reconciliation, Rows, Windows
-from cutover.reconcile.result.seal import Seal
+from cutover.reconcile.result.finding import (
+    AcceptedRows,
+    Cause,
+    Difference,
+    Events,
+    Expectation,
+    Finding,
+    LostRange,
+    Rows,
+    Windows,
+)
+from cutover.reconcile.result.replay_text import describe_pace_of_reading
+from cutover.reconcile.result.report import ComparisonOutcome
+from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
+from cutover.reconcile.result.timeliness import OpenAnswers
+from cutover.reconcile.verdict import ages, all_differences, behind, days, decision, series, settlement
+from cutover.reconcile.verdict.acceptance import accept, count_rows, describe_unfit
+from cutover.reconcile.verdict.decision import VerdictInput
 from cutover.records.classes import Class
+from cutover.records.closing import find_closed_end
 from cutover.settings import Settings
 
 
-def compare(
-    settings: Settings,
-    pipeline: Pipeline,
-    evidence: SealEvidence,
-    seal: Seal,
-    sides: Sides,
-    asked: ComparisonRequest,
-) -> Reconciliation:
-    """Return the comparison of both sides; run id, time and report paths are still to be set.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    """Seal that does not hold, with the counts that were known by then."""
+
+    seal: Seal
+    tables: TablesRead = field(default_factory=TablesRead)
+    windows: Windows = field(default_factory=Windows)
+    events: Events = field(default_factory=Events)
+    open_answers: OpenAnswers | None = None
+    losses: tuple[LostRange, ...] = ()
+    loss: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Measured:
+    """Causes, counts and listed cells of two sides, before the verdict."""
+
+    attribution: Attribution
+    verdict: VerdictInput
+    listed: tuple[Difference, ...]
+    accepted: tuple[AcceptedRows, ...]
+    events: Events
+    open_answers: OpenAnswers | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of attribution and acceptance."""
+        findings = self.attribution.findings
+        return (*self.attribution.notes, *_note_duplicates(findings), *describe_unfit(self.accepted))
+
+
+def compare_at_cut(settings: Settings, pipeline: Pipeline, request: ComparisonRequest) -> ComparisonOutcome:
+    """Compare both sides at the cut of a batch run, or find why they cannot be compared.
+
+    The log is checked before and after: sides that were compared while the log changed get no verdict.
 
     Args:
         settings: Where the lake is, and how to reach the log.
         pipeline: The definition.
-        evidence: What the sides were opened from.
-        seal: It holds.
-        sides: Open sides.
-        asked: What is asked for records, and the rules by which people accept differences.
-
-    Raises:
-        SealError: Whether causes hold can no longer be shown.
+        request: Range, cut and rules of acceptance.
     """
-    judgement = judge(settings, pipeline, evidence, sides, asked.log)
-    proof_cache.remember(settings, pipeline, judgement.proven)
-    if judgement.unproven is not None:
-        raise SealError(judgement.unproven)
-    sides, findings = judgement.sides, judgement.findings
-    differences, accepted = accept(asked.acceptance, cells.read(sides, limit=asked.listed))
-    judged = replace(_make_verdict_input(sides, findings), accepted=count_rows(accepted))
-    decision = verdict.decide(judged, pipeline.policy)
-    found = Reconciliation(
+    before = log_origin.ask(settings, pipeline)
+    examined = seal.examine(settings, pipeline, epoch=request.epoch)
+    if before.breach is not None:
+        breaches = (before.breach, *examined.seal.breaches)
+        refusal = _Refusal(seal=replace(examined.seal, holds=False, breaches=breaches), tables=examined.tables)
+        return _build_refusal(pipeline, request, refusal, None)
+    return _Comparison(settings, pipeline, request, before.note).run(examined)
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    settings: Settings
+    pipeline: Pipeline
+    request: ComparisonRequest
+    unreachable: str | None  # why the log could not be checked before; None: it was
+
+    def run(self, examined: Examined) -> ComparisonOutcome:
+        """Compare the tables; a file that cannot be read is never a verdict on the data."""
+        evidence = examined.evidence
+        if evidence is None:
+            return self._refuse(_Refusal(seal=examined.seal, tables=examined.tables))
+        try:
+            with open_sides(self.settings, self.pipeline, evidence, self.request.start, self.request.end) as sides:
+                return self._compare(evidence, examined, sides)
+        except SealError as error:
+            breach = error.breach
+        except LakeError as error:
+            breach = damage.breach_of(error)
+        except duckdb.Error as error:
+            tables = (evidence.epoch_log.table, evidence.batch)
+            known = damage.find_damage(tables) or damage.beyond(self.pipeline.name, error)
+            if known is None:
+                raise
+            breach = known
+        return self._refuse(_Refusal(seal=_break_seal(examined.seal, breach), tables=examined.tables))
+
+    def _refuse(self, refusal: _Refusal) -> ComparisonOutcome:
+        try:
+            note = self._check_log_again()
+        except SealError as error:
+            changed = _Refusal(seal=_break_seal(refusal.seal, error.breach), tables=refusal.tables)
+            return _build_refusal(self.pipeline, self.request, changed, None)
+        return _build_refusal(self.pipeline, self.request, refusal, note)
+
+    def _check_log_again(self) -> str | None:
+        """Check the log after the comparison, and return why it could not be checked.
+
+        A log never regains records that it lost, so one count of its records, after the comparison, is enough.
+
+        Raises:
+            SealError: The log is another one, or lacks records that the sides were made from.
+        """
+        if self.unreachable is not None:
+            return self.unreachable
+        after = log_origin.ask(self.settings, self.pipeline, count=True)
+        if after.breach is not None:
+            raise SealError(after.breach)
+        return after.note
+
+    def _compare(self, evidence: SealEvidence, examined: Examined, opened: Sides) -> ComparisonOutcome:
+        """Compare open sides.
+
+        Raises:
+            SealError: Causes can no longer be proven, or the log changed in the meantime.
+        """
+        settings, pipeline, request = self.settings, self.pipeline, self.request
+        attribution = attribute_causes(settings, pipeline, evidence, opened, request.log)
+        proof_cache.remember(settings, pipeline, attribution.proven)
+        if attribution.unproven is not None:
+            raise SealError(attribution.unproven)
+        sides = attribution.sides
+        if request.parquet is not None:
+            all_differences.write(sides, request.parquet)
+        ages.make(sides.connection, pipeline, evidence.records, list_merged_spans(evidence.epoch_log.table))
+        listed, accepted = accept(request.acceptance, cells.read(sides, limit=request.listed))
+        measured = _Measured(
+            attribution=attribution,
+            verdict=_make_verdict_input(sides, attribution.findings, accepted=count_rows(accepted)),
+            listed=listed,
+            accepted=accepted,
+            events=_count_events(sides, pipeline, evidence),
+            open_answers=self._examine_open_windows(evidence, sides),
+        )
+        if not measured.verdict.windows.compared:
+            return self._refuse(self._explain_nothing(evidence, examined, measured))
+        return ComparisonOutcome(
+            finding=self._build_finding(evidence, examined.seal, measured),
+            tables=examined.tables,
+            settlement=settlement.measure(sides, pipeline, evidence.records),
+            early=early_answers.measure(sides, pipeline, evidence) if request.looks_early else None,
+            unjudged=(*opened.unjudged, *open_range(pipeline, evidence.watermark)),
+        )
+
+    def _build_finding(self, evidence: SealEvidence, intact: Seal, measured: _Measured) -> Finding:
+        pipeline, sides, verdict = self.pipeline, measured.attribution.sides, measured.verdict
+        decided = decision.decide_verdict(verdict, pipeline.policy)
+        return Finding(
+            pipeline=pipeline.name,
+            verdict=decided.verdict,
+            exit_code=decided.exit_code,
+            sentence=decision.describe_verdict(decided.verdict, verdict, decided.policy),
+            runbook=decided.runbook,
+            policy=decided.policy,
+            seal=intact,
+            dimensions=dimension.versions(self.settings, pipeline, evidence),
+            from_=format_time(self.request.start),
+            to=format_time(self.request.end),
+            windows=verdict.windows,
+            rows=verdict.rows,
+            events=measured.events,
+            causes=measured.attribution.findings.causes,
+            waterfall=series.waterfalls(sides, pipeline),
+            window_series=series.windows(sides, pipeline),
+            days=days.calendar(sides),
+            lateness_histogram=series.lateness(sides, pipeline),
+            epochs_series=series.epochs(evidence.records),
+            open_answers=measured.open_answers,
+            worst_keys=series.worst_keys(sides, pipeline),
+            apart=series.measure_apart(sides),
+            segments=series.over_represented(sides, pipeline),
+            samples=series.samples(sides, pipeline),
+            behind=behind.read(sides, pipeline, limit=self.request.listed),
+            differences=measured.listed,
+            differences_total=cells.total(sides),
+            accepted=measured.accepted,
+            contract=_list_expectations(evidence),
+            losses=loss.ranges(evidence.losses),
+            loss=loss.sentence(evidence.losses, sides.incomplete),
+            notes=(*measured.notes, *_list_notes(pipeline, evidence), *filter(None, [self._check_log_again()])),
+        )
+
+    def _examine_open_windows(self, evidence: SealEvidence, sides: Sides) -> OpenAnswers | None:
+        if not self.request.looks_early:
+            return None
+        log = self.request.log
+        return open_windows.measure(self.settings, self.pipeline, evidence, sides, log=log, silent=self.unreachable)
+
+    def _explain_nothing(self, evidence: SealEvidence, examined: Examined, measured: _Measured) -> _Refusal:
+        """Explain why nothing was compared: no window is closed, or batch can vouch for none."""
+        windows, events = measured.verdict.windows, measured.events
+        if windows.incomplete_because:
+            breach = _make_uncovered_breach(evidence, windows.incomplete_because)
+        else:
+            requested = _describe_range(self.request.start, self.request.end)
+            breach = nothing_compared.explain(self.pipeline.name, examined.seal, windows, events, requested=requested)
+        return _Refusal(
+            seal=_break_seal(examined.seal, breach),
+            tables=examined.tables,
+            windows=windows,
+            events=events,
+            open_answers=measured.open_answers,
+            losses=loss.ranges(evidence.losses),
+            loss=loss.sentence(evidence.losses, measured.attribution.sides.incomplete),
+        )
+
+
+def _build_refusal(
+    pipeline: Pipeline, request: ComparisonRequest, refusal: _Refusal, note: str | None
+) -> ComparisonOutcome:
+    decided = decision.decide_not_comparable(refusal.seal, pipeline.policy)
+    finding = Finding(
         pipeline=pipeline.name,
-        run_id="",
-        at="",
-        verdict=decision.verdict,
-        exit_code=decision.exit_code,
-        sentence=verdict.sentence(decision.verdict, judged, decision.policy),
-        seal=seal,
-        windows=judged.windows,
-        rows=judged.rows,
-        causes=findings.causes,
-        policy=decision.policy,
-        differences=differences,
-        accepted=accepted,
-        notes=(*judgement.notes, *_note_duplicates(findings), *describe_unfit(accepted)),
-        runbook=decision.runbook,
+        verdict=decided.verdict,
+        exit_code=decided.exit_code,
+        sentence=decision.describe_broken_seal(refusal.seal),
+        runbook=decided.runbook,
+        policy=decided.policy,
+        seal=refusal.seal,
+        from_=format_time(request.start),
+        to=format_time(request.end),
+        windows=refusal.windows,
+        events=refusal.events,
+        causes={name: Cause() for name in (*map(str, causes.NAMES), UNEXPLAINED)},
+        open_answers=refusal.open_answers,
+        losses=refusal.losses,
+        loss=refusal.loss,
+        notes=() if note is None else (note,),
     )
-    return describe(settings, pipeline, evidence, sides, asked, found)
+    return ComparisonOutcome(finding=finding, tables=refusal.tables)
 
 
-def _note_duplicates(findings: Findings) -> tuple[str, ...]:
-    many = findings.plain.duplicates_expected
-    return (f"The batch table has {many:,} keys more than once in a window.",) if many else ()
+def _break_seal(intact: Seal, breach: SealBreach) -> Seal:
+    return replace(intact, holds=False, breaches=(breach,))
 
 
-def _make_verdict_input(sides: Sides, findings: Findings) -> VerdictInput:
+def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
+    """Return the range in which windows that are still open at a watermark start, microseconds."""
+    last = find_closed_end(pipeline, watermark)
+    if last is None or last < EARLIEST:
+        return ((EARLIEST, FOREVER),)
+    if last >= LATEST:
+        return ()
+    return ((pipeline.window.start_after(last), FOREVER),)
+
+
+def _describe_range(start: datetime | None, end: datetime | None) -> str | None:
+    """Describe a requested range in words; None if none was requested."""
+    bounds = (("at or after", format_time(start)), ("before", format_time(end)))
+    return " and ".join(f"{word} {bound}" for word, bound in bounds if bound) or None
+
+
+def format_time(time: datetime | None) -> str | None:
+    """Format a time as ISO 8601 in UTC; None for None."""
+    return None if time is None else time.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -> SealBreach:
+    counted = ", ".join(f"{count:,} {reason}" for reason, count in windows.items())
+    text = (
+        f"Batch run {evidence.run.run_id}: expected closed windows that can be judged, got none of "
+        f"{sum(windows.values()):,}: {counted} (stale: changed since batch computed it; expired: its records have left "
+        "the log; lost: the stream missed records too; doubled: the stream delivered some records twice; unread: some "
+        "records were removed before this version of the stream began). "
+        f"Hint: `cutover batch {evidence.version.pipeline}{versions.format_option(evidence.version.number)}` computes "
+        "stale windows again; the others can no longer be computed from the log."
+    )
+    return SealBreach(code="uncovered", message=text, runbook="NotComparable")
+
+
+def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int) -> VerdictInput:
     bounds = f"""
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {SharedTable.EXPECTED} UNION ALL SELECT window_start FROM {stage(0)})
     """
     first, last = queries.first(sides.connection, bounds)
     touched = queries.number(sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED}")
-    accepted, with_late = _pairs(sides, 0), _pairs(sides, 1)
+    on_time, with_late = _count_pairs(sides, 0), _count_pairs(sides, 1)
+    plain = findings.plain
+    streaming_rows = queries.number(sides.connection, f"SELECT count(*) FROM {stage(0)}")
     return VerdictInput(
         windows=Windows(
-            compared=findings.plain.groups,
+            compared=plain.groups,
             different=findings.different_windows,
             open=sides.open_windows,
             incomplete=sides.incomplete_windows,
@@ -97,20 +336,82 @@ def _make_verdict_input(sides: Sides, findings: Findings) -> VerdictInput:
             first=None if first is None else str(scalar(first)),
             last=None if last is None else str(scalar(last)),
         ),
-        rows=_rows(sides, findings.plain),
+        rows=Rows(
+            compared=streaming_rows + plain.missing, missing=plain.missing, extra=plain.extra, changed=plain.changed
+        ),
         explained=touched - findings.unexplained,
         unexplained=findings.unexplained,
+        accepted=accepted,
         dimension=findings.causes[DIMENSION].rows,
         late=findings.causes[Class.LATE].events,
-        late_share=verdict.late_share(with_late - accepted, accepted),
+        late_share=decision.compute_late_share(with_late - on_time, on_time),
         causes=tuple(name for name, cause in findings.causes.items() if cause.rows and name != UNEXPLAINED),
     )
 
 
-def _pairs(sides: Sides, number: int) -> int:
+def _count_pairs(sides: Sides, number: int) -> int:
+    """Count (record, window) pairs that a stage merged."""
     return queries.number(sides.connection, f"SELECT sum(_n) FROM {stage(number)}")
 
 
-def _rows(sides: Sides, plain: Diff) -> Rows:
-    compared = queries.number(sides.connection, f"SELECT count(*) FROM {stage(0)}") + plain.missing
-    return Rows(compared=compared, missing=plain.missing, extra=plain.extra, changed=plain.changed)
+def _count_events(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> Events:
+    """Count records by class up to the cut.
+
+    With sliding windows a record falls into several windows and may be late in some of them only: it then counts as
+    late and as accepted.
+    """
+    pairs = evidence.books.up_to_cut
+    counts = {name.value: pairs.get(name, 0) for name in Class}
+    if pipeline.window.most > 1:
+        counts |= _count_distinct(sides, pipeline, evidence, counts)
+    return Events(**counts, unknown_fields=sum(record.unknown for record in evidence.records))
+
+
+def _count_distinct(sides: Sides, pipeline: Pipeline, evidence: SealEvidence, pairs: dict[str, int]) -> dict[str, int]:
+    query = f"""
+        SELECT _class, _partition, _offset, max(epoch_us(event_time)), count(*) FROM {SharedTable.LEDGER} GROUP BY ALL
+    """
+    records = sides.connection.execute(query).fetchall()
+    counts = {name: sum(row[0] == name for row in records) for name in ("malformed", "future", "duplicate", "late")}
+    late_everywhere = sum(row[0] == "late" and row[4] == len(pipeline.window.intervals(row[3])) for row in records)
+    excluded = sum(counts[name] for name in ("malformed", "future", "duplicate")) + pairs["filtered"] + late_everywhere
+    return {**counts, "accepted": sum(record.records for record in evidence.records) - excluded}
+
+
+def _list_expectations(evidence: SealEvidence) -> tuple[Expectation, ...]:
+    return tuple(
+        Expectation(expectation=c.expectation, severity=c.severity, success=c.success, observed=c.observed)
+        for c in evidence.run.contract
+    )
+
+
+def _note_duplicates(findings: Findings) -> tuple[str, ...]:
+    count = findings.plain.duplicates_expected
+    return (f"The batch table has {count:,} keys more than once in a window.",) if count else ()
+
+
+def _list_notes(pipeline: Pipeline, evidence: SealEvidence) -> list[str]:
+    """List what a reader should know about how the numbers came to be."""
+    notes = list(filter(None, (_describe_imbalance(name, evidence) for name in Class)))
+    busy = [record for record in evidence.records if record.records]
+    if busy:
+        notes.append(_describe_pace(pipeline, busy))
+    return [*notes, *evidence.delivered.sentences, *dimension.notes(evidence), *loss.notes(evidence.losses)]
+
+
+def _describe_imbalance(name: Class, evidence: SealEvidence) -> str:
+    """Return a note if the epochs' own counts of a class and the rows of the epoch log do not agree."""
+    counted = sum(record.counts.get(name, 0) for record in evidence.records)
+    stored = evidence.books.up_to_cut.get(name, 0)
+    return "" if counted == stored else f"The epochs counted {counted:,} {name} rows, the epoch log holds {stored:,}."
+
+
+def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
+    """Describe how fast the log was read: the larger the epochs, the fewer records are judged late."""
+    typical, limit = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
+    text = f"Lateness was judged in epochs of {typical:,} records (median), at most {limit:,} an epoch."
+    reading = measure_read_speed(busy)
+    if reading.is_replay:
+        text += f" The log was read {describe_pace_of_reading(reading.speed)}:"
+        text += f" `cutover lateness {pipeline.name}` measures how many records would be late at real speed."
+    return text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.attribution.log_rows import LogReader
-from cutover.reconcile.judgement.acceptance import NOTHING, Acceptance
+from cutover.reconcile.verdict.acceptance import NOTHING, Acceptance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,4 +21,3 @@ class ComparisonRequest:
     parquet: Path | None = None  # where every row that differs is written to
     listed: int = cells.ROWS_AT_MOST  # rows that differ of which `differences` tells, unexplained ones first
     looks_early: bool = False  # also at what was shown of windows before they closed, and of open ones
-    silent: str | None = None  # why the cluster cannot be asked; None: it can

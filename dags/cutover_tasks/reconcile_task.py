@@ -45,23 +45,23 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
         chosen = catalogue.get(settings, pipeline)
         wanted = requested_range(request, chosen.window, run_type="manual", logical_date=None)
         found = reconcile(settings, chosen, start=wanted.start, end=wanted.end, epoch=request["epoch"])
-    where = address(settings, found.report_path)
+    where = address(settings, found.run.report_path)
     result = {
-        "verdict": str(found.verdict),
-        "exit_code": found.exit_code,
-        "sentence": found.sentence,
+        "verdict": str(found.finding.verdict),
+        "exit_code": found.finding.exit_code,
+        "sentence": found.finding.sentence,
         "report": where,
     }
     for name, value in result.items():
         context["ti"].xcom_push(key=name, value=value)
-    log.info("%s", found.sentence)
+    log.info("%s", found.finding.sentence)
     log.info("report: %s", where)
-    if found.speaks_for is not None:  # a retried or cleared task, or one that comes late
-        log.warning("%s", found.speaks_for)
+    if found.run.speaks_for is not None:  # a retried or cleared task, or one that comes late
+        log.warning("%s", found.run.speaks_for)
     _show_open(settings, pipeline, context)
-    if found.exit_code != 0:
-        page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
-        msg = f"{found.verdict}: {found.sentence}\nReport: {where}{page}"
+    if found.finding.exit_code != 0:
+        page = f"\nRunbook: docs/runbooks/{found.finding.runbook}.md" if found.finding.runbook else ""
+        msg = f"{found.finding.verdict}: {found.finding.sentence}\nReport: {where}{page}"
         raise AirflowFailException(msg)
     return result
 
@@ -69,7 +69,7 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
 def _show_open(settings: Settings, pipeline: str, context: Mapping[str, Any]) -> None:
     """Log which differences nothing explains, in their states, and push how many are open as the XCom `open`."""
     from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
-    from cutover.reconcile.judgement import history  # noqa: PLC0415
+    from cutover.reconcile.verdict import history  # noqa: PLC0415
 
     known = history.open_differences(settings, find_definition(settings, pipeline)).values()
     context["ti"].xcom_push(key="open", value=sum(one.state == "open" for one in known))

@@ -23,7 +23,7 @@ from cutover.reconcile.comparison.diff import Diff, diff
 from cutover.reconcile.comparison.duplicates import LEFT_OUT, SWAPPED
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides, has_moved, key_columns
-from cutover.reconcile.result.outcome import Cause
+from cutover.reconcile.result.finding import Cause
 from cutover.records.classes import Class
 
 UNEXPLAINED = "unexplained"

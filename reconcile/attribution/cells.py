@@ -14,7 +14,7 @@ from cutover.reconcile.comparison.layout import Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
-from cutover.reconcile.result.outcome import CellStep, Difference
+from cutover.reconcile.result.finding import CellStep, Difference
 
 ROWS_AT_MOST = 500
 

@@ -14,7 +14,7 @@ from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import DefinitionError, LakeError
 from cutover.quoting import identifier
 from cutover.reconcile.attribution import cells
-from cutover.reconcile.attribution.judgement import judge
+from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.attribution.log_rows import LogReader
 from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import additive
@@ -23,7 +23,7 @@ from cutover.reconcile.comparison.sides import Sides, open_sides, state_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.codec import Scalar, encode, scalar
-from cutover.reconcile.result.outcome import CellStep
+from cutover.reconcile.result.finding import CellStep
 from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
 
@@ -129,10 +129,10 @@ def explain(
         raise LakeError(first.message, runbook=first.runbook)
     with open_sides(settings, pipeline, examined.evidence) as sides:
         place = _same_key(sides, pipeline, key)
-        judgement = judge(settings, pipeline, examined.evidence, sides, log)
-        asked = _locate_row(judgement.sides, pipeline, window, place)
-        found = _make_explanation(pipeline, examined.evidence, judgement.sides, window, asked)
-        return replace(found, unproven=None if judgement.unproven is None else judgement.unproven.message)
+        attribution = attribute_causes(settings, pipeline, examined.evidence, sides, log)
+        asked = _locate_row(attribution.sides, pipeline, window, place)
+        found = _make_explanation(pipeline, examined.evidence, attribution.sides, window, asked)
+        return replace(found, unproven=None if attribution.unproven is None else attribution.unproven.message)
 
 
 def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> str:

@@ -21,7 +21,7 @@ from cutover.reconcile.result import text
 from cutover.settings import load_settings
 
 if TYPE_CHECKING:
-    from cutover.reconcile.judgement.audits.audit_record import WindowAudit
+    from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 
 app = typer.Typer(help="Compute from the log again and compare the answers.", no_args_is_help=True)
 

@@ -24,7 +24,7 @@ from cutover.reconcile.external.csv_dialect import parse_dialect
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile as run_reconcile
 from cutover.settings import load_settings
 from cutover.timestamps import to_micros
@@ -53,8 +53,8 @@ def reconcile(
     if as_json:
         _print(result.to_json())
     else:
-        show.comparison(Console(), result, show.address(settings, result.report_path))
-    raise typer.Exit(result.exit_code)
+        show.comparison(Console(), result, show.address(settings, result.run.report_path))
+    raise typer.Exit(result.finding.exit_code)
 
 
 def explain(
@@ -144,14 +144,14 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         _print(result.to_json())
     else:
         show.comparison(Console(), result, None if report_file is None else report_file.resolve().as_uri())
-    raise typer.Exit(result.exit_code)
+    raise typer.Exit(result.finding.exit_code)
 
 
 def _now() -> int:
     return to_micros(SystemClock().now())
 
 
-def _write(path: Path, result: Reconciliation) -> None:
+def _write(path: Path, result: Report) -> None:
     text = json.dumps(result.to_json(), indent=1) if path.suffix == ".json" else page.render(result)
     try:
         path.write_text(text, encoding="utf-8")

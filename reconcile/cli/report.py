@@ -13,10 +13,10 @@ from cutover.cli.definitions import find_definition, find_definitions
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.reconcile.cli import show
-from cutover.reconcile.judgement import history
 from cutover.reconcile.report import files
 from cutover.reconcile.report.forms import exposition, markdown, server
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict import history
 from cutover.settings import Settings, load_settings
 
 
@@ -60,7 +60,7 @@ def report(
     sys.stdout.write(_write(found, form))
 
 
-def _write(found: list[Reconciliation], form: ReportForm) -> str:
+def _write(found: list[Report], form: ReportForm) -> str:
     if form is ReportForm.PROMETHEUS:
         return exposition.render(found)
     if form is ReportForm.MARKDOWN:
@@ -81,7 +81,7 @@ def _copy_differences(settings: Settings, chosen: dict[str, Pipeline], to: Path)
     typer.echo(f"{rows:,} rows of `{name}` that differ: {to}. DuckDB, pandas and Spark read it (docs/report.md).")
 
 
-def _read_newest(settings: Settings, pipeline: Pipeline) -> Reconciliation | None:
+def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
     """Return the report of what speaks for a pipeline now; None if there is none."""
     for one in history.newest_first(settings, pipeline)[:1]:
         return files.load(settings, pipeline.name, one.run_id)

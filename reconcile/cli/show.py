@@ -11,8 +11,9 @@ from cutover.log.topic_partitions import format_number
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.explain import Explanation
 from cutover.reconcile.result.codec import Scalar
+from cutover.reconcile.result.finding import Events, RuleState, Verdict
 from cutover.reconcile.result.lateness_text import describe_early, describe_open
-from cutover.reconcile.result.outcome import Events, Reconciliation, RuleState, Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.settlement_text import describe_settlement
 from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 from cutover.reconcile.result.text import (
@@ -42,32 +43,34 @@ def address(settings: Settings, relative: str | None) -> str | None:
     return (settings.reports_dir / relative).as_uri()
 
 
-def comparison(console: Console, result: Reconciliation, where: str | None) -> None:
+def comparison(console: Console, result: Report, where: str | None) -> None:
     """Print a comparison: verdict, causes, first differences, notes, address of the report."""
     style = (
-        "yellow" if result.exit_code and result.verdict is Verdict.EXPLAINED else _STYLES.get(result.verdict, "yellow")
+        "yellow"
+        if result.finding.exit_code and result.finding.verdict is Verdict.EXPLAINED
+        else _STYLES.get(result.finding.verdict, "yellow")
     )
-    console.print(f"[bold {style}]{result.verdict}[/]  {message_text(result.sentence)}")
+    console.print(f"[bold {style}]{result.finding.verdict}[/]  {message_text(result.finding.sentence)}")
     _print_standing(console, result)
-    if result.loss:
-        console.print(f"lost  {message_text(result.loss)}")
-    if result.kind == "pipeline" and result.seal.holds:
+    if result.finding.loss:
+        console.print(f"lost  {message_text(result.finding.loss)}")
+    if result.finding.kind == "pipeline" and result.finding.seal.holds:
         _pipeline(console, result)
-    if result.differences:
+    if result.finding.differences:
         console.print(_cells(result))
-    for one in result.segments[:_SEGMENTS_SHOWN]:
+    for one in result.finding.segments[:_SEGMENTS_SHOWN]:
         of = f"{number(one.different)} of its {number(one.rows)} rows differ, {number(one.lift)} times its share"
         console.print(f"over-represented  {message_text(format_columns({one.column: one.value}))}: {of}")
-    for reason in result.policy.reasons if result.seal.holds else ():
+    for reason in result.finding.policy.reasons if result.finding.seal.holds else ():
         console.print(f"policy  {message_text(reason)}")
     _print_accepted(console, result)
-    for breach in result.seal.breaches[1:]:
+    for breach in result.finding.seal.breaches[1:]:
         console.print(f"seal  {message_text(breach.message)}")
-    _print_lines(console, "read", describe_readings(result.readings))
-    _print_lines(console, "within", describe_equal_within(result.equal_within))
-    _print_lines(console, "note", result.notes)
-    if result.runbook:
-        console.print(f"runbook  docs/runbooks/{result.runbook}.md")
+    _print_lines(console, "read", describe_readings(result.finding.readings))
+    _print_lines(console, "within", describe_equal_within(result.finding.equal_within))
+    _print_lines(console, "note", result.finding.notes)
+    if result.finding.runbook:
+        console.print(f"runbook  docs/runbooks/{result.finding.runbook}.md")
     if where:
         console.print(f"report  {where}", soft_wrap=True)
 
@@ -77,38 +80,38 @@ def _print_lines(console: Console, head: str, lines: Iterable[str]) -> None:
         console.print(f"{head}  {message_text(line)}")
 
 
-def _print_accepted(console: Console, result: Reconciliation) -> None:
-    for rule in result.accepted:
+def _print_accepted(console: Console, result: Report) -> None:
+    for rule in result.finding.accepted:
         if rule.state is RuleState.IN_FORCE and rule.rows:
             told = f"{count_noun(rule.rows, 'row')} by rule {rule.rule} of {rule.owner}, until {when(rule.expires)}"
             console.print(f"accepted  {message_text(f'{told}: {rule.reason}')}")
 
 
-def _print_standing(console: Console, result: Reconciliation) -> None:
+def _print_standing(console: Console, result: Report) -> None:
     """Print what the comparison speaks for, where that is not the present, and that it was made before."""
-    if result.speaks_for:
-        console.print(f"past  {message_text(result.speaks_for)}")
-    if result.repeats:
-        times = "once" if result.repeats == 1 else f"{result.repeats:,} times"
-        console.print(f"repeat  the same was found {times} before, first at {when(result.at)}")
+    if result.run.speaks_for:
+        console.print(f"past  {message_text(result.run.speaks_for)}")
+    if result.run.repeats:
+        times = "once" if result.run.repeats == 1 else f"{result.run.repeats:,} times"
+        console.print(f"repeat  the same was found {times} before, first at {when(result.run.at)}")
 
 
-def _pipeline(console: Console, result: Reconciliation) -> None:
-    windows = result.windows
+def _pipeline(console: Console, result: Report) -> None:
+    windows = result.finding.windows
     console.print(
-        f"epoch {result.seal.epoch}, {windows.compared:,} windows compared, {windows.different:,} differ,"
+        f"epoch {result.finding.seal.epoch}, {windows.compared:,} windows compared, {windows.different:,} differ,"
         f" {windows.open:,} open, {windows.incomplete:,} incomplete{counts(windows.incomplete_because)};"
-        f" late share {share(result.policy.late_share)}"
+        f" late share {share(result.finding.policy.late_share)}"
     )
     if result.settlement is not None:
         console.print(f"settled  {message_text(describe_settlement(result.settlement))}")
     if result.early is not None and result.early.points:
         console.print(f"early  {message_text(describe_early(result.early))}")
-    if result.open_answers is not None and result.open_answers.looked:
-        console.print(f"open  {message_text(describe_open(result.open_answers))}")
-    console.print(f"records  {describe_records(result.events)}")
+    if result.finding.open_answers is not None and result.finding.open_answers.looked:
+        console.print(f"open  {message_text(describe_open(result.finding.open_answers))}")
+    console.print(f"records  {describe_records(result.finding.events)}")
     table = Table("cause", "rows", "records behind them")
-    for name, cause in result.causes.items():
+    for name, cause in result.finding.causes.items():
         if cause.rows or cause.events or name == UNEXPLAINED:  # a zero reads as if there were no such records
             table.add_row(name, number(cause.rows), number(cause.events))
     console.print(table)
@@ -121,13 +124,13 @@ def describe_records(found: Events) -> str:
     return f"{found.accepted:,} counted{further}"
 
 
-def _cells(result: Reconciliation) -> Table:
+def _cells(result: Report) -> Table:
     """Return the first cells that differ; of two tables without a cause: there is none."""
-    is_pipeline = result.kind == "pipeline"
+    is_pipeline = result.finding.kind == "pipeline"
     sides = ("streaming", "batch") if is_pipeline else ("actual", "expected")
     columns = ("window", "key", "measure", *sides, "difference", *(("cause",) if is_pipeline else ()))
-    table = Table(*columns, title=f"{result.differences_total:,} cells differ")
-    for cell in result.differences[:_CELLS_SHOWN]:
+    table = Table(*columns, title=f"{result.finding.differences_total:,} cells differ")
+    for cell in result.finding.differences[:_CELLS_SHOWN]:
         table.add_row(
             when(cell.window_start),
             message_text(format_values(_cut_value(value) for value in cell.key.values())),

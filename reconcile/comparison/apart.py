@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from cutover.engine.queries import first
-from cutover.reconcile.result.outcome import Apart
+from cutover.reconcile.result.finding import Apart
 
 SHARES = (0.5, 0.9, 0.99)
 

@@ -17,7 +17,7 @@ import duckdb
 from cutover.engine.queries import number
 from cutover.quoting import identifier
 from cutover.reconcile.result.codec import scalar
-from cutover.reconcile.result.outcome import KeySegment
+from cutover.reconcile.result.finding import KeySegment
 
 FEWEST = 5
 """Different rows of a value, below which nothing is said of it."""

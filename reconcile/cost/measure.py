@@ -11,11 +11,11 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.tables import delta
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.cost.fold import fold
-from cutover.reconcile.judgement import history
 from cutover.reconcile.result.codec import decode
 from cutover.reconcile.result.cost import Agreement, PathCosts
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.settlement import AgreementPoint
+from cutover.reconcile.verdict import history
 from cutover.settings import Settings
 
 
@@ -40,10 +40,10 @@ def find_agreement(settings: Settings, pipeline: Pipeline) -> Agreement | None:
     return None if found is None or not found.is_comparable else parse_agreement(found.result)
 
 
-def measure_if_readable(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> PathCosts | None:
+def measure_if_readable(settings: Settings, pipeline: Pipeline, outcome: ComparisonOutcome) -> PathCosts | None:
     """Return the cost beside a comparison; None where no epoch can be read: the comparison itself says why."""
     try:
-        return measure(settings, pipeline, parse_agreement(found.to_json()))
+        return measure(settings, pipeline, _find_agreement(outcome))
     except (DefinitionError, LakeError):
         return None
 
@@ -54,6 +54,19 @@ def measure_present(settings: Settings, pipeline: Pipeline) -> PathCosts | None:
         return measure(settings, pipeline, find_agreement(settings, pipeline))
     except (DefinitionError, LakeError):
         return None
+
+
+def _find_agreement(outcome: ComparisonOutcome) -> Agreement | None:
+    rows, settlement = outcome.finding.rows, outcome.settlement
+    if not rows.compared:
+        return None
+    return Agreement(
+        rows=rows.compared,
+        different=rows.missing + rows.extra + rows.changed,
+        unexplained=outcome.finding.causes[UNEXPLAINED].rows,
+        is_replay=settlement is not None and settlement.is_replay,
+        by_age=() if settlement is None else settlement.agreement,
+    )
 
 
 def parse_agreement(result: Mapping[str, Any]) -> Agreement | None:

@@ -22,7 +22,10 @@ from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
-from cutover.reconcile.judgement.ages import (
+from cutover.reconcile.preconditions.seal import SealEvidence
+from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
+from cutover.reconcile.verdict.ages import (
     AGES,
     FOREVER,
     age_sql,
@@ -30,9 +33,6 @@ from cutover.reconcile.judgement.ages import (
     find_reached,
     select_known_sql,
 )
-from cutover.reconcile.preconditions.seal import SealEvidence
-from cutover.reconcile.result.rates import rate
-from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyError, EarlyPoint
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 

@@ -21,7 +21,7 @@ from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import NO_TYPE
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.sources import SideSource, types_of
-from cutover.reconcile.result.outcome import ColumnReading, Origin, TableReading
+from cutover.reconcile.result.finding import ColumnReading, Origin, TableReading
 from cutover.reconcile.result.text import count_noun
 
 SIDES = ("expected", "actual")

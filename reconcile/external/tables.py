@@ -4,7 +4,6 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -34,20 +33,21 @@ from cutover.reconcile.external.prepare import prepare
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.sources import bind, describe_optional
 from cutover.reconcile.result.codec import Scalar, scalar
-from cutover.reconcile.result.outcome import (
+from cutover.reconcile.result.finding import (
     Apart,
     Cause,
     Difference,
     EqualWithin,
+    Finding,
     KeySegment,
     PolicyResult,
-    Reconciliation,
     Rows,
     SideNames,
     Verdict,
     Windows,
     WorstKey,
 )
+from cutover.reconcile.result.report import Report, RunMetadata
 from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings
 
@@ -61,7 +61,7 @@ WIDE = 200
 MASKED = "(masked)"
 
 
-def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Reconciliation:
+def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Report:
     """Compare two tables as multisets of rows by key, null-safe.
 
     Args:
@@ -90,30 +90,34 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Reco
             columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT), readings.numbers)
             opened = open_tables(connection, asked, sources, prepared, columns, settings)
             found = opened.find(asked.budget)
-            result = _result(opened, asked, columns, readings, found)
+            notes = (*readings.notes, *prepared.notes, *describe_optional(_pairs(asked, columns), *sources))
+            finding = _build_finding(opened, asked, columns, readings, found, notes)
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
             said = queries.describe_error(error)
             msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {said}"
             raise LakeError(msg + find_hint(said), runbook="TableUnreadable") from None
-        notes = (
-            *readings.notes,
-            *prepared.notes,
-            *describe_optional(_pairs(asked, columns), *sources),
-            *result.notes,
-            *opened.notes,
-        )
-    return _stamp_result(replace(result, notes=notes), at, monotonic() - began)
+    run = RunMetadata(
+        run_id=f"{at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
+        at=at.isoformat().replace("+00:00", "Z"),
+        seconds=round(monotonic() - began, 3),
+    )
+    return Report(finding=finding, run=run)
 
 
 def _pairs(asked: DiffRequest, columns: Columns) -> dict[str, str]:
     return {name: asked.names.get(name, name) for name in columns.common}
 
 
-def _result(
-    opened: OpenTables, asked: DiffRequest, columns: Columns, readings: Readings, found: Diff
-) -> Reconciliation:
+def _build_finding(
+    opened: OpenTables,
+    asked: DiffRequest,
+    columns: Columns,
+    readings: Readings,
+    found: Diff,
+    notes: Sequence[str],
+) -> Finding:
     connection, layout = opened.connection, opened.layout
     rows = Rows(
         compared=opened.count_rows() + found.missing,
@@ -124,11 +128,9 @@ def _result(
     is_same_schema = columns.is_same and readings.is_same
     spelled = is_same_schema and spelling.is_all_spelling(connection, layout, readings.texts)
     verdict, exit_code = _verdict(rows, found, is_same_schema=is_same_schema, is_spelling=spelled)
-    return Reconciliation(
+    return Finding(
         kind="tables",
         pipeline="diff",
-        run_id="",
-        at="",
         verdict=verdict,
         exit_code=exit_code,
         sentence=_describe_spelling(found, readings)
@@ -146,7 +148,7 @@ def _result(
         differences_total=_cells(connection, layout),
         readings=readings.tables,
         equal_within=_describe_near(asked, found),
-        notes=(*columns.notes, *_describe_doubled(opened), *_describe_rest(found)),
+        notes=(*notes, *columns.notes, *_describe_doubled(opened), *_describe_rest(found), *opened.notes),
     )
 
 
@@ -356,8 +358,3 @@ def _worst_keys(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layou
     return tuple(
         WorstKey(key={n: scalar(v) for n, v in zip(names, row, strict=False)}, rows=int(row[-1])) for row in rows
     )
-
-
-def _stamp_result(result: Reconciliation, at: datetime, seconds: float) -> Reconciliation:
-    run_id = f"{at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-    return replace(result, run_id=run_id, at=at.isoformat().replace("+00:00", "Z"), seconds=round(seconds, 3))

@@ -20,7 +20,7 @@ from cutover.lake.control import control_tables
 from cutover.lake.control.stages import Stage, current_stage, list_moves
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
-from cutover.reconcile.judgement.audits import power
+from cutover.reconcile.verdict.audits import power
 from cutover.settings import Settings
 
 

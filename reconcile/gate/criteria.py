@@ -15,10 +15,10 @@ from cutover.reconcile.gate.gate_values import (
     PresentState,
     Replayability,
 )
-from cutover.reconcile.judgement.audits import power
 from cutover.reconcile.report import verdicts
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.selftest.outcome import SelfTest
+from cutover.reconcile.verdict.audits import power
 from cutover.timestamps import from_micros
 
 TESTED_WITHIN = timedelta(days=30)

@@ -36,11 +36,11 @@ from cutover.reconcile.gate.gate_values import (
     Replayability,
     SeenHazard,
 )
-from cutover.reconcile.judgement import records as recorded
-from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.report.verdicts import name_outcome
-from cutover.reconcile.result.outcome import RuleState
+from cutover.reconcile.result.finding import RuleState
 from cutover.reconcile.selftest import record as selftests
+from cutover.reconcile.verdict import records as recorded
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.watch.log_observer import (
     estimate_replay_time,
     find_retained_since,

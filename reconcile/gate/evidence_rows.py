@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cutover.reconcile.gate.gate_values import EvidenceRun, LostWindows
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 
 EXPIRES_AFTER = timedelta(days=7)
 """Evidence older than this says nothing about the pipeline as it runs today."""

@@ -16,8 +16,8 @@ from cutover.definition.model.pipeline import HazardKind, Policy
 from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, SeenHazard
-from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.result.text import duration
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.records.classes import Class
 from cutover.timestamps import parse_micros
 

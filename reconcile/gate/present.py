@@ -27,13 +27,13 @@ def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
     checked = verify_and_record(settings, pipeline, clock=clock)
     return PresentState(
         run=EvidenceRun(
-            run_id=found.run_id,
+            run_id=found.run.run_id,
             at=clock.now(),
-            epoch=-1 if found.seal.epoch is None else found.seal.epoch,
+            epoch=-1 if found.finding.seal.epoch is None else found.finding.seal.epoch,
             outcome=verdicts.outcome(found),
-            within=found.exit_code == 0 and found.speaks_for is None,
+            within=found.finding.exit_code == 0 and found.run.speaks_for is None,
         ),
-        reason=found.sentence.partition("\n")[0],
+        reason=found.finding.sentence.partition("\n")[0],
         violations=tuple(f"{violation.check}: {violation.text}" for violation in checked.violations),
         unjudged=checked.error,
         pages=tuple(_pages(settings, pipeline, clock)),

@@ -22,8 +22,8 @@ from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
 from cutover.reconcile.gate.approval import Approval, ApprovalRefusedError, Proposal, refuse_changed, refuse_unnamed
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
-from cutover.reconcile.judgement.audits import audit_record, power
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict.audits import audit_record, power
+from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}

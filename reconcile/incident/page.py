@@ -8,11 +8,11 @@ from cutover.errors import CutoverError
 from cutover.log.topic_partitions import format_number
 from cutover.output.cells import visible
 from cutover.reconcile.incident.similar import Incident, find_last
-from cutover.reconcile.judgement import history
 from cutover.reconcile.report import files, steps, verdicts
 from cutover.reconcile.report.steps import Detail
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import number, when
+from cutover.reconcile.verdict import history
 from cutover.reconcile.watch.status import WatchStatus
 from cutover.runbooks.parse import split_head
 from cutover.settings import Settings
@@ -80,7 +80,7 @@ def _list_positions(status: WatchStatus) -> Iterator[Detail]:
         yield Detail(name="Read up to (by partition)", told=told)
 
 
-def _find_report(settings: Settings, pipeline: Pipeline, name: str) -> Reconciliation | None:
+def _find_report(settings: Settings, pipeline: Pipeline, name: str) -> Report | None:
     """Return the newest comparison, if its report names this page; its windows are none of another page's business."""
     try:
         for one in history.newest_first(settings, pipeline)[:1]:

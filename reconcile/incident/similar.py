@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from cutover.lake.control import control_tables
-from cutover.reconcile.judgement import records
-from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.report import verdicts
 from cutover.reconcile.result.text import count_noun
+from cutover.reconcile.verdict import records
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.verify.model import CheckState
 from cutover.settings import Settings
 

@@ -15,11 +15,11 @@ from cutover.reconcile.cli.recorded.differences import REST, count_states, descr
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, decide
-from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.reconcile.pages.report_files import list_forms
 from cutover.reconcile.result import text
 from cutover.reconcile.result.cost_text import describe_lines, describe_price
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import WatchStatus, make_status
 from cutover.settings import Settings

@@ -1,7 +1,7 @@
 """The seal: one log, one cut, one truth in force on both sides, readable tables; else nothing is said of the data."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import duckdb
 import pyarrow as pa
@@ -29,7 +29,7 @@ from cutover.log.cut import Cut, LogId
 from cutover.log.topic_partitions import cuts
 from cutover.reconcile.preconditions import damage, settings_in_force, unread
 from cutover.reconcile.preconditions.checks import ClassCounts, SealFacts, breaches
-from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, Versions
+from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
 from cutover.settings import Settings
 from cutover.timestamps import format_micros
 
@@ -77,10 +77,11 @@ class SealEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """The seal, and the evidence if it holds."""
+    """The seal, the tables it was examined from, and the evidence if it holds."""
 
     seal: Seal
     evidence: SealEvidence | None
+    tables: TablesRead = field(default_factory=TablesRead)
 
 
 def examine(
@@ -102,7 +103,7 @@ def examine(
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.breach_of(error),)), evidence=None)
     found = breaches(facts)
     seal = _seal(facts, evidence, found)
-    return Examined(seal=seal, evidence=None if found else evidence)
+    return Examined(seal=seal, evidence=None if found else evidence, tables=_tables(evidence))
 
 
 def _gather(
@@ -275,16 +276,19 @@ def _seal(facts: SealFacts, evidence: SealEvidence, found: tuple[SealBreach, ...
             lateness=evidence.version.lateness_fingerprint,
             batch_definition=run.batch_fingerprint,
         ),
-        versions=Versions(
-            stream=evidence.version.number,
-            stream_table=evidence.epoch_log.version,
-            batch_table=int(evidence.batch.version()),
-            batch_ledger=run.ledger_version,
-        ),
+        stream_version=evidence.version.number,
         isolation=run.isolation,
         watermark=format_micros(record.watermark_after if record else None),
         epochs=len(facts.up_to_cut),
-        batch_run=run.run_id,
         holds=not found,
         breaches=found,
+    )
+
+
+def _tables(evidence: SealEvidence) -> TablesRead:
+    return TablesRead(
+        stream=evidence.epoch_log.version,
+        batch=int(evidence.batch.version()),
+        batch_ledger=evidence.run.ledger_version,
+        batch_run=evidence.run.run_id,
     )

@@ -11,7 +11,8 @@ from markupsafe import Markup
 from cutover.output.svg import NARROW, WIDE, element
 from cutover.reconcile.report.drawings import calendar, epochs, lateness, settlement, trend, waterfall, windows
 from cutover.reconcile.report.drawings.chart import Chart
-from cutover.reconcile.result.outcome import Reconciliation, Waterfall
+from cutover.reconcile.result.finding import SideNames, Waterfall
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import numeric
 
 
@@ -20,52 +21,58 @@ def both(draw: Callable[[int], Markup]) -> Markup:
     return element("div", draw(WIDE), class_="wide") + element("div", draw(NARROW), class_="narrow")
 
 
-def trend_of_runs(result: Reconciliation) -> Chart | None:
+def trend_of_runs(result: Report) -> Chart | None:
     """Return the comparisons before this one and itself; one alone is no trend."""
     if len(result.trend) < 2:  # noqa: PLR2004 -- a trend has two ends
         return None
     return Chart(picture=both(lambda width: trend.draw(result.trend, width)), table=trend.tabulate(result.trend))
 
 
-def calendar_of_windows(result: Reconciliation) -> Chart | None:
+def calendar_of_windows(result: Report) -> Chart | None:
     """Return the days on which windows start, coloured by their worst cause."""
-    if not result.days:
+    if not result.finding.days:
         return None
-    return Chart(picture=both(lambda width: calendar.draw(result.days, width)), table=calendar.tabulate(result.days))
+    return Chart(
+        picture=both(lambda width: calendar.draw(result.finding.days, width)),
+        table=calendar.tabulate(result.finding.days),
+    )
 
 
-def waterfalls(result: Reconciliation) -> list[tuple[Waterfall, Chart | None]]:
+def waterfalls(result: Report, labels: SideNames) -> list[tuple[Waterfall, Chart | None]]:
     """Return each measure with its waterfall; None where nothing stands between the two totals."""
 
     def picture(one: Waterfall) -> Chart | None:
         if all(numeric(step.amount) == 0 for step in one.steps):
             return None
-        drawn = both(lambda width: waterfall.draw(one, result.sides, width))
-        return Chart(picture=drawn, table=waterfall.tabulate(one, result.sides))
+        drawn = both(lambda width: waterfall.draw(one, labels, width))
+        return Chart(picture=drawn, table=waterfall.tabulate(one, labels))
 
-    return [(one, picture(one)) for one in result.waterfall]
+    return [(one, picture(one)) for one in result.finding.waterfall]
 
 
-def windows_over_time(result: Reconciliation) -> Chart | None:
+def windows_over_time(result: Report, labels: SideNames) -> Chart | None:
     """Return both sides by window and the rows that differ."""
-    if not windows.bins(result.window_series, 1)[1]:
+    if not windows.bins(result.finding.window_series, 1)[1]:
         return None
-    measure, series = result.waterfall[0].measure if result.waterfall else "rows", result.window_series
+    measure, series = (
+        result.finding.waterfall[0].measure if result.finding.waterfall else "rows",
+        result.finding.window_series,
+    )
     return Chart(
-        picture=both(lambda width: windows.draw(series, measure, result.sides, width)),
-        table=windows.tabulate(series, measure, result.sides),
+        picture=both(lambda width: windows.draw(series, measure, labels, width)),
+        table=windows.tabulate(series, measure, labels),
     )
 
 
-def lateness_histogram(result: Reconciliation) -> Chart | None:
+def lateness_histogram(result: Report) -> Chart | None:
     """Return how late the late records were."""
-    found = result.lateness_histogram
+    found = result.finding.lateness_histogram
     if not any(one.events for one in found):
         return None
     return Chart(picture=both(lambda width: lateness.draw(found, width)), table=lateness.tabulate(found))
 
 
-def settlement_curve(result: Reconciliation) -> Chart | None:
+def settlement_curve(result: Report) -> Chart | None:
     """Return what the log and the stream's answer hold of windows, by age."""
     found = result.settlement
     if found is None:
@@ -73,9 +80,9 @@ def settlement_curve(result: Reconciliation) -> Chart | None:
     return Chart(picture=both(lambda width: settlement.draw(found, width)), table=settlement.tabulate(found))
 
 
-def watermark_over_epochs(result: Reconciliation) -> Chart | None:
+def watermark_over_epochs(result: Report) -> Chart | None:
     """Draw watermark and newest event by epoch, wide and narrow; None without epochs."""
-    found = result.epochs_series
+    found = result.finding.epochs_series
     if not found:
         return None
     return Chart(picture=both(lambda width: epochs.draw(found, width)), table=epochs.tabulate(found))

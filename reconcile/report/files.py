@@ -10,17 +10,16 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
 from pathlib import Path
 
 from cutover import files
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
 from cutover.probe import Probe, silent
-from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import sheet
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
 
 _ENDINGS = (".html", ".csv", ".json", ".parquet")
@@ -35,14 +34,14 @@ def make_draft_path(settings: Settings, pipeline: str) -> Path:
     return settings.reports_dir / _check_name(pipeline) / name
 
 
-def write(settings: Settings, result: Reconciliation, *, table: Path | None = None, probe: Probe = silent) -> Path:
+def write(settings: Settings, report: Report, *, table: Path | None = None, probe: Probe = silent) -> Path:
     """Write the report of one comparison and return the path of its page.
 
     The page is rendered before anything is written. What killed runs left half-written in the folder is swept away.
 
     Args:
         settings: Where the reports are.
-        result: The comparison; where it names a Parquet, `table` becomes that.
+        report: The report; where it names a Parquet, `table` becomes that.
         table: A Parquet in the same folder, which is moved.
         probe: Told `report.rendered`.
 
@@ -50,20 +49,19 @@ def write(settings: Settings, result: Reconciliation, *, table: Path | None = No
         DefinitionError: The pipeline's name or the run's id cannot be the name of a file.
         LakeError: The disk is full, or the folder cannot be written; nothing of the report is left.
     """
-    folder = settings.reports_dir / _check_name(result.pipeline)
-    stem = f"{folder.name}/{_check_name(result.run_id)}"
-    named = replace(result, report=f"{stem}.json", page=f"{stem}.html")
-    html = page.render(named)
-    probe("report.rendered", -1 if result.seal.epoch is None else result.seal.epoch)
-    path = folder / f"{result.run_id}.html"
+    folder = settings.reports_dir / _check_name(report.finding.pipeline)
+    _check_name(report.run.run_id)
+    html = page.render(report)
+    probe("report.rendered", -1 if report.finding.seal.epoch is None else report.finding.seal.epoch)
+    path = folder / f"{report.run.run_id}.html"
     new = [path.with_suffix(ending) for ending in _ENDINGS if not path.with_suffix(ending).exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         files.sweep(folder)
-        _replace(path.with_suffix(".json"), json.dumps(named.to_json(), indent=1, sort_keys=True) + "\n")
-        if named.differences:
-            _replace(path.with_suffix(".csv"), sheet.differences(named))
-        if table is not None and named.parquet is not None:
+        _replace(path.with_suffix(".json"), json.dumps(report.to_json(), indent=1, sort_keys=True) + "\n")
+        if report.finding.differences:
+            _replace(path.with_suffix(".csv"), sheet.differences(report))
+        if table is not None and report.run.parquet is not None:
             table.chmod(_READABLE)
             table.replace(path.with_suffix(".parquet"))
         _replace(path, html)
@@ -107,7 +105,7 @@ def list_pages(settings: Settings, found: Iterable[RecordedComparison]) -> list[
     return [path for path in paths if path.is_file()]
 
 
-def load(settings: Settings, pipeline: str, run_id: str) -> Reconciliation:
+def load(settings: Settings, pipeline: str, run_id: str) -> Report:
     """Read a report's JSON by the id of its run.
 
     Raises:
@@ -115,22 +113,27 @@ def load(settings: Settings, pipeline: str, run_id: str) -> Reconciliation:
     """
     path = settings.reports_dir / _check_name(pipeline) / f"{_check_name(run_id)}.json"
     try:
-        return Reconciliation.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return Report.from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         msg = f"Report `{run_id}` of `{pipeline}`: expected a file that can be read, got: {error}."
         raise DefinitionError(msg) from None
 
 
-def copy_table(settings: Settings, result: Reconciliation, to: Path) -> int:
+def copy_table(settings: Settings, result: Report, to: Path) -> int:
     """Copy the Parquet of a report and return how many rows it has.
 
     Raises:
         DefinitionError: The report has none, or the copy cannot be written.
     """
-    table = None if result.parquet is None else settings.reports_dir / result.parquet
+    table = None if result.run.parquet is None else settings.reports_dir / result.run.parquet
     if table is None or not table.is_file():
-        msg = f"Report `{result.run_id}` of `{result.pipeline}` ({result.verdict}): expected a Parquet of all rows that"
-        raise DefinitionError(msg + " differ, found none.\nHint: `cutover reconcile P` writes one where it compares.")
+        finding = result.finding
+        msg = (
+            f"Report `{result.run.run_id}` of `{finding.pipeline}` ({finding.verdict}): expected a Parquet of all rows"
+        )
+        raise DefinitionError(
+            msg + " that differ, found none.\nHint: `cutover reconcile P` writes one where it compares."
+        )
     try:
         shutil.copyfile(table, to)
     except OSError as error:

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 
 from cutover.reconcile.report import repeat, verdicts
 from cutover.reconcile.report.drawings import windows
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 
 Section = tuple[str, str]
 """Its id, and its name among the links at the top."""
 
 
-def sections(result: Reconciliation) -> list[Section]:
+def sections(result: Report) -> list[Section]:
     """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
     found = [("compared", "What was compared")]
-    if result.verdict != "NOT_COMPARABLE":
+    if result.finding.verdict != "NOT_COMPARABLE":
         found += _of_findings(result)
     found += _of_evidence(result)
     if verdicts.runbook(result):
@@ -23,28 +23,28 @@ def sections(result: Reconciliation) -> list[Section]:
     return found
 
 
-def _of_findings(result: Reconciliation) -> Iterator[Section]:
-    is_pipeline = result.kind == "pipeline"
-    if is_pipeline or result.days:
+def _of_findings(result: Report) -> Iterator[Section]:
+    is_pipeline = result.finding.kind == "pipeline"
+    if is_pipeline or result.finding.days:
         yield "calendar", "Calendar"
-    if is_pipeline or result.waterfall:
+    if is_pipeline or result.finding.waterfall:
         yield "causes", "Causes" if is_pipeline else "Totals"
     yield "differences", "Differences"
-    if is_pipeline or windows.bins(result.window_series, 1)[1]:
+    if is_pipeline or windows.bins(result.finding.window_series, 1)[1]:
         yield "windows", "Windows"
     yield "keys", "Keys"
-    if result.apart:
+    if result.finding.apart:
         yield "apart", "How far"
-    if result.segments:
+    if result.finding.segments:
         yield "segments", "Where"
-    if result.accepted:
+    if result.finding.accepted:
         yield "accepted", "Accepted"
     if is_pipeline:
         yield "lateness", "Lateness"
         yield "log-lateness", "Lateness of the log"
         if result.settlement is not None:
             yield "settlement", "Settlement"
-        if result.early is not None or result.open_answers is not None:
+        if result.early is not None or result.finding.open_answers is not None:
             yield "early", "Early answers"
         yield "noise", "Noise"
         yield "advice", "Advice"
@@ -53,13 +53,13 @@ def _of_findings(result: Reconciliation) -> Iterator[Section]:
         yield "contract", "Contract"
 
 
-def _of_evidence(result: Reconciliation) -> Iterator[Section]:
-    if result.losses:
+def _of_evidence(result: Report) -> Iterator[Section]:
+    if result.finding.losses:
         yield "lost", "Lost records"
-    if result.kind == "pipeline":
+    if result.finding.kind == "pipeline":
         yield "selftest", "Self-test"
         if result.cost is not None:
             yield "cost", "Cost"
         yield "seal", "Seal"
-    if result.notes:
+    if result.finding.notes:
         yield "notes", "Notes"

@@ -4,7 +4,6 @@ Undefined names raise, so a field that is gone is noticed by a test and not by a
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,15 @@ from cutover.reconcile.report.drawings import calendar, epochs, rates
 from cutover.reconcile.result import cost_text, lateness_text, settlement_text, text
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.error_rates import list_uncounted
-from cutover.reconcile.result.outcome import Reconciliation, SideNames
+from cutover.reconcile.result.finding import SideNames
+from cutover.reconcile.result.report import Report
 
 _TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_TEXT = 4_000
 """Characters of any other text than a value of data, which has fewer: a page with keys of a megabyte opens nowhere."""
 
 
-def render(result: Reconciliation) -> str:
+def render(result: Report) -> str:
     """Return the report of one comparison, of a pipeline or of two tables, as HTML."""
     html = _environment().get_template("report.html.j2").render(**_view(result))
     # What joined markup of ours on its way (charts, concatenations) has passed `finalize` unseen.
@@ -88,20 +88,23 @@ def key_text(key: Mapping[str, Scalar]) -> str:
     return format_columns({name: cut(value) for name, value in key.items()})
 
 
-def _view(original: Reconciliation) -> dict[str, Any]:
-    result = _shorten_sides(original)
+def _view(result: Report) -> dict[str, Any]:
+    finding, is_pipeline = result.finding, result.finding.kind == "pipeline"
+    labels = finding.sides if is_pipeline else SideNames(expected="left", actual="right")  # a path is no heading
     name = verdicts.runbook(result)
     return {
-        "r": result,
-        "sides": original.sides,
+        "r": finding,
+        "run": result.run,
+        "report": result,
+        "labels": labels,
         "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- a file of ours
         "script": Markup(script.text()),  # noqa: S704 -- the same
         "policy": script.policy(),
         "look": verdicts.look(result),
-        "is_pipeline": result.kind == "pipeline",
-        "is_comparable": result.verdict != "NOT_COMPARABLE",
+        "is_pipeline": is_pipeline,
+        "is_comparable": finding.verdict != "NOT_COMPARABLE",
         "sections": outline.sections(result),
-        "because": text.counts(result.windows.incomplete_because),
+        "because": text.counts(result.finding.windows.incomplete_because),
         "causes": _causes(result),
         "runbook": name,
         "runbook_html": runbooks.html(name, partial(steps.fill, result=result)) if name else None,
@@ -109,49 +112,44 @@ def _view(original: Reconciliation) -> dict[str, Any]:
         "advice_heads": advice_text.HEADS,
         "proof_heads": advice_text.PROOF_HEADS,
         "commands": repeat.commands(result),
-        **_charts(result),
+        **_charts(result, labels),
         **_tables(result),
     }
 
 
-def _charts(result: Reconciliation) -> dict[str, Any]:
+def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
     return {
         "trend_chart": charts.trend_of_runs(result),
         "calendar_chart": charts.calendar_of_windows(result),
-        "legend": calendar.legend(result.days),
-        "waterfalls": charts.waterfalls(result),
-        "windows_chart": charts.windows_over_time(result),
+        "legend": calendar.legend(result.finding.days),
+        "waterfalls": charts.waterfalls(result, labels),
+        "windows_chart": charts.windows_over_time(result, labels),
         "lateness_chart": charts.lateness_histogram(result),
         "settlement_chart": charts.settlement_curve(result),
         "settled": None if result.settlement is None else settlement_text.describe_settlement(result.settlement),
         "epochs_chart": charts.watermark_over_epochs(result),
-        "lag": epochs.describe_lag(result.epochs_series),
+        "lag": epochs.describe_lag(result.finding.epochs_series),
         "error_rates": rates.rows(result.self_test),
         "uncounted": () if result.self_test is None else list_uncounted(result.self_test),
     }
 
 
-def _tables(result: Reconciliation) -> dict[str, Any]:
+def _tables(result: Report) -> dict[str, Any]:
     return {
         "tree": tree.build(result),
-        "flat": [cell for cell in result.differences if cell.window_start is None],
+        "flat": [cell for cell in result.finding.differences if cell.window_start is None],
         "fold": tree.OPEN_AT_MOST,
         "worst": _worst(result),
     }
 
 
-def _shorten_sides(result: Reconciliation) -> Reconciliation:
-    """Return the result with short names of its sides: a path is no heading."""
-    return replace(result, sides=SideNames(expected="left", actual="right")) if result.kind == "tables" else result
-
-
-def _causes(result: Reconciliation) -> list[tuple[str, int, int]]:
+def _causes(result: Report) -> list[tuple[str, int, int]]:
     """Return cause, rows, records; those that explain something first, `unexplained` always there."""
-    found = [(name, cause.rows, cause.events) for name, cause in result.causes.items()]
+    found = [(name, cause.rows, cause.events) for name, cause in result.finding.causes.items()]
     return [c for c in found if c[1] or c[2] or c[0] == "unexplained"]
 
 
-def _worst(result: Reconciliation) -> list[tuple[Any, float]]:
+def _worst(result: Report) -> list[tuple[Any, float]]:
     """Return the worst keys, each with its share of the worst one's rows, for the bar behind its number."""
-    most = max((key.rows for key in result.worst_keys), default=1) or 1
-    return [(key, key.rows / most) for key in result.worst_keys]
+    most = max((key.rows for key in result.finding.worst_keys), default=1) or 1
+    return [(key, key.rows / most) for key in result.finding.worst_keys]

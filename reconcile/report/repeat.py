@@ -4,7 +4,8 @@ import shlex
 
 from cutover.lake.control.versions import format_option
 from cutover.reconcile.report import tree
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.result.report import Report
 
 Command = tuple[str, str]
 """What it does, and the line."""
@@ -15,19 +16,22 @@ _REPAIR = "what batch makes of these windows now; nothing changes without --publ
 _WINDOWS_NAMED = 3  # of a line that people copy
 
 
-def commands(result: Reconciliation) -> list[Command]:
+def commands(result: Report) -> list[Command]:
     """List (title, command line): the same comparison again, then what is behind it; none for two tables."""
-    if result.kind == "tables":
+    if result.finding.kind == "tables":
         return []
-    name = shlex.quote(result.pipeline)
+    name = shlex.quote(result.finding.pipeline)
     found = [("the same comparison again, at this cut", _repeat(name, result))]
-    found += [_explain(result, cell) for cell in _pick_cells(result.differences)[:2]]
-    repaired = dict.fromkeys(cell.window_start for cell in result.differences if cell.window_start)
+    found += [_explain(result, cell) for cell in _pick_cells(result.finding.differences)[:2]]
+    repaired = dict.fromkeys(cell.window_start for cell in result.finding.differences if cell.window_start)
     if repaired:
         found.append((_REPAIR, _repair(name, [*repaired][:_WINDOWS_NAMED])))
-    if result.events.late:
+    if result.finding.events.late:
         found.append(
-            ("late records by window", f'cutover sql {name}{format_option(result.seal.versions.stream)} "{_LATE}"')
+            (
+                "late records by window",
+                f'cutover sql {name}{format_option(result.finding.seal.stream_version)} "{_LATE}"',
+            )
         )
     return [
         *found,
@@ -37,10 +41,15 @@ def commands(result: Reconciliation) -> list[Command]:
     ]
 
 
-def _repeat(name: str, result: Reconciliation) -> str:
+def _repeat(name: str, result: Report) -> str:
     """Return the command that compares the same windows at the same cut."""
-    version = result.seal.versions.stream or None
-    asked = (("--cut", result.seal.epoch), ("--version", version), ("--from", result.from_), ("--to", result.to))
+    version = result.finding.seal.stream_version or None
+    asked = (
+        ("--cut", result.finding.seal.epoch),
+        ("--version", version),
+        ("--from", result.finding.from_),
+        ("--to", result.finding.to),
+    )
     given = "".join(f" {option} {shlex.quote(str(value))}" for option, value in asked if value is not None)
     return f"cutover reconcile {name}{given} --json"
 
@@ -59,6 +68,6 @@ def _pick_cells(differences: tuple[Difference, ...]) -> list[Difference]:
     return list(found.values())
 
 
-def _explain(result: Reconciliation, cell: Difference) -> Command:
-    command = tree.explain_command(result.pipeline, cell, result.seal.versions.stream)
+def _explain(result: Report, cell: Difference) -> Command:
+    command = tree.explain_command(result.finding.pipeline, cell, result.finding.seal.stream_version)
     return f"the rows behind one cell ({cell.cause})", command or ""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cutover.reconcile.report import tree, verdicts
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, moment, number, when
 
 EXAMPLE = "flights"
@@ -26,9 +27,9 @@ class Detail:
     told: str
 
 
-def details(result: Reconciliation) -> list[Detail]:
+def details(result: Report) -> list[Detail]:
     """Return pipeline, windows, offsets and cut that the steps are about; those without a cause before any others."""
-    found = [Detail(name="Pipeline", told=result.pipeline)]
+    found = [Detail(name="Pipeline", told=result.finding.pipeline)]
     cells = _choose_cells(result)
     starts = sorted({at for cell in cells if (at := moment(cell.window_start)) is not None})
     if starts:
@@ -38,16 +39,16 @@ def details(result: Reconciliation) -> list[Detail]:
     found += _last_similar(result)
     found += [
         Detail(name=f"Cut of {log.topic}", told=", ".join(f"{p}: {number(n)}" for p, n in log.cut.items()))
-        for log in result.seal.logs
+        for log in result.finding.seal.logs
     ]
     return found
 
 
-def _last_similar(result: Reconciliation) -> Iterator[Detail]:
+def _last_similar(result: Report) -> Iterator[Detail]:
     """Yield when the same verdict stood last before another one did: an incident that is over, not this one's begin."""
     name, is_over = verdicts.outcome(result), False
-    for one in reversed([run for run in result.trend if run.run_id != result.run_id]):
-        same = one.verdict == result.verdict.value and one.within == result.policy.within
+    for one in reversed([run for run in result.trend if run.run_id != result.run.run_id]):
+        same = one.verdict == result.finding.verdict.value and one.within == result.finding.policy.within
         if same and is_over and verdicts.runbook(result) is not None:
             counted = f"{count_noun(one.rows, 'row')} in {count_noun(one.different, 'window')}"
             told = f"{when(one.at)} UTC, {name} at epoch {one.epoch}, {counted} (run {one.run_id})"
@@ -61,16 +62,16 @@ def _say_span(starts: list[datetime]) -> str:
     return f"{first} UTC" if first == last else f"{first} to {last} UTC"
 
 
-def _choose_cells(result: Reconciliation) -> list[Difference]:
+def _choose_cells(result: Report) -> list[Difference]:
     """Return the listed cells without a cause; all where each has one."""
-    bare = [cell for cell in result.differences if cell.cause == _UNEXPLAINED]
-    return bare or list(result.differences)
+    bare = [cell for cell in result.finding.differences if cell.cause == _UNEXPLAINED]
+    return bare or list(result.finding.differences)
 
 
-def _offsets(result: Reconciliation) -> Iterator[Detail]:
+def _offsets(result: Report) -> Iterator[Detail]:
     places = {(cell.window_start, tuple(cell.key.items())) for cell in _choose_cells(result)}
     found: dict[int, list[int]] = {}
-    for one in result.behind:
+    for one in result.finding.behind:
         if (one.window_start, tuple(one.key.items())) in places:
             found.setdefault(one.partition, []).append(one.offset)
     told = []
@@ -83,15 +84,15 @@ def _offsets(result: Reconciliation) -> Iterator[Detail]:
         yield Detail(name="Offsets", told=shown + (f"; and {count_noun(more, 'partition')} more" if more > 0 else ""))
 
 
-def fill(text: str, result: Reconciliation) -> str:
+def fill(text: str, result: Report) -> str:
     """Return a runbook's text with this comparison's pipeline, window, key and range in its command lines.
 
     What cannot be typed as it stands stays the example's: the text is Markdown, and a name or key is data.
     """
-    text = fill_name(text, result.pipeline)
+    text = fill_name(text, result.finding.pipeline)
     cells = [cell for cell in _choose_cells(result) if _can_stand_in_markdown(cell)]
     if cells:
-        place = tree.explain_command("p", cells[0], result.seal.versions.stream) or ""
+        place = tree.explain_command("p", cells[0], result.finding.seal.stream_version) or ""
         text = text.replace("--window <start>", f"--window {cells[0].window_start}")
         text = text.replace("<window> <key>", place.removeprefix("cutover explain p "))
     starts = sorted(at for cell in _choose_cells(result) if (at := moment(cell.window_start)) is not None)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 from cutover.definition.loading.key_text import format_values
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.overview import DifferenceLife, RecordBehind
+from cutover.reconcile.result.report import Report
 
 LONGEST_TYPED = 200  # characters of a text that a command line names
 OPEN_AT_MOST = 20  # windows before the fold
@@ -40,18 +41,18 @@ class WindowBranch:
         return list(dict.fromkeys(one.cause for one in self.keys))
 
 
-def build(result: Reconciliation) -> list[WindowBranch]:
+def build(result: Report) -> list[WindowBranch]:
     """Return the listed differences by window and key, in the order in which the result lists them.
 
     A difference that names no window has no place in it.
     """
     records: dict[_Place, list[RecordBehind]] = {}
-    for one in result.behind:
+    for one in result.finding.behind:
         records.setdefault(_place(one.window_start, one.key), []).append(one)
     lives = {_place(one.window_start, one.key): one for one in result.lives}
     windows: dict[str, WindowBranch] = {}
     keys: dict[_Place, KeyBranch] = {}
-    for cell in result.differences:
+    for cell in result.finding.differences:
         if cell.window_start is None:
             continue
         place = _place(cell.window_start, cell.key)
@@ -59,8 +60,8 @@ def build(result: Reconciliation) -> list[WindowBranch]:
             keys[place] = KeyBranch(key=cell.key, kind=cell.kind, cause=cell.cause, records=records.get(place, ()))
             keys[place].life = lives.get(place)
             keys[place].command = (
-                explain_command(result.pipeline, cell, result.seal.versions.stream)
-                if result.kind == "pipeline"
+                explain_command(result.finding.pipeline, cell, result.finding.seal.stream_version)
+                if result.finding.kind == "pipeline"
                 else None
             )
             branch = windows.setdefault(cell.window_start, WindowBranch(window_start=cell.window_start))

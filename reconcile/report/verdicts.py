@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 
 EXPLAINED_BEYOND_POLICY = "EXPLAINED_BEYOND_POLICY"
 ACCEPTED_BEYOND_POLICY = "ACCEPTED_BEYOND_POLICY"
@@ -42,9 +43,9 @@ _LOOKS = {
 _TABLES = {"Consistent": "Equal", "Diverged": "Different"}
 
 
-def outcome(result: Reconciliation) -> str:
+def outcome(result: Report) -> str:
     """Return the verdict's name, one beyond the policy told from one within it."""
-    return name_outcome(result.verdict, within=result.policy.within)
+    return name_outcome(result.finding.verdict, within=result.finding.policy.within)
 
 
 def name_outcome(verdict: Verdict, *, within: bool) -> str:
@@ -52,10 +53,10 @@ def name_outcome(verdict: Verdict, *, within: bool) -> str:
     return verdict.value if within else _BEYOND.get(verdict, verdict.value)
 
 
-def look(result: Reconciliation) -> VerdictStyle:
+def look(result: Report) -> VerdictStyle:
     """Word, sign and tone of the verdict, worded otherwise for two tables."""
     found = _LOOKS[outcome(result)]
-    return replace(found, word=_TABLES.get(found.word, found.word)) if result.kind == "tables" else found
+    return replace(found, word=_TABLES.get(found.word, found.word)) if result.finding.kind == "tables" else found
 
 
 def style(verdict: Verdict, *, within: bool) -> VerdictStyle:
@@ -63,6 +64,6 @@ def style(verdict: Verdict, *, within: bool) -> VerdictStyle:
     return _LOOKS[name_outcome(verdict, within=within)]
 
 
-def runbook(result: Reconciliation) -> str | None:
+def runbook(result: Report) -> str | None:
     """Return the runbook that the result names, else that of its verdict; tables of another origin have none."""
-    return result.runbook or (RUNBOOKS[outcome(result)] if result.kind == "pipeline" else None)
+    return result.finding.runbook or (RUNBOOKS[outcome(result)] if result.finding.kind == "pipeline" else None)

@@ -26,16 +26,6 @@ class Fingerprints:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Versions:
-    """Which tables were read, and at which version of each."""
-
-    stream: int | None = None  # n of stream-<n>
-    stream_table: int | None = None  # Delta versions
-    batch_table: int | None = None
-    batch_ledger: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionVersions:
     """With which versions of a dimension the records up to the cut were joined."""
 
@@ -62,11 +52,19 @@ class Seal:
     epoch: int | None = None
     logs: tuple[ComparedLog, ...] = ()
     fingerprints: Fingerprints = field(default_factory=Fingerprints)
-    versions: Versions = field(default_factory=Versions)
-    dimensions: tuple[DimensionVersions, ...] = ()
+    stream_version: int | None = None  # n of stream-<n>
     isolation: str | None = None
     watermark: str | None = None  # ISO, at the cut
     epochs: int = 0  # epochs up to the cut
-    batch_run: str | None = None  # run id
     holds: bool = True
     breaches: tuple[SealBreach, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablesRead:
+    """Delta versions and batch run that a comparison read; rewriting the same rows changes them and no finding."""
+
+    stream: int | None = None
+    batch: int | None = None
+    batch_ledger: int | None = None
+    batch_run: str | None = None  # run id

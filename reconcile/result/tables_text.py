@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from cutover.reconcile.result.outcome import EqualWithin, Origin, TableReading
+from cutover.reconcile.result.finding import EqualWithin, Origin, TableReading
 from cutover.reconcile.result.text import count_noun
 
 _NAMES_SHOWN = 8

@@ -15,16 +15,16 @@ from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.paths import batch_uri
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.layout import Layout
-from cutover.reconcile.judge import judge
-from cutover.reconcile.judgement.acceptance import Place, place_of
 from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.finding import Finding
 from cutover.reconcile.selftest.plants import Choice, PlantColumns, PlantKind, PlantSide
 from cutover.reconcile.selftest.table_rows import read_rows
+from cutover.reconcile.verdict.acceptance import Place, place_of
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
@@ -61,7 +61,7 @@ class CleanCopy:
 
     pipeline: Pipeline
     settings: Settings  # of the copy
-    found: Reconciliation
+    found: Finding
     unjudged: tuple[Range, ...]
     layout: Layout
     columns: Mapping[PlantSide, PlantColumns]
@@ -83,7 +83,8 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
     Raises:
         LakeError: The sides cannot be compared, so that nothing can be said of the reconciler either.
     """
-    found, unjudged = judge(settings, pipeline, ComparisonRequest(log=log, listed=ROWS_LISTED))
+    outcome = compare_at_cut(settings, pipeline, ComparisonRequest(log=log, listed=ROWS_LISTED))
+    found, unjudged = outcome.finding, outcome.unjudged
     evidence, causes = _find_evidence(settings, pipeline, found), _list_known_causes(pipeline, found)
     with sides.open_sides(settings, pipeline, evidence) as opened:
         layout = opened.layout
@@ -121,7 +122,7 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
     )
 
 
-def _find_evidence(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> SealEvidence:
+def _find_evidence(settings: Settings, pipeline: Pipeline, found: Finding) -> SealEvidence:
     evidence = seal.examine(settings, pipeline, epoch=None).evidence
     if evidence is None or not found.seal.holds or not found.windows.compared:
         msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {found.sentence}"
@@ -129,7 +130,7 @@ def _find_evidence(settings: Settings, pipeline: Pipeline, found: Reconciliation
     return evidence
 
 
-def _list_known_causes(pipeline: Pipeline, found: Reconciliation) -> Mapping[Place, frozenset[str]]:
+def _list_known_causes(pipeline: Pipeline, found: Finding) -> Mapping[Place, frozenset[str]]:
     causes = list_causes(found)
     if len(causes) > ROWS_LISTED // 2:
         msg = f"Self-test of `{pipeline.name}`: expected at most {ROWS_LISTED // 2:,} rows that differ before anything"
@@ -138,7 +139,7 @@ def _list_known_causes(pipeline: Pipeline, found: Reconciliation) -> Mapping[Pla
     return causes
 
 
-def list_causes(found: Reconciliation) -> Mapping[Place, frozenset[str]]:
+def list_causes(found: Finding) -> Mapping[Place, frozenset[str]]:
     """Gather by (window, key) what the cells of a report name as their cause."""
     causes: dict[Place, set[str]] = defaultdict(set)
     for cell in found.differences:

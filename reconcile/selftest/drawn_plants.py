@@ -7,7 +7,6 @@ from random import Random
 import pyarrow as pa
 
 from cutover.reconcile.comparison.sides import DIMENSION
-from cutover.reconcile.judgement.acceptance import Place
 from cutover.reconcile.selftest import other_versions
 from cutover.reconcile.selftest.clean_copy import CleanCopy
 from cutover.reconcile.selftest.other_versions import OtherVersion
@@ -28,6 +27,7 @@ from cutover.reconcile.selftest.truth import (
     rows_of_keys,
     shown_kinds,
 )
+from cutover.reconcile.verdict.acceptance import Place
 from cutover.records.classes import Class
 from cutover.timestamps import parse_micros
 

@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from cutover.reconcile.judge import judge
+from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.selftest import other_versions
 from cutover.reconcile.selftest.clean_copy import ROWS_LISTED, CleanCopy
 from cutover.reconcile.selftest.copied_lake import link_tree
@@ -77,15 +77,14 @@ def _judge_row_plants(clean: CleanCopy, plants: Sequence[Plant], random: Random,
         yield from _judge_row_plants(clean, again, random, label)
 
 
-def _compare(clean: CleanCopy, plants: Sequence[Plant], random: Random) -> Reconciliation:
+def _compare(clean: CleanCopy, plants: Sequence[Plant], random: Random) -> Finding:
     """Return what a comparison says of a copy with these plants."""
     home = clean.settings.home
     with TemporaryDirectory(prefix="trial-", dir=home.parent) as folder:
         link_tree(home, Path(folder))
         settings = clean.settings.model_copy(update={"home": Path(folder)})
         _plant(clean, settings, plants, random)
-        found, _ = judge(settings, clean.pipeline, ComparisonRequest(log=clean.log, listed=ROWS_LISTED))
-    return found
+        return compare_at_cut(settings, clean.pipeline, ComparisonRequest(log=clean.log, listed=ROWS_LISTED)).finding
 
 
 def _plant(clean: CleanCopy, settings: Settings, plants: Sequence[Plant], random: Random) -> None:

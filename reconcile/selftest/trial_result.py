@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.sides import DIMENSION
-from cutover.reconcile.judgement.acceptance import Place, place_of
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Finding, Verdict
 from cutover.reconcile.selftest.clean_copy import CleanCopy, list_causes
 from cutover.reconcile.selftest.drawn_plants import Plant, reach
 from cutover.reconcile.selftest.plants import FLIPPED, TRUNCATED
 from cutover.reconcile.selftest.truth import PlantedRow
+from cutover.reconcile.verdict.acceptance import Place, place_of
 
 ShownRow = tuple[str, frozenset[str]]
 """Kind and causes of a row in a report."""
@@ -48,7 +48,7 @@ class TrialResult:
         return (*(text for plant in self.plants for text in plant.failures), *self.failures)
 
 
-def judge_table(plant: Plant, found: Reconciliation, label: str) -> TrialResult:
+def judge_table(plant: Plant, found: Finding, label: str) -> TrialResult:
     """Return whether a table that was struck as a whole led to anything but agreement, and by which word."""
     words = {FLIPPED: {Verdict.NOT_COMPARABLE}, TRUNCATED: {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}}[plant.kind]
     seen = found.verdict in {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}
@@ -58,7 +58,7 @@ def judge_table(plant: Plant, found: Reconciliation, label: str) -> TrialResult:
     return TrialResult(plants=(result,))
 
 
-def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Reconciliation, label: str) -> TrialResult:
+def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Finding, label: str) -> TrialResult:
     """Return what a comparison found of planted rows, and whether it found anything else."""
     causes, shown = list_causes(found), _list_shown(found)
     results = tuple(_judge_plant(plant, shown, label) for plant in plants)
@@ -84,7 +84,7 @@ def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Reconciliation,
     )
 
 
-def split_refused(plants: Sequence[Plant], found: Reconciliation) -> tuple[list[Plant], list[Plant]]:
+def split_refused(plants: Sequence[Plant], found: Finding) -> tuple[list[Plant], list[Plant]]:
     """Return the plants of which a refusal to compare names a window, and the others: of these it says nothing.
 
     A window of batch that no run of batch has computed is such a reason, also one that is not judged yet. Another
@@ -104,7 +104,7 @@ def judge_blamed(plants: Sequence[Plant]) -> TrialResult:
     return TrialResult(plants=tuple(_make_refused(plant, len(plant.expected)) for plant in plants))
 
 
-def judge_single(plant: Plant, found: Reconciliation, label: str) -> TrialResult:
+def judge_single(plant: Plant, found: Finding, label: str) -> TrialResult:
     """Return what a refusal found that a plant alone led to and that does not name it: something, and not what."""
     return TrialResult(plants=(_make_refused(plant, 0),), failures=(f"{label}: {found.verdict}: {found.sentence}",))
 
@@ -119,7 +119,7 @@ def _is_new(clean: CleanCopy, place: Place, names: frozenset[str]) -> bool:
     return place not in clean.causes or (UNEXPLAINED in names and place not in clean.known)
 
 
-def _list_shown(found: Reconciliation) -> Mapping[Place, set[ShownRow]]:
+def _list_shown(found: Finding) -> Mapping[Place, set[ShownRow]]:
     """Return what a report says of each place: its rows are several where one stands twice; `late + future` is two."""
     shown: dict[Place, set[ShownRow]] = defaultdict(set)
     for cell in found.differences:

@@ -17,9 +17,9 @@ from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.attribution.cells import equal
 from cutover.reconcile.comparison.layout import Layout
-from cutover.reconcile.judgement.acceptance import Place
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.selftest.plants import PlantSide, Row
+from cutover.reconcile.verdict.acceptance import Place
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 

@@ -22,9 +22,9 @@ from cutover.lake.control import control_tables, versions
 from cutover.lake.control.stages import Stage, current_stage, list_moves, stage_since
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.audits import audit_record, power
-from cutover.reconcile.judgement.audits.audit_record import WindowAudit
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.audits import audit_record, power
+from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 from cutover.reconcile.watch.facts import Freshness, Problem, seconds_since
 from cutover.recorded_times import RecordAge, bound_age, settle_now, settle_times
 from cutover.records.closing import find_closed_end
@@ -93,7 +93,7 @@ def find_verdict_age(
     end_times = _settle_end_times(batch_runs.runs(settings, pipeline))
     if comparison is None:
         return bound_age(next(iter(end_times.values())), (), now) if end_times else None
-    compared = end_times.get(str(comparison.result.get("seal", {}).get("batch_run")))
+    compared = end_times.get(str(comparison.result.get("tables", {}).get("batch_run")))
     version = versions.current(settings, pipeline)
     registrations = versions.read_registrations(settings, pipeline.name)
     earlier = [

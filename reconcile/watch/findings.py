@@ -13,12 +13,12 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.output.cells import visible
-from cutover.reconcile.judgement import history, records
-from cutover.reconcile.judgement.audits import audit_record
-from cutover.reconcile.judgement.lifecycle import DifferenceState
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.text import number
+from cutover.reconcile.verdict import history, records
+from cutover.reconcile.verdict.audits import audit_record
+from cutover.reconcile.verdict.lifecycle import DifferenceState
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.verify import record
 from cutover.reconcile.watch.alerts.catalogue import ALERTS_BY_NAME
 from cutover.reconcile.watch.facts import Pin, Problem, Regression

@@ -18,13 +18,13 @@ from cutover.lake.epochs.repeats import find_recompute
 from cutover.lineage import runs
 from cutover.reconcile import lineage
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.judge import judge
-from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.acceptance import Acceptance
-from cutover.reconcile.judgement.audits import audit_record, power
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
+from cutover.reconcile.result.finding import Difference, Finding, Verdict
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.acceptance import Acceptance
+from cutover.reconcile.verdict.audits import audit_record, power
+from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.window_audit import population
 from cutover.reconcile.window_audit.draw import draw
 from cutover.reconcile.window_audit.population import Population
@@ -72,7 +72,7 @@ def _find_again(pipeline: Pipeline, starts: Sequence[int]) -> list[Interval]:
     return [one for start in starts for one in pipeline.window.intervals(start) if one.start == start]
 
 
-def _compare(settings: Settings, pipeline: Pipeline, chosen: Sequence[Interval], clock: Clock) -> Reconciliation | str:
+def _compare(settings: Settings, pipeline: Pipeline, chosen: Sequence[Interval], clock: Clock) -> Finding | str:
     """Return the comparison of the windows as the batch path makes them now with what the stream has; or why not."""
     now = history.settle_now(settings, pipeline, clock.now())
     rules = Acceptance(rules=acceptance_files.load(settings, pipeline), now=now)
@@ -85,8 +85,7 @@ def _compare(settings: Settings, pipeline: Pipeline, chosen: Sequence[Interval],
             return str(error).splitlines()[0]
         # Windows before the first one drawn were not read: what the stream has of them is no row too many.
         first, behind = from_micros(chosen[0].start), from_micros(chosen[-1].start + 1)
-        result, _ = judge(apart, pipeline, ComparisonRequest(start=first, end=behind, acceptance=rules))
-        return result
+        return compare_at_cut(apart, pipeline, ComparisonRequest(start=first, end=behind, acceptance=rules)).finding
 
 
 def _describe(
@@ -94,7 +93,7 @@ def _describe(
     found: Population,
     drawn: Sequence[Interval],
     chosen: Sequence[Interval],
-    result: Reconciliation | str | None,
+    result: Finding | str | None,
 ) -> WindowAudit:
     made = WindowAudit(
         pipeline=pipeline.name,
@@ -123,11 +122,11 @@ def _describe(
     return replace(_judge(made, found, drawn, result), epoch=_epoch(result))
 
 
-def _epoch(result: Reconciliation) -> int:
+def _epoch(result: Finding) -> int:
     return -1 if result.seal.epoch is None else result.seal.epoch
 
 
-def _judge(made: WindowAudit, found: Population, drawn: Sequence[Interval], result: Reconciliation) -> WindowAudit:
+def _judge(made: WindowAudit, found: Population, drawn: Sequence[Interval], result: Finding) -> WindowAudit:
     """Return what a comparison says; of windows that could not be judged those with the most rows are left out.
 
     Which they are is not known. So where windows are looked at again that were wrong, all have to be judged.

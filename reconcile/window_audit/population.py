@@ -17,10 +17,10 @@ from cutover.lake.integrity import table_weights
 from cutover.lake.serving import views
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
-from cutover.reconcile.judgement.audits import audit_record, power
-from cutover.reconcile.judgement.audits.audit_record import WindowAudit
-from cutover.reconcile.judgement.audits.power import DAY, SamplePlan
 from cutover.reconcile.result.text import duration
+from cutover.reconcile.verdict.audits import audit_record, power
+from cutover.reconcile.verdict.audits.audit_record import WindowAudit
+from cutover.reconcile.verdict.audits.power import DAY, SamplePlan
 from cutover.reconcile.watch.log_observer import find_shortest, parse_retention
 from cutover.records.closing import closing, find_closed_end
 from cutover.settings import Settings

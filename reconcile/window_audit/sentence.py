@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from cutover.lake.control.stages import Stage
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
-from cutover.reconcile.judgement.audits.power import describe
 from cutover.reconcile.result.text import count_noun
+from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict.audits.power import describe
 from cutover.timestamps import format_micros
 
 

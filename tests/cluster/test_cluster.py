@@ -21,7 +21,7 @@ from cutover.infra.processes import family
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.process import Identity, is_alive
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -140,5 +140,5 @@ def test_tables_are_the_same_when_an_executor_dies_in_each_path(
     assert rig.gaps(rig.records(settings, pipeline)) == []
     assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.counted(settings, pipeline)
     assert batch_rows(alone, topic_name) == batch_rows(settings, topic_name)
-    assert reconcile(settings, pipeline).verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert reconcile(settings, pipeline).finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert sum(sum(r.counts.values()) for r in rig.records(settings, pipeline)) == len(EVENTS) + len(LATE) + 4

@@ -16,8 +16,8 @@ from cutover.definition.loading import catalogue
 from cutover.infra.processes.child import ChildEnd
 from cutover.lake.control import control_tables
 from cutover.lake.control.stages import Stage, current_stage
-from cutover.reconcile.judgement.audits import audit_record
-from cutover.reconcile.judgement.audits.audit_record import AuditState
+from cutover.reconcile.verdict.audits import audit_record
+from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.settings import load_settings
 from tests.support.history.audits import audited
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 
 if TYPE_CHECKING:
     from tests.faults.running.rig import Rig
@@ -36,7 +36,7 @@ def nothing(_: "Rig") -> None:
 def settle(rig: "Rig") -> None:
     """Read what is left, compute the batch at that cut, compare; close windows first, if all are open yet."""
     compare(rig)
-    if any(breach.code == "nothing" for breach in rig.reconciliations[-1].seal.breaches):
+    if any(breach.code == "nothing" for breach in rig.reconciliations[-1].finding.seal.breaches):
         rig.close_windows()
         compare(rig)
 

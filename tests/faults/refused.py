@@ -56,9 +56,9 @@ def no_record_is_late(rig: Rig) -> Iterator[str]:
 def every_difference_is_late(rig: Rig) -> Iterator[str]:
     """The reconciler names no other cause."""
     last = rig.reconciliations[-1]
-    causes = {name: cause.rows for name, cause in last.causes.items() if cause.rows}
-    if set(causes) != {"late"} or last.policy.unexplained:
-        yield f"expected the cause late alone, got {causes}, unexplained {last.policy.unexplained}"
+    causes = {name: cause.rows for name, cause in last.finding.causes.items() if cause.rows}
+    if set(causes) != {"late"} or last.finding.policy.unexplained:
+        yield f"expected the cause late alone, got {causes}, unexplained {last.finding.policy.unexplained}"
 
 
 def text_of(rig: Rig, name: str) -> str:

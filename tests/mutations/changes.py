@@ -19,7 +19,7 @@ KERNEL = (
     "reconcile/attribution",
     "reconcile/comparison",
     "reconcile/gate",
-    "reconcile/judgement",
+    "reconcile/verdict",
     "reconcile/preconditions",
     "reconcile/verify/invariants",
     "streaming/microbatch",

@@ -7,7 +7,7 @@ from deltalake.exceptions import CommitFailedError
 from cutover.batch import recompute
 from cutover.lake.control import versions
 from cutover.lake.tables import commits, delta
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -33,7 +33,7 @@ def test_both_paths_agree_up_to_the_late_rows(store_settings: Settings, topic_na
 
     assert rig.expected([*EVENTS, *LATE, *CLOSING]) == rig.counted(settings, pipeline)
     assert rig.gaps(rig.records(settings, pipeline)) == []
-    assert (found.verdict, found.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
+    assert (found.finding.verdict, found.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
 
 
 def test_an_overtaken_handle_is_refused(store_settings: Settings, topic_name: str) -> None:

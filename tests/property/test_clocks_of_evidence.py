@@ -18,7 +18,7 @@ from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import consecutive, list_blocks, newest
-from cutover.reconcile.judgement import lifecycle, records
+from cutover.reconcile.verdict import lifecycle, records
 from tests.unit.gate.test_evidence import row as gate_row
 from tests.unit.reconcile.attribution.indexed import make_run
 from tests.unit.reconcile.test_recorded import row, state

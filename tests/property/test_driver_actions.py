@@ -29,7 +29,7 @@ from cutover.lake.tables import delta
 from cutover.log.address import bootstrap_servers
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.probe import Point
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -205,10 +205,10 @@ class Actions(RuleBasedStateMachine):
     @rule()
     def compare(self) -> None:
         found = reconcile(self.settings, self.pipeline)
-        assert found.causes["unexplained"].rows == 0
-        self.seen["compared"] += found.windows.compared
+        assert found.finding.causes["unexplained"].rows == 0
+        self.seen["compared"] += found.finding.windows.compared
         agreed = {Verdict.CONSISTENT, Verdict.EXPLAINED}
-        assert found.verdict in (agreed if found.windows.compared else {Verdict.NOT_COMPARABLE})
+        assert found.finding.verdict in (agreed if found.finding.windows.compared else {Verdict.NOT_COMPARABLE})
 
     @invariant()
     def books_are_right(self) -> None:

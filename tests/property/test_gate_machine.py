@@ -22,7 +22,7 @@ from cutover.lake.control import control_tables, stages
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage
 from cutover.reconcile.gate.approval import Approval, Proposal
-from cutover.reconcile.judgement.audits import power
+from cutover.reconcile.verdict.audits import power
 from cutover.settings import MetricsSettings, Settings
 from tests.support.history.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
 

@@ -18,7 +18,8 @@ from cutover.engine import queries
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.kafka import RawRecord
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.records import reference
 from cutover.settings import KafkaSettings, Settings, StreamSettings
@@ -112,15 +113,15 @@ def streamed(fed: Fed, story: Story) -> None:
         fed.feed(end)
 
 
-def assert_verdict(found: Reconciliation) -> None:
+def assert_verdict(found: Report) -> None:
     """Every difference is late or duplicate."""
-    unexplained = [d for d in found.differences if "unexplained" in d.cause]
-    if not found.windows.compared:
-        assert [breach.code for breach in found.seal.breaches] == ["nothing"]
+    unexplained = [d for d in found.finding.differences if "unexplained" in d.cause]
+    if not found.finding.windows.compared:
+        assert [breach.code for breach in found.finding.seal.breaches] == ["nothing"]
         return
-    named = sum(found.causes[name].rows for name in ("late", "duplicate"))
-    assert (unexplained, found.causes["unexplained"].rows) == ([], 0)
-    assert found.verdict is (Verdict.EXPLAINED if named else Verdict.CONSISTENT)
+    named = sum(found.finding.causes[name].rows for name in ("late", "duplicate"))
+    assert (unexplained, found.finding.causes["unexplained"].rows) == ([], 0)
+    assert found.finding.verdict is (Verdict.EXPLAINED if named else Verdict.CONSISTENT)
 
 
 @pytest.mark.parametrize(("window", "joined"), CASES)
@@ -156,7 +157,7 @@ def test_reference_stream_and_batch_agree_wherever_epochs_end(
     assert truth == rows_of(connection, pipeline, "SELECT * FROM batch")
     assert "quiet" in story.endings or alone.watermarks == tuple(record.watermark_after for record in epochs)
     assert_verdict(found)
-    assert (found.events.late > 0) == any(record.counts["late"] for record in records)
+    assert (found.finding.events.late > 0) == any(record.counts["late"] for record in records)
     shown(f"window: {kind_of(pipeline.window)}", "reference", "streaming", "batch")
     if pipeline.join is not None:
         shown(f"join: {type(pipeline.join).__name__}, {pipeline.join.how}", "reference", "streaming", "batch")

@@ -19,7 +19,7 @@ from benchmarks.peers import datacompy_spark, duckdb_except, duckdb_join, segmen
 from benchmarks.rounds import interleaved, seconds
 from benchmarks.shown.figure import Figure, ratio
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 
 ROWS = 5_000_000
@@ -82,11 +82,11 @@ def compared(settings: Settings, pair: Pair, *, differing: int) -> float:
     Raises:
         AssertionError: It does not find so many changed rows.
     """
-    found: list[Reconciliation] = []
+    found: list[Report] = []
     took = seconds(lambda: found.append(compare_tables(pair.request, settings)))
-    rows = found[0].rows
+    rows = found[0].finding.rows
     if (rows.compared, rows.changed, rows.missing, rows.extra) != (pair.rows, differing, 0, 0):
-        msg = f"Diff: expected {differing} changed rows of {pair.rows}, got: {found[0].sentence}"
+        msg = f"Diff: expected {differing} changed rows of {pair.rows}, got: {found[0].finding.sentence}"
         raise AssertionError(msg)
     return took
 

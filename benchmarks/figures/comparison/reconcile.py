@@ -16,7 +16,7 @@ from benchmarks.peers import datacompy_spark
 from benchmarks.rounds import Samples, interleaved, seconds
 from benchmarks.shown.figure import Figure, ratio
 from cutover.lake.paths import batch_uri
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 
 CELLS = 1_000_000
@@ -57,8 +57,13 @@ def once(lake: Lake) -> float:
     """
     results = []
     took = seconds(lambda: results.append(reconcile(lake.settings, lake.pipeline)))
-    if results[0].verdict is not Verdict.CONSISTENT or results[0].rows.compared != lake.rows // lakes.PASSES:
-        msg = f"Reconcile: expected CONSISTENT over {lake.rows // lakes.PASSES} rows, got: {results[0].sentence}"
+    if (
+        results[0].finding.verdict is not Verdict.CONSISTENT
+        or results[0].finding.rows.compared != lake.rows // lakes.PASSES
+    ):
+        msg = (
+            f"Reconcile: expected CONSISTENT over {lake.rows // lakes.PASSES} rows, got: {results[0].finding.sentence}"
+        )
         raise AssertionError(msg)
     return took
 

@@ -117,9 +117,9 @@ def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -
 def _read_reconciliations(settings: Settings, version: Version) -> Iterator[Witness]:
     for row in _filter_own_rows(control_tables.read_witnesses(settings, "reconciliations", version.pipeline), version):
         if row["epoch"] is not None:
-            seal = _json(row["result"] or "{}").get("seal", {})
+            result = _json(row["result"] or "{}")
             # A broken seal names a table that need not hold its epoch: a damaged log opens at an earlier version.
-            table = seal.get("versions", {}).get("stream_table") if seal.get("holds") else None
+            table = result.get("tables", {}).get("stream") if result.get("seal", {}).get("holds") else None
             yield Witness(who=f"reconciliation {row['run_id']}", epoch=int(row["epoch"]), table_version=table)
 
 

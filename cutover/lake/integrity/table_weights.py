@@ -123,8 +123,8 @@ def _find_compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
     rows = control_tables.read(settings, "reconciliations", pipeline.name)
     mine = (row for row in rows if row["result_fingerprint"] == fingerprint)
     later = (row for row in mine if deleted is None or deleted.is_before("reconciliations", row))
-    seals = (json.loads(row["result"]).get("seal", {}) for row in later)
-    return next((str(seal["batch_run"]) for seal in seals if seal.get("batch_run")), None)
+    tables = (json.loads(row["result"]).get("tables", {}) for row in later)
+    return next((str(one["batch_run"]) for one in tables if one.get("batch_run")), None)
 
 
 def _skips(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[Name], bool]:

@@ -19,10 +19,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import moment
 from cutover.errors import DefinitionError
 from cutover.reconcile.cli import arguments
-from cutover.reconcile.judgement import acceptance, history, lifecycle
-from cutover.reconcile.judgement.lifecycle import BEYOND, OpenDifference
 from cutover.reconcile.result import text
-from cutover.reconcile.result.outcome import Difference
+from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.verdict import acceptance, history, lifecycle
+from cutover.reconcile.verdict.lifecycle import BEYOND, OpenDifference
 from cutover.settings import Settings, load_settings
 
 LONGEST = timedelta(days=366)

@@ -13,11 +13,11 @@ from rich.table import Table
 from cutover.cli.definitions import find_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
-from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.reconcile.report.tree import explain_line
 from cutover.reconcile.result import text
 from cutover.reconcile.result.codec import encode
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference, read_key
 from cutover.settings import load_settings
 
 OPEN = DifferenceState.OPEN

@@ -17,14 +17,15 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.ranges import moment
 from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.audit import noise_record
-from cutover.reconcile.judgement import history as comparisons
-from cutover.reconcile.judgement import records
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.judgement.run_changes import RunChanges, WindowState, compare_runs, window_state
 from cutover.reconcile.report import files
 from cutover.reconcile.result.codec import encode
-from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
+from cutover.reconcile.result.finding import Difference, Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import count_noun, message_text, number, share, when
+from cutover.reconcile.verdict import history as comparisons
+from cutover.reconcile.verdict import records
+from cutover.reconcile.verdict.records import RecordedComparison
+from cutover.reconcile.verdict.run_changes import RunChanges, WindowState, compare_runs, window_state
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import to_micros
 
@@ -130,7 +131,7 @@ def _follow(
     ]
 
 
-def _load(settings: Settings, pipeline: Pipeline, line: RecordedComparison) -> Reconciliation | None:
+def _load(settings: Settings, pipeline: Pipeline, line: RecordedComparison) -> Report | None:
     try:
         return files.load(settings, pipeline.name, line.run_id)
     except DefinitionError:

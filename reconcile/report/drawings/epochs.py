@@ -9,7 +9,7 @@ from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import axes
 from cutover.reconcile.report.drawings.chart import ChartTable
-from cutover.reconcile.result.outcome import EpochPoint
+from cutover.reconcile.result.finding import EpochPoint
 from cutover.reconcile.result.text import duration, moment, number, numeric, when
 
 _PLACES = 400

@@ -8,7 +8,7 @@ from cutover.output import svg
 from cutover.output.svg import NARROW, Box
 from cutover.reconcile.report.drawings import axes
 from cutover.reconcile.report.drawings.chart import ChartTable
-from cutover.reconcile.result.outcome import LatenessBin
+from cutover.reconcile.result.finding import LatenessBin
 from cutover.reconcile.result.text import minutes, number, share
 
 

@@ -9,7 +9,7 @@ from cutover.output.svg import NARROW, Box
 from cutover.reconcile.report import verdicts
 from cutover.reconcile.report.drawings import axes
 from cutover.reconcile.report.drawings.chart import ChartTable
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.overview import RunOfTrend
 from cutover.reconcile.result.text import number, share, when
 

@@ -15,7 +15,7 @@ from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import axes
 from cutover.reconcile.report.drawings.chart import ChartTable, tone
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.outcome import SideNames, Waterfall, WaterfallStep
+from cutover.reconcile.result.finding import SideNames, Waterfall, WaterfallStep
 from cutover.reconcile.result.text import format_signed, number, numeric
 
 ROW, BAR = 36, 18

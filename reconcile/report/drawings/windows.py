@@ -11,7 +11,7 @@ from cutover.output import svg
 from cutover.output.svg import NARROW, Box, Scale
 from cutover.reconcile.report.drawings import axes
 from cutover.reconcile.report.drawings.chart import ChartTable
-from cutover.reconcile.result.outcome import SideNames, WindowPoint
+from cutover.reconcile.result.finding import SideNames, WindowPoint
 from cutover.reconcile.result.text import duration, moment, number, numeric
 from cutover.timestamps import format_moment
 

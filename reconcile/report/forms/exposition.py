@@ -9,10 +9,11 @@ from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from cutover.reconcile.result import text
 from cutover.reconcile.result.cost import PathCosts
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 
 
-def render(found: Iterable[Reconciliation]) -> str:
+def render(found: Iterable[Report]) -> str:
     """Return the newest comparison of each pipeline in Prometheus' text format.
 
     Args:
@@ -25,7 +26,7 @@ def render(found: Iterable[Reconciliation]) -> str:
     }
     for result in found:
         for name, labels, value in _samples(result):
-            gauges[name].labels(result.pipeline, *labels).set(value)
+            gauges[name].labels(result.finding.pipeline, *labels).set(value)
     return generate_latest(registry).decode()
 
 
@@ -46,21 +47,25 @@ _GAUGES: Mapping[str, tuple[str, list[str]]] = {
 Sample = tuple[str, tuple[str, ...], float]
 
 
-def _samples(result: Reconciliation) -> Iterable[Sample]:
-    made, windows, rows = text.moment(result.repeated_at or result.at), result.windows, result.rows
-    yield from (("verdict", (word.value,), float(word is result.verdict)) for word in Verdict)
+def _samples(result: Report) -> Iterable[Sample]:
+    made, windows, rows = (
+        text.moment(result.run.repeated_at or result.run.at),
+        result.finding.windows,
+        result.finding.rows,
+    )
+    yield from (("verdict", (word.value,), float(word is result.finding.verdict)) for word in Verdict)
     if made is not None:
         yield "timestamp_seconds", (), made.timestamp()
-    if result.seal.epoch is not None:
-        yield "epoch", (), float(result.seal.epoch)
+    if result.finding.seal.epoch is not None:
+        yield "epoch", (), float(result.finding.seal.epoch)
     for state in ("compared", "different", "open", "incomplete"):
         yield "windows", (state,), float(getattr(windows, state))
     for kind in ("compared", "missing", "extra", "changed"):
         yield "rows", (kind,), float(getattr(rows, kind))
-    yield from (("cause_rows", (name,), float(cause.rows)) for name, cause in result.causes.items())
-    if result.verdict is not Verdict.NOT_COMPARABLE:  # nothing was compared, so no share is known
-        yield "late_ratio", (), result.policy.late_share
-    yield "within_policy", (), float(result.policy.within)
+    yield from (("cause_rows", (name,), float(cause.rows)) for name, cause in result.finding.causes.items())
+    if result.finding.verdict is not Verdict.NOT_COMPARABLE:  # nothing was compared, so no share is known
+        yield "late_ratio", (), result.finding.policy.late_share
+    yield "within_policy", (), float(result.finding.policy.within)
     if result.cost is not None:
         yield from _cost_samples(result.cost)
     if result.self_test is not None:

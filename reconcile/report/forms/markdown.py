@@ -11,23 +11,27 @@ from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import cost_text, lateness_text, settlement_text, text
 from cutover.reconcile.result.error_rates import list_uncounted
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SPECIAL = re.compile(r"[^\w \-.,:;=+/%()]", re.ASCII)
 SHOWN = 20
 
 
-def render(result: Reconciliation) -> str:
+def render(result: Report) -> str:
     """Return the report of one comparison as Markdown; texts of data cannot become markup, links or mentions."""
-    causes = [(name, one.rows, one.events) for name, one in result.causes.items() if one.rows or name == UNEXPLAINED]
+    causes = [
+        (name, one.rows, one.events) for name, one in result.finding.causes.items() if one.rows or name == UNEXPLAINED
+    ]
     return (
         _environment()
         .get_template("report.md.j2")
         .render(
-            r=result,
+            r=result.finding,
+            run=result.run,
+            report=result,
             causes=causes,
-            first=result.differences[:SHOWN],
+            first=result.finding.differences[:SHOWN],
             advice_heads=advice_text.HEADS,
             proof_heads=advice_text.PROOF_HEADS,
             cost=cost_text.describe_lines(result.cost),

@@ -6,20 +6,27 @@ from itertools import chain
 
 from cutover.definition.loading.key_text import make_cells
 from cutover.output.cells import write_rows
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.result.report import Report
 
 
-def differences(result: Reconciliation) -> str:
+def differences(result: Report) -> str:
     """Return the report's differences as CSV: window, key columns, measure, both values, difference, row, cause, rule.
 
     Where the report lists some of them only, the last line says of how many.
     """
-    if not result.differences:
+    if not result.finding.differences:
         return ""
-    columns = ["window_start", *result.differences[0].key, "measure", result.sides.expected, result.sides.actual]
+    columns = [
+        "window_start",
+        *result.finding.differences[0].key,
+        "measure",
+        result.finding.sides.expected,
+        result.finding.sides.actual,
+    ]
     columns += ["difference", "row", "cause", "accepted_by"]
     text = io.StringIO()
-    write_rows(text, chain([columns], map(_values, result.differences), _format_cut_line(result, len(columns))))
+    write_rows(text, chain([columns], map(_values, result.finding.differences), _format_cut_line(result, len(columns))))
     return text.getvalue()
 
 
@@ -37,9 +44,9 @@ def _values(one: Difference) -> list[object]:
     ]
 
 
-def _format_cut_line(result: Reconciliation, columns: int) -> Iterator[list[str]]:
+def _format_cut_line(result: Report, columns: int) -> Iterator[list[str]]:
     """Give the last line of a sheet that lists some of the differences only."""
-    listed = len(result.differences)
-    if listed < result.differences_total:
-        said = f"cut here: {listed:,} of {result.differences_total:,} differing cells are listed"
+    listed = len(result.finding.differences)
+    if listed < result.finding.differences_total:
+        said = f"cut here: {listed:,} of {result.finding.differences_total:,} differing cells are listed"
         yield [said, *("" for _ in range(1, columns))]

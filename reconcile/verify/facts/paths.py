@@ -4,13 +4,13 @@ from cutover.definition.loading import acceptance_files
 from cutover.definition.loading.key_text import format_columns
 from cutover.engine import queries
 from cutover.reconcile.attribution import cells
-from cutover.reconcile.attribution.judgement import judge
+from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, place_of
 from cutover.reconcile.preconditions import seal
-from cutover.reconcile.result.outcome import Difference
+from cutover.reconcile.result.finding import Difference
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.acceptance import Acceptance, accept, count_rows, place_of
 from cutover.reconcile.verify.facts.facts import Paths, VerifyFacts
 from cutover.reconcile.verify.facts.source import Source
 from cutover.reconcile.verify.model import MOST, Unknown
@@ -24,12 +24,12 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
         return Unknown(why=examined.seal.breaches[0].message)
     with sides.open_sides(source.settings, facts.pipeline, evidence) as opened:
         try:
-            judgement = judge(source.settings, facts.pipeline, evidence, opened)
+            attribution = attribute_causes(source.settings, facts.pipeline, evidence, opened)
         except seal.SealError as error:
             return Unknown(why=error.breach.message)
-        if judgement.unproven is not None:
-            return Unknown(why=judgement.unproven.message)
-        opened, found = judgement.sides, judgement.findings  # noqa: PLW2901 -- the same, with all stages
+        if attribution.unproven is not None:
+            return Unknown(why=attribution.unproven.message)
+        opened, found = attribution.sides, attribution.findings  # noqa: PLW2901 -- the same, with all stages
         if not found.plain.groups:
             return Unknown(why=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
         listed, accepted = _read_unexplained(source, facts, opened) if found.unexplained else ((), 0)

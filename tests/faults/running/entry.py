@@ -47,7 +47,7 @@ def perform(task: Task) -> int:
     if task.role == "batch":
         batch(task.settings, pipeline, probe=probe)
         return 0
-    return reconcile(task.settings, pipeline, probe=probe, clock=task.clock).exit_code
+    return reconcile(task.settings, pipeline, probe=probe, clock=task.clock).finding.exit_code
 
 
 def main(file: Path) -> int:

@@ -90,10 +90,10 @@ def _verdict(fault: Fault, rig: Rig) -> str | None:
     if not fault.verdicts:
         return None
     last = rig.reconciliations[-1]
-    if last.verdict not in fault.verdicts:
-        msg = f"expected the verdict {sorted(fault.verdicts)}, got {last.verdict}: {last.sentence}"
+    if last.finding.verdict not in fault.verdicts:
+        msg = f"expected the verdict {sorted(fault.verdicts)}, got {last.finding.verdict}: {last.finding.sentence}"
         raise NotProvenError(msg)
-    return str(last.verdict.value)
+    return str(last.finding.verdict.value)
 
 
 def _checks(fault: Fault, rig: Rig) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.probe import Probe, silent
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.verify.model import Verification
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.alerts.spec import Alert
@@ -66,7 +66,7 @@ class Rig:
         self.said = ""  # its message
         self.seen: set[str] = set()  # alerts so far
         self.runs: list[BatchRun] = []
-        self.reconciliations: list[Reconciliation] = []
+        self.reconciliations: list[Report] = []
         self._broker, self._children, self._background = broker, list[Child](), list[Background]()
         self._beside: list[Rig] = []
         self._endings: list[Callable[[], object]] = []
@@ -261,7 +261,7 @@ class Rig:
             self.runs.append(run)
         return run
 
-    def reconcile(self, *, probe: Probe = silent, clock: Clock | None = None) -> Reconciliation:
+    def reconcile(self, *, probe: Probe = silent, clock: Clock | None = None) -> Report:
         """Compare both sides at the newest batch run's cut."""
         found = reconcile(self.settings, self.pipeline, probe=probe, clock=clock)
         self.reconciliations.append(found)

@@ -17,11 +17,11 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import LogClient
 from cutover.reconcile.gate import evidence
-from cutover.reconcile.judgement.audits import audit_record
-from cutover.reconcile.judgement.audits.audit_record import AuditState
-from cutover.reconcile.judgement.audits.power import DAY
-from cutover.reconcile.result.outcome import PolicyResult, Windows
+from cutover.reconcile.result.finding import PolicyResult, Windows
 from cutover.reconcile.result.text import THIN
+from cutover.reconcile.verdict.audits import audit_record
+from cutover.reconcile.verdict.audits.audit_record import AuditState
+from cutover.reconcile.verdict.audits.power import DAY
 from cutover.reconcile.window_audit import audit_sample
 from cutover.reconcile.window_audit.audit_sample import audit_windows
 from cutover.reconcile.window_audit.population import _measure_gap, find_population, find_refusal
@@ -30,6 +30,7 @@ from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.audits import audited
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 
 HOURS = 72
 MINUTE = 60_000_000
@@ -131,9 +132,11 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     known = find_population(kafka_settings, sales, ())
     wrong = replace(AUDITED, state=AuditState.REGRESSION, until=known.until, wrong=(max(known.rows),))
     audit_record.record(kafka_settings, sales, wrong)
-    agrees = replace(flights(), differences=(), policy=PolicyResult())
+    agrees = change_report(flights(), differences=(), policy=PolicyResult())
     seen = iter((0, 1))
-    monkeypatch.setattr(audit_sample, "_compare", lambda *_: replace(agrees, windows=Windows(compared=next(seen))))
+    monkeypatch.setattr(
+        audit_sample, "_compare", lambda *_: change_report(agrees, windows=Windows(compared=next(seen)))
+    )
 
     unseen = audit_windows(kafka_settings, sales, seed=1, clock=SystemClock())
     assert (unseen.state, unseen.windows) == (AuditState.NOT_COMPARABLE, wrong.wrong)

@@ -12,7 +12,7 @@ from cutover.definition import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake.paths import batch_uri, stream_uri
 from cutover.log.kafka import LogClient
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.settings import LineageSettings, Settings
 from cutover.streaming import driver
@@ -36,7 +36,7 @@ def listened(settings: Settings, **whom: object) -> Settings:
     return settings.model_copy(update={"lineage": LineageSettings.model_validate(whom)})
 
 
-def run_all(settings: Settings, pipeline: Pipeline) -> Reconciliation:
+def run_all(settings: Settings, pipeline: Pipeline) -> Report:
     assert driver.run(settings, pipeline, until="drain") == 0
     assert recompute.run(settings, pipeline) is not None
     return reconcile(settings, pipeline)
@@ -81,7 +81,7 @@ def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline]
     assert [one["name"] for one in stream["outputs"]] == [stream_uri(settings, pipeline, 0)]
     written = table_version(batch["outputs"], batch_uri(settings, pipeline))
     assert table_version(compared["inputs"], batch_uri(settings, pipeline)) == written
-    assert compared["run"]["facets"]["cutover_result"]["verdict"] == str(found.verdict)
+    assert compared["run"]["facets"]["cutover_result"]["verdict"] == str(found.finding.verdict)
 
 
 def test_a_second_driver_and_a_second_batch_run_tell_of_what_is_new_alone(

@@ -31,7 +31,7 @@ from cutover.lake.tables.schemas import BATCH_INDEX, batch_schema, epoch_log_sch
 from cutover.log.kafka import RawRecord
 from cutover.process import current
 from cutover.reconcile import run
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from cutover.streaming.process import heartbeat
 from tests.support.comparison.planted import put_rows
@@ -120,7 +120,7 @@ def held(lake: Lake) -> HeldLog:
     return HeldLog(records=lake.log)
 
 
-def reconcile(settings: Settings, pipeline: Pipeline, **asked: Any) -> Reconciliation:
+def reconcile(settings: Settings, pipeline: Pipeline, **asked: Any) -> Report:
     """Compare both sides of a lake that was written last, beside its log."""
     return run.reconcile(settings, pipeline, log=_HELD.get(settings.home), **asked)
 

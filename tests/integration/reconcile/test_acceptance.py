@@ -16,10 +16,11 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import Condition, decide
-from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.lifecycle import DifferenceState
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation, RuleState, Verdict
+from cutover.reconcile.result.finding import RuleState, Verdict
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.lifecycle import DifferenceState
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.reconcile.watch import findings
@@ -52,7 +53,7 @@ def spoilt(home: Settings, sales: Pipeline) -> Lake:
     """Return a lake that was written with two rows of batch that nothing explains: of windows 0 and 1."""
     lake = spoil(spoil(lake_of(SALES, sales), 0), TWO)
     write(home, lake, sales)
-    assert reconcile(home, sales).verdict is Verdict.DIVERGED
+    assert reconcile(home, sales).finding.verdict is Verdict.DIVERGED
     return lake
 
 
@@ -87,8 +88,8 @@ def rules_condition(settings: Settings, pipeline: Pipeline, now: datetime | None
     return next(condition for condition in decision.conditions if condition.name == "accepted")
 
 
-def reasons(result: Reconciliation) -> str:
-    return " ".join((*result.policy.reasons, *result.notes))
+def reasons(result: Report) -> str:
+    return " ".join((*result.finding.policy.reasons, *result.finding.notes))
 
 
 @pytest.mark.usefixtures("spoilt")
@@ -97,8 +98,13 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
 
     found = reconcile(home, sales)
 
-    assert (found.verdict, found.exit_code, found.policy.unexplained, found.policy.accepted) == ("ACCEPTED", 0, 2, 2)
-    assert "2 rows without an explanation are accepted by rule: within the policy" in found.sentence
+    assert (
+        found.finding.verdict,
+        found.finding.exit_code,
+        found.finding.policy.unexplained,
+        found.finding.policy.accepted,
+    ) == ("ACCEPTED", 0, 2, 2)
+    assert "2 rows without an explanation are accepted by rule: within the policy" in found.finding.sentence
     assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.ACCEPTED]
     assert app.main(["differences", "sales"]) == 0
     assert list(findings.list_comparison_problems(home, sales)) == []
@@ -129,8 +135,8 @@ def test_what_a_rule_leaves_stays_a_divergence(home: Settings, sales: Pipeline) 
 
     found = reconcile(home, sales)
 
-    assert (found.verdict, found.exit_code, found.policy.accepted) == (Verdict.DIVERGED, 1, 1)
-    assert "1 row has no explanation, rules accept 1 more" in found.sentence
+    assert (found.finding.verdict, found.finding.exit_code, found.finding.policy.accepted) == (Verdict.DIVERGED, 1, 1)
+    assert "1 row has no explanation, rules accept 1 more" in found.finding.sentence
     assert states(home, sales) == [DifferenceState.ACCEPTED, DifferenceState.OPEN]
     assert [trouble.runbook for trouble in findings.list_comparison_problems(home, sales)] == ["DivergenceUnexplained"]
 
@@ -158,7 +164,11 @@ def test_a_rule_that_does_not_hold_accepts_nothing(
 
     found = reconcile(home, sales)
 
-    assert (found.verdict, found.policy.accepted, [one.state for one in found.accepted]) == ("DIVERGED", 0, [state])
+    assert (found.finding.verdict, found.finding.policy.accepted, [one.state for one in found.finding.accepted]) == (
+        "DIVERGED",
+        0,
+        [state],
+    )
     assert said in reasons(found)
     assert not rules_condition(home, sales).met
 
@@ -184,12 +194,12 @@ def test_a_rule_is_about_the_rows_that_it_names(
     bounds = "".join(f"\n{name} = {value}" for name, value in fields.items() if name.startswith("windows"))
     path.write_text(path.read_text(encoding="utf-8") + bounds, encoding="utf-8")
 
-    assert reconcile(home, sales).policy.accepted == rows
+    assert reconcile(home, sales).finding.policy.accepted == rows
 
 
 def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
     put_rule(home, "for-now", expires="2099-01-01T00:00:00Z")
-    assert reconcile(home, sales).verdict is Verdict.ACCEPTED
+    assert reconcile(home, sales).finding.verdict is Verdict.ACCEPTED
 
     assert "has expired" in rules_condition(home, sales, datetime(2099, 1, 1, tzinfo=UTC)).found
     put_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
@@ -197,14 +207,14 @@ def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, 
     (acceptance_files.folder(home, sales) / "for-now.toml").unlink()
     assert rules_condition(home, sales).met is False
     rewrite(home, spoilt, sales, 1)
-    assert reconcile(home, sales).verdict is Verdict.DIVERGED
+    assert reconcile(home, sales).finding.verdict is Verdict.DIVERGED
     assert states(home, sales) == [DifferenceState.OPEN, DifferenceState.OPEN]
 
 
 def test_a_difference_that_comes_back_has_its_history(home: Settings, sales: Pipeline, spoilt: Lake) -> None:
     (first, _) = history.open_differences(home, sales).values()
     rewrite(home, lake_of(SALES, sales), sales, 1)
-    assert (reconcile(home, sales).verdict, states(home, sales)) == (Verdict.CONSISTENT, [])
+    assert (reconcile(home, sales).finding.verdict, states(home, sales)) == (Verdict.CONSISTENT, [])
 
     rewrite(home, spoil(spoilt, 4), sales, 2)
     reconcile(home, sales)
@@ -240,7 +250,9 @@ def test_a_young_difference_is_pending_and_wakes_nobody(home: Settings, spoilt: 
     assert states(home, patient) == [DifferenceState.PENDING, DifferenceState.PENDING]
     assert list(findings.list_comparison_problems(home, patient)) == []
     assert app.main(["differences", "sales"]) == 0
-    assert spoilt.run.run_id in {str(line.result["seal"]["batch_run"]) for line in history.newest_first(home, patient)}
+    assert spoilt.run.run_id in {
+        str(line.result["tables"]["batch_run"]) for line in history.newest_first(home, patient)
+    }
 
 
 @pytest.mark.parametrize(

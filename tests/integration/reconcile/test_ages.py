@@ -8,7 +8,7 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.lake.control import versions
-from cutover.reconcile.judgement import history
+from cutover.reconcile.verdict import history
 from cutover.reconcile.watch.ages import find_batch_age, find_verdict_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector

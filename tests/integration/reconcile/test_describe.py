@@ -20,16 +20,16 @@ def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(setti
     at = next(i for i, row in enumerate(lake.batch) if row["shop"] == "b")
     result = run(settings, edited(lake, at, lambda row: row | {"revenue": row["revenue"] + 1}))
 
-    assert [(one.day, one.windows, dict(one.causes)) for one in result.days] == [
+    assert [(one.day, one.windows, dict(one.causes)) for one in result.finding.days] == [
         ("2026-01-01", 7, {"late": 2, "unexplained": 1}),
         ("2026-01-02", 1, {"late": 1}),
     ]
-    assert sum(one.different for one in result.days) == result.windows.different
+    assert sum(one.different for one in result.finding.days) == result.finding.windows.different
     late = [offset for offset, record in enumerate(lake.log) if offset >= len(CLEAN) or record is None]
-    assert sorted(one.offset for one in result.behind) == late
-    assert {one.cause for one in result.behind} == {"late"}
-    places = {(one.window_start, one.key["shop"]) for one in result.behind}
-    assert places <= {(cell.window_start, cell.key["shop"]) for cell in result.differences}
+    assert sorted(one.offset for one in result.finding.behind) == late
+    assert {one.cause for one in result.finding.behind} == {"late"}
+    places = {(one.window_start, one.key["shop"]) for one in result.finding.behind}
+    assert places <= {(cell.window_start, cell.key["shop"]) for cell in result.finding.differences}
 
 
 def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
@@ -37,12 +37,12 @@ def test_a_report_shows_the_comparisons_before_it(settings: Settings) -> None:
     replace_batch(settings, edited(lake_of((*CLEAN, *LATE)), 0, lambda row: row | {"revenue": 99}))
     second = reconcile(settings, PIPELINE)
 
-    assert [one.run_id for one in first.trend] == [first.run_id]
+    assert [one.run_id for one in first.trend] == [first.run.run_id]
     assert [(one.run_id, one.verdict, one.unexplained) for one in second.trend] == [
-        (first.run_id, "EXPLAINED", 0),
-        (second.run_id, "DIVERGED", 1),
+        (first.run.run_id, "EXPLAINED", 0),
+        (second.run.run_id, "DIVERGED", 1),
     ]
-    assert [one.rows for one in second.trend] == [2, second.rows.missing + second.rows.changed]
+    assert [one.rows for one in second.trend] == [2, second.finding.rows.missing + second.finding.rows.changed]
 
 
 def test_a_report_says_since_which_comparison_its_differences_are_known(settings: Settings) -> None:
@@ -53,12 +53,12 @@ def test_a_report_says_since_which_comparison_its_differences_are_known(settings
 
     second, again = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
 
-    assert [(one.state, one.first_run, one.runs) for one in first.lives] == [("open", first.run_id, 1)]
-    assert [(one.first_run, one.runs) for one in second.lives] == [(first.run_id, 2), (second.run_id, 1)]
-    assert (again.run_id, again.repeats) == (second.run_id, 1)
-    assert [(one.first_run, one.runs) for one in again.lives] == [(first.run_id, 3), (second.run_id, 2)]
-    page = (settings.reports_dir / (again.page or "")).read_text(encoding="utf-8")
-    assert f"(run {first.run_id}), found by 3 comparisons" in page
+    assert [(one.state, one.first_run, one.runs) for one in first.lives] == [("open", first.run.run_id, 1)]
+    assert [(one.first_run, one.runs) for one in second.lives] == [(first.run.run_id, 2), (second.run.run_id, 1)]
+    assert (again.run.run_id, again.run.repeats) == (second.run.run_id, 1)
+    assert [(one.first_run, one.runs) for one in again.lives] == [(first.run.run_id, 3), (second.run.run_id, 2)]
+    page = (settings.reports_dir / (again.run.page or "")).read_text(encoding="utf-8")
+    assert f"(run {first.run.run_id}), found by 3 comparisons" in page
     assert "2 rows of these without a cause, the oldest known since" in page
 
 
@@ -78,5 +78,5 @@ def test_what_was_measured_beside_comparisons_is_in_the_next_report(settings: Se
     assert after.advice == replace(unproven, proven=advice.proven, proven_at=advice.proven_at)
     assert after.noise is not None
     assert after.noise.sentence == noise_record.describe_noise(NOISE)
-    assert (after.run_id, after.repeats) == (before.run_id, 1)
+    assert (after.run.run_id, after.run.repeats) == (before.run.run_id, 1)
     jsonschema.validate(after.to_json(), SCHEMA)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.clock import SystemClock
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import make_status
 from tests.integration.reconcile.lake_of import PIPELINE, reconcile
@@ -58,7 +58,7 @@ def test_a_changed_log_entry_is_named_and_no_row_is_blamed(
     named = [one.text for one in found.alerts if one.name in {"TableUnreadable", "EpochHistoryBroken"}]
     assert any(str(entry.parent.parent) in text for text in named)
     assert not {"ForeignWrite", "StreamNotRunning", "LogDataLost"} & {one.name for one in found.alerts}
-    assert compared.exit_code == 2
-    assert compared.verdict is Verdict.NOT_COMPARABLE
-    assert any(str(entry.parent.parent) in breach.message for breach in compared.seal.breaches)
-    assert "ForeignWrite" not in {breach.runbook for breach in compared.seal.breaches}
+    assert compared.finding.exit_code == 2
+    assert compared.finding.verdict is Verdict.NOT_COMPARABLE
+    assert any(str(entry.parent.parent) in breach.message for breach in compared.finding.seal.breaches)
+    assert "ForeignWrite" not in {breach.runbook for breach in compared.finding.seal.breaches}

@@ -15,8 +15,9 @@ from cutover.lake.control import control_tables, pins, restore, versions
 from cutover.lake.paths import ControlTable, control_uri, version_uri
 from cutover.probe import Point
 from cutover.reconcile.gate import evidence
-from cutover.reconcile.judgement import history, records
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict import history, records
 from cutover.reconcile.verify.runner import verify
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.collector import FactCollector
@@ -43,7 +44,7 @@ def spoil(lake: Lake) -> Lake:
 
 
 @pytest.fixture
-def diverged(settings: Settings) -> Reconciliation:
+def diverged(settings: Settings) -> Report:
     """Return the comparison at the newest cut, of a batch that is wrong; an older cut agrees."""
     old, new = lake_of([sale for sale in SALES if sale.epoch <= OLD]), lake_of(SALES)
     write(settings, replace(new, batch=old.batch, run=old.run))
@@ -62,13 +63,13 @@ def latest(settings: Settings) -> str:
     return (settings.reports_dir / PIPELINE.name / "latest.html").read_text(encoding="utf-8")
 
 
-def page(settings: Settings, result: Reconciliation) -> str:
-    return (settings.reports_dir / str(result.page)).read_text(encoding="utf-8")
+def page(settings: Settings, result: Report) -> str:
+    return (settings.reports_dir / str(result.run.page)).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("asked", ["older cut", "range", "older cut again"])
 def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
-    settings: Settings, diverged: Reconciliation, asked: str
+    settings: Settings, diverged: Report, asked: str
 ) -> None:
     if asked == "range":
         later = reconcile(settings, PIPELINE, start=START + timedelta(hours=5))
@@ -76,21 +77,29 @@ def test_an_older_cut_or_a_range_changes_nothing_of_what_stands(
         later = [reconcile(settings, PIPELINE, epoch=OLD) for _ in range(1 + asked.endswith("again"))][-1]
 
     newest = history.find_present(settings, PIPELINE)
-    assert (diverged.verdict, later.verdict, later.exit_code) == (Verdict.DIVERGED, Verdict.CONSISTENT, 0)
+    assert (diverged.finding.verdict, later.finding.verdict, later.finding.exit_code) == (
+        Verdict.DIVERGED,
+        Verdict.CONSISTENT,
+        0,
+    )
     assert newest is not None
-    assert (newest.run_id, len(history.open_differences(settings, PIPELINE))) == (diverged.run_id, 1)
-    assert f"run {diverged.run_id} at epoch 2: DIVERGED" in str(later.speaks_for)
+    assert (newest.run_id, len(history.open_differences(settings, PIPELINE))) == (diverged.run.run_id, 1)
+    assert f"run {diverged.run.run_id} at epoch 2: DIVERGED" in str(later.run.speaks_for)
     assert "DivergenceUnexplained" in firing(settings)
     assert latest(settings) == page(settings, diverged) != page(settings, later)
 
 
-def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settings, diverged: Reconciliation) -> None:
+def test_the_same_windows_compared_again_at_the_same_cut_end_it(settings: Settings, diverged: Report) -> None:
     mended = lake_of(SALES)
     replace_batch(settings, replace(mended, run=replace(mended.run, run_id="b3", finished="2026-01-07T00:00:00Z")))
 
     again = reconcile(settings, PIPELINE)
 
-    assert (diverged.verdict, again.verdict, again.speaks_for) == (Verdict.DIVERGED, Verdict.CONSISTENT, None)
+    assert (diverged.finding.verdict, again.finding.verdict, again.run.speaks_for) == (
+        Verdict.DIVERGED,
+        Verdict.CONSISTENT,
+        None,
+    )
     assert history.open_differences(settings, PIPELINE) == {}
     assert "DivergenceUnexplained" not in firing(settings)
     assert latest(settings) == page(settings, again)
@@ -101,7 +110,7 @@ def test_the_newest_cut_is_compared_though_batch_computed_an_older_one_last(sett
     write(settings, new)
     replace_batch(settings, replace(old, run=replace(old.run, run_id="late", finished="2026-01-09T00:00:00Z")))
 
-    assert reconcile(settings, PIPELINE).seal.epoch == new.run.epoch
+    assert reconcile(settings, PIPELINE).finding.seal.epoch == new.run.epoch
 
 
 def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
@@ -109,7 +118,7 @@ def test_a_repeat_is_a_repeat_of_its_line(settings: Settings) -> None:
     first, second = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
 
     (line,) = records.read(settings, PIPELINE.name)
-    assert (line.times, second.repeats, second.run_id, second.at) == (2, 1, first.run_id, first.at)
+    assert (line.times, second.run.repeats, second.run.run_id, second.run.at) == (2, 1, first.run.run_id, first.run.at)
     assert len(list((settings.reports_dir / PIPELINE.name).glob("*.json"))) == 1
 
 
@@ -122,13 +131,13 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
     found = reconcile(settings, PIPELINE)
 
     verdicts = [line.verdict for line in records.read(settings, PIPELINE.name)]
-    assert (found.speaks_for, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
+    assert (found.run.speaks_for, verdicts) == (None, [Verdict.CONSISTENT, Verdict.DIVERGED])
     assert "DivergenceUnexplained" in firing(settings)
 
 
-def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diverged: Reconciliation) -> None:
+def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diverged: Report) -> None:
     """An older cut is compared; before it is recorded, the newest is compared again."""
-    within: list[Reconciliation] = []
+    within: list[Report] = []
 
     def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
         if point == "report.rendered" and not within:
@@ -139,7 +148,7 @@ def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diver
 
     newest = history.find_present(settings, PIPELINE)
     assert newest is not None
-    assert (newest.run_id, newest.times, late.speaks_for is None) == (diverged.run_id, 2, False)
+    assert (newest.run_id, newest.times, late.run.speaks_for is None) == (diverged.run.run_id, 2, False)
     assert latest(settings) == page(settings, within[1])
 
 
@@ -199,8 +208,8 @@ def test_nothing_compared_is_not_comparable_with_reason_and_next_command(setting
 
     found = reconcile(settings, PIPELINE, **asked)
 
-    (breach,) = found.seal.breaches
-    assert (found.verdict, found.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "nothing")
+    (breach,) = found.finding.seal.breaches
+    assert (found.finding.verdict, found.finding.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "nothing")
     assert (reason in breach.message, following in breach.message) == (True, True), breach.message
     assert ("NotComparable" in firing(settings)) is (case != "empty range")
     assert "\N{CHECK MARK}" not in page(settings, found)
@@ -217,7 +226,7 @@ def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
 
 @pytest.mark.parametrize("table", ["gate", "reconciliations", "differences", "pins"])
 def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
-    settings: Settings, diverged: Reconciliation, table: ControlTable
+    settings: Settings, diverged: Report, table: ControlTable
 ) -> None:
     row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
     truth = {"result_fingerprint": result_fingerprint(PIPELINE), "stream_version": 0, "evidence": "{}"}
@@ -230,8 +239,8 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 
     found = reconcile(settings, PIPELINE)
 
-    (breach,) = found.seal.breaches
-    assert (diverged.verdict, found.verdict, found.runbook) == (
+    (breach,) = found.finding.seal.breaches
+    assert (diverged.finding.verdict, found.finding.verdict, found.finding.runbook) == (
         Verdict.DIVERGED,
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",
@@ -243,7 +252,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 
     list(restore.restore(settings))
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.DIVERGED
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.DIVERGED
 
 
 def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings) -> None:
@@ -253,11 +262,11 @@ def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Setting
     handle = DeltaTable(control_uri(settings, "gate"))
     before = handle.version()
     handle.delete()
-    without = reconcile(settings, PIPELINE).verdict
+    without = reconcile(settings, PIPELINE).finding.verdict
 
     handle.restore(before)
 
-    assert (without, reconcile(settings, PIPELINE).verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)
+    assert (without, reconcile(settings, PIPELINE).finding.verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)
 
 
 def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_back(settings: Settings) -> None:
@@ -270,29 +279,32 @@ def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_
         reconcile(settings, PIPELINE)
     handle.restore(before)
 
-    assert (refused.value.runbook, reconcile(settings, PIPELINE).verdict) == ("ForeignWrite", Verdict.CONSISTENT)
+    assert (refused.value.runbook, reconcile(settings, PIPELINE).finding.verdict) == (
+        "ForeignWrite",
+        Verdict.CONSISTENT,
+    )
 
 
-def test_a_history_whose_folder_is_gone_is_none_that_just_begins(settings: Settings, diverged: Reconciliation) -> None:
+def test_a_history_whose_folder_is_gone_is_none_that_just_begins(settings: Settings, diverged: Report) -> None:
     shutil.rmtree(control_uri(settings, "reconciliations"))
 
     with pytest.raises(LakeError, match="_control/reconciliations`: expected it beside the other") as refused:
         reconcile(settings, PIPELINE)
 
-    assert (diverged.verdict, refused.value.runbook) == (Verdict.DIVERGED, "ForeignWrite")
+    assert (diverged.finding.verdict, refused.value.runbook) == (Verdict.DIVERGED, "ForeignWrite")
     assert "ForeignWrite" in firing(settings)
 
 
 @pytest.mark.parametrize("table", ["differences", "verifications", "proofs"])
 def test_nothing_is_compared_beside_a_control_table_that_is_gone(
-    settings: Settings, diverged: Reconciliation, table: ControlTable
+    settings: Settings, diverged: Report, table: ControlTable
 ) -> None:
     shutil.rmtree(control_uri(settings, table))
 
     found = reconcile(settings, PIPELINE)
 
-    (breach,) = found.seal.breaches
-    assert (diverged.verdict, found.verdict, breach.runbook) == (
+    (breach,) = found.finding.seal.breaches
+    assert (diverged.finding.verdict, found.finding.verdict, breach.runbook) == (
         Verdict.DIVERGED,
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",
@@ -315,8 +327,8 @@ def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings
 
     found = reconcile(settings, PIPELINE)
 
-    (breach,) = found.seal.breaches
-    assert (before.verdict, found.verdict, breach.runbook) == (
+    (breach,) = found.finding.seal.breaches
+    assert (before.finding.verdict, found.finding.verdict, breach.runbook) == (
         Verdict.CONSISTENT,
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",

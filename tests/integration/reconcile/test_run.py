@@ -15,8 +15,9 @@ from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import DefinitionError
 from cutover.lake.control import control_tables, pins, versions
 from cutover.probe import Point
-from cutover.reconcile.judgement import history, records
-from cutover.reconcile.result.outcome import CellStep, Reconciliation, Verdict
+from cutover.reconcile.result.finding import CellStep, Verdict
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict import history, records
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     HOUR,
@@ -42,20 +43,24 @@ LATE = (
 SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf-8"))
 
 
-def run(settings: Settings, lake: Lake) -> Reconciliation:
+def run(settings: Settings, lake: Lake) -> Report:
     write(settings, lake)
     return reconcile(settings, PIPELINE)
 
 
-def steps(result: Reconciliation, measure: str, shop: str = "a") -> tuple[CellStep, ...]:
-    found = [cell for cell in result.differences if cell.measure == measure and cell.key["shop"] == shop]
+def steps(result: Report, measure: str, shop: str = "a") -> tuple[CellStep, ...]:
+    found = [cell for cell in result.finding.differences if cell.measure == measure and cell.key["shop"] == shop]
     return found[0].steps
 
 
 def test_equal_sides_are_consistent(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN))
 
-    assert (result.verdict, result.exit_code, result.differences_total) == (Verdict.CONSISTENT, 0, 0)
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.differences_total) == (
+        Verdict.CONSISTENT,
+        0,
+        0,
+    )
 
 
 def test_twenty_clean_lakes_are_consistent(tmp_path: Path) -> None:
@@ -71,7 +76,7 @@ def test_twenty_clean_lakes_are_consistent(tmp_path: Path) -> None:
             )
             for _ in range(50)
         ]
-        verdicts.append(run(Settings(home=tmp_path / str(number)), lake_of(sales)).verdict)
+        verdicts.append(run(Settings(home=tmp_path / str(number)), lake_of(sales)).finding.verdict)
 
     assert verdicts == [Verdict.CONSISTENT] * 20
 
@@ -79,8 +84,12 @@ def test_twenty_clean_lakes_are_consistent(tmp_path: Path) -> None:
 def test_late_records_explain_every_difference(settings: Settings) -> None:
     result = run(settings, lake_of((*CLEAN, *LATE)))
 
-    counted = (result.causes["late"].rows, result.causes["late"].events, result.causes["unexplained"].rows)
-    assert (result.verdict, *counted) == (Verdict.EXPLAINED, 2, 3, 0)
+    counted = (
+        result.finding.causes["late"].rows,
+        result.finding.causes["late"].events,
+        result.finding.causes["unexplained"].rows,
+    )
+    assert (result.finding.verdict, *counted) == (Verdict.EXPLAINED, 2, 3, 0)
 
 
 @pytest.mark.parametrize(("edits", "windows", "rows"), [((0, 1), 1, 2), ((0, 3, 6), 3, 3), ((0, 1, 3), 2, 3)])
@@ -94,7 +103,7 @@ def test_windows_that_differ_are_counted_once_for_all_of_their_keys(
 
     result = run(settings, lake)
 
-    assert (result.windows.different, result.rows.changed) == (windows, rows)
+    assert (result.finding.windows.different, result.finding.rows.changed) == (windows, rows)
 
 
 def test_a_report_says_how_far_apart_and_where(settings: Settings) -> None:
@@ -104,16 +113,16 @@ def test_a_report_says_how_far_apart_and_where(settings: Settings) -> None:
         lake = edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 4})
     result = run(settings, lake)
 
-    assert [(a.column, a.rows, a.above, a.mean, a.p50, a.largest) for a in result.apart] == [
+    assert [(a.column, a.rows, a.above, a.mean, a.p50, a.largest) for a in result.finding.apart] == [
         ("revenue", 9, 0, -4, 4, 4)
     ]
-    assert [(s.column, s.value, s.different, s.rows) for s in result.segments] == [("shop", "s3", 9, 9)]
+    assert [(s.column, s.value, s.different, s.rows) for s in result.finding.segments] == [("shop", "s3", 9, 9)]
 
 
 def test_late_share_is_late_pairs_of_all_pairs(settings: Settings) -> None:
     result = run(settings, lake_of((*CLEAN, *LATE)))
 
-    assert result.policy.late_share == 3 / (60 + 3)
+    assert result.finding.policy.late_share == 3 / (60 + 3)
 
 
 def test_late_share_beyond_the_policy_is_exit_one(settings: Settings) -> None:
@@ -122,13 +131,17 @@ def test_late_share_beyond_the_policy_is_exit_one(settings: Settings) -> None:
 
     result = reconcile(settings, strict)
 
-    assert (result.verdict, result.exit_code, len(result.policy.reasons)) == (Verdict.EXPLAINED, 1, 1)
+    assert (result.finding.verdict, result.finding.exit_code, len(result.finding.policy.reasons)) == (
+        Verdict.EXPLAINED,
+        1,
+        1,
+    )
 
 
 def test_waterfall_of_a_sum_leads_from_batch_to_streaming(settings: Settings) -> None:
     result = run(settings, lake_of((*CLEAN, *LATE)))
 
-    revenue = next(fall for fall in result.waterfall if fall.measure == "revenue")
+    revenue = next(fall for fall in result.finding.waterfall if fall.measure == "revenue")
     total = sum(range(60))
     assert (revenue.batch, [(s.cause, s.amount) for s in revenue.steps], revenue.streaming) == (
         total + 1000 - 5 + 7,
@@ -149,7 +162,7 @@ def test_minimum_and_maximum_show_before_and_after(settings: Settings) -> None:
 def test_a_row_of_late_records_alone_is_missing_from_the_stream(settings: Settings) -> None:
     result = run(settings, lake_of((*CLEAN, *LATE)))
 
-    cells = [c for c in result.differences if c.key["shop"] == "only late" and c.measure == "revenue"]
+    cells = [c for c in result.finding.differences if c.key["shop"] == "only late" and c.measure == "revenue"]
     assert [(c.kind, c.streaming, c.batch, c.difference, c.cause) for c in cells] == [("missing", None, 7, -7, "late")]
 
 
@@ -159,7 +172,7 @@ def test_a_difference_beside_a_late_record_stays_unexplained(settings: Settings)
 
     result = run(settings, edited(lake, place, lambda row: row | {"revenue": row["revenue"] + 1}))
 
-    assert (result.verdict, steps(result, "revenue", "only late")) == (
+    assert (result.finding.verdict, steps(result, "revenue", "only late")) == (
         Verdict.DIVERGED,
         (CellStep(cause="late", before=None, after=7), CellStep(cause="unexplained", before=7, after=8)),
     )
@@ -171,8 +184,12 @@ def test_late_records_that_batch_lacks_too_are_found_although_the_sides_agree(se
 
     result = run(settings, edited(lake, place, lambda _: None))
 
-    masked = {cell.kind for cell in result.differences if cell.key["shop"] == "only late"}
-    assert (result.verdict, result.causes["unexplained"].rows, masked) == (Verdict.DIVERGED, 1, {"masked"})
+    masked = {cell.kind for cell in result.finding.differences if cell.key["shop"] == "only late"}
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows, masked) == (
+        Verdict.DIVERGED,
+        1,
+        {"masked"},
+    )
 
 
 def test_a_sum_that_is_one_below_zero_is_not_zero(settings: Settings) -> None:
@@ -180,7 +197,7 @@ def test_a_sum_that_is_one_below_zero_is_not_zero(settings: Settings) -> None:
 
     result = run(settings, edited(lake, 0, lambda row: row | {"revenue": Decimal(0)}))
 
-    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
 
 
 def test_a_record_called_late_before_its_window_closed_explains_nothing(settings: Settings) -> None:
@@ -189,7 +206,7 @@ def test_a_record_called_late_before_its_window_closed_explains_nothing(settings
 
     result = run(settings, replace(lake, epochs=early))
 
-    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 2)
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows) == (Verdict.DIVERGED, 2)
 
 
 def test_a_ledger_that_lists_fewer_records_than_it_counts_explains_nothing(settings: Settings) -> None:
@@ -200,13 +217,13 @@ def test_a_ledger_that_lists_fewer_records_than_it_counts_explains_nothing(setti
 
     result = run(settings, replace(lake, partials=shorter))
 
-    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 2)
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows) == (Verdict.DIVERGED, 2)
 
 
 def test_future_records_are_out_on_both_sides(settings: Settings) -> None:
     result = run(settings, lake_of((*CLEAN, Sale(epoch=1, hour=2, kind="future"))))
 
-    assert (result.verdict, result.events.future) == (Verdict.CONSISTENT, 1)
+    assert (result.finding.verdict, result.finding.events.future) == (Verdict.CONSISTENT, 1)
 
 
 def test_open_windows_are_counted_and_not_judged(settings: Settings) -> None:
@@ -215,7 +232,11 @@ def test_open_windows_are_counted_and_not_judged(settings: Settings) -> None:
 
     result = run(settings, without)
 
-    assert (result.verdict, result.windows.open, result.windows.compared) == (Verdict.CONSISTENT, 1, 7)
+    assert (result.finding.verdict, result.finding.windows.open, result.finding.windows.compared) == (
+        Verdict.CONSISTENT,
+        1,
+        7,
+    )
 
 
 def test_stale_windows_are_counted_as_incomplete(settings: Settings) -> None:
@@ -226,7 +247,11 @@ def test_stale_windows_are_counted_as_incomplete(settings: Settings) -> None:
 
     result = run(settings, replace(lake, run=run_))
 
-    assert (result.verdict, result.windows.incomplete, result.windows.compared) == (Verdict.CONSISTENT, 1, 6)
+    assert (result.finding.verdict, result.finding.windows.incomplete, result.finding.windows.compared) == (
+        Verdict.CONSISTENT,
+        1,
+        6,
+    )
 
 
 def test_a_range_judges_its_windows_alone(settings: Settings) -> None:
@@ -234,7 +259,7 @@ def test_a_range_judges_its_windows_alone(settings: Settings) -> None:
 
     result = reconcile(settings, PIPELINE, start=START + timedelta(hours=2), end=START + timedelta(hours=4))
 
-    assert (result.windows.compared, result.causes["late"].events) == (2, 1)
+    assert (result.finding.windows.compared, result.finding.causes["late"].events) == (2, 1)
 
 
 def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings) -> None:
@@ -242,7 +267,7 @@ def test_the_object_fits_the_published_schema_and_comes_back(settings: Settings)
     raw = json.loads(json.dumps(result.to_json()))
 
     jsonschema.validate(raw, SCHEMA)
-    assert Reconciliation.from_json(raw) == result
+    assert Report.from_json(raw) == result
 
 
 def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
@@ -250,7 +275,7 @@ def test_every_run_is_recorded_with_its_report(settings: Settings) -> None:
 
     row = records.read(settings, PIPELINE.name)[0]
     assert (row.run_id, row.verdict, (settings.reports_dir / str(row.report)).is_file()) == (
-        result.run_id,
+        result.run.run_id,
         "CONSISTENT",
         True,
     )
@@ -316,7 +341,7 @@ def test_a_difference_in_a_window_that_was_not_judged_stays_open(settings: Setti
 
     result = reconcile(settings, PIPELINE)
 
-    assert (result.verdict, result.windows.incomplete) == (Verdict.CONSISTENT, 1)
+    assert (result.finding.verdict, result.finding.windows.incomplete) == (Verdict.CONSISTENT, 1)
     assert len(history.open_differences(settings, PIPELINE)) == 1
 
 
@@ -325,7 +350,11 @@ def test_where_batch_vouches_for_no_closed_window_there_is_no_verdict(settings: 
 
     result = run(settings, replace(lake, run=replace(lake.run, stale=lake.run.computed)))
 
-    assert (result.verdict, result.exit_code, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, 2, "uncovered")
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.seal.breaches[0].code) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        "uncovered",
+    )
 
 
 def test_records_without_a_window_are_counted_and_shown_by_position(settings: Settings) -> None:
@@ -337,8 +366,12 @@ def test_records_without_a_window_are_counted_and_shown_by_position(settings: Se
 
     result = run(settings, replace(lake, partials=(*lake.partials, malformed, filtered)))
 
-    sample = result.samples[0]
-    assert (result.verdict, result.events.malformed, result.events.filtered) == (Verdict.CONSISTENT, 1, 3)
+    sample = result.finding.samples[0]
+    assert (result.finding.verdict, result.finding.events.malformed, result.finding.events.filtered) == (
+        Verdict.CONSISTENT,
+        1,
+        3,
+    )
     assert (sample.class_, sample.offset, sample.reason, sample.window_start) == ("malformed", 5, "json", None)
 
 
@@ -357,8 +390,13 @@ def test_a_record_late_in_two_sliding_windows_is_one_event_and_two_pairs(setting
 
     result = reconcile(settings, sliding)
 
-    assert (result.verdict, result.policy.late_share) == (Verdict.EXPLAINED, 2 / (2 + 2))
-    assert (result.events.accepted, result.events.late, result.causes["late"].events, result.causes["late"].rows) == (
+    assert (result.finding.verdict, result.finding.policy.late_share) == (Verdict.EXPLAINED, 2 / (2 + 2))
+    assert (
+        result.finding.events.accepted,
+        result.finding.events.late,
+        result.finding.causes["late"].events,
+        result.finding.causes["late"].rows,
+    ) == (
         1,
         1,
         1,

@@ -20,11 +20,10 @@ from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.paths import stream_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
-from cutover.reconcile.judge import judge
-from cutover.reconcile.judgement.acceptance import place_of
+from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.report import page
 from cutover.reconcile.request import ComparisonRequest
-from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
+from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest import drawn_plants, record, table_rows, trial
 from cutover.reconcile.selftest.drawn_plants import Plant
@@ -33,6 +32,7 @@ from cutover.reconcile.selftest.plants import ROW_KINDS, PlantSide
 from cutover.reconcile.selftest.self_test import self_test
 from cutover.reconcile.selftest.trial_result import judge_rows
 from cutover.reconcile.selftest.truth import PlantedRow
+from cutover.reconcile.verdict.acceptance import place_of
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, held, lake_of, reconcile, write
 from tests.support.history.self_tests import record_passed
@@ -123,24 +123,24 @@ def test_one_seed_plants_the_same(settings: Settings, lake: Lake) -> None:
     assert other.by_kind != first.by_kind
 
 
-Blunder = Callable[[Reconciliation], Reconciliation]
+Blunder = Callable[[Finding], Finding]
 
 
-def _sees_nothing(found: Reconciliation) -> Reconciliation:
+def _sees_nothing(found: Finding) -> Finding:
     none = {name: Cause() for name in found.causes}
     return replace(found, verdict=Verdict.CONSISTENT, differences=(), causes=none)
 
 
-def _sees_late_rows(found: Reconciliation) -> Reconciliation:
+def _sees_late_rows(found: Finding) -> Finding:
     return replace(found, differences=tuple(replace(cell, cause="late") for cell in found.differences))
 
 
-def _sees_too_much(found: Reconciliation) -> Reconciliation:
+def _sees_too_much(found: Finding) -> Finding:
     extra = tuple(replace(cell, window_start="2026-01-04T00:00:00Z") for cell in found.differences[:1])
     return replace(found, differences=(*found.differences, *(replace(cell, cause="unexplained") for cell in extra)))
 
 
-def _sees_other_kinds(found: Reconciliation) -> Reconciliation:
+def _sees_other_kinds(found: Finding) -> Finding:
     kinds = {"missing": "extra", "extra": "changed", "changed": "missing"}
     return replace(found, differences=tuple(replace(cell, kind=kinds[cell.kind]) for cell in found.differences))
 
@@ -158,10 +158,10 @@ def test_a_reconciler_that_errs_is_found_out(
     settings: Settings, lake: Lake, monkeypatch: pytest.MonkeyPatch, blunder: Blunder, rate_of: str
 ) -> None:
     def err(*asked: Any) -> Any:
-        found, unjudged = judge(*asked)
-        return blunder(found), unjudged
+        outcome = compare_at_cut(*asked)
+        return replace(outcome, finding=blunder(outcome.finding))
 
-    monkeypatch.setattr(trial, "judge", err)
+    monkeypatch.setattr(trial, "compare_at_cut", err)
 
     found = self_tested(settings, lake, trials=4)
 
@@ -181,15 +181,16 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
         return drawn[-1]
 
     def refuse_first(*asked: Any) -> Any:
-        found, unjudged = judge(*asked)
-        compared.append("judge")
+        outcome = compare_at_cut(*asked)
+        compared.append("compare")
         if compared[-2] == "draw":
             window = min(start for start, _ in drawn[-1][0].places)
-            found = replace(found, verdict=Verdict.NOT_COMPARABLE, sentence=f"Window {window} is not there.")
-        return found, unjudged
+            finding = replace(outcome.finding, verdict=Verdict.NOT_COMPARABLE, sentence=f"No window {window}.")
+            return replace(outcome, finding=finding)
+        return outcome
 
     monkeypatch.setattr(trial, "draw_row_plants", remember)
-    monkeypatch.setattr(trial, "judge", refuse_first)
+    monkeypatch.setattr(trial, "compare_at_cut", refuse_first)
 
     found = self_tested(settings, lake, trials=4)
 
@@ -201,7 +202,7 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
 
 
 def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: Settings, lake: Lake) -> None:
-    found, _ = judge(settings, PIPELINE, ComparisonRequest(log=held(lake)))
+    found = compare_at_cut(settings, PIPELINE, ComparisonRequest(log=held(lake))).finding
     cell = found.differences[0]
     place = place_of(cell)
     clean = Mock(causes={place: frozenset({"late"})}, known=frozenset(), pipeline=PIPELINE)
@@ -252,8 +253,8 @@ def test_the_newest_stands_in_the_report_and_is_no_finding_of_it(settings: Setti
 
     again = reconcile(settings, PIPELINE)
 
-    assert lake.run.epoch == again.seal.epoch
-    assert (again.repeats, record.newest(settings, PIPELINE) is not None) == (1, True)
+    assert lake.run.epoch == again.finding.seal.epoch
+    assert (again.run.repeats, record.newest(settings, PIPELINE) is not None) == (1, True)
     assert "500 of 500 planted rows found" in page.render(again)
 
 

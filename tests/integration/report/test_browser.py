@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
+from cutover.reconcile.result.finding import Difference, Verdict
+from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 from tests.support.pages import pictures
 from tests.support.pages.pictures import SCALE, SHARE, WIDTHS, filter_by, shown, unfold
 from tests.support.servers import browser
@@ -39,7 +41,7 @@ def tab() -> Iterator[Page]:
         yield running
 
 
-def nasty() -> Reconciliation:
+def nasty() -> Report:
     """Return the flights with a key of each hostile text, and what is shown where a comparison went wrong."""
     keys = [*HOSTILE, None, "", "null", "a\0b", "w" * 300]
     cells = tuple(
@@ -55,13 +57,13 @@ def nasty() -> Reconciliation:
         )
         for text in keys
     )
-    policy = replace(flights().policy, within=False, unexplained=len(keys), reasons=("17 rows have no cause.",))
-    return replace(
+    policy = replace(flights().finding.policy, within=False, unexplained=len(keys), reasons=("17 rows have no cause.",))
+    return change_report(
         shown(),
         verdict=Verdict.DIVERGED,
         exit_code=1,
         policy=policy,
-        differences=(*cells, *flights().differences),
+        differences=(*cells, *flights().finding.differences),
     )
 
 
@@ -93,13 +95,15 @@ def test_browser_that_is_asked_for_the_network_has_none(tab: Page, files: dict[s
 
 
 def test_filter_keeps_what_holds_every_word(tab: Page, files: dict[str, Path]) -> None:
-    cells = [c for c in flights().differences if str(c.window_start)[:7] == "2013-02" and c.key["origin"] == "EWR"]
+    cells = [
+        c for c in flights().finding.differences if str(c.window_start)[:7] == "2013-02" and c.key["origin"] == "EWR"
+    ]
     tab.open(files["flights"])
     filter_by(tab, "2013-02 ewr")
 
     windows = tab.run(f"{VISIBLE}('#tree .window')")
     keys = tab.run(f"{VISIBLE}('#tree .row')")
-    assert 0 < len(cells) < len(flights().differences)
+    assert 0 < len(cells) < len(flights().finding.differences)
     assert windows == list(dict.fromkeys(str(c.window_start)[:16].replace("T", " ") for c in cells))
     assert [key for key in keys if "origin=EWR" not in key] == []
     assert len(keys) == len({(c.window_start, *c.key.items()) for c in cells})

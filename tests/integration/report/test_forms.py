@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from cutover.cli import app
 from cutover.reconcile.report.forms import exposition, markdown, server
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import CLOSED_UNTIL, PIPELINE, Sale, edited, lake_of, reconcile, write
 from tests.integration.reconcile.test_commands import DEFINITION
@@ -35,18 +36,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 @pytest.fixture
-def diverged(home: Settings) -> Reconciliation:
+def diverged(home: Settings) -> Report:
     lake = lake_of(SALES)
     at = next(number for number, row in enumerate(lake.batch) if row["shop"] == HOSTILE)
     write(home, edited(lake, at, lambda row: row | {"revenue": 99}))
     return reconcile(home, PIPELINE)
 
 
-def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(diverged: Reconciliation) -> None:
+def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(diverged: Report) -> None:
     found = markdown.render(diverged)
 
     html = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(found)
-    assert diverged.verdict is Verdict.DIVERGED
+    assert diverged.finding.verdict is Verdict.DIVERGED
     assert html.count("<table>") == 3
     assert "<script" not in html
     assert "<a " not in html
@@ -55,7 +56,7 @@ def test_markdown_says_what_the_page_says_and_nothing_of_data_becomes_markup(div
     assert "\x1b" not in found
 
 
-def test_prometheus_reads_every_sample(diverged: Reconciliation) -> None:
+def test_prometheus_reads_every_sample(diverged: Report) -> None:
     found = {
         (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(exposition.render([diverged]))
@@ -66,13 +67,13 @@ def test_prometheus_reads_every_sample(diverged: Reconciliation) -> None:
     ours = ("pipeline", "sales")
     assert found[f"{name}_verdict", ours, ("verdict", "DIVERGED")] == 1
     assert found[f"{name}_verdict", ours, ("verdict", "CONSISTENT")] == 0
-    assert found[f"{name}_windows", ours, ("state", "different")] == diverged.windows.different == 1
+    assert found[f"{name}_windows", ours, ("state", "different")] == diverged.finding.windows.different == 1
     assert found[f"{name}_cause_rows", ("cause", "unexplained"), ours] == 1
     assert found[f"{name}_within_policy", ours] == 0
 
 
 def test_a_report_is_there_when_the_tables_of_its_run_are_gone(
-    home: Settings, diverged: Reconciliation, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    home: Settings, diverged: Report, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     shutil.rmtree(home.home / "lake" / "sales")
     copy = tmp_path / "differences.parquet"
@@ -80,7 +81,7 @@ def test_a_report_is_there_when_the_tables_of_its_run_are_gone(
     assert app.main(["report", "sales", "--format", "markdown"]) == 0
     assert capsys.readouterr().out.startswith("## DIVERGED: sales")
     assert app.main(["report", "sales", "--differences", str(copy)]) == 0
-    assert pq.read_table(copy).num_rows == diverged.rows.changed
+    assert pq.read_table(copy).num_rows == diverged.finding.rows.changed
 
 
 @pytest.mark.usefixtures("diverged")
@@ -125,38 +126,40 @@ def test_every_row_that_differs_is_in_the_parquet(
     assert [(row["row"], row["cause"], row["batch"]["revenue"], row["streaming"]["revenue"]) for row in missing] == [
         ("missing", "late", hour, None) for hour in range(6)
     ]
-    listed = {(one.window_start, one.key["shop"], one.key["desk"], one.kind, one.cause) for one in result.differences}
+    listed = {
+        (one.window_start, one.key["shop"], one.key["desk"], one.kind, one.cause) for one in result.finding.differences
+    }
     assert listed == {
         (f"{row['window_start']:%Y-%m-%dT%H:%M:%SZ}", *row["key"].values(), row["row"], row["cause"]) for row in rows
     }
     assert not list((home.reports_dir / "sales").glob(".*.tmp"))
 
 
-def test_a_repeat_and_a_refusal_leave_no_further_parquet(home: Settings, diverged: Reconciliation) -> None:
+def test_a_repeat_and_a_refusal_leave_no_further_parquet(home: Settings, diverged: Report) -> None:
     again = reconcile(home, PIPELINE)
     refused = reconcile(home, PIPELINE, start=datetime(2031, 1, 1, tzinfo=UTC))
 
-    assert again.run_id == diverged.run_id
-    assert (refused.verdict, refused.parquet) == (Verdict.NOT_COMPARABLE, None)
-    assert [file.name for file in (home.reports_dir / "sales").glob("*.parquet")] == [f"{diverged.run_id}.parquet"]
+    assert again.run.run_id == diverged.run.run_id
+    assert (refused.finding.verdict, refused.run.parquet) == (Verdict.NOT_COMPARABLE, None)
+    assert [file.name for file in (home.reports_dir / "sales").glob("*.parquet")] == [f"{diverged.run.run_id}.parquet"]
 
 
 def test_a_report_without_a_parquet_says_so(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
     found = reconcile_nothing(home)
 
     assert app.main(["report", "sales", "--differences", "x.parquet"]) == 2
-    assert f"Report `{found.run_id}` of `sales` (NOT_COMPARABLE): expected a Parquet" in capsys.readouterr().err
+    assert f"Report `{found.run.run_id}` of `sales` (NOT_COMPARABLE): expected a Parquet" in capsys.readouterr().err
     assert app.main(["report", "--differences", "x.parquet"]) == 2
 
 
-def reconcile_nothing(home: Settings) -> Reconciliation:
+def reconcile_nothing(home: Settings) -> Report:
     write(home, lake_of([Sale(hour=CLOSED_UNTIL + 5)]))
     return reconcile(home, PIPELINE)
 
 
 @pytest.fixture
-def address(home: Settings, diverged: Reconciliation) -> Iterator[str]:
-    assert diverged.page is not None
+def address(home: Settings, diverged: Report) -> Iterator[str]:
+    assert diverged.run.page is not None
     with server.serving(home.reports_dir, 0) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from cutover.cli import app
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, edited, lake_of, reconcile, write
 from tests.integration.reconcile.test_commands import DEFINITION
@@ -39,7 +40,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 @pytest.fixture
-def diverged(home: Settings) -> Reconciliation:
+def diverged(home: Settings) -> Report:
     """Return a comparison in which every row of a hostile key differs."""
     lake = lake_of([Sale(hour=hour, shop=shop) for hour in range(3) for shop in ("a", *HOSTILE)])
     for at, row in enumerate(lake.batch):
@@ -62,12 +63,12 @@ def list_texts(value: Any) -> Iterator[str]:
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_terminal_shows_no_control_character_of_a_key(
-    diverged: Reconciliation, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    diverged: Report, command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     app.main([*command])
 
     said = capsys.readouterr()
-    assert diverged.verdict is Verdict.DIVERGED
+    assert diverged.finding.verdict is Verdict.DIVERGED
     assert len(said.out) > len(command)
     assert CONTROL.findall(said.out + said.err) == []
 

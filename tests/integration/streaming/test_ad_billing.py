@@ -19,7 +19,8 @@ from cutover.definition import Join, Pipeline
 from cutover.definition.loading.catalogue import get
 from cutover.lake.dimensions import load
 from cutover.lake.serving import views
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -74,7 +75,7 @@ def shown(
     kafka_bootstrap: str,
     spark: object,  # noqa: ARG001 -- drivers share it
     tmp_path_factory: pytest.TempPathFactory,
-) -> Mapping[str, tuple[Settings, Pipeline, Reconciliation]]:
+) -> Mapping[str, tuple[Settings, Pipeline, Report]]:
     """Return each pipeline after its stream, batch and comparison, over topics of this test's own."""
     home = tmp_path_factory.mktemp("ads")
     settings = rig.fast(Settings(home=home, kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap)))
@@ -103,7 +104,7 @@ def over(pipeline: Pipeline, prefix: str) -> Pipeline:
     return replace(pipeline, source=source, join=join, max_rows_per_epoch=200)
 
 
-def told(settings: Settings, pipeline: Pipeline) -> tuple[Settings, Pipeline, Reconciliation]:
+def told(settings: Settings, pipeline: Pipeline) -> tuple[Settings, Pipeline, Report]:
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
     return settings, pipeline, reconcile(settings, pipeline)
@@ -115,7 +116,7 @@ def asked(settings: Settings, pipeline: Pipeline, query: str) -> list[tuple[Any,
 
 
 def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
-    shown: Mapping[str, tuple[Settings, Pipeline, Reconciliation]],
+    shown: Mapping[str, tuple[Settings, Pipeline, Report]],
 ) -> None:
     settings, pipeline, found = shown["ad_billing"]
     query = "SELECT viewer, ad, epoch_ms(window_start), clicks, billed FROM batch"
@@ -123,14 +124,14 @@ def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
     billed = {tuple(row[:3]): (row[3], row[4]) for row in asked(settings, pipeline, query)}
 
     assert billed == bill(MADE)
-    assert found.verdict is Verdict.EXPLAINED
-    assert found.causes["late"].rows > 0
+    assert found.finding.verdict is Verdict.EXPLAINED
+    assert found.finding.causes["late"].rows > 0
     checks = verify(settings, pipeline).checks
     assert [name for name, each in checks.items() if each.state is CheckState.VIOLATED] == []
 
 
 def test_budgets_are_looked_up_and_spent_by_days_of_new_york(
-    shown: Mapping[str, tuple[Settings, Pipeline, Reconciliation]],
+    shown: Mapping[str, tuple[Settings, Pipeline, Report]],
 ) -> None:
     settings, pipeline, found = shown["ad_budgets"]
     query = "SELECT advertiser, window_start, clicks, spent, budget FROM batch"
@@ -138,7 +139,7 @@ def test_budgets_are_looked_up_and_spent_by_days_of_new_york(
     days = {(row[0], row[1].astimezone(UTC)): tuple(row[2:]) for row in asked(settings, pipeline, query)}
 
     assert days == spent(MADE)
-    assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert found.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
 
 
 def test_files_hold_the_sample(tmp_path: Path) -> None:

@@ -24,7 +24,8 @@ from cutover.log.kafka import LogClient, RawRecord
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.audit.run import determinism
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -99,7 +100,7 @@ class Told:
 
     settings: Settings
     pipeline: Pipeline
-    found: Reconciliation
+    found: Report
 
 
 @pytest.fixture(scope="module")
@@ -159,14 +160,14 @@ def test_the_batch_pairs_late_rows_of_either_side(told: Told) -> None:
 
 
 def test_late_rows_of_either_side_explain_every_difference(told: Told) -> None:
-    causes = told.found.causes
+    causes = told.found.finding.causes
 
-    assert (told.found.verdict, causes["late"].rows, causes["late"].events) == (Verdict.EXPLAINED, 2, 2)
+    assert (told.found.finding.verdict, causes["late"].rows, causes["late"].events) == (Verdict.EXPLAINED, 2, 2)
     assert causes["unexplained"].rows == 0
 
 
 def test_the_seal_names_both_topics_with_their_own_cuts(told: Told) -> None:
-    found = {log.topic: dict(log.cut) for log in told.found.seal.logs}
+    found = {log.topic: dict(log.cut) for log in told.found.finding.seal.logs}
     ends = end_of(LOG)
 
     assert found == {

@@ -19,7 +19,8 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.comparison.equal import plain, same
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -70,7 +71,7 @@ class Told:
 
     settings: Settings
     pipeline: Pipeline
-    found: Reconciliation
+    found: Report
 
 
 @pytest.fixture(scope="module", params=[200_000, 4], ids=["collected", "overflow"])
@@ -117,8 +118,8 @@ def test_a_teams_sql_agrees_within_what_each_measure_declares(
 
     found = reconcile(told.settings, pipeline)
 
-    assert found.differences == ()
-    assert (found.verdict, found.rows.compared > 0) == (Verdict.CONSISTENT, True)
+    assert found.finding.differences == ()
+    assert (found.finding.verdict, found.finding.rows.compared > 0) == (Verdict.CONSISTENT, True)
 
 
 def test_last_pane_of_every_window_has_what_the_stream_has(told: Told) -> None:
@@ -174,9 +175,9 @@ def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
 
 
 def test_late_records_explain_every_difference(told: Told) -> None:
-    assert told.found.causes["unexplained"].rows == 0
-    assert (told.found.verdict, told.found.causes["late"].events > 0) == (Verdict.EXPLAINED, True)
-    assert {one.measure for one in told.found.differences} >= {"rows", "places", "opens", "cents", "low"}
+    assert told.found.finding.causes["unexplained"].rows == 0
+    assert (told.found.finding.verdict, told.found.finding.causes["late"].events > 0) == (Verdict.EXPLAINED, True)
+    assert {one.measure for one in told.found.finding.differences} >= {"rows", "places", "opens", "cents", "low"}
 
 
 def test_the_csv_file_holds_a_list_as_json(told: Told) -> None:
@@ -188,7 +189,7 @@ def test_the_csv_file_holds_a_list_as_json(told: Told) -> None:
 
 
 def test_the_contract_is_checked_beside_columns_of_lists(told: Told) -> None:
-    assert [one.success for one in told.found.contract] == [True]
+    assert [one.success for one in told.found.finding.contract] == [True]
 
 
 def test_one_window_and_key_is_explained(told: Told) -> None:

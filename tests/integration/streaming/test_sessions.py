@@ -12,7 +12,8 @@ from cutover.definition import Accumulation, Count, EachEpoch, Lateness, Pipelin
 from cutover.lake.serving.views import connect
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.audit.run import determinism
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -53,7 +54,7 @@ class Told:
 
     settings: Settings
     pipeline: Pipeline
-    found: Reconciliation
+    found: Report
 
 
 @pytest.fixture(scope="module")
@@ -124,9 +125,9 @@ def test_the_batch_is_served_with_the_late_rows_and_nothing_twice(told: Told) ->
 
 
 def test_what_one_late_row_joins_is_one_difference_with_one_cause(told: Told) -> None:
-    windows, causes = told.found.windows, told.found.causes
+    windows, causes = told.found.finding.windows, told.found.finding.causes
 
-    assert (told.found.verdict, causes["unexplained"].rows, causes["late"].events) == (Verdict.EXPLAINED, 0, 2)
+    assert (told.found.finding.verdict, causes["unexplained"].rows, causes["late"].events) == (Verdict.EXPLAINED, 0, 2)
     assert (windows.compared, windows.different, windows.open) == (2, 1, 0)  # by start: of both keys, of `a` alone
 
 

@@ -12,7 +12,7 @@ from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.integrity import high_water
 from cutover.reconcile import run
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import WatchStatus, make_status
 from cutover.settings import Settings
@@ -96,8 +96,8 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
         if before is not None:
             file.write_bytes(before)
 
-    assert silent.verdict is Verdict.NOT_COMPARABLE
-    assert [breach.runbook for breach in silent.seal.breaches] == ["TableUnreadable"]
+    assert silent.finding.verdict is Verdict.NOT_COMPARABLE
+    assert [breach.runbook for breach in silent.finding.seal.breaches] == ["TableUnreadable"]
     assert found.driver is None
     assert [str(file) in one.text for one in found.alerts if one.name == "TableUnreadable"] == [True]
     assert "StreamNotRunning" in found.undecided

@@ -19,7 +19,7 @@ from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake.batch_runs import EXPIRED, BatchRun, Incomplete
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import RawRecord
-from cutover.reconcile.attribution.judgement import judge as judgement_of
+from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.preconditions import seal
 from cutover.records.closing import find_closed_end, grace
@@ -234,9 +234,9 @@ def judge(lake: Lake) -> Judged:
         evidence = seal.examine(fresh, PIPELINE, epoch=None).evidence
         assert evidence is not None
         with sides.open_sides(fresh, PIPELINE, evidence) as opened:
-            judgement = judgement_of(fresh, PIPELINE, evidence, opened, held(lake))
-            found = judgement.findings
-            assert not any("in doubt" in note for note in judgement.notes)
+            attribution = attribute_causes(fresh, PIPELINE, evidence, opened, held(lake))
+            found = attribution.findings
+            assert not any("in doubt" in note for note in attribution.notes)
             return Judged(
                 compared=found.plain.groups,
                 different=found.different_windows,

@@ -21,7 +21,8 @@ from deltalake import DeltaTable
 
 from cutover.errors import CutoverError
 from cutover.lake.control import control_tables
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import KafkaSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Sale, lake_of, reconcile, write
 
@@ -74,9 +75,9 @@ def flips(file: Path, number: int, drawn: random.Random) -> Iterator[int]:
         file.write_bytes(whole)
 
 
-def told(found: Reconciliation) -> tuple[object, ...]:
+def told(found: Report) -> tuple[object, ...]:
     """Return what a comparison says of the data."""
-    return found.verdict, found.windows, found.rows, found.causes
+    return found.finding.verdict, found.finding.windows, found.finding.rows, found.finding.causes
 
 
 def judged(
@@ -99,16 +100,16 @@ def _outcome(settings: Settings, file: Path, place: int, right: tuple[object, ..
         return "refused"
     except Exception as error:  # noqa: BLE001 -- what the campaign looks for
         return f"WRONG: {at}: {error!r}"[:300]
-    if found.verdict is Verdict.NOT_COMPARABLE and found.exit_code == 2:
-        breaches = found.seal.breaches
+    if found.finding.verdict is Verdict.NOT_COMPARABLE and found.finding.exit_code == 2:
+        breaches = found.finding.seal.breaches
         if file.parent.name == "_delta_log":
             is_named = any(str(file.parent.parent) in breach.message for breach in breaches)
             is_blaming = any(breach.runbook == "ForeignWrite" for breach in breaches)
-            wrong = f"WRONG: {at}: {found.sentence}"[:300]
+            wrong = f"WRONG: {at}: {found.finding.sentence}"[:300]
             return wrong if is_blaming else "named" if is_named else "not comparable"
         is_named = any(breach.file and file.name in breach.file for breach in breaches)
         return "named" if is_named else "not comparable"
-    return "same result" if told(found) == right else f"WRONG: {at}: {found.sentence}"
+    return "same result" if told(found) == right else f"WRONG: {at}: {found.finding.sentence}"
 
 
 def campaign(

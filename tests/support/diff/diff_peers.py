@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from cutover.quoting import identifier
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from tests.support.diff.diff_cases import Answer, Case
 
 PEER_PACKAGES = Path(__file__).parents[3] / "build" / "bench"
@@ -40,7 +41,7 @@ def write(case: Case, folder: Path) -> tuple[Path, Path]:
     return files
 
 
-def ask_cutover(case: Case, files: tuple[Path, Path]) -> Reconciliation:
+def ask_cutover(case: Case, files: tuple[Path, Path]) -> Report:
     """Compare as `cutover diff` does."""
     return compare_tables(
         DiffRequest(

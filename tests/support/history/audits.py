@@ -3,7 +3,7 @@
 from typing import Any
 
 from cutover.definition import Audit
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
+from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 
 
 def audited(pipeline: str, **changes: Any) -> WindowAudit:

@@ -20,7 +20,7 @@ from cutover.lake.serving import serving_table
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import present
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
-from cutover.reconcile.judgement.records import lines
+from cutover.reconcile.verdict.records import lines
 from cutover.settings import Settings
 from tests.integration.streaming import rig
 from tests.support.history.self_tests import passed

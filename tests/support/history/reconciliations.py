@@ -9,7 +9,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.control import control_tables
 from cutover.reconcile.result.error_rates import ErrorRates, KindRates
-from cutover.reconcile.result.outcome import (
+from cutover.reconcile.result.finding import (
     Cause,
     Difference,
     EpochPoint,
@@ -17,7 +17,6 @@ from cutover.reconcile.result.outcome import (
     Expectation,
     LatenessBin,
     PolicyResult,
-    Reconciliation,
     Rows,
     SampleRecord,
     Verdict,
@@ -29,9 +28,11 @@ from cutover.reconcile.result.outcome import (
 )
 from cutover.reconcile.result.overview import CalendarDay, RunOfTrend
 from cutover.reconcile.result.rates import Rate, rate
-from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, Versions
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, TablesRead
 from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
 from cutover.settings import Settings
+from tests.support.history.reports import make_report
 
 START = datetime(2013, 1, 1, 10, tzinfo=UTC)
 ORIGINS = ("EWR", "JFK", "LGA")
@@ -215,11 +216,10 @@ def seal() -> Seal:
         epoch=328,
         logs=(log,),
         fingerprints=prints,
-        versions=Versions(stream=0, stream_table=335, batch_table=1, batch_ledger=1),
+        stream_version=0,
         isolation="read_committed",
         watermark="2014-01-01T03:29:00Z",
         epochs=329,
-        batch_run="batch-20261121T035500-1f2e",
     )
 
 
@@ -258,17 +258,20 @@ CONTRACT = (
 )
 
 
-def flights() -> Reconciliation:
+def flights() -> Report:
     """Return a year of flights: every difference late, within policy."""
     rng = random.Random(13)  # noqa: S311 -- made-up data, the same every time
     edges = (0, 30, 60, 120, 180, 240, 360, 480, 720, 1440)
     counts = (34, 22, 25, 12, 8, 7, 4, 2, 1)
     bins = zip(edges, edges[1:], counts, strict=False)
     series = windows(rng)
-    return Reconciliation(
+    return make_report(
         pipeline="flights",
         run_id="20261121T040212Z-8f31",
         at="2026-11-21T04:02:12Z",
+        tables=TablesRead(stream=335, batch=1, batch_ledger=1, batch_run="batch-20261121T035500-1f2e"),
+        report="flights/20261121T040212Z-8f31.json",
+        page="flights/20261121T040212Z-8f31.html",
         verdict=Verdict.EXPLAINED,
         exit_code=0,
         sentence="Streaming and batch differ in 115 of 121,907 rows; all of it is explained: 115 records came late.",

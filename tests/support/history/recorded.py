@@ -1,23 +1,28 @@
 """A history and reports without an engine: a comparison is written and recorded as `cutover reconcile` does it."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.reconcile.judgement import history
 from cutover.reconcile.report import files
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict import history
 from cutover.settings import Settings
+from tests.support.history.reports import change_report, make_outcome
 
 
-def record(settings: Settings, pipeline: Pipeline, found: Reconciliation) -> str:
+def record(settings: Settings, pipeline: Pipeline, report: Report) -> str:
     """Write the report of a comparison, record it, and return the name of its page."""
-    named = replace(found, pipeline=pipeline.name)
-    path = files.write(settings, named)
-    made = replace(named, page=f"{pipeline.name}/{path.name}", report=f"{pipeline.name}/{path.stem}.json")
+    stem = f"{pipeline.name}/{report.run.run_id}"
+    named = change_report(report, pipeline=pipeline.name, report=f"{stem}.json", page=f"{stem}.html")
+    path, outcome = files.write(settings, named), make_outcome(named)
     entry = history.find_entry(
-        settings, made, fingerprint=result_fingerprint(pipeline), version=None, at=datetime.now(UTC)
+        settings,
+        outcome,
+        run_id=named.run.run_id,
+        fingerprint=result_fingerprint(pipeline),
+        version=None,
+        at=datetime.now(UTC),
     )
-    history.record(settings, made, entry)
+    history.record(settings, outcome, entry, named.run.report_path)
     return path.name

@@ -8,13 +8,13 @@ import base64
 import json
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.result.overview import RecordBehind
+from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 from tests.support.servers import browser
 from tests.support.servers.browser import Page
 
@@ -116,9 +116,9 @@ def filter_by(tab: Page, text: str) -> None:
     tab.run("new Promise(done => setTimeout(done, 120))")
 
 
-def shown() -> Reconciliation:
+def shown() -> Report:
     """Return the flights, with the record behind their first difference."""
-    first = flights().differences[0]
+    first = flights().finding.differences[0]
     behind = RecordBehind(
         window_start=str(first.window_start),
         key=first.key,
@@ -129,7 +129,7 @@ def shown() -> Reconciliation:
         epoch=17,
         reason=None,
     )
-    return replace(flights(), behind=(behind,))
+    return change_report(flights(), behind=(behind,))
 
 
 def main() -> int:

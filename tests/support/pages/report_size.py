@@ -14,14 +14,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cutover.reconcile.attribution.cells import ROWS_AT_MOST
-from cutover.reconcile.judgement import days
-from cutover.reconcile.judgement.behind import RECORDS_AT_MOST
-from cutover.reconcile.judgement.series import KEYS_AT_MOST, POINTS_AT_MOST, SAMPLES_AT_MOST
-from cutover.reconcile.judgement.trend import RUNS_AT_MOST
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import CellStep, Difference, Reconciliation, Verdict, WindowPoint, WorstKey
+from cutover.reconcile.result.finding import CellStep, Difference, Verdict, WindowPoint, WorstKey
 from cutover.reconcile.result.overview import CalendarDay, RecordBehind
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict import days
+from cutover.reconcile.verdict.behind import RECORDS_AT_MOST
+from cutover.reconcile.verdict.series import KEYS_AT_MOST, POINTS_AT_MOST, SAMPLES_AT_MOST
+from cutover.reconcile.verdict.trend import RUNS_AT_MOST
 from tests.support.history.reconciliations import flights, iso
+from tests.support.history.reports import change_report
 
 WINDOWS = 100_000
 MEASURES = 6
@@ -29,7 +31,7 @@ START = datetime(1950, 1, 1, tzinfo=UTC)
 _MARKED = re.compile(r"(<!-- report size -->\n).*?(?=<!-- end of report size -->)", re.DOTALL)
 
 
-def made(windows: int = WINDOWS, hours: float = 1) -> Reconciliation:
+def made(windows: int = WINDOWS, hours: float = 1) -> Report:
     """Return a comparison in which every window differs, with as much of everything as a comparison lists.
 
     Args:
@@ -37,17 +39,17 @@ def made(windows: int = WINDOWS, hours: float = 1) -> Reconciliation:
         hours: From the start of one to the start of the next.
     """
     base = flights()
-    return replace(
+    return change_report(
         base,
         verdict=Verdict.DIVERGED,
         exit_code=1,
-        policy=replace(base.policy, within=False, unexplained=windows),
-        windows=replace(base.windows, compared=windows, different=windows),
+        policy=replace(base.finding.policy, within=False, unexplained=windows),
+        windows=replace(base.finding.windows, compared=windows, different=windows),
         days=days.shorten(_days(windows, hours)),
         window_series=tuple(_points(windows, hours)),
-        epochs_series=tuple(base.epochs_series[i % 329] for i in range(POINTS_AT_MOST)),
+        epochs_series=tuple(base.finding.epochs_series[i % 329] for i in range(POINTS_AT_MOST)),
         worst_keys=tuple(WorstKey(key=_key(i), rows=9, measure="m", difference=-1) for i in range(KEYS_AT_MOST)),
-        samples=tuple(base.samples[i % len(base.samples)] for i in range(6 * SAMPLES_AT_MOST)),
+        samples=tuple(base.finding.samples[i % len(base.finding.samples)] for i in range(6 * SAMPLES_AT_MOST)),
         trend=tuple(base.trend[i % len(base.trend)] for i in range(RUNS_AT_MOST)),
         differences=tuple(_cells(hours)),
         differences_total=windows * MEASURES,

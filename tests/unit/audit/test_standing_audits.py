@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.reconcile.judgement import history
-from cutover.reconcile.judgement.audits import audit_record
-from cutover.reconcile.judgement.audits.audit_record import AuditState, WindowAudit
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
-from cutover.reconcile.result.seal import Seal, Versions
+from cutover.reconcile.result.finding import Finding, Verdict
+from cutover.reconcile.result.report import ComparisonOutcome
+from cutover.reconcile.result.seal import Seal
+from cutover.reconcile.verdict import history
+from cutover.reconcile.verdict.audits import audit_record
+from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 from tests.support.history.audits import audited
 from tests.support.history.watch_facts import PIPELINE
@@ -22,6 +23,12 @@ AGREES, REGRESSION, SILENT = AuditState.AGREES, AuditState.REGRESSION, AuditStat
 
 def audit(state: AuditState, hour: int = 12, **changes: Any) -> WindowAudit:
     return audited(PIPELINE.name, state=state, at=NOON.replace(hour=hour).isoformat(), **changes)
+
+
+def record(settings: Settings, outcome: ComparisonOutcome, at: datetime) -> None:
+    fingerprint = result_fingerprint(PIPELINE)
+    entry = history.find_entry(settings, outcome, run_id="r", fingerprint=fingerprint, version=None, at=at)
+    history.record(settings, outcome, entry, None)
 
 
 @pytest.mark.parametrize(("state", "code"), [(AGREES, 0), (AuditState.NOTHING_NEW, 0), (REGRESSION, 1), (SILENT, 2)])
@@ -89,14 +96,13 @@ def test_a_finding_stands_until_a_whole_comparison_behind_it_agrees_whatever_the
     settings: Settings, behind: bool, changes: dict[str, Any], days: int, *, stands: bool
 ) -> None:
     wrong = audit(REGRESSION)
-    compared: dict[str, Any] = {"verdict": Verdict.CONSISTENT, "exit_code": 0, "at": "", "sentence": ""} | changes
-    seal = Seal(epoch=3, versions=Versions(stream=None))
-    found = Reconciliation(pipeline=PIPELINE.name, run_id="r", seal=seal, **compared)
+    compared: dict[str, Any] = {"verdict": Verdict.CONSISTENT, "exit_code": 0, "sentence": ""} | changes
+    seal = Seal(epoch=3, stream_version=None)
+    outcome = ComparisonOutcome(finding=Finding(pipeline=PIPELINE.name, seal=seal, **compared))
     if behind:
         audit_record.record(settings, PIPELINE, wrong)
     at = NOON + timedelta(days=days)
-    placed = history.find_entry(settings, found, fingerprint=result_fingerprint(PIPELINE), version=None, at=at)
-    history.record(settings, found, placed)
+    record(settings, outcome, at)
     if not behind:
         audit_record.record(settings, PIPELINE, wrong)
 
@@ -110,16 +116,7 @@ def test_a_finding_of_a_release_that_did_not_note_what_it_knew_stands_until_an_a
 ) -> None:
     wrong = audit(REGRESSION)
     monkeypatch.setattr(audit_record, "list_audits", lambda *_: (wrong,))
-    found = Reconciliation(
-        pipeline=PIPELINE.name,
-        run_id="r",
-        seal=Seal(epoch=3),
-        verdict=Verdict.CONSISTENT,
-        exit_code=0,
-        at="",
-        sentence="",
-    )
-    placed = history.find_entry(settings, found, fingerprint=result_fingerprint(PIPELINE), version=None, at=NOON)
-    history.record(settings, found, placed)
+    finding = Finding(pipeline=PIPELINE.name, seal=Seal(epoch=3), verdict=Verdict.CONSISTENT, exit_code=0, sentence="")
+    record(settings, ComparisonOutcome(finding=finding), NOON)
 
     assert audit_record.find_regression(settings, PIPELINE) == wrong

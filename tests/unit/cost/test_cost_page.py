@@ -11,7 +11,7 @@ from cutover.reconcile.cost.nines import price
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import exposition, markdown
 from cutover.reconcile.result.cost import Agreement
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.settlement import AgreementPoint
 from cutover.reconcile.result.text import THIN
 from tests.support.history.reconciliations import flights
@@ -81,7 +81,7 @@ def test_published_object_has_the_schema_and_comes_back() -> None:
     raw = json.loads(json.dumps(WITH.to_json()))
 
     jsonschema.validate(raw, SCHEMA)
-    assert Reconciliation.from_json(raw) == WITH
+    assert Report.from_json(raw) == WITH
 
 
 def test_prometheus_has_no_sample_of_what_is_not_known() -> None:

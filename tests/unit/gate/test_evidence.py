@@ -14,7 +14,7 @@ from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
-from cutover.reconcile.judgement.records import lines
+from cutover.reconcile.verdict.records import lines
 from cutover.reconcile.watch import log_observer
 from tests.integration.streaming import rig
 from tests.support.log.losses import LOSS as A_LOSS

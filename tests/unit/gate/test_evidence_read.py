@@ -15,7 +15,7 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import ContractCheck, GateEvidence, Replayability
 from cutover.reconcile.gate.gate_values import NOT_LOOKED
-from cutover.reconcile.judgement.records import RecordedComparison, lines
+from cutover.reconcile.verdict.records import RecordedComparison, lines
 from cutover.settings import Settings
 from tests.unit.gate.test_evidence import AT, FLIGHTS, VERSION, epoch, row
 

@@ -9,7 +9,7 @@ import pytest
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.gate import hazards
-from cutover.reconcile.judgement.records import lines
+from cutover.reconcile.verdict.records import lines
 from tests.unit.gate.test_evidence import epoch, row
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.decide import SeenHazard
-from cutover.reconcile.judgement.records import lines
+from cutover.reconcile.verdict.records import lines
 from tests.unit.gate.test_evidence import AT, row, said
 from tests.unit.gate.test_hazards import POLICY, START, found, hourly, log
 

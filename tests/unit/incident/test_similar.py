@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from cutover.reconcile.incident.similar import list_of_checks, list_of_comparisons, list_of_losses
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.verdict.records import RecordedComparison
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

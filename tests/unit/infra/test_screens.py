@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from cutover.infra.cli import screens
-from cutover.infra.doctor import Examination, Finding
+from cutover.infra.doctor import Diagnosis, Examination
 from cutover.infra.processes.drivers import DetachedDriver
 from cutover.infra.processes.supervisor import ProgramState
 from cutover.infra.status import InstallationStatus
@@ -76,6 +76,6 @@ def test_status_ends_in_what_runs_and_what_to_do_next(
 def test_doctor_ends_in_its_count_and_what_to_do_next(
     grade: Any, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    screens.show_findings(Examination(findings=(Finding(thing="java", grade=grade, found="17"),), settings=()))
+    screens.show_findings(Examination(findings=(Diagnosis(thing="java", grade=grade, found="17"),), settings=()))
 
     assert last_line(capsys.readouterr().out) == said

@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,10 +13,11 @@ from cutover.definition.loading import catalogue
 from cutover.lake import recorded_definitions
 from cutover.reconcile.pages import routes
 from cutover.reconcile.pages.routes import Access
-from cutover.reconcile.result.outcome import Difference, Verdict
+from cutover.reconcile.result.finding import Difference, Verdict
 from cutover.settings import Settings
 from tests.support.history import recorded
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 from tests.unit.report.test_page import HOSTILE, outline
 
 ALL, SOME = "all", "some"  # users: who may read every pipeline, and who may read `flights` alone
@@ -57,8 +57,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         )
         for text in HOSTILE
     )
-    bad = replace(flights(), verdict=Verdict.DIVERGED, exit_code=1, differences=cells, run_id="hostile-1")
-    recorded.record(settings, catalogue.get(settings, "ad_views"), replace(bad, sentence=HOSTILE[0]))
+    bad = change_report(flights(), verdict=Verdict.DIVERGED, exit_code=1, differences=cells, run_id="hostile-1")
+    recorded.record(settings, catalogue.get(settings, "ad_views"), change_report(bad, sentence=HOSTILE[0]))
     return settings
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.reconcile.result.codec import scalar
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from tests.support.history import reconciliations
 
 PAIRS = '[{"value": "ß", "count": 2}, {"value": 1.5, "count": 1}]'
@@ -38,15 +38,15 @@ def test_a_value_is_held_without_loss(value: object, expected: object) -> None:
 def test_a_comparison_comes_back_from_json() -> None:
     result = reconciliations.flights()
 
-    assert Reconciliation.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert Report.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
 def test_fields_of_a_newer_version_are_left_out() -> None:
     result = reconciliations.flights()
 
-    assert Reconciliation.from_json(result.to_json() | {"colour": "blue"}) == result
+    assert Report.from_json(result.to_json() | {"colour": "blue"}) == result
 
 
 def test_an_object_of_another_shape_is_refused() -> None:
-    with pytest.raises(LakeError, match="Reconciliation"):
-        Reconciliation.from_json({"pipeline": "flights"})
+    with pytest.raises(LakeError, match="Report"):
+        Report.from_json({"pipeline": "flights"})

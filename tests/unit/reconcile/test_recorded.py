@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.judgement import lifecycle, records
-from cutover.reconcile.judgement.history import HistoryEntry
-from cutover.reconcile.judgement.records import RecordedComparison
+from cutover.reconcile.verdict import lifecycle, records
+from cutover.reconcile.verdict.history import HistoryEntry
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.timestamps import parse_micros
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
@@ -126,7 +126,7 @@ def test_a_run_without_a_cut_stands_at_the_newest_cut_that_was_known(version: in
 
 def test_a_run_that_compared_nothing_speaks_for_no_cut() -> None:
     lines = records.lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
-    entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0, unjudged=())
+    entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0)
 
     assert entry.speaks_for == "Nothing was compared; what stands for `p` now is run five at epoch 5: DIVERGED."
 

@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.judgement.run_changes import WindowState, compare_runs, window_state
-from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict, WindowPoint
+from cutover.reconcile.result.finding import Difference, Verdict, WindowPoint
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict.records import RecordedComparison
+from cutover.reconcile.verdict.run_changes import WindowState, compare_runs, window_state
 from cutover.timestamps import parse_micros
+from tests.support.history.reports import make_report
 
 FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 START = parse_micros(FIRST)
@@ -29,10 +31,8 @@ def cell(window: str = FIRST, shop: str = "a", amount: int = 1, cause: str = "la
     )
 
 
-def run(
-    name: str, *cells: Difference, total: int | None = None, series: tuple[WindowPoint, ...] = ()
-) -> Reconciliation:
-    return Reconciliation(
+def run(name: str, *cells: Difference, total: int | None = None, series: tuple[WindowPoint, ...] = ()) -> Report:
+    return make_report(
         pipeline="sales",
         run_id=name,
         at=FIRST,
@@ -132,7 +132,7 @@ BOTH = (point(FIRST, 0), point(SECOND, 2))
         (None, FIRST, WindowState.UNKNOWN),
     ],
 )
-def test_what_a_comparison_says_of_a_window(found: Reconciliation | None, window: str, state: WindowState) -> None:
+def test_what_a_comparison_says_of_a_window(found: Report | None, window: str, state: WindowState) -> None:
     assert window_state(LINE, found, parse_micros(window)) is state
 
 

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.error_rates import list_uncounted
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.text import THIN
 from cutover.reconcile.selftest.self_test import add_up
 from cutover.reconcile.selftest.trial_result import PlantResult, TrialResult
 from tests.support.history.reconciliations import SELF_TEST
+from tests.support.history.reports import make_report
 
 DROPPED = PlantResult(kind="dropped rows", planted=10, found=9, named=8, unjudged=2)
 DELAYED = PlantResult(kind="delayed rows", planted=5, found=5, refused=5, unjudged=1)
@@ -40,7 +41,7 @@ def test_each_kind_has_its_own_rates_and_the_clean_windows_beside_it() -> None:
 
 
 def test_markdown_has_each_kind_with_bounds_and_what_is_not_counted() -> None:
-    result = Reconciliation(
+    result = make_report(
         pipeline="p", run_id="r", at="", verdict=Verdict.CONSISTENT, exit_code=0, sentence="s", self_test=SELF_TEST
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from cutover.reconcile.comparison.shared_tables import SharedTable
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("attribution", "comparison", "judgement")
+ROOMS = ("attribution", "comparison", "verdict")
 MAKES = re.compile(rf"\b(?:FROM|JOIN|TABLE|VIEW|INTO) (?:{'|'.join(SharedTable)})\b")
 
 

@@ -1,18 +1,17 @@
 """What a comparison says at a terminal: counts are those of records, and no zero hides records that there are."""
 
-from dataclasses import replace
-
 import pytest
 from rich.console import Console
 
 from cutover.reconcile.cli import show
-from cutover.reconcile.result.outcome import Cause, Events
+from cutover.reconcile.result.finding import Cause, Events
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 
 
 def test_malformed_records_are_counted_where_no_difference_is_behind_them(capsys: pytest.CaptureFixture[str]) -> None:
     causes = {name: Cause() for name in ("late", "malformed", "unexplained")}
-    result = replace(flights(), events=Events(accepted=221, malformed=42), causes=causes)
+    result = change_report(flights(), events=Events(accepted=221, malformed=42), causes=causes)
 
     show.comparison(Console(width=160), result, None)
 

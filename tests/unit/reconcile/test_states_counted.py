@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.reconcile.cli.recorded.differences import count_states
-from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference
+from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference
 
 AT = datetime(2026, 11, 26, tzinfo=UTC)
 

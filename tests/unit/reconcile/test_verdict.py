@@ -5,10 +5,15 @@ from dataclasses import replace
 import pytest
 
 from cutover.definition import Policy
-from cutover.reconcile.judgement import verdict
-from cutover.reconcile.judgement.verdict import VerdictInput, decide, late_share
-from cutover.reconcile.result.outcome import Rows, Verdict, Windows
+from cutover.reconcile.result.finding import Rows, Verdict, Windows
 from cutover.reconcile.result.seal import Seal, SealBreach
+from cutover.reconcile.verdict.decision import (
+    VerdictInput,
+    compute_late_share,
+    decide_not_comparable,
+    decide_verdict,
+    describe_verdict,
+)
 
 POLICY = Policy(max_late_share=0.001)
 
@@ -36,13 +41,13 @@ def judged(*, explained: int = 0, unexplained: int = 0, share: float = 0.0, comp
     ],
 )
 def test_the_verdict_follows_from_what_was_found(found: VerdictInput, expected: tuple[Verdict, int, bool]) -> None:
-    decision = decide(found, POLICY)
+    decision = decide_verdict(found, POLICY)
 
     assert (decision.verdict, decision.exit_code, decision.policy.within) == expected
 
 
 def test_a_policy_that_allows_unexplained_rows_does_not_turn_divergence_into_agreement() -> None:
-    decision = decide(judged(unexplained=1), Policy(max_unexplained=5))
+    decision = decide_verdict(judged(unexplained=1), Policy(max_unexplained=5))
 
     assert (decision.verdict, decision.exit_code, decision.policy.within) == (Verdict.DIVERGED, 1, True)
 
@@ -53,25 +58,25 @@ def test_rows_that_another_version_of_a_dimension_explains_are_beyond_the_policy
 ) -> None:
     found = replace(judged(explained=3), dimension=2, causes=("late", "dimension"))
 
-    decision = decide(found, Policy(max_dimension_rows=allowed))
+    decision = decide_verdict(found, Policy(max_dimension_rows=allowed))
 
     assert (decision.verdict, (decision.exit_code, decision.runbook)) == (Verdict.EXPLAINED, expected)
-    said = verdict.sentence(decision.verdict, found, decision.policy)
+    said = describe_verdict(decision.verdict, found, decision.policy)
     assert "late events and another version of a dimension explain every difference" in said
 
 
 def test_late_share_is_of_accepted_and_late() -> None:
-    assert late_share(1, 3) == 1 / (1 + 3)
+    assert compute_late_share(1, 3) == 1 / (1 + 3)
 
 
 def test_late_share_of_nothing_is_zero() -> None:
-    assert late_share(0, 0) == 0.0
+    assert compute_late_share(0, 0) == 0.0
 
 
 def test_a_broken_seal_is_not_comparable_and_names_its_runbook() -> None:
     seal = Seal(holds=False, breaches=(SealBreach(code="history", message="torn.", runbook="EpochHistoryBroken"),))
 
-    decision = verdict.decide_broken_seal(seal, POLICY)
+    decision = decide_not_comparable(seal, POLICY)
 
     assert (decision.verdict, decision.exit_code, decision.runbook) == (
         Verdict.NOT_COMPARABLE,
@@ -93,6 +98,6 @@ LATE = " 7 late events, 0.05 % of all in these windows, explain every difference
     ],
 )
 def test_the_sentence_says_the_numbers(found: VerdictInput, sentence: str) -> None:
-    decision = decide(found, POLICY)
+    decision = decide_verdict(found, POLICY)
 
-    assert verdict.sentence(decision.verdict, replace(found, late=7), decision.policy) == sentence
+    assert describe_verdict(decision.verdict, replace(found, late=7), decision.policy) == sentence

@@ -20,7 +20,7 @@ from cutover.reconcile.result.advice import (
     ProvenSetting,
     select_outcome,
 )
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
 from tests.unit.report.test_log_lateness import HOSTILE
 
@@ -76,7 +76,7 @@ def advised(*, late: int = 7, what: str = "shop=north", proven: bool = True, off
     )
 
 
-def report(advice: Advice) -> Reconciliation:
+def report(advice: Advice) -> Report:
     """Return a comparison with advice."""
     return replace(flights(), advice=advice)
 
@@ -233,4 +233,4 @@ def test_it_is_in_the_published_object_and_reads_back() -> None:
     result = report(advised(what=HOSTILE))
 
     jsonschema.validate(result.to_json(), SCHEMA)
-    assert Reconciliation.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert Report.from_json(json.loads(json.dumps(result.to_json()))) == result

@@ -13,15 +13,9 @@ from markupsafe import Markup
 from cutover.output.svg import NARROW, WIDE
 from cutover.reconcile.report import charts, repeat
 from cutover.reconcile.report.drawings import epochs, lateness, waterfall, windows
-from cutover.reconcile.result.outcome import (
-    LatenessBin,
-    Reconciliation,
-    SideNames,
-    Waterfall,
-    WaterfallStep,
-    WindowPoint,
-)
+from cutover.reconcile.result.finding import LatenessBin, SideNames, Waterfall, WaterfallStep, WindowPoint
 from tests.support.history.reconciliations import START, flights, iso
+from tests.support.history.reports import change_report, make_report
 
 SIDES = SideNames()
 BOTH = pytest.mark.parametrize("width", [WIDE, NARROW])
@@ -47,10 +41,10 @@ def inside(picture: Markup) -> bool:
 def all_pictures(width: int) -> list[Markup]:
     result = flights()
     return [
-        waterfall.draw(result.waterfall[0], SIDES, width),
-        windows.draw(result.window_series, "flights", SIDES, width),
-        lateness.draw(result.lateness_histogram, width),
-        epochs.draw(result.epochs_series, width),
+        waterfall.draw(result.finding.waterfall[0], SIDES, width),
+        windows.draw(result.finding.window_series, "flights", SIDES, width),
+        lateness.draw(result.finding.lateness_histogram, width),
+        epochs.draw(result.finding.epochs_series, width),
     ]
 
 
@@ -79,7 +73,7 @@ def test_pictures_say_in_words_what_they_show(width: int) -> None:
 
 @BOTH
 def test_a_year_of_windows_stays_small(width: int) -> None:
-    assert len(windows.draw(flights().window_series, "flights", SIDES, width)) < 40_000
+    assert len(windows.draw(flights().finding.window_series, "flights", SIDES, width)) < 40_000
 
 
 def test_waterfall_ends_where_the_steps_lead() -> None:
@@ -101,7 +95,7 @@ def test_waterfall_leaves_out_causes_without_a_share_but_never_unexplained() -> 
 def test_equal_totals_have_no_waterfall() -> None:
     same = Waterfall(measure="m", batch=1, steps=(WaterfallStep(cause="late", amount=0),), streaming=1)
 
-    assert charts.waterfalls(replace(flights(), waterfall=(same,))) == [(same, None)]
+    assert charts.waterfalls(change_report(flights(), waterfall=(same,)), SideNames()) == [(same, None)]
 
 
 @pytest.mark.parametrize(
@@ -139,17 +133,17 @@ def test_one_window_can_be_drawn() -> None:
 
 
 def test_one_epoch_can_be_drawn() -> None:
-    assert inside(epochs.draw(flights().epochs_series[:1], NARROW))
+    assert inside(epochs.draw(flights().finding.epochs_series[:1], NARROW))
 
 
 def test_epochs_before_the_first_watermark_can_be_drawn() -> None:
-    first = replace(flights().epochs_series[0], watermark=None, newest_event=None, lag=None)
+    first = replace(flights().finding.epochs_series[0], watermark=None, newest_event=None, lag=None)
 
     assert "no watermark yet" in epochs.draw((first,), WIDE)
 
 
 def test_thinning_keeps_the_largest_lag() -> None:
-    series = flights().epochs_series
+    series = flights().finding.epochs_series
 
     assert max(p.lag or 0 for p in epochs.downsample_epochs(series, 20)) == max(p.lag or 0 for p in series)
 
@@ -159,37 +153,43 @@ def test_one_bin_of_lateness_can_be_drawn() -> None:
 
 
 def test_nothing_to_draw_is_none() -> None:
-    empty = Reconciliation(pipeline="p", run_id="r", at="", verdict=flights().verdict, exit_code=0, sentence="")
-    drawn = (charts.windows_over_time(empty), charts.lateness_histogram(empty), charts.watermark_over_epochs(empty))
+    empty = make_report(pipeline="p", run_id="r", at="", verdict=flights().finding.verdict, exit_code=0, sentence="")
+    drawn = (
+        charts.windows_over_time(empty, SideNames()),
+        charts.lateness_histogram(empty),
+        charts.watermark_over_epochs(empty),
+    )
 
     assert drawn == (None, None, None)
 
 
 def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
-    change = replace(flights().differences[0], key={"a": "x'; rm -rf /", "b": None})
-    lines = [line for _, line in repeat.commands(replace(flights(), differences=(change,)))]
+    change = replace(flights().finding.differences[0], key={"a": "x'; rm -rf /", "b": None})
+    lines = [line for _, line in repeat.commands(change_report(flights(), differences=(change,)))]
 
     assert lines[1].endswith("'x'\"'\"'; rm -rf /,null'")
 
 
 def test_first_command_is_this_comparison_again() -> None:
-    asked = replace(flights(), from_="2013-02-01T00:00:00Z")
+    asked = change_report(flights(), from_="2013-02-01T00:00:00Z")
 
     line = "cutover reconcile flights --cut 328 --from 2013-02-01T00:00:00Z --json"
     assert repeat.commands(asked)[0] == ("the same comparison again, at this cut", line)
 
 
 def test_key_that_cannot_be_typed_gets_no_command() -> None:
-    change = replace(flights().differences[0], key={"a": "x" * 201})
+    change = replace(flights().finding.differences[0], key={"a": "x" * 201})
 
-    assert "explain" not in str(repeat.commands(replace(flights(), differences=(change,))))
+    assert "explain" not in str(repeat.commands(change_report(flights(), differences=(change,))))
 
 
 def test_windows_that_differ_can_be_computed_anew_by_a_line_to_copy() -> None:
-    cells = [replace(flights().differences[0], window_start=f"2013-02-08T{hour}:00:00Z") for hour in (14, 14, 15)]
+    cells = [
+        replace(flights().finding.differences[0], window_start=f"2013-02-08T{hour}:00:00Z") for hour in (14, 14, 15)
+    ]
 
-    lines = [line for _, line in repeat.commands(replace(flights(), differences=tuple(cells)))]
+    lines = [line for _, line in repeat.commands(change_report(flights(), differences=tuple(cells)))]
 
     assert "cutover repair flights --window 2013-02-08T14:00:00Z --window 2013-02-08T15:00:00Z" in lines
-    none = [line for _, line in repeat.commands(replace(flights(), differences=()))]
+    none = [line for _, line in repeat.commands(change_report(flights(), differences=()))]
     assert [line for line in none if "repair" in line] == []

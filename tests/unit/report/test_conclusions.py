@@ -7,16 +7,17 @@ import pytest
 from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed
 from cutover.log.mark import Mark
 from cutover.reconcile.cost.fold import fold
-from cutover.reconcile.judgement import series
 from cutover.reconcile.report import page
 from cutover.reconcile.report.drawings import rates, trend
 from cutover.reconcile.report.forms import exposition
 from cutover.reconcile.result.cost_text import describe_lines
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_early
-from cutover.reconcile.result.outcome import Verdict
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyPoint
+from cutover.reconcile.verdict import series
 from tests.support.history.reconciliations import SELF_TEST, flights
+from tests.support.history.reports import change_report
 from tests.unit.cost.test_fold import batch, epoch, used
 
 SECOND = 1_000_000
@@ -98,7 +99,7 @@ def test_what_was_not_compared_has_no_figures_in_the_trend() -> None:
 
 def test_prometheus_has_no_share_where_nothing_was_compared_or_planted() -> None:
     untested = replace(SELF_TEST, detection_rate=rate(0, 0))
-    refused = replace(flights(), verdict=Verdict.NOT_COMPARABLE, self_test=untested)
+    refused = change_report(flights(), verdict=Verdict.NOT_COMPARABLE, self_test=untested)
 
     samples = exposition.render([refused])
 
@@ -135,11 +136,11 @@ def test_core_seconds_of_few_records_are_no_forecast() -> None:
 
 
 def test_late_share_of_the_head_names_its_windows_and_records_theirs() -> None:
-    result = replace(flights(), lateness_histogram=())
+    result = change_report(flights(), lateness_histogram=())
 
     text = page.render(result)
 
     assert "of the compared windows, limit" in text
-    assert f"{result.events.late:,} records up to the cut" in text
+    assert f"{result.finding.events.late:,} records up to the cut" in text
     assert "No record was late." not in text
-    assert "No record was late." in page.render(replace(result, events=replace(result.events, late=0)))
+    assert "No record was late." in page.render(change_report(result, events=replace(result.finding.events, late=0)))

@@ -8,7 +8,7 @@ from markdown_it import MarkdownIt
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.lateness_text import describe_shares, describe_source, name_lateness, name_segment
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.timeliness import (
     LatenessCount,
     LatenessQuantiles,
@@ -28,7 +28,7 @@ SEGMENT = LatenessSegment(
 SOURCE = LateSource(column="shop", value=HOSTILE, late=24, late_share=0.96, share=0.1)
 
 
-def measured(value: str | None) -> Reconciliation:
+def measured(value: str | None) -> Report:
     """Return a comparison with a look at its log, in which one value alone is late."""
     found = LogLateness(
         pipeline="flights",
@@ -82,7 +82,7 @@ def test_a_log_that_nobody_looked_at_names_the_command() -> None:
 def test_it_reads_back_from_the_published_object() -> None:
     result = measured(HOSTILE)
 
-    assert Reconciliation.from_json(result.to_json()) == result
+    assert Report.from_json(result.to_json()) == result
 
 
 def test_log_timestamps_of_a_load_tell_nothing_of_real_speed() -> None:

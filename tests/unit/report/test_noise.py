@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
-from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.result.overview import DifferenceLife, NoiseLevel, NoiseMeasure
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.text import describe_life
 from tests.support.history.reconciliations import flights
 from tests.unit.report.test_log_lateness import HOSTILE
@@ -58,4 +58,4 @@ def test_a_life_says_since_when_and_how_often() -> None:
 def test_it_reads_back_from_the_published_object() -> None:
     result = replace(flights(), noise=NOISE, lives=(LIFE,))
 
-    assert Reconciliation.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert Report.from_json(json.loads(json.dumps(result.to_json()))) == result

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from cutover.output.svg import NARROW, WIDE
-from cutover.reconcile.judgement import days
 from cutover.reconcile.report import charts, outline, page
 from cutover.reconcile.report.drawings import calendar, settlement, trend, waterfall
-from cutover.reconcile.result.outcome import SideNames, Verdict, Waterfall, WaterfallStep
+from cutover.reconcile.result.finding import SideNames, Verdict, Waterfall, WaterfallStep
 from cutover.reconcile.result.overview import CalendarDay
+from cutover.reconcile.verdict import days
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 from tests.support.pages import report_size
 from tests.unit.report.test_charts import BOTH, inside
 
@@ -180,7 +181,7 @@ def test_steps_that_miss_the_end_by_one_are_said_to_do_so() -> None:
 
 def test_every_section_has_a_template_and_a_place_in_the_page() -> None:
     for verdict in Verdict:
-        result = replace(flights(), verdict=verdict)
+        result = change_report(flights(), verdict=verdict)
         html = page.render(result)
         ids = re.findall(r'<section id="([\w-]+)"', html)
 
@@ -198,8 +199,10 @@ def test_report_of_a_hundred_thousand_windows_is_small_and_soon_there(windows: i
 def test_keys_of_a_megabyte_are_cut_and_their_length_is_said() -> None:
     result, long = report_size.made(1_000), "\u4e2d<&" * 350_000
     key = {"customer": long}
-    cells = tuple(replace(cell, key=key, streaming=long) for cell in result.differences[:60])
-    html = page.render(replace(result, differences=cells, worst_keys=(replace(result.worst_keys[0], key=key),)))
+    cells = tuple(replace(cell, key=key, streaming=long) for cell in result.finding.differences[:60])
+    html = page.render(
+        change_report(result, differences=cells, worst_keys=(replace(result.finding.worst_keys[0], key=key),))
+    )
 
     assert len(html.encode()) < 2_000_000
     assert "\N{HORIZONTAL ELLIPSIS} (1,050,000 characters)" in html
@@ -213,7 +216,8 @@ def test_every_chart_has_a_table_behind_it() -> None:
 
 def test_heads_of_sections_are_in_order() -> None:
     levels = [
-        int(level) for level in re.findall(r"<h([1-6])", page.render(replace(flights(), verdict=Verdict.DIVERGED)))
+        int(level)
+        for level in re.findall(r"<h([1-6])", page.render(change_report(flights(), verdict=Verdict.DIVERGED)))
     ]
 
     assert levels[0] == 1

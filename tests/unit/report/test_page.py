@@ -18,22 +18,23 @@ import pytest
 from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.report import files, page, script
 from cutover.reconcile.report.forms import sheet
-from cutover.reconcile.result.outcome import (
+from cutover.reconcile.result.finding import (
     Cause,
     Difference,
     Expectation,
     LostRange,
     PolicyResult,
-    Reconciliation,
     SampleRecord,
     SideNames,
     Verdict,
     WaterfallStep,
     WorstKey,
 )
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.settings import Settings
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report, make_report
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -93,7 +94,7 @@ def lost(why: str) -> LostRange:
     )
 
 
-def hostile(text: str) -> Reconciliation:
+def hostile(text: str) -> Report:
     """Return a comparison that carries a text wherever a value of data can stand."""
     result = flights()
     key = {text: text, "other": None}
@@ -102,14 +103,14 @@ def hostile(text: str) -> Reconciliation:
     )
     sample = SampleRecord(class_=text, partition=0, offset=1, event_time=text, window_start=text, key=key, reason=text)
     step = WaterfallStep(cause=text, amount=1)
-    return replace(
+    return change_report(
         result,
         sentence=text,
         sides=SideNames(expected=text, actual=text),
-        seal=replace(result.seal, breaches=(SealBreach(code=text, message=text, file=text),), isolation=text),
+        seal=replace(result.finding.seal, breaches=(SealBreach(code=text, message=text, file=text),), isolation=text),
         causes={text: Cause(rows=1, events=1)},
         policy=PolicyResult(reasons=(text,)),
-        waterfall=(replace(result.waterfall[0], measure=text, steps=(step,)),),
+        waterfall=(replace(result.finding.waterfall[0], measure=text, steps=(step,)),),
         worst_keys=(WorstKey(key=key, rows=1, measure=text, difference=text),),
         samples=(sample,),
         differences=(change,),
@@ -167,7 +168,7 @@ def test_script_writes_no_markup_and_asks_for_nothing() -> None:
 
 
 def test_links_inside_the_page_lead_somewhere() -> None:
-    found = outline(page.render(replace(flights(), verdict=Verdict.DIVERGED)))
+    found = outline(page.render(change_report(flights(), verdict=Verdict.DIVERGED)))
     ids = {value for name, value in found.attributes if name == "id"}
 
     assert {value[1:] for name, value in found.attributes if name == "href"} - ids == set()
@@ -184,7 +185,7 @@ def test_links_inside_the_page_lead_somewhere() -> None:
     ],
 )
 def test_verdict_is_a_word_and_names_its_runbook(verdict: Verdict, within: bool, word: str, book: str | None) -> None:
-    result = replace(flights(), verdict=verdict, policy=PolicyResult(within=within))
+    result = change_report(flights(), verdict=verdict, policy=PolicyResult(within=within))
     said = " ".join(outline(page.render(result)).said)
 
     assert word in said
@@ -193,7 +194,7 @@ def test_verdict_is_a_word_and_names_its_runbook(verdict: Verdict, within: bool,
 
 
 def test_empty_comparison_says_so_in_words() -> None:
-    result = Reconciliation(
+    result = make_report(
         pipeline="p", run_id="r", at="2026-01-01T00:00:00Z", verdict=Verdict.CONSISTENT, exit_code=0, sentence="Equal."
     )
     said = " ".join(outline(page.render(result)).said)
@@ -204,7 +205,9 @@ def test_empty_comparison_says_so_in_words() -> None:
 
 
 def test_tables_of_another_origin_have_no_seal() -> None:
-    html = page.render(replace(flights(), kind="tables", sides=SideNames(expected="left", actual="right"), seal=Seal()))
+    html = page.render(
+        change_report(flights(), kind="tables", sides=SideNames(expected="left", actual="right"), seal=Seal())
+    )
 
     assert 'id="seal"' not in html
     assert 'id="differences"' in html
@@ -216,15 +219,15 @@ def test_same_comparison_gives_the_same_page() -> None:
 
 def test_page_holds_twenty_windows_before_the_fold() -> None:
     said = " ".join(outline(page.render(flights())).said)
-    windows = {cell.window_start for cell in flights().differences}
+    windows = {cell.window_start for cell in flights().finding.differences}
 
     assert "100 of 230 cells, some of each kind, in which the sides differ" in said
     assert f"{len(windows) - 20} more windows" in said
 
 
 def test_differences_without_a_window_are_one_table() -> None:
-    flat = tuple(replace(cell, window_start=None) for cell in flights().differences)
-    html = page.render(replace(flights(), kind="tables", differences=flat, days=(), window_series=()))
+    flat = tuple(replace(cell, window_start=None) for cell in flights().finding.differences)
+    html = page.render(change_report(flights(), kind="tables", differences=flat, days=(), window_series=()))
 
     assert (html.count('<tr class="row">'), html.count('class="window"'), "80 more" in html) == (100, 0, True)
 
@@ -242,7 +245,7 @@ def test_report_is_written_whole(settings: Settings) -> None:
     folder = settings.reports_dir / "flights"
 
     names = {file.name for file in folder.iterdir()}
-    assert names == {f"{flights().run_id}{end}" for end in (".html", ".json", ".csv")}
+    assert names == {f"{flights().run.run_id}{end}" for end in (".html", ".json", ".csv")}
 
 
 def test_temporary_files_of_processes_that_are_gone_are_swept(settings: Settings) -> None:
@@ -261,10 +264,10 @@ def test_temporary_files_of_processes_that_are_gone_are_swept(settings: Settings
 
 def test_stored_report_reads_back(settings: Settings) -> None:
     files.write(settings, flights())
-    found = files.load(settings, "flights", flights().run_id)
+    found = files.load(settings, "flights", flights().run.run_id)
 
-    stem = f"flights/{flights().run_id}"
-    assert found == replace(flights(), report=f"{stem}.json", page=f"{stem}.html")
+    stem = f"flights/{flights().run.run_id}"
+    assert found == change_report(flights(), report=f"{stem}.json", page=f"{stem}.html")
 
 
 def test_json_beside_the_page_is_the_published_object(settings: Settings) -> None:
@@ -281,7 +284,7 @@ def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkey
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(LakeError, match="No space left") as refused:
-        files.write(settings, replace(flights(), run_id="next", sentence="another", differences=()))
+        files.write(settings, change_report(flights(), run_id="next", sentence="another", differences=()))
 
     folder: Path = settings.reports_dir / "flights"
     assert refused.value.runbook == "DiskHeadroomLow"
@@ -293,13 +296,13 @@ def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkey
 @pytest.mark.parametrize("name", ["../x", "a/b", "", "a\0b", ".hidden", "x" * 200])
 def test_name_that_leaves_the_folder_is_refused(settings: Settings, name: str) -> None:
     with pytest.raises(DefinitionError, match="expected a pipeline and a run id"):
-        files.write(settings, replace(flights(), pipeline=name))
+        files.write(settings, change_report(flights(), pipeline=name))
 
 
 def test_losses_stand_at_the_top_and_in_a_section_of_their_own() -> None:
     result = flights()
-    windows = replace(result.windows, incomplete=4, incomplete_because={"lost": 3, "stale": 1})
-    html = page.render(replace(result, windows=windows, losses=(lost("a disk"),), loss="The log lost records."))
+    windows = replace(result.finding.windows, incomplete=4, incomplete_because={"lost": 3, "stale": 1})
+    html = page.render(change_report(result, windows=windows, losses=(lost("a disk"),), loss="The log lost records."))
 
     assert html.index("The log lost records.") < html.index("Windows compared")
     assert "4 incomplete (3 lost, 1 stale)" in html
@@ -317,6 +320,6 @@ def test_hint_of_a_message_is_read_as_words() -> None:
     result = flights()
     breach = SealBreach(code="foreign", message="Table `t`: got an UPDATE.\nHint: `RESTORE` undoes it.")
 
-    html = page.render(replace(result, seal=replace(result.seal, breaches=(breach,))))
+    html = page.render(change_report(result, seal=replace(result.finding.seal, breaches=(breach,))))
 
     assert "got an UPDATE. Hint: `RESTORE` undoes it." in html

@@ -1,10 +1,10 @@
 """The sheet of a report says where it was cut."""
 
 import csv
-from dataclasses import replace
 
 from cutover.reconcile.report.forms.sheet import differences
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 
 
 def test_a_sheet_that_was_cut_says_so_in_its_last_line() -> None:
@@ -12,13 +12,13 @@ def test_a_sheet_that_was_cut_says_so_in_its_last_line() -> None:
 
     head, *_, last = csv.reader(differences(result).splitlines())
 
-    assert last[0] == f"cut here: {len(result.differences)} of 230 differing cells are listed"
+    assert last[0] == f"cut here: {len(result.finding.differences)} of 230 differing cells are listed"
     assert last[1:] == [""] * (len(head) - 1)
 
 
 def test_a_sheet_with_every_difference_ends_with_one() -> None:
     result = flights()
-    whole = replace(result, differences_total=len(result.differences))
+    whole = change_report(result, differences_total=len(result.finding.differences))
 
-    assert len(differences(whole).splitlines()) == 1 + len(result.differences)
+    assert len(differences(whole).splitlines()) == 1 + len(result.finding.differences)
     assert "cut here" not in differences(whole)

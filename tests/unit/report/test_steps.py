@@ -1,12 +1,12 @@
 """What to do next: runbooks with a comparison's own pipeline, windows, keys and offsets."""
 
-from dataclasses import replace
-
 import pytest
 
 from cutover.reconcile.report import page, runbooks, steps
-from cutover.reconcile.result.outcome import PolicyResult, Reconciliation, Verdict
+from cutover.reconcile.result.finding import PolicyResult, Verdict
 from cutover.reconcile.result.overview import RunOfTrend
+from cutover.reconcile.result.report import Report
+from tests.support.history.reports import change_report
 from tests.unit.report.test_page import HOSTILE, hostile
 from tests.unit.report.test_tree import cell, made, record
 
@@ -16,11 +16,11 @@ TEXT = (
 )
 
 
-def sales(**changes: object) -> Reconciliation:
+def sales(**changes: object) -> Report:
     cells = [cell("2026-03-01T05:00:00Z", "a"), cell("2026-03-02T07:00:00Z", "b c", cause="unexplained")]
     records = [record("2026-03-02T07:00:00Z", "b c", offset) for offset in (9, 4)]
     records.append(record("2026-03-01T05:00:00Z", "a", 700))
-    return replace(made(cells, records), pipeline="sales", **changes)  # type: ignore[arg-type]
+    return change_report(made(cells, records), pipeline="sales", **changes)
 
 
 def test_commands_are_those_of_this_comparison_and_of_what_nothing_explains() -> None:
@@ -48,7 +48,7 @@ def test_nothing_that_differs_leaves_the_example() -> None:
 
 @pytest.mark.parametrize("text", [*HOSTILE, "a`b", "x|y", "[a](http://e)"])
 def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
-    result = replace(hostile(text), pipeline=text)
+    result = change_report(hostile(text), pipeline=text)
     plain = runbooks.html("DivergenceUnexplained")
     filled = runbooks.html("DivergenceUnexplained", lambda told: steps.fill(told, result))
 
@@ -58,7 +58,7 @@ def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
 
 
 def test_page_says_what_comes_next() -> None:
-    beyond = replace(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False))
+    beyond = change_report(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False))
 
     assert "This comparison asks for nothing." in page.render(sales())
     assert "cutover repair sales --window 2026-03-02T07:00:00Z" in page.render(beyond)
@@ -89,6 +89,6 @@ def run_of_trend(run_id: str, verdict: Verdict) -> RunOfTrend:
 )
 def test_last_similar_incident_is_one_that_is_over(before: tuple[str, ...], told: str | None) -> None:
     trend = tuple(run_of_trend(f"r{n}", Verdict(name)) for n, name in enumerate(before))
-    now = replace(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False), trend=trend)
+    now = change_report(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False), trend=trend)
 
     assert {one.name: one.told for one in steps.details(now)}.get("Last similar incident") == told

@@ -1,14 +1,14 @@
 """The tree of differences: windows, their keys, the cells of each and the records behind it."""
 
-from dataclasses import replace
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cutover.reconcile.report import tree
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.overview import RecordBehind
+from cutover.reconcile.result.report import Report
 from tests.support.history.reconciliations import flights
+from tests.support.history.reports import change_report
 
 BASE = flights()
 TEXTS = st.none() | st.sampled_from(["a", "b", "null", ""])
@@ -40,8 +40,8 @@ def record(window: str, shop: str | None, offset: int) -> RecordBehind:
     )
 
 
-def made(cells: list[Difference], records: list[RecordBehind] | None = None) -> Reconciliation:
-    return replace(BASE, differences=tuple(cells), behind=tuple(records or ()))
+def made(cells: list[Difference], records: list[RecordBehind] | None = None) -> Report:
+    return change_report(BASE, differences=tuple(cells), behind=tuple(records or ()))
 
 
 @settings(deadline=None)

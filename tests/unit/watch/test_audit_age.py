@@ -13,8 +13,8 @@ from cutover.definition.model.pipeline import Audit
 from cutover.definition.windows.sessions import Sessions
 from cutover.lake.control import control_tables, versions
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.reconcile.judgement.audits import audit_record, power
-from cutover.reconcile.judgement.audits.audit_record import AuditState
+from cutover.reconcile.verdict.audits import audit_record, power
+from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.settings import Settings

@@ -43,7 +43,7 @@ def the_epoch_counts_otherwise_and_is_named(rig: Rig, *, word: str, times: int) 
     own = record.counts.get("accepted", 0) + record.counts.get("late", 0)
     if not own or counted != usable + (times - 1) * own:
         yield f"expected {usable} rows and {times - 1} times {own} more, got {counted}"
-    notes = rig.reconciliations[-1].notes
+    notes = rig.reconciliations[-1].finding.notes
     if not any(note.startswith(f"{word}: epoch {EPOCH}, ") for note in notes):
         yield f"expected a note on epoch {EPOCH}, got {notes}"
 

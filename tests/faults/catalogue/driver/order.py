@@ -33,7 +33,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.engine import queries
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
@@ -189,7 +189,7 @@ def _outcome(settings: Settings, pipeline: Pipeline) -> Outcome:
         found = reconcile(settings, pipeline)
     stream, batch = rows_of(settings, pipeline)
     classes = {cls.value: sum(r.counts.get(cls.value, 0) for r in small.records(settings, pipeline)) for cls in Class}
-    return Outcome(verdict=found.verdict.value, classes=classes, stream=stream, batch=batch)
+    return Outcome(verdict=found.finding.verdict.value, classes=classes, stream=stream, batch=batch)
 
 
 def _differ(outcomes: list[Outcome]) -> Iterator[str]:

@@ -9,7 +9,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import confs
 from cutover.lake import batch_runs
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.records import classify
 from cutover.records.parsing import limits, parser
 from cutover.records.reading import scan
@@ -119,8 +120,8 @@ def drift_apart(rig: Rig, *, drift: Drift, side: Role) -> None:
         _await(rig, side, before)
         rig.batch()
     found = rig.reconcile()
-    rig.exit_code = found.exit_code
-    rig.said = "\n".join(breach.message for breach in found.seal.breaches)
+    rig.exit_code = found.finding.exit_code
+    rig.said = "\n".join(breach.message for breach in found.finding.seal.breaches)
     rig.note("said", rig.said[:600])
 
 
@@ -144,12 +145,12 @@ def dumps_differ(rig: Rig) -> bool:
 
 
 def _named(rig: Rig, drift: Drift) -> Iterator[str]:
-    first: Reconciliation = rig.reconciliations[0]
-    if first.verdict is not Verdict.NOT_COMPARABLE:
-        yield f"expected NOT_COMPARABLE, got {first.verdict}"
-    if any(cause.rows for cause in first.causes.values()) or first.rows.compared:
+    first: Report = rig.reconciliations[0]
+    if first.finding.verdict is not Verdict.NOT_COMPARABLE:
+        yield f"expected NOT_COMPARABLE, got {first.finding.verdict}"
+    if any(cause.rows for cause in first.finding.causes.values()) or first.finding.rows.compared:
         yield "differences were counted"
-    said = [breach.message for breach in first.seal.breaches if drift.item in breach.message]
+    said = [breach.message for breach in first.finding.seal.breaches if drift.item in breach.message]
     if not any(all(value in text for value in drift.values) for text in said):
         yield f"expected {drift.item} with {drift.values}, got {rig.said}"
 

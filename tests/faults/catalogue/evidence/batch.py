@@ -13,8 +13,8 @@ from cutover.lake import batch_runs
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import batch_schema
 from cutover.probe import Point
-from cutover.reconcile.judgement import records
 from cutover.reconcile.report import files
+from cutover.reconcile.verdict import records
 from tests.faults.fault import AGREE, Fault
 from tests.faults.running.rig import Rig
 from tests.integration.batch.lab import rows_of
@@ -60,8 +60,8 @@ def kill_batch(rig: Rig, *, point: Point) -> None:
     if after.run_id == before.run_id and rows(rig, after) != rows(rig, before):
         rig.note("mixed", "the rows of the old run changed")
     seen = rig.reconcile()
-    rig.note("verdict as it stood", seen.verdict.value)
-    rig.note("version read", seen.seal.versions.batch_table)
+    rig.note("verdict as it stood", seen.finding.verdict.value)
+    rig.note("version read", seen.run.tables.batch)
 
 
 def killed_there(rig: Rig, *, point: Point) -> bool:
@@ -183,7 +183,7 @@ def every_report_is_whole(rig: Rig) -> Iterator[str]:
     """Each stored comparison can be loaded, each page ends, and each recorded run has both."""
     folder, name = rig.settings.reports_dir / rig.pipeline.name, rig.pipeline.name
     for stem in _reports(rig):
-        if files.load(rig.settings, name, stem).run_id != stem:
+        if files.load(rig.settings, name, stem).run.run_id != stem:
             yield f"report {stem} holds another run"
     pages = [folder / f"{line.run_id}.html" for line in records.read(rig.settings, name)]
     for page in (*pages, folder / "latest.html"):

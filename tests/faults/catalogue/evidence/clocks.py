@@ -14,7 +14,7 @@ from cutover.lake.serving import serving_table, views
 from cutover.lake.tables import delta
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import consecutive
-from cutover.reconcile.judgement import history
+from cutover.reconcile.verdict import history
 from tests.faults.fault import Fault
 from tests.faults.running.clocks import WrongClock
 from tests.faults.running.rig import Rig
@@ -95,7 +95,7 @@ def each_offset_was_scanned_by_one_run(rig: Rig) -> Iterator[str]:
 def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[str]:
     """The history's present, and the runs that count for the gate."""
     present = history.find_present(rig.settings, rig.pipeline)
-    if present is None or present.run_id != rig.reconciliations[-1].run_id:
+    if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
         yield "another comparison speaks for the pipeline"
     runs = evidence_of.read(rig.settings, rig.pipeline).runs
     counted = [run.epoch for run in consecutive(runs, SystemClock().now())]

@@ -15,8 +15,9 @@ from cutover.probe import Point
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import present, stage
 from cutover.reconcile.gate.decide import decide
-from cutover.reconcile.judgement import history
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict import history
 from cutover.reconcile.verify.record import verify_and_record
 from tests.faults.fault import ALWAYS, Fault, Part
 from tests.faults.running.rig import Rig
@@ -49,12 +50,12 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
     spoilt = edited(new, 0, lambda row: row | {"most": 4711})
     replace_batch(rig.settings, replace(spoilt, run=replace(new.run, run_id="b2", finished="2026-01-06T00:00:00Z")))
     first = rig.reconcile()
-    rig.exit_code = first.exit_code
-    rig.note("diverged", [first.run_id, first.verdict.value, first.seal.epoch])
+    rig.exit_code = first.finding.exit_code
+    rig.note("diverged", [first.run.run_id, first.finding.verdict.value, first.finding.seal.epoch])
 
     def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
         if point == "report.rendered" and not rig.evidence.get("overtaken"):
-            rig.note("overtaken", reconcile(rig.settings, PIPELINE).verdict.value)
+            rig.note("overtaken", reconcile(rig.settings, PIPELINE).finding.verdict.value)
 
     later = [
         reconcile(rig.settings, PIPELINE, epoch=OLD_CUT),
@@ -66,8 +67,9 @@ def compare_older_ones_after_a_divergence(rig: Rig) -> None:
     rig.note("left", _standing(rig))
 
 
-def _told(result: Reconciliation) -> str:
-    return f"{result.verdict.value} at {result.seal.epoch}, {'past' if result.speaks_for else 'present'}"
+def _told(result: Report) -> str:
+    finding, time = result.finding, "past" if result.run.speaks_for else "present"
+    return f"{finding.verdict.value} at {finding.seal.epoch}, {time}"
 
 
 def _standing(rig: Rig) -> list[str | bool]:
@@ -222,10 +224,12 @@ def _run_all(rig: Rig) -> None:
     rig.drain()
     rig.batch()
     found = rig.reconcile()
-    rig.exit_code, rig.said = found.exit_code, found.sentence
-    rig.note("compared", found.windows.compared)
-    rig.note("verdict", found.verdict.value)
-    rig.note("page", (rig.settings.reports_dir / str(found.page)).read_text(encoding="utf-8").count("\N{CHECK MARK}"))
+    rig.exit_code, rig.said = found.finding.exit_code, found.finding.sentence
+    rig.note("compared", found.finding.windows.compared)
+    rig.note("verdict", found.finding.verdict.value)
+    rig.note(
+        "page", (rig.settings.reports_dir / str(found.run.page)).read_text(encoding="utf-8").count("\N{CHECK MARK}")
+    )
     rig.note("counted", sum(n for n, _, _ in rig.counted().values()))
 
 

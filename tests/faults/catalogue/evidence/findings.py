@@ -19,7 +19,8 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import decide
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.faults.fault import Fault, Part
 from tests.faults.running.rig import Rig
@@ -97,7 +98,7 @@ def plant(rig: Rig) -> None:
     rig.note("edits", _edit(rig))
     rig.note("version after", int(delta.open_table(rig.version.uri).version()))
     found = rig.reconcile()
-    rig.exit_code = found.exit_code
+    rig.exit_code = found.finding.exit_code
     rig.note("findings", sorted(map(str, _findings(found))))
     evidence = evidence_of.read(rig.settings, rig.pipeline)
     decision = decide(Stage.LAMBDA, evidence, "advance", rig.pipeline.policy, SystemClock().now())
@@ -139,8 +140,8 @@ def edits_are_in_the_table(rig: Rig) -> bool:
     return bool(seen["version after"] == seen["version before"] + 1 and seen["edits"] == 1 + 1 + 1 + 2)
 
 
-def _findings(result: Reconciliation) -> set[Finding]:
-    return {_finding(d.window_start or "", d.key, d.kind) for d in result.differences}
+def _findings(result: Report) -> set[Finding]:
+    return {_finding(d.window_start or "", d.key, d.kind) for d in result.finding.differences}
 
 
 def _finding(window: str, key: Any, kind: str) -> Finding:
@@ -177,14 +178,14 @@ def compare(rig: Rig) -> None:
 def compare_often(rig: Rig) -> None:
     """Compare the table that nobody edited again and again."""
     _take(rig)
-    rig.note("runs", [rig.reconcile().verdict.value for _ in range(CLEAN_RUNS)])
-    rig.note("found", sum(len(result.differences) for result in rig.reconciliations))
+    rig.note("runs", [rig.reconcile().finding.verdict.value for _ in range(CLEAN_RUNS)])
+    rig.note("found", sum(len(result.finding.differences) for result in rig.reconciliations))
 
 
 def it_ran_as_often(rig: Rig) -> bool:
     """Twenty runs over all rows."""
     return (
-        all(result.rows.compared == ROWS + 1 for result in rig.reconciliations)
+        all(result.finding.rows.compared == ROWS + 1 for result in rig.reconciliations)
         and len(rig.reconciliations) == CLEAN_RUNS
     )
 

@@ -14,7 +14,8 @@ from pydantic import SecretStr
 
 from cutover import events
 from cutover.cli import app
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import KafkaSettings
 from tests.faults.catalogue.evidence.findings import LAKE_ALONE, OLD_BATCH, nothing, sales
 from tests.faults.fault import Fault
@@ -71,14 +72,14 @@ def make_hostile_keys_differ(rig: Rig) -> None:
     with redirect_stderr(said):
         result = _differing(rig, HOSTILE)
     rig.note("log", (said.getvalue(),))  # not for the results: a tuple
-    rig.note("page", rig.settings.reports_dir / str(result.report_path))
-    rig.note("keys", {change.key["shop"] for change in result.differences})
+    rig.note("page", rig.settings.reports_dir / str(result.run.report_path))
+    rig.note("keys", {change.key["shop"] for change in result.finding.differences})
     rig.note("sheets", list(rig.settings.reports_dir.rglob("*.csv")))
-    rig.exit_code = result.exit_code
+    rig.exit_code = result.finding.exit_code
     rig.note("terminal", (_terminal(rig),))
 
 
-def _differing(rig: Rig, keys: tuple[str, ...]) -> Reconciliation:
+def _differing(rig: Rig, keys: tuple[str, ...]) -> Report:
     lake = lake_of([Sale(hour=i, shop=key) for i, key in enumerate(keys)])
     for place in range(len(lake.batch)):
         lake = edited(lake, place, lambda row: row | {"sales": row["sales"] + 1})
@@ -125,7 +126,7 @@ def no_element_comes_from_data(rig: Rig) -> Iterator[str]:
     plain = rig.beside("plain")
     plain.make = sales
     harmless = _differing(plain, tuple(f"shop {i}" for i in range(len(HOSTILE))))
-    page = plain.settings.reports_dir / str(harmless.report_path)
+    page = plain.settings.reports_dir / str(harmless.run.report_path)
     for element in sorted(elements(rig.evidence["page"]) - elements(page)):
         yield f"the page has <{element}>"
 

@@ -22,7 +22,7 @@ from cutover.lake.dimensions import load as dimension_load
 from cutover.lake.serving import views
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.records.sending.produce import Progress, Request, produce
 from tests.faults.catalogue.evidence.findings import LAKE_ALONE, nothing
 from tests.faults.fault import Fault
@@ -96,7 +96,8 @@ def answer(left: Path, right: Path) -> str:
     except CutoverError as error:
         named = any(name in str(error) for name in (left.name, right.name, "`k`", "`v`"))
         return REJECTED if named else f"rejected without a name: {error}"
-    return {Verdict.CONSISTENT: EQUAL, Verdict.DIVERGED: DIFFERENT}.get(found.verdict, str(found.verdict))
+    verdict = found.finding.verdict
+    return {Verdict.CONSISTENT: EQUAL, Verdict.DIVERGED: DIFFERENT}.get(verdict, str(verdict))
 
 
 def compare_pairs(rig: Rig, *, pairs: Sequence[Pair]) -> None:

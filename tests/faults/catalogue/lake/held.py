@@ -45,7 +45,7 @@ def vacuum_by_hand(rig: Rig) -> None:
     rig.note("files", [len(files), len(_batch_files(rig))])
     found = reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT)
     rig.reconciliations.append(found)
-    rig.exit_code = found.exit_code
+    rig.exit_code = found.finding.exit_code
     rig.note("reconciler", told(found))
 
 
@@ -56,7 +56,7 @@ def _hold(rig: Rig) -> None:
     now = SystemClock().now()
     until = now + timedelta(days=PIN_DAYS)
     pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=until, now=now)
-    rig.note("agrees before", reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT).exit_code)
+    rig.note("agrees before", reconcile(rig.settings, rig.pipeline, epoch=OLD_CUT).finding.exit_code)
     pins.pin(rig.settings, rig.version, OLD_CUT, holder=PINNED_BY, expires_at=until, now=SystemClock().now())
     replace_batch(rig.settings, replace(new, run=replace(new.run, run_id="batch-2", finished="2026-01-06T00:00:00Z")))
 

@@ -14,7 +14,8 @@ from cutover.errors import CutoverError
 from cutover.lake.integrity import high_water
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.streaming.compaction import compactor
 from cutover.streaming.recovery import accept_loss
 from tests.faults.fault import Fault
@@ -127,8 +128,8 @@ def _files(table: Path) -> set[str]:
     return {str(file.relative_to(table)) for file in table.rglob("*") if file.is_file()}
 
 
-def told(found: Reconciliation) -> list[Any]:
-    return [found.verdict.value, found.exit_code, found.runbook, found.sentence]
+def told(found: Report) -> list[Any]:
+    return [found.finding.verdict.value, found.finding.exit_code, found.finding.runbook, found.finding.sentence]
 
 
 def log_was_damaged(rig: Rig, *, opens: bool) -> bool:
@@ -182,7 +183,7 @@ def lose_a_file(rig: Rig, *, which: str) -> None:
     rig.note("runbook", _runbook(rig.drain))
     found = rig.reconcile()
     rig.note("reconciler", told(found))
-    rig.exit_code = found.exit_code
+    rig.exit_code = found.finding.exit_code
 
 
 def _table_of(file: Path) -> Path:

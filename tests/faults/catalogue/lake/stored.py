@@ -14,7 +14,7 @@ from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import delta
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import decide
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.verify.runner import verify
 from tests.faults.fault import Fault, Part
 from tests.faults.running.definition import definition
@@ -38,7 +38,7 @@ def sales() -> Pipeline:
 def _take(rig: Rig) -> None:
     rig.make = sales
     write(rig.settings, lake_of(SALES))
-    rig.note("before", rig.reconcile().verdict.value)
+    rig.note("before", rig.reconcile().finding.verdict.value)
 
 
 def _uri(rig: Rig, table: str) -> str:
@@ -58,7 +58,7 @@ def flip_before_a_start(rig: Rig, *, table: str, kind: str) -> None:
     rig.close_windows()
     rig.drain()
     rig.batch()
-    rig.note("before", rig.reconcile().verdict.value)
+    rig.note("before", rig.reconcile().finding.verdict.value)
     _flip_one(rig, max(_files(rig, table, kind), key=lambda file: file.stat().st_mtime_ns))
     rig.send(rig.draw(20))
     rig.note("transaction", rig.transaction())
@@ -99,8 +99,11 @@ def _flip_one(rig: Rig, file: Path) -> None:
 
 def _compare(rig: Rig) -> None:
     found = rig.reconcile()
-    rig.exit_code = found.exit_code
-    rig.note("said", [found.verdict.value, found.rows.compared, found.runbook, found.sentence])
+    rig.exit_code = found.finding.exit_code
+    rig.note(
+        "said",
+        [found.finding.verdict.value, found.finding.rows.compared, found.finding.runbook, found.finding.sentence],
+    )
 
 
 def one_bit_is_another(rig: Rig) -> bool:

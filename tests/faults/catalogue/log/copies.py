@@ -7,7 +7,7 @@ from functools import partial
 
 from cutover.definition import First, Last, Max, Min, Pipeline, TopK
 from cutover.definition.measures.kinds import Measure
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.records.classes import Class
 from tests.faults.catalogue.log.twice import RECORDS as SENT_TWICE
 from tests.faults.catalogue.log.twice import STRICT, both_are_in_the_log
@@ -70,10 +70,10 @@ def each_copy_is_a_duplicate_and_nothing_is_unexplained(rig: Rig) -> Iterator[st
     if len(stream) != SENT_TWICE or not batch:
         yield f"the stream's ledger has {len(stream)} of {SENT_TWICE} duplicates, batch's {len(batch)}"
     last = rig.reconciliations[-1]
-    named = {name for name, cause in last.causes.items() if cause.rows}
+    named = {name for name, cause in last.finding.causes.items() if cause.rows}
     if not named <= {"duplicate"}:
         yield f"expected no cause but duplicate, got {sorted(named)}"
-    rig.note("rows that differ by duplicates", last.causes["duplicate"].rows)
+    rig.note("rows that differ by duplicates", last.finding.causes["duplicate"].rows)
 
 
 def _copies(variant: str, title: str, copy: Copy, verdict: Verdict) -> Fault:

@@ -224,15 +224,15 @@ def _states(rig: Rig, ranges: Iterable[tuple[int, int]]) -> Iterator[str]:
 def the_report_leaves_them_out_and_says_so(rig: Rig) -> Iterator[str]:
     """Counted as lost, named with their ranges, never compared; what is compared lies outside."""
     last = rig.reconciliations[-1]
-    if not last.windows.incomplete_because.get("lost") or last.loss is None or not last.losses:
-        yield f"the report does not say what was lost: {last.windows}, {last.loss}"
-    if not last.windows.compared:
+    if not last.finding.windows.incomplete_because.get("lost") or last.finding.loss is None or not last.finding.losses:
+        yield f"the report does not say what was lost: {last.finding.windows}, {last.finding.loss}"
+    if not last.finding.windows.compared:
         yield "no window behind the loss was compared"
     counted = rig.counted()
     spans = losses.find_touched_windows(recorded(rig))
     outside = {start for start, _ in counted if not losses.is_touched(start, spans)}
-    if last.windows.compared > len(outside):
-        yield f"{last.windows.compared} windows were compared, {len(outside)} are not touched"
+    if last.finding.windows.compared > len(outside):
+        yield f"{last.finding.windows.compared} windows were compared, {len(outside)} are not touched"
 
 
 def no_touched_window_was_replaced(rig: Rig) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from cutover.lake.control import losses
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from tests.faults.catalogue.log import loss
 from tests.faults.fault import STREAM, Fault, Part
 from tests.faults.running.rig import Rig
@@ -67,7 +67,10 @@ def _stand(rig: Rig) -> None:
     said = str(rig.evidence["said"])
     rig.refused(rig.batch)
     stood = rig.reconcile()
-    rig.note("stood", [stood.verdict.value, stood.exit_code, str(stood.runbook), stood.sentence])
+    rig.note(
+        "stood",
+        [stood.finding.verdict.value, stood.finding.exit_code, str(stood.finding.runbook), stood.finding.sentence],
+    )
     rig.note("said", said)
 
 

@@ -11,7 +11,7 @@ from cutover.lake.control.stages import Stage
 from cutover.lake.serving import views
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.streaming.recovery import accept_loss
 from tests.faults.catalogue.log import loss, transactions
 from tests.faults.fault import AGREE, Fault, Hold
@@ -47,7 +47,10 @@ def _stand(rig: Rig) -> None:
     rig.refused(lambda: run_batch(rig.settings, rig.pipeline, anew=True))
     rig.note("batch --anew said", rig.said)
     stood = rig.reconcile()
-    rig.note("stood", [stood.verdict.value, stood.exit_code, str(stood.runbook), stood.sentence])
+    rig.note(
+        "stood",
+        [stood.finding.verdict.value, stood.finding.exit_code, str(stood.finding.runbook), stood.finding.sentence],
+    )
 
 
 def _agree(rig: Rig, **changes: object) -> None:
@@ -71,7 +74,7 @@ def compact_what_was_read(rig: Rig) -> None:
     _agree(rig)
     gone = compacted.compact(rig.settings, rig.topic, least=40)
     during = rig.reconcile()
-    rig.note("while compacted", [during.verdict.value, str(during.runbook)])
+    rig.note("while compacted", [during.finding.verdict.value, str(during.finding.runbook)])
     compacted.keep_all(rig.settings, rig.topic)
     _note_gone(rig, gone)
     _stand(rig)
@@ -193,8 +196,8 @@ def no_row_went_that_was_served(rig: Rig) -> Iterator[str]:
 def the_verdict_claims_no_unexplained_difference(rig: Rig) -> Iterator[str]:
     """No comparison since the loss has a difference without a cause."""
     for found in rig.reconciliations:
-        if found.policy.unexplained:
-            yield f"{found.policy.unexplained} unexplained: {found.sentence}"
+        if found.finding.policy.unexplained:
+            yield f"{found.finding.policy.unexplained} unexplained: {found.finding.sentence}"
 
 
 def _served(rig: Rig) -> dict[tuple[int, str | None], str]:

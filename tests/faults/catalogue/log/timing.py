@@ -87,8 +87,8 @@ def time_rests_when_all_are_idle(rig: Rig) -> Iterator[str]:
 def a_drain_closes_the_last_windows(rig: Rig) -> Iterator[str]:
     """None is open in the comparison."""
     last = rig.reconciliations[-1]
-    if not rig.records()[-1].final or last.windows.open:
-        yield f"{last.windows.open} windows are open after a final drain"
+    if not rig.records()[-1].final or last.finding.windows.open:
+        yield f"{last.finding.windows.open} windows are open after a final drain"
 
 
 # -- F17

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from cutover.definition import Policy
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.records.classes import Class
 from tests.faults.fault import Fault
 from tests.faults.refused import count_of, positions

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.errors import LakeError
 from cutover.reconcile.attribution.explain import explain
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 
@@ -27,9 +27,13 @@ def test_total_beyond_its_type_is_named_by_window_and_key(settings: Settings) ->
 
     result = reconcile(settings, PIPELINE)
 
-    assert (result.verdict, result.exit_code, result.runbook) == (Verdict.NOT_COMPARABLE, 2, "TableUnreadable")
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.runbook) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        "TableUnreadable",
+    )
     for part in ("window 2026-01-01T03:00:00+00:00, shop 'a', desk 1", "`revenue`", "decimal(38,0)", "2e+38"):
-        assert part in result.sentence
+        assert part in result.finding.sentence
     with pytest.raises(LakeError, match="shop 'a'"):
         explain(settings, PIPELINE, START + timedelta(hours=3), ["a", "1"])
 
@@ -40,8 +44,8 @@ def test_totals_over_keys_beyond_every_type_are_no_verdict(settings: Settings) -
 
     result = reconcile(settings, PIPELINE)
 
-    assert (result.verdict, result.runbook) == (Verdict.NOT_COMPARABLE, "TableUnreadable")
-    assert "totals fit into 38 digits" in result.sentence
+    assert (result.finding.verdict, result.finding.runbook) == (Verdict.NOT_COMPARABLE, "TableUnreadable")
+    assert "totals fit into 38 digits" in result.finding.sentence
 
 
 @pytest.mark.parametrize("state", ["open", "incomplete(stale)"])

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cutover.definition import Pipeline, Sql
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, lake_of, reconcile, write
 
@@ -22,7 +23,7 @@ def legacy(tmp_path: Path) -> Pipeline:
     return replace(PIPELINE, batch=Sql("legacy.sql"), file=tmp_path / "sales.py")
 
 
-def judged(settings: Settings, pipeline: Pipeline, lake: Lake) -> Reconciliation:
+def judged(settings: Settings, pipeline: Pipeline, lake: Lake) -> Report:
     write(settings, lake, pipeline)
     return reconcile(settings, pipeline)
 
@@ -43,15 +44,15 @@ def _more(row: Raw, amounts: tuple[int, ...]) -> Raw:
 def test_late_records_explain_the_difference(settings: Settings, legacy: Pipeline) -> None:
     result = judged(settings, legacy, lake_of((*CLEAN, LATE, FUTURE), legacy))
 
-    found = (result.verdict, result.causes["late"].events, result.causes["future"].rows)
+    found = (result.finding.verdict, result.finding.causes["late"].events, result.finding.causes["future"].rows)
     assert found == (Verdict.EXPLAINED, 1, 0)
 
 
 def test_future_records_that_the_sql_counts_are_a_cause(settings: Settings, legacy: Pipeline) -> None:
     result = judged(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000))
 
-    steps = [(s.cause, s.amount) for fall in result.waterfall if fall.measure == "revenue" for s in fall.steps]
-    assert (result.verdict, result.causes["future"].events, steps) == (
+    steps = [(s.cause, s.amount) for fall in result.finding.waterfall if fall.measure == "revenue" for s in fall.steps]
+    assert (result.finding.verdict, result.finding.causes["future"].events, steps) == (
         Verdict.EXPLAINED,
         1,
         [("late", -100), ("future", -1000)],
@@ -63,11 +64,11 @@ def test_a_class_is_no_cause_where_its_rows_do_not_make_the_difference_go_away(
 ) -> None:
     result = judged(settings, legacy, counting(lake_of((*CLEAN, LATE, FUTURE), legacy), 1000, 1))
 
-    found = (result.verdict, result.causes["unexplained"].rows, result.causes["late"].rows)
+    found = (result.finding.verdict, result.finding.causes["unexplained"].rows, result.finding.causes["late"].rows)
     assert found == (Verdict.DIVERGED, 1, 0)
 
 
 def test_sql_that_leaves_late_records_out_as_well_is_consistent(settings: Settings, legacy: Pipeline) -> None:
     lake = replace(lake_of((*CLEAN, LATE), legacy), batch=lake_of(CLEAN, legacy).batch)
 
-    assert judged(settings, legacy, lake).verdict is Verdict.CONSISTENT
+    assert judged(settings, legacy, lake).finding.verdict is Verdict.CONSISTENT

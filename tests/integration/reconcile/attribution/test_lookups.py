@@ -26,7 +26,8 @@ from cutover.log.kafka import LogClient
 from cutover.probe import Point
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.audit.run import determinism
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.selftest import trial
 from cutover.reconcile.selftest.self_test import self_test
@@ -111,7 +112,7 @@ class Lab:
         assert run is not None
         return run
 
-    def reconcile(self, changed: Pipeline | None = None) -> Reconciliation:
+    def reconcile(self, changed: Pipeline | None = None) -> Report:
         return reconcile(self.settings, changed or self.pipeline)
 
 
@@ -182,9 +183,9 @@ def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
 def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
     found = lab.reconcile()
 
-    assert (found.verdict, found.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
-    assert {name for name, cause in found.causes.items() if cause.rows} == {"late"}
-    assert any("0 are not borne out, 0 can no longer be proven" in note for note in found.notes)
+    assert (found.finding.verdict, found.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
+    assert {name for name, cause in found.finding.causes.items() if cause.rows} == {"late"}
+    assert any("0 are not borne out, 0 can no longer be proven" in note for note in found.finding.notes)
 
 
 def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(
@@ -208,7 +209,7 @@ def test_a_teams_sql_sees_the_columns_too(own: Lab, tmp_path: Path) -> None:
 
     own.batch(changed)
 
-    assert {name for name, cause in own.reconcile(changed).causes.items() if cause.rows} == {"late"}
+    assert {name for name, cause in own.reconcile(changed).finding.causes.items() if cause.rows} == {"late"}
 
 
 def test_every_check_holds_and_replays_agree(own: Lab) -> None:
@@ -231,11 +232,15 @@ def test_a_fork_that_joined_a_newer_version_differs_by_the_dimension_until_batch
     recompute.run(own.settings, own.pipeline, start=moment(0), end=moment(130))
     again = own.reconcile()
 
-    assert (parted.verdict, parted.exit_code, parted.runbook) == (Verdict.EXPLAINED, 1, "DimensionChanged")
-    assert parted.causes["dimension"].rows > 0
-    assert (parted.seal.dimensions[0].streaming, parted.seal.dimensions[0].batch) == ((0, 2), (0, 1, 2))
+    assert (parted.finding.verdict, parted.finding.exit_code, parted.finding.runbook) == (
+        Verdict.EXPLAINED,
+        1,
+        "DimensionChanged",
+    )
+    assert parted.finding.causes["dimension"].rows > 0
+    assert (parted.finding.dimensions[0].streaming, parted.finding.dimensions[0].batch) == ((0, 2), (0, 1, 2))
     assert [value.cause for value in explained.values] == ["dimension", "dimension"]
-    assert {name for name, cause in again.causes.items() if cause.rows} == {"late"}
+    assert {name for name, cause in again.finding.causes.items() if cause.rows} == {"late"}
 
 
 @pytest.mark.parametrize(
@@ -254,9 +259,9 @@ def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_coun
     own.batch(changed)
     found = own.reconcile(changed)
 
-    assert (before.causes["future"].rows, before.causes["dimension"].rows) == (future, 0)
-    assert (found.verdict, found.causes["unexplained"].rows) == (Verdict.EXPLAINED, 0)
-    assert found.causes["dimension"].rows > 0
+    assert (before.finding.causes["future"].rows, before.finding.causes["dimension"].rows) == (future, 0)
+    assert (found.finding.verdict, found.finding.causes["unexplained"].rows) == (Verdict.EXPLAINED, 0)
+    assert found.finding.causes["dimension"].rows > 0
 
 
 def test_a_replay_joins_what_is_there_now_and_batch_follows_it(own: Lab) -> None:
@@ -268,8 +273,8 @@ def test_a_replay_joins_what_is_there_now_and_batch_follows_it(own: Lab) -> None
     again = reconcile(looked, own.pipeline)
 
     assert {record.dimensions["ads"] for record in rig.records(looked, own.pipeline) if record.records} == {2}
-    assert parted.verdict is Verdict.NOT_COMPARABLE
-    assert (again.verdict, {name for name, cause in again.causes.items() if cause.rows}) == (
+    assert parted.finding.verdict is Verdict.NOT_COMPARABLE
+    assert (again.finding.verdict, {name for name, cause in again.finding.causes.items() if cause.rows}) == (
         Verdict.EXPLAINED,
         {"late"},
     )
@@ -284,9 +289,9 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(own: Lab) -> None
 
     assert run is not None
     assert {span.instead_of for span in run.dimensions["ads"]} == {0, None}
-    assert (found.verdict, found.exit_code) == (Verdict.NOT_COMPARABLE, 2)
-    assert found.seal.breaches[0].code == "dimension"
-    assert "version 0" in found.seal.breaches[0].message
+    assert (found.finding.verdict, found.finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    assert found.finding.seal.breaches[0].code == "dimension"
+    assert "version 0" in found.finding.seal.breaches[0].message
     # Batch runs at one cut whose records were joined otherwise are no two answers to one question.
     assert verify(own.settings, own.pipeline, only=["N8"]).violations == ()
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, edited, lake_of, reconcile, write
 
@@ -71,8 +72,8 @@ PLANTS = (
 )
 
 
-def unexplained(result: Reconciliation) -> frozenset[Finding]:
-    cells = [cell for cell in result.differences if cell.cause == "unexplained"]
+def unexplained(result: Report) -> frozenset[Finding]:
+    cells = [cell for cell in result.finding.differences if cell.cause == "unexplained"]
     return frozenset((int(str(c.window_start)[11:13]), _text(c.key["shop"]), c.kind) for c in cells)
 
 
@@ -80,7 +81,7 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def planted(settings: Settings, edit: Callable[[list[Raw]], list[Raw]]) -> Reconciliation:
+def planted(settings: Settings, edit: Callable[[list[Raw]], list[Raw]]) -> Report:
     lake: Lake = lake_of(SALES)
     write(settings, replace(lake, partials=tuple(edit(list(lake.partials)))))
     return reconcile(settings, PIPELINE)
@@ -100,7 +101,7 @@ def test_all_planted_differences_are_found_at_once(settings: Settings) -> None:
     result = planted(settings, every)
 
     expected = frozenset().union(*(plant.found for plant in PLANTS[:5]))
-    assert (result.verdict, result.causes["unexplained"].rows, unexplained(result)) == (
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows, unexplained(result)) == (
         Verdict.DIVERGED,
         len(expected),
         expected,
@@ -110,7 +111,7 @@ def test_all_planted_differences_are_found_at_once(settings: Settings) -> None:
 def test_what_is_late_keeps_its_name_beside_planted_differences(settings: Settings) -> None:
     result = planted(settings, PLANTS[0].edit)
 
-    assert (result.causes["late"].rows, result.causes["late"].events) == (1, 1)
+    assert (result.finding.causes["late"].rows, result.finding.causes["late"].events) == (1, 1)
 
 
 def test_a_doubled_row_of_the_batch_is_found(settings: Settings) -> None:
@@ -119,7 +120,7 @@ def test_a_doubled_row_of_the_batch_is_found(settings: Settings) -> None:
 
     result = reconcile(settings, PIPELINE)
 
-    assert (result.verdict, unexplained(result), result.rows.missing) == (
+    assert (result.finding.verdict, unexplained(result), result.finding.rows.missing) == (
         Verdict.DIVERGED,
         frozenset({(0, "a", "missing")}),
         1,
@@ -132,7 +133,7 @@ def test_a_doubled_pair_of_rows_does_not_cancel_out(settings: Settings) -> None:
 
     result = reconcile(settings, PIPELINE)
 
-    assert result.rows.missing == 2
+    assert result.finding.rows.missing == 2
 
 
 @pytest.mark.parametrize("minutes", [-1, 1])
@@ -141,8 +142,8 @@ def test_a_wrong_end_of_a_window_of_the_batch_is_found(settings: Settings, minut
 
     result = reconcile(settings, PIPELINE)
 
-    assert result.verdict is Verdict.DIVERGED
-    assert {cell.measure for cell in result.differences if cell.cause == "unexplained"} == {"window_end"}
+    assert result.finding.verdict is Verdict.DIVERGED
+    assert {cell.measure for cell in result.finding.differences if cell.cause == "unexplained"} == {"window_end"}
 
 
 @pytest.mark.parametrize("minutes", [-1, 1])
@@ -152,8 +153,8 @@ def test_a_wrong_end_of_a_window_of_the_stream_is_found(settings: Settings, minu
 
     result = planted(settings, edit)
 
-    assert result.verdict is Verdict.DIVERGED
-    assert "window_end" in {cell.measure for cell in result.differences if cell.cause == "unexplained"}
+    assert result.finding.verdict is Verdict.DIVERGED
+    assert "window_end" in {cell.measure for cell in result.finding.differences if cell.cause == "unexplained"}
 
 
 def _longer(row: Raw, *, minutes: int) -> Raw:

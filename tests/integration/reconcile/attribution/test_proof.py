@@ -14,7 +14,8 @@ from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.reconcile import run
 from cutover.reconcile.attribution.explain import explain
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Raw, Sale, held, lake_of, write
 from tests.support.log.held_log import HeldLog
@@ -22,7 +23,7 @@ from tests.support.log.held_log import HeldLog
 SALES = (*(Sale(hour=h, amount=h) for h in range(4)), Sale(epoch=1, hour=2, amount=9, kind="late"))
 
 
-def judged(settings: Settings, lake: Lake, log: HeldLog | None = None) -> Reconciliation:
+def judged(settings: Settings, lake: Lake, log: HeldLog | None = None) -> Report:
     write(settings, lake)
     return run.reconcile(settings, PIPELINE, log=log or held(lake))
 
@@ -47,9 +48,9 @@ def of_stream(lake: Lake, values: Raw) -> Lake:
 def test_late_record_that_the_log_bears_out_explains_its_row(settings: Settings) -> None:
     result = judged(settings, lake_of(SALES))
 
-    assert (result.verdict, result.causes["late"].rows) == (Verdict.EXPLAINED, 1)
+    assert (result.finding.verdict, result.finding.causes["late"].rows) == (Verdict.EXPLAINED, 1)
     note = "Of 1 row with a cause the log's own records were folded again: 0 are not borne out"
-    assert any(note in text for text in result.notes)
+    assert any(note in text for text in result.finding.notes)
 
 
 BETWEEN = (
@@ -59,14 +60,14 @@ BETWEEN = (
 
 
 def test_late_records_explain_a_minimum_and_a_maximum(settings: Settings) -> None:
-    assert judged(settings, lake_of(BETWEEN)).verdict is Verdict.EXPLAINED
+    assert judged(settings, lake_of(BETWEEN)).finding.verdict is Verdict.EXPLAINED
 
 
 @pytest.mark.parametrize("values", [{"least": 3}, {"most": 8}, {"most": 2}], ids=str)
 def test_wrong_minimum_or_maximum_is_not_hidden_by_a_late_record_beyond_it(settings: Settings, values: Raw) -> None:
     result = judged(settings, of_stream(lake_of(BETWEEN), values))
 
-    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
 
 
 RECORDS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
@@ -84,7 +85,7 @@ def test_position_that_holds_another_record_explains_nothing(settings: Settings,
 
     result = judged(settings, lake, with_log(lake, RECORDS[record], offset))
 
-    assert (result.verdict, result.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows) == (Verdict.DIVERGED, 1)
 
 
 def test_record_that_the_stream_left_out_without_a_word_explains_nothing(settings: Settings) -> None:
@@ -96,7 +97,7 @@ def test_record_that_the_stream_left_out_without_a_word_explains_nothing(setting
 
     result = judged(settings, replace(lake, ranges=ranges, run=run_, epochs=epochs), HeldLog(records=more))
 
-    assert result.verdict is Verdict.DIVERGED
+    assert result.finding.verdict is Verdict.DIVERGED
 
 
 def test_records_that_have_left_the_log_prove_nothing(settings: Settings) -> None:
@@ -104,9 +105,13 @@ def test_records_that_have_left_the_log_prove_nothing(settings: Settings) -> Non
 
     result = judged(settings, lake, HeldLog(records=lake.log, begins={0: 3}))
 
-    assert (result.verdict, result.exit_code, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, 2, "unproven")
-    assert "offset 2" in result.sentence
-    assert "begins at 3" in result.sentence
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.seal.breaches[0].code) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        "unproven",
+    )
+    assert "offset 2" in result.finding.sentence
+    assert "begins at 3" in result.finding.sentence
 
 
 def test_what_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Settings) -> None:
@@ -115,8 +120,8 @@ def test_what_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Setti
 
     again = run.reconcile(settings, PIPELINE, log=HeldLog(records=lake.log, begins={0: 5}))
 
-    assert (again.verdict, again.notes) == (proven.verdict, proven.notes)
-    assert again.verdict is Verdict.EXPLAINED
+    assert (again.finding.verdict, again.finding.notes) == (proven.finding.verdict, proven.finding.notes)
+    assert again.finding.verdict is Verdict.EXPLAINED
 
 
 def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
@@ -129,19 +134,19 @@ def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
 
     found = run.reconcile(later, PIPELINE, log=held(spoilt))
 
-    assert found.verdict is Verdict.DIVERGED
+    assert found.finding.verdict is Verdict.DIVERGED
 
 
 def test_what_no_class_makes_equal_needs_no_log(settings: Settings) -> None:
     lake = of_stream(lake_of(SALES), {"revenue": 100})
 
-    assert judged(settings, lake, HeldLog(records=lake.log, begins={0: 5})).verdict is Verdict.DIVERGED
+    assert judged(settings, lake, HeldLog(records=lake.log, begins={0: 5})).finding.verdict is Verdict.DIVERGED
 
 
 def test_equal_sides_need_no_log(settings: Settings) -> None:
     write(settings, lake_of(SALES[:-1]))
 
-    assert run.reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+    assert run.reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
 
 def test_log_that_was_made_again_proves_nothing(settings: Settings) -> None:
@@ -149,7 +154,7 @@ def test_log_that_was_made_again_proves_nothing(settings: Settings) -> None:
 
     result = judged(settings, lake, replace(held(lake), topic_id="another"))
 
-    assert (result.verdict, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, "unproven")
+    assert (result.finding.verdict, result.finding.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, "unproven")
 
 
 def produced(settings: Settings, records: Sequence[RawRecord]) -> LogId:
@@ -175,7 +180,7 @@ def test_records_are_read_from_the_cluster_of_the_settings(kafka_settings: Setti
     result = run.reconcile(kafka_settings, pipeline)
     found = explain(kafka_settings, pipeline, START.replace(hour=2), ["a", "1"])
 
-    assert (result.verdict, result.causes["late"].rows) == (Verdict.EXPLAINED, 1)
+    assert (result.finding.verdict, result.finding.causes["late"].rows) == (Verdict.EXPLAINED, 1)
     assert [(one.measure, one.difference, one.cause) for one in found.values if "__" not in one.measure] == [
         ("sales", 1 - 2, "late"),
         ("revenue", 2 - (2 + 9), "late"),

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edited, lake_of, reconcile, write
 
@@ -50,16 +51,16 @@ EDITS: tuple[Callable[[Raw], Raw | None], ...] = (
 )
 
 
-def judged(lake: Lake) -> Reconciliation:
+def judged(lake: Lake) -> Report:
     with tempfile.TemporaryDirectory() as home:
         fresh = Settings(home=Path(home))
         write(fresh, lake)
         return reconcile(fresh, PIPELINE)
 
 
-def adds_up(result: Reconciliation) -> bool:
+def adds_up(result: Report) -> bool:
     """Return whether the steps of each waterfall lead from the batch's total to the stream's."""
-    falls = [(f.batch, [step.amount for step in f.steps], f.streaming) for f in result.waterfall]
+    falls = [(f.batch, [step.amount for step in f.steps], f.streaming) for f in result.finding.waterfall]
     return all(int(batch or 0) + sum(int(a or 0) for a in steps) == int(end or 0) for batch, steps, end in falls)
 
 
@@ -68,7 +69,7 @@ def adds_up(result: Reconciliation) -> bool:
 def test_the_ledger_explains_every_difference(counted: list[Sale], missed: list[Sale]) -> None:
     result = judged(lake_of([*counted, *missed]))
 
-    found = (result.verdict, result.causes["unexplained"].rows, result.causes["late"].events)
+    found = (result.finding.verdict, result.finding.causes["unexplained"].rows, result.finding.causes["late"].events)
     assert found == (Verdict.EXPLAINED, 0, len(missed))
     assert adds_up(result)
 
@@ -87,5 +88,5 @@ def test_an_edit_of_the_batch_is_never_explained(
 
     result = judged(edited(lake, place % len(lake.batch), edit))
 
-    assert (result.verdict, result.causes["unexplained"].rows > 0) == (Verdict.DIVERGED, True)
+    assert (result.finding.verdict, result.finding.causes["unexplained"].rows > 0) == (Verdict.DIVERGED, True)
     assert adds_up(result)

@@ -12,7 +12,8 @@ from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import RawRecord
 from cutover.reconcile import run
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Raw, Sale, edited, lake_of, micros, write, write_run
 from tests.support.log.held_log import HeldLog
@@ -82,13 +83,13 @@ def written(settings: Settings, twins: Sequence[Twin], change: Callable[[Lake], 
     return lake
 
 
-def judged(settings: Settings, log: HeldLog) -> Reconciliation:
+def judged(settings: Settings, log: HeldLog) -> Report:
     return run.reconcile(settings, IDS, log=log)
 
 
-def found(result: Reconciliation) -> tuple[Verdict, int, int]:
+def found(result: Report) -> tuple[Verdict, int, int]:
     """Return the verdict, rows in which twins take part, and rows that nothing explains."""
-    return result.verdict, result.causes["duplicate"].rows, result.causes["unexplained"].rows
+    return result.finding.verdict, result.finding.causes["duplicate"].rows, result.finding.causes["unexplained"].rows
 
 
 SWAP = (
@@ -122,7 +123,7 @@ def test_late_record_beside_a_late_twin_explains_its_row_alone(settings: Setting
 
     result = judged(settings, HeldLog(records=lake.log))
 
-    assert (found(result), result.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
+    assert (found(result), result.finding.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
 
 
 def test_batch_that_called_no_record_a_duplicate_has_no_ledger(settings: Settings) -> None:
@@ -132,7 +133,7 @@ def test_batch_that_called_no_record_a_duplicate_has_no_ledger(settings: Setting
 
     result = judged(settings, HeldLog(records=lake.log))
 
-    assert (found(result), result.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
+    assert (found(result), result.finding.causes["late"].rows) == ((Verdict.EXPLAINED, 0, 0), 1)
 
 
 def test_twin_with_another_value_in_the_log_explains_nothing(settings: Settings) -> None:
@@ -164,7 +165,7 @@ def test_swap_beside_twins_that_the_stream_counted_twice_is_not_believed(setting
 def test_twins_that_have_left_the_log_explain_nothing(settings: Settings) -> None:
     lake = written(settings, SWAP)
 
-    assert judged(settings, HeldLog(records=lake.log, begins={0: 3})).verdict is not Verdict.EXPLAINED
+    assert judged(settings, HeldLog(records=lake.log, begins={0: 3})).finding.verdict is not Verdict.EXPLAINED
 
 
 def test_swap_that_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Settings) -> None:
@@ -188,7 +189,7 @@ def test_swap_is_proven_anew_when_the_ledger_of_its_window_has_changed(settings:
 
     result = judged(later, HeldLog(records=changed.log, begins={0: 5}))
 
-    assert result.verdict is not Verdict.EXPLAINED
+    assert result.finding.verdict is not Verdict.EXPLAINED
 
 
 def test_twins_of_a_window_are_those_of_the_last_run_that_computed_it(settings: Settings) -> None:

@@ -14,7 +14,8 @@ from cutover.reconcile.cli import arguments
 from cutover.reconcile.external.csv_dialect import Dialect, parse_dialect
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import ColumnReading, Origin, Reconciliation, Verdict
+from cutover.reconcile.result.finding import ColumnReading, Origin, Verdict
+from cutover.reconcile.result.report import Report
 
 CSV = b"k,v\n1,a\n2,b\n"
 BIG_CELL = 3_000_000
@@ -27,7 +28,7 @@ def compare(
     dialect: Dialect | None = None,
     key: str = "k",
     types: Mapping[str, str] | None = None,
-) -> Reconciliation:
+) -> Report:
     dialects = (Dialect(), dialect or Dialect())
     return compare_tables(
         DiffRequest(left=str(left), right=str(right), key=(key,), dialects=dialects, types=types or {})
@@ -53,7 +54,7 @@ def test_a_stated_dialect_is_read(tmp_path: Path, case: str) -> None:
     text, body = STATED[case]
     sides = file(tmp_path, "l.csv", CSV), file(tmp_path, "r.csv", body)
 
-    assert compare(*sides, dialect=parse_dialect([text], "--csv")).verdict is Verdict.CONSISTENT
+    assert compare(*sides, dialect=parse_dialect([text], "--csv")).finding.verdict is Verdict.CONSISTENT
 
 
 WORDS = "k,v\n1,größe\n2,b\n"
@@ -108,7 +109,7 @@ def test_a_file_in_the_stated_encoding_is_read(tmp_path: Path, encoding: str, co
 
     found = compare(file(tmp_path, "l.csv", WORDS.encode()), other, dialect=Dialect(encoding=encoding))
 
-    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, 2)
+    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, 2)
 
 
 def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
@@ -125,7 +126,7 @@ def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
         )
     )
 
-    assert found.verdict is Verdict.CONSISTENT
+    assert found.finding.verdict is Verdict.CONSISTENT
 
 
 def test_the_text_of_a_null_is_stated_and_an_empty_cell_is_a_text_then(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_the_text_of_a_null_is_stated_and_an_empty_cell_is_a_text_then(tmp_path:
 
     found = compare(tmp_path / "l.parquet", right, dialect=parse_dialect(["null=NA"], "--csv"))
 
-    assert found.verdict is Verdict.CONSISTENT
+    assert found.finding.verdict is Verdict.CONSISTENT
 
 
 def test_quoted_empty_texts_are_no_nulls(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ def test_quoted_empty_texts_are_no_nulls(tmp_path: Path) -> None:
 
     found = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b'k,v\n1,""\n2,\n'))
 
-    assert found.verdict is Verdict.CONSISTENT
+    assert found.finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("null", ["", "NA"])
@@ -152,7 +153,7 @@ def test_an_empty_cell_beside_numbers_is_null_with_and_without_quotes(tmp_path: 
 
     found = compare(left, right, dialect=parse_dialect([f"null={null}"] if null else [], "--csv"))
 
-    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, 3)
+    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, 3)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +177,7 @@ def test_the_delimiter_does_not_depend_on_rows(tmp_path: Path) -> None:
 
     found = compare(*sides)
 
-    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, 50)
+    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, 50)
 
 
 def test_what_was_inferred_is_listed(tmp_path: Path) -> None:
@@ -184,7 +185,7 @@ def test_what_was_inferred_is_listed(tmp_path: Path) -> None:
 
     found = compare(tmp_path / "l.parquet", file(tmp_path, "r.csv", b"k;v;n;t\n1;a;1.50;x\n2;b;7;y\n"))
 
-    (reading,) = found.readings
+    (reading,) = found.finding.readings
     assert (reading.side, reading.dialect["delimiter"]) == ("actual", ";")
     assert reading.columns == (
         ColumnReading(column="k", type="bigint", origin=Origin.OTHER_SIDE),
@@ -197,8 +198,8 @@ def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Pa
 
     found = compare(*sides)
 
-    listed = {(one.column, one.type, one.origin) for table in found.readings for one in table.columns}
-    assert found.verdict is Verdict.CONSISTENT
+    listed = {(one.column, one.type, one.origin) for table in found.finding.readings for one in table.columns}
+    assert found.finding.verdict is Verdict.CONSISTENT
     assert listed == {("k", "bigint", Origin.INFERRED), ("v", "decimal(18,1)", Origin.INFERRED)}
 
 
@@ -215,7 +216,7 @@ def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Pa
 def test_a_stated_type_says_what_texts_are(tmp_path: Path, kind: str, left: str, right: str, expected: Verdict) -> None:
     sides = [file(tmp_path, f"{n}.csv", f"k,v\n1,{value}\n".encode()) for n, value in enumerate((left, right))]
 
-    assert compare(*sides, types=arguments.types([f"v={kind}"])).verdict is expected
+    assert compare(*sides, types=arguments.types([f"v={kind}"])).finding.verdict is expected
 
 
 def test_a_stated_type_that_does_not_read_every_cell_is_rejected_by_name(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path)
 
     with pytest.raises(DefinitionError, match="Hint: `--type v="):
         compare_tables(asked)
-    assert compare_tables(replace(asked, types={"v": "TIMESTAMP"})).verdict is Verdict.CONSISTENT
+    assert compare_tables(replace(asked, types={"v": "TIMESTAMP"})).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -260,7 +261,7 @@ def test_a_tolerance_holds_for_the_numbers_of_a_column_that_has_other_texts(
 
     found = compare_tables(DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=near))
 
-    assert (found.verdict is Verdict.DIVERGED, found.rows.changed) == (changed > 0, changed)
+    assert (found.finding.verdict is Verdict.DIVERGED, found.finding.rows.changed) == (changed > 0, changed)
 
 
 PACKED: Mapping[str, Callable[[bytes], bytes]] = {
@@ -275,7 +276,7 @@ PACKED: Mapping[str, Callable[[bytes], bytes]] = {
 def test_packed_files_are_read(tmp_path: Path, ending: str) -> None:
     packed = file(tmp_path, f"r.{ending}", PACKED[ending](CSV))
 
-    assert compare(file(tmp_path, "l.csv", CSV), packed).verdict is Verdict.CONSISTENT
+    assert compare(file(tmp_path, "l.csv", CSV), packed).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("name", ["r.jsonl", "r.json.gz", "r.xlsx", "r.txt", "r.avro"])
@@ -296,7 +297,7 @@ def test_a_cell_of_megabytes_is_read(tmp_path: Path, last: str) -> None:
         file(tmp_path, "r.csv", b"k,v\n1," + long + last.encode()),
     )
 
-    assert compare(*sides).rows.changed == int(last == "y")
+    assert compare(*sides).finding.rows.changed == int(last == "y")
 
 
 @pytest.mark.parametrize("length", [BIG_CELL, 20 * BIG_CELL])
@@ -335,7 +336,7 @@ def test_names_that_look_alike_are_named_with_the_option(tmp_path: Path, theirs:
     asked = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("id",), names=arguments.renames([f"id={theirs}"]))
 
     assert option.replace("\\\\", "\\") in str(rejected.value)
-    assert compare_tables(asked).verdict is Verdict.CONSISTENT
+    assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
 
 
 def test_folders_name_texts_and_not_numbers(tmp_path: Path) -> None:
@@ -347,7 +348,7 @@ def test_folders_name_texts_and_not_numbers(tmp_path: Path) -> None:
 
     found = compare(tmp_path / "l", tmp_path / "r")
 
-    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, 1)
+    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, 1)
 
 
 def test_twelve_hundred_columns_are_compared(tmp_path: Path) -> None:
@@ -357,5 +358,5 @@ def test_twelve_hundred_columns_are_compared(tmp_path: Path) -> None:
 
     found = compare(tmp_path / "l.parquet", tmp_path / "r.parquet")
 
-    assert (found.verdict, [cell.measure for cell in found.differences]) == (Verdict.DIVERGED, ["c777"])
-    assert [one.column for one in found.apart] == ["c777"]
+    assert (found.finding.verdict, [cell.measure for cell in found.finding.differences]) == (Verdict.DIVERGED, ["c777"])
+    assert [one.column for one in found.finding.apart] == ["c777"]

@@ -24,8 +24,8 @@ def answer(tool: str, case: Case, folder: Path) -> Answer:
 def test_cutover_is_right(case: Case, tmp_path: Path) -> None:
     result = ask_cutover(case, write(case, tmp_path))
 
-    found = (result.rows.missing, result.rows.extra, result.rows.changed)
-    assert (WORDS[result.verdict], found) == (case.truth, case.rows)
+    found = (result.finding.rows.missing, result.finding.rows.extra, result.finding.rows.changed)
+    assert (WORDS[result.finding.verdict], found) == (case.truth, case.rows)
 
 
 @pytest.mark.parametrize("tool", PEERS)

@@ -18,7 +18,8 @@ from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import CELLS_AT_MOST, MASKED, compare_tables
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.timestamps import to_micros
 from tests.integration.reconcile.test_run import SCHEMA
 
@@ -41,7 +42,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Reconciliation:
+def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Report:
     left, right = write(tmp_path / "left.parquet", ROWS), write(tmp_path / "right.parquet", actual)
     result = compare_tables(DiffRequest(left=left, right=right, **{"key": ("hour", "shop", "n"), **asked}))
     jsonschema.validate(json.loads(json.dumps(result.to_json())), SCHEMA)
@@ -65,20 +66,22 @@ def edited(change: Any, rows: list[dict[str, Any]] = ROWS) -> list[dict[str, Any
 def test_a_number_is_equal_within_any_of_its_bounds(tmp_path: Path, tolerance: Tolerance, verdict: Verdict) -> None:
     actual = edited(lambda row: {"amount": row["amount"] * 1.01})
 
-    assert compared(tmp_path, actual, tolerances={"amount": tolerance}).verdict is verdict
+    assert compared(tmp_path, actual, tolerances={"amount": tolerance}).finding.verdict is verdict
 
 
 @pytest.mark.parametrize(("seconds", "verdict"), [(5, Verdict.CONSISTENT), (4, Verdict.DIVERGED)])
 def test_a_time_is_equal_within_a_length_of_time(tmp_path: Path, seconds: int, verdict: Verdict) -> None:
     actual = edited(lambda row: {"at": row["at"] + timedelta(seconds=5)})
 
-    assert compared(tmp_path, actual, tolerances={"at": Tolerance(micros=seconds * 1_000_000)}).verdict is verdict
+    assert (
+        compared(tmp_path, actual, tolerances={"at": Tolerance(micros=seconds * 1_000_000)}).finding.verdict is verdict
+    )
 
 
 def test_a_null_is_within_no_tolerance(tmp_path: Path) -> None:
     actual = edited(lambda row: {"at": None} if row["n"] == 3 else {})
 
-    assert compared(tmp_path, actual, tolerances={"at": Tolerance(micros=10**12)}).rows.changed == 1
+    assert compared(tmp_path, actual, tolerances={"at": Tolerance(micros=10**12)}).finding.rows.changed == 1
 
 
 @pytest.mark.parametrize(
@@ -117,13 +120,13 @@ def test_a_column_of_another_name_is_compared(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, names={"amount": "paid"})
 
-    assert [(cell.measure, cell.streaming) for cell in result.differences] == [("amount", 0)]
+    assert [(cell.measure, cell.streaming) for cell in result.finding.differences] == [("amount", 0)]
 
 
 def test_a_column_of_the_key_may_have_another_name(tmp_path: Path) -> None:
     actual = [{"store" if name == "shop" else name: value for name, value in row.items()} for row in ROWS]
 
-    assert compared(tmp_path, actual, names={"shop": "store"}).verdict is Verdict.CONSISTENT
+    assert compared(tmp_path, actual, names={"shop": "store"}).finding.verdict is Verdict.CONSISTENT
 
 
 def test_what_is_excluded_is_not_compared_and_said(tmp_path: Path) -> None:
@@ -131,7 +134,10 @@ def test_what_is_excluded_is_not_compared_and_said(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, excluded=("city", "amount"))
 
-    assert (result.verdict, result.notes) == (Verdict.CONSISTENT, ("Not compared, as asked: city, amount.",))
+    assert (result.finding.verdict, result.finding.notes) == (
+        Verdict.CONSISTENT,
+        ("Not compared, as asked: city, amount.",),
+    )
 
 
 def test_a_masked_value_is_compared_and_shown_nowhere(tmp_path: Path) -> None:
@@ -139,8 +145,8 @@ def test_a_masked_value_is_compared_and_shown_nowhere(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, masked=("city", "shop"), window="hour")
 
-    assert result.rows.changed == len(ROWS)
-    assert {cell.streaming for cell in result.differences} == {MASKED}
+    assert result.finding.rows.changed == len(ROWS)
+    assert {cell.streaming for cell in result.finding.differences} == {MASKED}
     secrets = ["Geheimstadt", str(ROWS[0]["city"]), *(f'"s{n}"' for n in range(10))]
     for text in (json.dumps(result.to_json(), ensure_ascii=False), page.render(result)):
         assert [secret for secret in secrets if secret in text] == []
@@ -151,7 +157,7 @@ def test_a_masked_window_is_shown_nowhere(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, masked=("hour",), window="hour")
 
-    assert (result.windows.first, result.windows.last) == (MASKED, MASKED)
+    assert (result.finding.windows.first, result.finding.windows.last) == (MASKED, MASKED)
     for text in (json.dumps(result.to_json()), page.render(result)):
         assert "2024-01-01T1" not in text
 
@@ -161,7 +167,7 @@ def test_a_window_that_is_null_is_named_as_one(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, window="hour")
 
-    assert {cell.window_start for cell in result.differences if cell.kind == "extra"} == {"null"}
+    assert {cell.window_start for cell in result.finding.differences if cell.kind == "extra"} == {"null"}
 
 
 def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> None:
@@ -170,15 +176,15 @@ def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> Non
     left, right = write(tmp_path / "left.parquet", [*first]), write(tmp_path / "right.parquet", [*other])
     asked = DiffRequest(left=left, right=right, key=("k",), tolerances={"amount": Tolerance(absolute=0.01)})
 
-    assert compare_tables(asked).verdict is Verdict.CONSISTENT
+    assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
 
 
 def test_texts_in_normal_form_and_without_case_are_equal(tmp_path: Path) -> None:
     actual = edited(lambda _: {"city": "\N{NO-BREAK SPACE} ZU\N{COMBINING DIAERESIS}RICH \t"})
 
-    assert compared(tmp_path, actual).rows.changed == len(ROWS)
-    assert compared(tmp_path, actual, normalized=("city",)).rows.changed == len(ROWS)
-    assert compared(tmp_path, actual, normalized=("city",), caseless=("city",)).verdict is Verdict.CONSISTENT
+    assert compared(tmp_path, actual).finding.rows.changed == len(ROWS)
+    assert compared(tmp_path, actual, normalized=("city",)).finding.rows.changed == len(ROWS)
+    assert compared(tmp_path, actual, normalized=("city",), caseless=("city",)).finding.verdict is Verdict.CONSISTENT
 
 
 def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -187,8 +193,12 @@ def test_young_windows_are_left_out_and_counted(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, window="hour", before=before)
 
-    assert (result.verdict, result.windows.compared, result.rows.compared) == (Verdict.CONSISTENT, 20, 400)
-    assert [note.split(", ")[1] for note in result.notes] == [
+    assert (result.finding.verdict, result.finding.windows.compared, result.finding.rows.compared) == (
+        Verdict.CONSISTENT,
+        20,
+        400,
+    )
+    assert [note.split(", ")[1] for note in result.finding.notes] == [
         "from 2024-01-02T08:00:00Z on: 80 rows of the expected side.",
         "from 2024-01-02T08:00:00Z on: 80 rows of the actual side.",
     ]
@@ -199,18 +209,18 @@ def test_a_budget_of_rows_ends_it_and_is_said(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, window="hour", budget=Budget(rows=1))
 
-    assert (result.verdict, result.exit_code, result.rows.changed) == (Verdict.DIVERGED, 1, 320)
-    assert result.sentence.startswith("The tables differ in at least 320 of 480 rows")
-    assert "8 of 24 groups whose digests differ were not looked into" in result.notes[-1]
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.rows.changed) == (Verdict.DIVERGED, 1, 320)
+    assert result.finding.sentence.startswith("The tables differ in at least 320 of 480 rows")
+    assert "8 of 24 groups whose digests differ were not looked into" in result.finding.notes[-1]
 
 
 def test_what_a_budget_left_alone_is_not_called_equal(tmp_path: Path) -> None:
     actual = edited(lambda row: {"amount": row["amount"] * (1 + 1e-13)})
 
-    assert compared(tmp_path, actual, window="hour").verdict is Verdict.CONSISTENT
+    assert compared(tmp_path, actual, window="hour").finding.verdict is Verdict.CONSISTENT
     ended = compared(tmp_path, actual, window="hour", budget=Budget(seconds=0.0))
-    assert (ended.verdict, ended.exit_code) == (Verdict.NOT_COMPARABLE, 2)
-    assert "not all was compared" in ended.sentence
+    assert (ended.finding.verdict, ended.finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    assert "not all was compared" in ended.finding.sentence
 
 
 def test_a_budget_that_is_enough_changes_nothing(tmp_path: Path) -> None:
@@ -220,14 +230,18 @@ def test_a_budget_that_is_enough_changes_nothing(tmp_path: Path) -> None:
         compared(tmp_path, actual, window="hour", budget=budget) for budget in (Budget(), Budget(rows=10**6))
     )
 
-    assert (bounded.differences, bounded.rows, bounded.sentence) == (whole.differences, whole.rows, whole.sentence)
+    assert (bounded.finding.differences, bounded.finding.rows, bounded.finding.sentence) == (
+        whole.finding.differences,
+        whole.finding.rows,
+        whole.finding.sentence,
+    )
 
 
 def test_how_far_apart_values_are(tmp_path: Path) -> None:
     off = {n: n if n % 4 else -n for n in range(1, 101)}
     actual = edited(lambda row: {"amount": row["amount"] + off.get(row["n"], 0)})
 
-    (found,) = compared(tmp_path, actual).apart
+    (found,) = compared(tmp_path, actual).finding.apart
 
     assert (found.column, found.rows, found.above) == ("amount", 100, 75)
     assert (found.p50, found.p90, found.p99, found.largest) == (50, 90, 99, 100)
@@ -239,14 +253,16 @@ def test_a_value_with_more_than_its_share_is_named(tmp_path: Path) -> None:
 
     result = compared(tmp_path, actual, window="hour")
 
-    assert [(s.column, s.value, s.different, s.rows, s.lift) for s in result.segments] == [("shop", "s3", 48, 48, 10.0)]
+    assert [(s.column, s.value, s.different, s.rows, s.lift) for s in result.finding.segments] == [
+        ("shop", "s3", 48, 48, 10.0)
+    ]
     assert "s3" in page.render(result)
 
 
 def test_an_hour_with_more_than_its_share_is_named(tmp_path: Path) -> None:
     actual = edited(lambda row: {"amount": 0.0} if row["hour"].hour == 2 else {})
 
-    found = {(s.column, s.value) for s in compared(tmp_path, actual, window="hour").segments}
+    found = {(s.column, s.value) for s in compared(tmp_path, actual, window="hour").finding.segments}
 
     assert ("hour of hour", 2) in found
 
@@ -257,7 +273,7 @@ def test_differences_at_random_have_no_segment(tmp_path: Path, seed: int) -> Non
     wrong = {n for n in range(480) if dice.random() < 0.2}
     actual = edited(lambda row: {"amount": 0.0} if row["n"] in wrong else {})
 
-    assert compared(tmp_path, actual, key=("hour", "shop", "n"), window="hour").segments == ()
+    assert compared(tmp_path, actual, key=("hour", "shop", "n"), window="hour").finding.segments == ()
 
 
 def test_a_rare_kind_of_difference_is_not_crowded_out(tmp_path: Path) -> None:
@@ -268,9 +284,9 @@ def test_a_rare_kind_of_difference_is_not_crowded_out(tmp_path: Path) -> None:
 
     result = compare_tables(DiffRequest(left=left, right=write(tmp_path / "r.parquet", actual), key=("k",)))
 
-    assert len(result.differences) == CELLS_AT_MOST
-    assert {c.key["k"] for c in result.differences if c.kind == "missing"} == {2_450}
-    assert [c.key["k"] for c in result.differences if c.measure == "b" and c.kind == "changed"] == [2_400]
+    assert len(result.finding.differences) == CELLS_AT_MOST
+    assert {c.key["k"] for c in result.finding.differences if c.kind == "missing"} == {2_450}
+    assert [c.key["k"] for c in result.finding.differences if c.measure == "b" and c.kind == "changed"] == [2_400]
 
 
 def test_csv_is_compared_with_parquet(tmp_path: Path) -> None:
@@ -284,7 +300,9 @@ def test_csv_is_compared_with_parquet(tmp_path: Path) -> None:
 
     result = compare_tables(DiffRequest(left=left, right=str(folder), key=("k",)))
 
-    assert [(cell.key["k"], cell.measure, cell.streaming) for cell in result.differences] == [(7, "amount", 99.5)]
+    assert [(cell.key["k"], cell.measure, cell.streaming) for cell in result.finding.differences] == [
+        (7, "amount", 99.5)
+    ]
 
 
 def test_a_folder_of_two_kinds_is_refused(tmp_path: Path) -> None:

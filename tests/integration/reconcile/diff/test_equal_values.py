@@ -13,7 +13,8 @@ import pytest
 from cutover.errors import DefinitionError
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import EqualWithin, Reconciliation, Rows, Verdict
+from cutover.reconcile.result.finding import EqualWithin, Rows, Verdict
+from cutover.reconcile.result.report import Report
 
 NOISE = 0.1 + 0.2
 """A sum of doubles beside 0.3."""
@@ -21,7 +22,7 @@ NOISE = 0.1 + 0.2
 NULL_TYPES = (pa.int64(), pa.string(), pa.float64(), pa.bool_(), pa.null(), pa.list_(pa.int32()))
 
 
-def compare(folder: Path, left: "pa.Array[Any]", right: "pa.Array[Any]", **asked: Any) -> Reconciliation:
+def compare(folder: Path, left: "pa.Array[Any]", right: "pa.Array[Any]", **asked: Any) -> Report:
     sides = []
     for name, values in (("l", left), ("r", right)):
         pq.write_table(pa.table({"k": [*range(len(values))], "v": values}), folder / f"{name}.parquet")
@@ -63,7 +64,10 @@ def test_whole_numbers_that_doubles_hold_are_exact_wherever_they_stand(tmp_path:
     found = compare(tmp_path, *sides)
 
     near = (EqualWithin(column="v", cells=1, tolerance="1e-09 of the larger value", is_default=True),)
-    assert (found.verdict, found.equal_within) == (expected, near if expected is Verdict.CONSISTENT else ())
+    assert (found.finding.verdict, found.finding.equal_within) == (
+        expected,
+        near if expected is Verdict.CONSISTENT else (),
+    )
 
 
 @pytest.mark.parametrize("wrapped", WRAPPED)
@@ -73,8 +77,8 @@ def test_cells_equal_within_a_tolerance_are_counted(tmp_path: Path, wrapped: str
 
     found = compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=0.5)})
 
-    assert found.verdict is Verdict.CONSISTENT
-    assert found.equal_within == (EqualWithin(column="v", cells=3, tolerance="0.5", is_default=False),)
+    assert found.finding.verdict is Verdict.CONSISTENT
+    assert found.finding.equal_within == (EqualWithin(column="v", cells=3, tolerance="0.5", is_default=False),)
 
 
 def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
@@ -85,7 +89,7 @@ def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
 
     found = compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",)))
 
-    assert (found.verdict, [one.cells for one in found.equal_within]) == (Verdict.CONSISTENT, [1])
+    assert (found.finding.verdict, [one.cells for one in found.finding.equal_within]) == (Verdict.CONSISTENT, [1])
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,7 @@ def test_lists_are_no_nearer_than_their_numbers(
 ) -> None:
     sides = (pa.array([values], pa.list_(pa.float64())) for values in (left, right))
 
-    assert compare(tmp_path, *sides).rows == Rows(compared=1, changed=1)
+    assert compare(tmp_path, *sides).finding.rows == Rows(compared=1, changed=1)
 
 
 def struct_of(*fields: tuple[str, pa.DataType]) -> pa.DataType:
@@ -125,7 +129,7 @@ def test_structs_compare_by_name_and_integers_by_value(
 
     found = compare(tmp_path, pa.array(rows[0], left), pa.array(rows[1], right))
 
-    assert (found.verdict, found.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
+    assert (found.finding.verdict, found.finding.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
 
 
 def test_a_field_of_one_side_only_is_a_difference_of_the_schema(tmp_path: Path) -> None:
@@ -133,8 +137,8 @@ def test_a_field_of_one_side_only_is_a_difference_of_the_schema(tmp_path: Path) 
 
     found = compare(tmp_path, pa.array([{"a": 1}], left), pa.array([{"a": 1, "b": 2}], right))
 
-    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, 0)
-    assert "Field `v.b` is on the actual side only." in found.notes
+    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, 0)
+    assert "Field `v.b` is on the actual side only." in found.finding.notes
 
 
 @pytest.mark.parametrize("left", NULL_TYPES, ids=str)
@@ -144,7 +148,7 @@ def test_a_column_that_is_null_everywhere_has_no_type_of_its_own(
 ) -> None:
     nulls = compare(tmp_path, pa.array([None, None], left), pa.array([None, None], right))
 
-    assert nulls.verdict is Verdict.CONSISTENT
+    assert nulls.finding.verdict is Verdict.CONSISTENT
 
 
 NESTS: Mapping[str, tuple[Callable[[str, pa.DataType], pa.DataType], Callable[[str, Any], Any]]] = {
@@ -166,8 +170,8 @@ def test_fields_that_differ_in_case_alone_are_named_as_columns_are(tmp_path: Pat
 
     found = compare(tmp_path, pa.array(rows[0], kinds[0]), pa.array(rows[1], kinds[1]))
 
-    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, int(not shared))
-    assert any("s.x` and `v" in note and "--exclude v" in note for note in found.notes)
+    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, int(not shared))
+    assert any("s.x` and `v" in note and "--exclude v" in note for note in found.finding.notes)
 
 
 @pytest.mark.parametrize("value", [None, 1])
@@ -180,7 +184,9 @@ def test_a_struct_that_is_null_everywhere_has_no_fields_of_its_own(
 
     for sides in ((left, right), (right, left)):
         found = compare(tmp_path, *sides)
-        assert (found.verdict, found.rows.changed) == ((Verdict.DIVERGED, 1) if value else (Verdict.CONSISTENT, 0))
+        assert (found.finding.verdict, found.finding.rows.changed) == (
+            (Verdict.DIVERGED, 1) if value else (Verdict.CONSISTENT, 0)
+        )
 
 
 @pytest.mark.parametrize("left", NULL_TYPES, ids=str)
@@ -198,7 +204,7 @@ def test_a_part_that_is_null_everywhere_has_no_type_of_its_own(
         else:
             sides.append(pa.array([[None] * (nest == "elements"), None], pa.list_(kind)))
 
-    assert compare(tmp_path, *sides).verdict is Verdict.CONSISTENT
+    assert compare(tmp_path, *sides).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("other", ["a", None])
@@ -208,13 +214,15 @@ def test_a_part_of_nulls_beside_values_differs_by_the_values_alone(tmp_path: Pat
 
     found = compare(tmp_path, pa.array(rows[0], left), pa.array(rows[1], right))
 
-    assert (found.verdict, found.rows.changed) == ((Verdict.DIVERGED, 1) if other else (Verdict.CONSISTENT, 0))
+    assert (found.finding.verdict, found.finding.rows.changed) == (
+        (Verdict.DIVERGED, 1) if other else (Verdict.CONSISTENT, 0)
+    )
 
 
 def test_nulls_beside_values_differ_by_the_values_alone(tmp_path: Path) -> None:
     found = compare(tmp_path, pa.array([None, None], pa.int64()), pa.array(["a", None]))
 
-    assert (found.verdict, found.rows) == (Verdict.DIVERGED, Rows(compared=2, changed=1))
+    assert (found.finding.verdict, found.finding.rows) == (Verdict.DIVERGED, Rows(compared=2, changed=1))
 
 
 @pytest.mark.parametrize(("bound", "expected"), [(None, Verdict.DIVERGED), (1.0, Verdict.CONSISTENT)])
@@ -224,7 +232,7 @@ def test_a_whole_number_that_no_double_holds_is_shown(tmp_path: Path, bound: flo
 
     for sides in ((whole, floats), (floats, whole)):
         found = compare(tmp_path, *sides, tolerances=tolerances)
-        assert (found.verdict, len(found.differences)) == (expected, int(bound is None))
+        assert (found.finding.verdict, len(found.finding.differences)) == (expected, int(bound is None))
 
 
 def test_decimals_that_no_common_type_holds_are_compared_by_their_digits(tmp_path: Path) -> None:
@@ -232,8 +240,8 @@ def test_decimals_that_no_common_type_holds_are_compared_by_their_digits(tmp_pat
     right = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 10))
     same = pa.array([Decimal("1" * 28), Decimal("0.5")], pa.decimal128(38, 1))
 
-    assert compare(tmp_path, left, right).rows == Rows(compared=2, changed=1)
-    assert compare(tmp_path, same, right).verdict is Verdict.CONSISTENT
+    assert compare(tmp_path, left, right).finding.rows == Rows(compared=2, changed=1)
+    assert compare(tmp_path, same, right).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("duration", [pa.duration("s"), pa.duration("ns")], ids=str)
@@ -248,7 +256,7 @@ def test_durations_are_rejected_by_name_on_either_side(tmp_path: Path, duration:
             DefinitionError, match=rf"`v` of the {side} side: .*{re.escape(str(duration))}.*\n.*--exclude v"
         ):
             compare(tmp_path, *sides)
-    assert compare(tmp_path, left, right, excluded=("v",)).verdict is Verdict.CONSISTENT
+    assert compare(tmp_path, left, right, excluded=("v",)).finding.verdict is Verdict.CONSISTENT
 
 
 def test_decimals_of_more_digits_than_the_engine_has_are_rejected_by_name(tmp_path: Path) -> None:
@@ -256,4 +264,4 @@ def test_decimals_of_more_digits_than_the_engine_has_are_rejected_by_name(tmp_pa
 
     with pytest.raises(DefinitionError, match=r"Column `v` of the expected side: .* 38 digits.*\n.*--exclude v"):
         compare(tmp_path, values, values)
-    assert compare(tmp_path, values, values, excluded=("v",)).verdict is Verdict.CONSISTENT
+    assert compare(tmp_path, values, values, excluded=("v",)).finding.verdict is Verdict.CONSISTENT

@@ -12,7 +12,8 @@ from deltalake import write_deltalake
 from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Reconciliation, Rows, Verdict
+from cutover.reconcile.result.finding import Rows, Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 
 ROWS = pa.table({"k": [1, 2, 3], "v": [10, 20, 30]})
@@ -29,7 +30,7 @@ def write(path: Path, rows: pa.Table = ROWS) -> str:
     return str(path)
 
 
-def compared(left: Path | str, right: Path | str, *, key: str = "k", home: Path | None = None) -> Reconciliation:
+def compared(left: Path | str, right: Path | str, *, key: str = "k", home: Path | None = None) -> Report:
     asked = DiffRequest(left=str(left), right=str(right), key=tuple(key.split(",")))
     return compare_tables(asked, None if home is None else Settings(home=home))
 
@@ -45,14 +46,14 @@ def test_a_row_that_begins_like_a_comment_is_a_row(tmp_path: Path, line: str, *,
     (tmp_path / "l.csv").write_text(f"k,v\n{many}", encoding="utf-8")
     (tmp_path / "r.csv").write_text(f"k,v\n{line}{many}" if first else f"k,v\n{many}{line}", encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").rows == Rows(compared=51, extra=1)
+    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows == Rows(compared=51, extra=1)
 
 
 def test_a_value_is_not_cut_at_a_sign_of_comments(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text(CSV, encoding="utf-8")
     (tmp_path / "r.csv").write_text(CSV.replace("0\n", "0#x\n"), encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").rows.changed == 3
+    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows.changed == 3
 
 
 def test_lines_before_a_head_are_not_skipped(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_which_number_is_the_month_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text("k,v\n1,01/02/2020\n", encoding="utf-8")
     (tmp_path / "r.csv").write_text("k,v\n1,01/02/2020\n2,12/25/2020\n", encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").rows == Rows(compared=2, extra=1)
+    assert compared(tmp_path / "l.csv", tmp_path / "r.csv").finding.rows == Rows(compared=2, extra=1)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
@@ -88,14 +89,14 @@ def test_names_that_differ_in_case_alone_are_refused(tmp_path: Path, kind: str) 
 def test_a_column_that_ends_in_a_number_is_a_column(tmp_path: Path) -> None:
     both = [write(tmp_path / f"{n}.parquet", pa.table({"k": [1], "v": [1], "v_1": [2]})) for n in range(2)]
 
-    assert compared(both[0], both[1]).verdict is Verdict.CONSISTENT
+    assert compared(both[0], both[1]).finding.verdict is Verdict.CONSISTENT
 
 
 def test_folders_above_a_table_are_no_columns(tmp_path: Path) -> None:
     files = [write(tmp_path / f"run={run}" / "day=1" / "a.parquet") for run in (1, 2)]
 
-    assert compared(files[0], files[1]).verdict is Verdict.CONSISTENT
-    assert compared(tmp_path / "run=1", tmp_path / "run=2", key="day,k").verdict is Verdict.CONSISTENT
+    assert compared(files[0], files[1]).finding.verdict is Verdict.CONSISTENT
+    assert compared(tmp_path / "run=1", tmp_path / "run=2", key="day,k").finding.verdict is Verdict.CONSISTENT
 
 
 def test_a_folder_does_not_speak_for_a_file(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ def test_a_folder_does_not_speak_for_a_file(tmp_path: Path) -> None:
 
     found = compared(write(tmp_path / "left.parquet", of_day(1)), tmp_path / "right")
 
-    assert (found.verdict, found.rows.changed) == (Verdict.DIVERGED, 3)
+    assert (found.finding.verdict, found.finding.rows.changed) == (Verdict.DIVERGED, 3)
 
 
 def test_equal_bytes_in_two_folders_are_not_the_same_rows(tmp_path: Path) -> None:
@@ -112,18 +113,18 @@ def test_equal_bytes_in_two_folders_are_not_the_same_rows(tmp_path: Path) -> Non
 
     twice = write(tmp_path / "left.parquet", pa.concat_tables([of_day(1), of_day(1)]))
 
-    assert compared(twice, tmp_path / "right", key="day,k", home=tmp_path).rows.extra == 3
+    assert compared(twice, tmp_path / "right", key="day,k", home=tmp_path).finding.rows.extra == 3
 
 
 def test_a_folder_of_another_name_is_compared_again(tmp_path: Path) -> None:
     left = write(tmp_path / "left.parquet", of_day(1))
     write(tmp_path / "right" / "day=1" / "a.parquet")
-    assert compared(left, tmp_path / "right", key="day,k", home=tmp_path).verdict is Verdict.CONSISTENT
+    assert compared(left, tmp_path / "right", key="day,k", home=tmp_path).finding.verdict is Verdict.CONSISTENT
 
     (tmp_path / "right" / "day=1").rename(tmp_path / "right" / "day=2")
 
     found = compared(left, tmp_path / "right", key="day,k", home=tmp_path)
-    assert (found.verdict, found.rows.missing, found.rows.extra) == (Verdict.DIVERGED, 3, 3)
+    assert (found.finding.verdict, found.finding.rows.missing, found.finding.rows.extra) == (Verdict.DIVERGED, 3, 3)
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -145,7 +146,7 @@ def test_files_of_one_table_need_not_have_one_schema(tmp_path: Path, second: pa.
     write(tmp_path / "left" / "b.parquet", then)
     write(tmp_path / "right.parquet", pa.concat_tables([first, _typed_as(first, then)], promote_options="default"))
 
-    assert compared(tmp_path / "left", tmp_path / "right.parquet").verdict is Verdict.CONSISTENT
+    assert compared(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
 
 
 def _typed_as(first: pa.Table, part: pa.Table) -> pa.Table:
@@ -159,7 +160,7 @@ def test_times_of_two_kinds_in_one_table_are_read(tmp_path: Path) -> None:
     pq.write_table(LATER, tmp_path / "left" / "b.parquet", use_deprecated_int96_timestamps=True)
     write(tmp_path / "right.parquet", pa.concat_tables([EARLY, LATER]))
 
-    assert compared(tmp_path / "left", tmp_path / "right.parquet").verdict is Verdict.CONSISTENT
+    assert compared(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("zone", ["UTC", None])
@@ -168,7 +169,7 @@ def test_a_delta_table_may_be_partitioned_by_times(tmp_path: Path, zone: str | N
     rows = ROWS.append_column("at", pa.array(moments, pa.timestamp("us", zone)))
     write_deltalake(str(tmp_path / "delta"), rows, partition_by=["at"])
 
-    assert compared(write(tmp_path / "l.parquet", rows), tmp_path / "delta").verdict is Verdict.CONSISTENT
+    assert compared(write(tmp_path / "l.parquet", rows), tmp_path / "delta").finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -207,7 +208,7 @@ def test_a_column_with_a_comma_in_its_name_is_a_column(tmp_path: Path) -> None:
     (tmp_path / "l.csv").write_text('"street, city","k"\na,1\nb,2\n', encoding="utf-8")
     (tmp_path / "one.csv").write_text('"k, v"\na\nb\n', encoding="utf-8")
 
-    assert compared(tmp_path / "l.csv", tmp_path / "l.csv").verdict is Verdict.CONSISTENT
+    assert compared(tmp_path / "l.csv", tmp_path / "l.csv").finding.verdict is Verdict.CONSISTENT
     with pytest.raises(DefinitionError, match="expected a column of both tables, they share k, v"):
         compared(tmp_path / "one.csv", tmp_path / "one.csv")
 

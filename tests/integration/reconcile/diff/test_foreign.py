@@ -15,12 +15,13 @@ from cutover.errors import CutoverError, DefinitionError, LakeError
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 
 INLINE = {"storageType": "i", "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L"}
 
 
-def pair(tmp_path: Path, left: pa.Table, right: pa.Table, **asked: Any) -> Reconciliation:
+def pair(tmp_path: Path, left: pa.Table, right: pa.Table, **asked: Any) -> Report:
     """Compare two Parquet files by `k`."""
     for name, table in (("left", left), ("right", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
@@ -85,7 +86,7 @@ def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
 
     found = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "table"), key=("k",)))
 
-    assert (found.verdict, found.rows.compared) == (Verdict.CONSISTENT, len(names))
+    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, len(names))
 
 
 @pytest.mark.parametrize(
@@ -118,8 +119,8 @@ def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_a_common_type_hides_no_difference(tmp_path: Path, left: pa.Table, right: pa.Table) -> None:
-    assert pair(tmp_path, left, right).verdict is Verdict.DIVERGED
-    assert pair(tmp_path, right, left).verdict is Verdict.DIVERGED
+    assert pair(tmp_path, left, right).finding.verdict is Verdict.DIVERGED
+    assert pair(tmp_path, right, left).finding.verdict is Verdict.DIVERGED
 
 
 @pytest.mark.parametrize(
@@ -143,8 +144,8 @@ def test_a_common_type_hides_no_difference(tmp_path: Path, left: pa.Table, right
     ],
 )
 def test_equal_values_of_other_types_agree(tmp_path: Path, left: pa.Table, right: pa.Table) -> None:
-    assert pair(tmp_path, left, right).verdict is Verdict.CONSISTENT
-    assert pair(tmp_path, right, left).verdict is Verdict.CONSISTENT
+    assert pair(tmp_path, left, right).finding.verdict is Verdict.CONSISTENT
+    assert pair(tmp_path, right, left).finding.verdict is Verdict.CONSISTENT
 
 
 def test_times_of_spark_are_read(tmp_path: Path) -> None:
@@ -156,13 +157,13 @@ def test_times_of_spark_are_read(tmp_path: Path) -> None:
         DiffRequest(left=str(tmp_path / "plain.parquet"), right=str(tmp_path / "int96.parquet"), key=("k",))
     )
 
-    assert found.verdict is Verdict.CONSISTENT
+    assert found.finding.verdict is Verdict.CONSISTENT
 
 
 def test_values_that_cannot_be_one_type_differ(tmp_path: Path) -> None:
     lists = pa.table({"k": [0], "v": pa.array([[1, 2]], pa.list_(pa.int64()))})
 
-    assert pair(tmp_path, values(1, kind=pa.int64()), lists).verdict is Verdict.DIVERGED
+    assert pair(tmp_path, values(1, kind=pa.int64()), lists).finding.verdict is Verdict.DIVERGED
 
 
 def test_columns_of_any_name_are_compared(tmp_path: Path) -> None:
@@ -172,8 +173,8 @@ def test_columns_of_any_name_are_compared(tmp_path: Path) -> None:
 
     for key in (("k",), ("a0",), ("_copy", "_diff"), ("_group", "n")):
         found = pair(tmp_path, left, right, key=key)
-        assert (found.rows.changed, [cell.measure for cell in found.differences]) == (1, ["e0"])
-        assert pair(tmp_path, left, left, key=key).verdict is Verdict.CONSISTENT
+        assert (found.finding.rows.changed, [cell.measure for cell in found.finding.differences]) == (1, ["e0"])
+        assert pair(tmp_path, left, left, key=key).finding.verdict is Verdict.CONSISTENT
 
 
 def test_a_tolerance_on_text_is_refused(tmp_path: Path) -> None:
@@ -191,7 +192,9 @@ def test_a_tolerance_holds_for_decimals(tmp_path: Path, right: str, verdict: Ver
     left, kind = values(Decimal("1.23"), kind=pa.decimal128(38, 2)), pa.decimal128(38, 2)
 
     assert (
-        pair(tmp_path, left, values(Decimal(right), kind=kind), tolerances={"v": Tolerance(absolute=0.01)}).verdict
+        pair(
+            tmp_path, left, values(Decimal(right), kind=kind), tolerances={"v": Tolerance(absolute=0.01)}
+        ).finding.verdict
         is verdict
     )
 
@@ -199,7 +202,7 @@ def test_a_tolerance_holds_for_decimals(tmp_path: Path, right: str, verdict: Ver
 def test_numbers_too_far_apart_to_subtract_differ(tmp_path: Path) -> None:
     left, right = (values(edge, kind=pa.int64()) for edge in (-(2**63) + 1, 2**63 - 1))
 
-    assert pair(tmp_path, left, right, tolerances={"v": Tolerance(absolute=1.0)}).verdict is Verdict.DIVERGED
+    assert pair(tmp_path, left, right, tolerances={"v": Tolerance(absolute=1.0)}).finding.verdict is Verdict.DIVERGED
 
 
 def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:
@@ -207,8 +210,12 @@ def test_of_two_empty_tables_nothing_is_compared(tmp_path: Path) -> None:
     empty = empty.cast(one.schema)
 
     nothing = pair(tmp_path, empty, empty)
-    assert (nothing.verdict, nothing.exit_code, nothing.policy.within) == (Verdict.NOT_COMPARABLE, 2, False)
-    assert "no row is left on either side" in nothing.sentence
+    assert (nothing.finding.verdict, nothing.finding.exit_code, nothing.finding.policy.within) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        False,
+    )
+    assert "no row is left on either side" in nothing.finding.sentence
     assert "no row is left on either side" in page.render(nothing)
 
 
@@ -217,7 +224,7 @@ def test_an_empty_table_differs_from_others(tmp_path: Path) -> None:
     empty = empty.cast(one.schema)
 
     found = pair(tmp_path, one, empty)
-    assert (found.verdict, found.rows.missing) == (Verdict.DIVERGED, 1)
+    assert (found.finding.verdict, found.finding.rows.missing) == (Verdict.DIVERGED, 1)
 
 
 @pytest.mark.parametrize("source", ["table/*.parquet", ".", "table/_delta_log/.."])
@@ -229,7 +236,7 @@ def test_files_of_a_delta_table_are_not_read_behind_its_back(tmp_path: Path, sou
     asked = DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / source), key=("k",))
 
     if source.endswith(".."):
-        assert compare_tables(asked).verdict is Verdict.CONSISTENT
+        assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
     else:
         with pytest.raises(CutoverError, match="Delta table"):
             compare_tables(asked)
@@ -244,4 +251,4 @@ def test_what_spark_has_not_committed_is_not_read(tmp_path: Path) -> None:
 
     found = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "out"), key=("k",)))
 
-    assert found.verdict is Verdict.CONSISTENT
+    assert found.finding.verdict is Verdict.CONSISTENT

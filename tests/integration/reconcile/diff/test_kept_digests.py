@@ -18,7 +18,8 @@ from cutover.reconcile.external import open_tables
 from cutover.reconcile.external.doubled_keys import count_doubled
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
@@ -46,14 +47,14 @@ def tables(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def compared(tables: Path, **asked: Any) -> Reconciliation:
+def compared(tables: Path, **asked: Any) -> Report:
     request = {"key": ("hour", "shop"), "window": "hour", **asked}
     settings = Settings(home=tables / "home")
     return compare_tables(DiffRequest(left=str(tables / "left"), right=str(tables / "right"), **request), settings)
 
 
-def read(result: Reconciliation) -> str:
-    return next((note for note in result.notes if note.startswith("Digests of")), "")
+def read(result: Report) -> str:
+    return next((note for note in result.finding.notes if note.startswith("Digests of")), "")
 
 
 def kept_file(tables: Path) -> Path:
@@ -64,7 +65,11 @@ def test_a_second_comparison_reads_no_file(tables: Path) -> None:
     first, second = compared(tables), compared(tables)
 
     assert (read(first), read(second)) == ("", "Digests of 12 files are known from an earlier run; 0 were read.")
-    assert (second.verdict, second.rows, second.windows) == (Verdict.CONSISTENT, first.rows, first.windows)
+    assert (second.finding.verdict, second.finding.rows, second.finding.windows) == (
+        Verdict.CONSISTENT,
+        first.finding.rows,
+        first.finding.windows,
+    )
 
 
 def test_only_a_changed_file_is_read_again(tables: Path) -> None:
@@ -74,7 +79,11 @@ def test_only_a_changed_file_is_read_again(tables: Path) -> None:
     result = compared(tables)
 
     assert read(result) == "Digests of 11 files are known from an earlier run; 1 were read."
-    assert (result.verdict, result.rows.changed, result.windows.different) == (Verdict.DIVERGED, 300, 1)
+    assert (result.finding.verdict, result.finding.rows.changed, result.finding.windows.different) == (
+        Verdict.DIVERGED,
+        300,
+        1,
+    )
 
 
 def test_a_file_that_changed_behind_its_size_and_time_is_read(tables: Path) -> None:
@@ -90,7 +99,7 @@ def test_a_file_that_changed_behind_its_size_and_time_is_read(tables: Path) -> N
     result = compared(tables)
 
     assert (file.stat().st_mtime_ns, file.stat().st_size) == (before.st_mtime_ns, before.st_size)
-    assert (result.verdict, result.rows.missing, result.rows.extra) == (Verdict.DIVERGED, 1, 1)
+    assert (result.finding.verdict, result.finding.rows.missing, result.finding.rows.extra) == (Verdict.DIVERGED, 1, 1)
 
 
 def test_an_edited_digest_is_named_and_not_believed(tables: Path) -> None:
@@ -106,9 +115,9 @@ def test_an_edited_digest_is_named_and_not_believed(tables: Path) -> None:
 
     result = compared(tables)
 
-    assert (result.verdict, result.rows.changed) == (Verdict.DIVERGED, 300)
-    assert any("are not what was written" in note for note in result.notes)
-    assert not any("are not what was written" in note for note in compared(tables).notes)
+    assert (result.finding.verdict, result.finding.rows.changed) == (Verdict.DIVERGED, 300)
+    assert any("are not what was written" in note for note in result.finding.notes)
+    assert not any("are not what was written" in note for note in compared(tables).finding.notes)
 
 
 def _twin(row: dict[str, Any], right: dict[Any, Any]) -> Any:
@@ -120,14 +129,14 @@ def test_a_file_of_digests_cut_short_is_no_failure(tables: Path) -> None:
     file = kept_file(tables)
     file.write_bytes(file.read_bytes()[:100])
 
-    assert compared(tables).verdict is Verdict.CONSISTENT
+    assert compared(tables).finding.verdict is Verdict.CONSISTENT
 
 
 def test_other_rules_know_nothing_of_one_another(tables: Path) -> None:
     compared(tables)
     write(tables / "right", 2, rows_of(2, amount=-1))
 
-    assert (compared(tables, excluded=("amount",)).verdict, compared(tables).verdict) == (
+    assert (compared(tables, excluded=("amount",)).finding.verdict, compared(tables).finding.verdict) == (
         Verdict.CONSISTENT,
         Verdict.DIVERGED,
     )
@@ -139,7 +148,7 @@ def test_a_tolerance_is_no_part_of_a_digest(tables: Path) -> None:
 
     result = compared(tables, tolerances={"amount": Tolerance(absolute=10_000.0)})
 
-    assert (result.verdict, read(result)) == (
+    assert (result.finding.verdict, read(result)) == (
         Verdict.CONSISTENT,
         "Digests of 12 files are known from an earlier run; 0 were read.",
     )
@@ -151,8 +160,12 @@ def test_windows_that_were_too_young_are_compared_when_they_are_older(tables: Pa
     young = compared(tables, before=to_micros(NOON + timedelta(hours=5)))
     older = compared(tables, before=to_micros(NOON + timedelta(hours=6)))
 
-    assert (young.verdict, young.rows.compared, young.windows.compared) == (Verdict.CONSISTENT, 1500, 5)
-    assert (older.verdict, older.rows.changed, read(older)) == (
+    assert (young.finding.verdict, young.finding.rows.compared, young.finding.windows.compared) == (
+        Verdict.CONSISTENT,
+        1500,
+        5,
+    )
+    assert (older.finding.verdict, older.finding.rows.changed, read(older)) == (
         Verdict.DIVERGED,
         300,
         "Digests of 12 files are known from an earlier run; 0 were read.",
@@ -165,11 +178,11 @@ def test_doubled_keys_are_told_again_from_what_is_kept(tables: Path) -> None:
 
     first, second = compared(tables), compared(tables)
 
-    said = [note for note in first.notes if "not unique" in note]
+    said = [note for note in first.finding.notes if "not unique" in note]
     assert said == [
         f"The key is not unique on the {side} side: 340 keys have more than one row." for side in ("expected", "actual")
     ]
-    assert [note for note in second.notes if "not unique" in note] == said
+    assert [note for note in second.finding.notes if "not unique" in note] == said
 
 
 def test_a_key_doubled_by_a_new_file_is_told(tables: Path) -> None:
@@ -177,7 +190,7 @@ def test_a_key_doubled_by_a_new_file_is_told(tables: Path) -> None:
     for side in ("left", "right"):
         write(tables / side, 7, rows_of(3)[:10])
 
-    notes = [note for note in compared(tables).notes if "not unique" in note]
+    notes = [note for note in compared(tables).finding.notes if "not unique" in note]
 
     assert len(notes) == 2
     assert "10 keys" in notes[0]
@@ -190,7 +203,7 @@ def test_many_small_changes_end_in_few_files(tables: Path) -> None:
 
         result = compared(tables)
 
-        assert (result.verdict, result.rows.compared) == (Verdict.CONSISTENT, 1800)
+        assert (result.finding.verdict, result.finding.rows.compared) == (Verdict.CONSISTENT, 1800)
         assert read(result) == ("Digests of 10 files are known from an earlier run; 2 were read." if turn else "")
 
     assert 1 <= len([*(tables / "home" / "digests").iterdir()]) <= 13
@@ -205,7 +218,7 @@ def test_two_runs_that_kept_the_same_are_not_added_up(tables: Path) -> None:
     shutil.move(place, file)
 
     assert len([*(tables / "home" / "digests").iterdir()]) == 2
-    assert (compared(tables).rows.compared, compared(tables).verdict) == (1800, Verdict.CONSISTENT)
+    assert (compared(tables).finding.rows.compared, compared(tables).finding.verdict) == (1800, Verdict.CONSISTENT)
 
 
 def test_groups_over_several_files_are_not_counted_again(tables: Path) -> None:
@@ -215,7 +228,7 @@ def test_groups_over_several_files_are_not_counted_again(tables: Path) -> None:
     write(tables / "right", 5, list(reversed(rows_of(5, amount=1))))
     compared(tables)
 
-    notes = [note for note in compared(tables).notes if "not unique" in note]
+    notes = [note for note in compared(tables).finding.notes if "not unique" in note]
 
     assert [note.split(": ")[1] for note in notes] == ["20 keys have more than one row."] * 2
 
@@ -224,14 +237,14 @@ def test_a_file_that_is_gone_takes_its_rows_along(tables: Path) -> None:
     compared(tables)
     (tables / "right" / "4.parquet").unlink()
 
-    assert (compared(tables).rows.missing, compared(tables).windows.different) == (300, 1)
+    assert (compared(tables).finding.rows.missing, compared(tables).finding.windows.different) == (300, 1)
 
 
 def test_a_copy_of_a_file_counts_twice(tables: Path) -> None:
     compared(tables)
     shutil.copy(tables / "right" / "4.parquet", tables / "right" / "9.parquet")
 
-    assert compared(tables).rows.extra == 300
+    assert compared(tables).finding.rows.extra == 300
 
 
 def test_delta_without_a_window_keeps_too(tmp_path: Path) -> None:
@@ -243,7 +256,10 @@ def test_delta_without_a_window_keeps_too(tmp_path: Path) -> None:
 
     result = compared(tmp_path, window=None)
 
-    assert (result.rows.extra, read(result)) == (300, "Digests of 2 files are known from an earlier run; 1 were read.")
+    assert (result.finding.rows.extra, read(result)) == (
+        300,
+        "Digests of 2 files are known from an earlier run; 1 were read.",
+    )
 
 
 def test_a_file_of_ours_with_a_flipped_bit_is_named(tmp_path: Path) -> None:
@@ -257,7 +273,7 @@ def test_a_file_of_ours_with_a_flipped_bit_is_named(tmp_path: Path) -> None:
         log.write_text(log.read_text().replace(old.name, name))
         old.unlink()
         shutil.copy(plain, tmp_path / side / name)
-    assert compared(tmp_path).verdict is Verdict.CONSISTENT
+    assert compared(tmp_path).finding.verdict is Verdict.CONSISTENT
     file = tmp_path / "right" / name
     wrong = bytearray(file.read_bytes())
     wrong[200] ^= 1
@@ -271,7 +287,7 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tables: Path) -> None:
     (tables / "home").mkdir()
     (tables / "home" / "digests").write_text("a file in its place")
 
-    assert (compared(tables).verdict, read(compared(tables))) == (Verdict.CONSISTENT, "")
+    assert (compared(tables).finding.verdict, read(compared(tables))) == (Verdict.CONSISTENT, "")
 
 
 def test_a_column_that_may_be_null_on_one_side_only_is_a_note(tmp_path: Path) -> None:
@@ -283,8 +299,8 @@ def test_a_column_that_may_be_null_on_one_side_only_is_a_note(tmp_path: Path) ->
 
     result = compared(tmp_path, key=("k",), window=None)
 
-    assert result.notes == ("Column `k` may hold nulls on the actual side, and none on the expected side.",)
-    assert result.verdict is Verdict.CONSISTENT
+    assert result.finding.notes == ("Column `k` may hold nulls on the actual side, and none on the expected side.",)
+    assert result.finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("changed", ["rewritten", "removed"])

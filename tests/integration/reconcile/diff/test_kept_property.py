@@ -2,7 +2,6 @@
 
 import random
 import shutil
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ import pytest
 from cutover.reconcile.external import doubled_keys, side_digests
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
+from tests.support.history.reports import change_report
 
 SCHEMA: dict[str, pa.DataType] = {
     "time": pa.timestamp("us", tz="UTC"),
@@ -68,9 +68,9 @@ def change(draw: random.Random, folder: Path, files: dict[str, list[dict[str, An
         write(folder / file, rows, kind)
 
 
-def said(result: Reconciliation) -> Reconciliation:
-    notes = tuple(note for note in result.notes if not note.startswith("Digests of"))
-    return replace(result, run_id="", at="", seconds=0.0, notes=notes)
+def said(result: Report) -> Report:
+    notes = tuple(note for note in result.finding.notes if not note.startswith("Digests of"))
+    return change_report(result, run_id="", at="", seconds=0.0, notes=notes)
 
 
 def sort_chunks(patch: pytest.MonkeyPatch, rows: int) -> None:
@@ -100,7 +100,7 @@ def test_keys_are_counted_alike_in_pieces_of_any_size(
     for size in (1, 100, 1_000):
         sort_chunks(monkeypatch, size)
         assert said(compare_tables(request)) == usual
-    assert any("The key is not unique on the expected side" in note for note in usual.notes)
+    assert any("The key is not unique on the expected side" in note for note in usual.finding.notes)
     assert chunks.call_count > 2 * 3
 
 
@@ -128,5 +128,5 @@ def test_kept_digests_change_no_result(tmp_path: Path, kind: str, monkeypatch: p
             kept = compare_tables(request, settings)
 
         assert said(kept) == said(compare_tables(request))
-        verdicts.add(kept.verdict)
+        verdicts.add(kept.finding.verdict)
     assert len(verdicts) == 2

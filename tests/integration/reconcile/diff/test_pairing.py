@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from cutover.reconcile.comparison.pairing import match_most
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Rows
+from cutover.reconcile.result.finding import Rows
 
 
 def rows_of(tmp_path: Path, left: pa.Table, right: pa.Table, **tolerances: Tolerance) -> Rows:
     for name, table in (("l", left), ("r", right)):
         pq.write_table(table, tmp_path / f"{name}.parquet")
     places = (str(tmp_path / "l.parquet"), str(tmp_path / "r.parquet"))
-    return compare_tables(DiffRequest(left=places[0], right=places[1], key=("k",), tolerances=tolerances)).rows
+    return compare_tables(DiffRequest(left=places[0], right=places[1], key=("k",), tolerances=tolerances)).finding.rows
 
 
 def test_two_columns_with_tolerances_do_not_part_near_rows(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def folder() -> Iterator[Path]:
 
 def ask(left: str, right: str, **types: str) -> Answer:
     result = compare_tables(DiffRequest(left=left, right=right, key=("k",), types=types))
-    return WORDS[result.verdict]
+    return WORDS[result.finding.verdict]
 
 
 @QUICK

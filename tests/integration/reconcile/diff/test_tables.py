@@ -14,7 +14,8 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from tests.integration.reconcile.test_run import SCHEMA
 
 ROWS: tuple[dict[str, Any], ...] = (
@@ -31,7 +32,7 @@ def parquet(path: Path, rows: tuple[dict[str, Any], ...] | list[dict[str, Any]])
     return str(path)
 
 
-def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Reconciliation:
+def compared(tmp_path: Path, actual: list[dict[str, Any]], **asked: Any) -> Report:
     left, right = parquet(tmp_path / "left.parquet", ROWS), parquet(tmp_path / "right.parquet", actual)
     return compare_tables(DiffRequest(left=left, right=right, **{"key": ("day", "shop"), **asked}))
 
@@ -40,33 +41,37 @@ def changed(place: int, **values: Any) -> list[dict[str, Any]]:
     return [row | values if i == place else row for i, row in enumerate(ROWS)]
 
 
-def kinds(result: Reconciliation) -> list[tuple[Any, str, str]]:
-    return [(cell.key["shop"], cell.measure, cell.kind) for cell in result.differences]
+def kinds(result: Report) -> list[tuple[Any, str, str]]:
+    return [(cell.key["shop"], cell.measure, cell.kind) for cell in result.finding.differences]
 
 
 def test_equal_tables_in_another_order_agree(tmp_path: Path) -> None:
     result = compared(tmp_path, list(reversed(ROWS)))
 
-    assert (result.verdict, result.exit_code, result.rows.compared) == (Verdict.CONSISTENT, 0, 4)
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.rows.compared) == (
+        Verdict.CONSISTENT,
+        0,
+        4,
+    )
 
 
 def test_a_changed_value_is_found(tmp_path: Path) -> None:
     result = compared(tmp_path, changed(0, amount=11))
 
-    cell = result.differences[0]
-    assert (result.exit_code, cell.batch, cell.streaming, cell.difference) == (1, 10, 11, 1)
+    cell = result.finding.differences[0]
+    assert (result.finding.exit_code, cell.batch, cell.streaming, cell.difference) == (1, 10, 11, 1)
 
 
 def test_a_row_of_a_null_key_that_is_missing_is_found(tmp_path: Path) -> None:
     result = compared(tmp_path, [row for row in ROWS if row["shop"] is not None])
 
-    assert (result.rows.missing, {shop for shop, _, _ in kinds(result)}) == (1, {None})
+    assert (result.finding.rows.missing, {shop for shop, _, _ in kinds(result)}) == (1, {None})
 
 
 def test_swapped_values_of_two_rows_are_found(tmp_path: Path) -> None:
     actual = [row | {"amount": {30: 40, 40: 30}.get(row["amount"], row["amount"])} for row in ROWS]
 
-    assert compared(tmp_path, actual, window="day").rows.changed == 2
+    assert compared(tmp_path, actual, window="day").finding.rows.changed == 2
 
 
 def test_a_null_is_not_nan(tmp_path: Path) -> None:
@@ -74,20 +79,21 @@ def test_a_null_is_not_nan(tmp_path: Path) -> None:
 
 
 def test_a_float_within_the_relative_tolerance_is_equal(tmp_path: Path) -> None:
-    assert compared(tmp_path, changed(3, ratio=1.5 * (1 + 1e-12))).verdict is Verdict.CONSISTENT
+    assert compared(tmp_path, changed(3, ratio=1.5 * (1 + 1e-12))).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(("amount", "verdict"), [(42, Verdict.CONSISTENT), (43, Verdict.DIVERGED)])
 def test_an_asked_tolerance_is_absolute(tmp_path: Path, amount: int, verdict: Verdict) -> None:
     assert (
-        compared(tmp_path, changed(3, amount=amount), tolerances={"amount": Tolerance(absolute=2.0)}).verdict is verdict
+        compared(tmp_path, changed(3, amount=amount), tolerances={"amount": Tolerance(absolute=2.0)}).finding.verdict
+        is verdict
     )
 
 
 def test_repeated_keys_are_compared_as_a_multiset(tmp_path: Path) -> None:
     result = compared(tmp_path, [*ROWS, ROWS[0]])
 
-    assert (result.rows.extra, result.rows.compared, len(result.notes)) == (1, 5, 1)
+    assert (result.finding.rows.extra, result.finding.rows.compared, len(result.finding.notes)) == (1, 5, 1)
 
 
 def test_keys_repeated_alike_on_both_sides_agree_with_a_note(tmp_path: Path) -> None:
@@ -96,31 +102,42 @@ def test_keys_repeated_alike_on_both_sides_agree_with_a_note(tmp_path: Path) -> 
 
     result = compare_tables(DiffRequest(left=left, right=right, key=("day", "shop")))
 
-    assert (result.verdict, len(result.notes)) == (Verdict.CONSISTENT, 2)
+    assert (result.finding.verdict, len(result.finding.notes)) == (Verdict.CONSISTENT, 2)
 
 
 def test_a_column_on_one_side_only_is_a_difference(tmp_path: Path) -> None:
     result = compared(tmp_path, [row | {"more": 1} for row in ROWS])
 
-    assert (result.verdict, result.notes) == (Verdict.DIVERGED, ("Column `more` is on the actual side only.",))
+    assert (result.finding.verdict, result.finding.notes) == (
+        Verdict.DIVERGED,
+        ("Column `more` is on the actual side only.",),
+    )
 
 
 def test_another_type_of_number_is_a_note(tmp_path: Path) -> None:
     result = compared(tmp_path, [row | {"amount": float(row["amount"])} for row in ROWS])
 
-    assert (result.verdict, len(result.notes)) == (Verdict.CONSISTENT, 1)
+    assert (result.finding.verdict, len(result.finding.notes)) == (Verdict.CONSISTENT, 1)
 
 
 def test_text_in_place_of_a_number_is_a_difference(tmp_path: Path) -> None:
     result = compared(tmp_path, [row | {"amount": str(row["amount"])} for row in ROWS])
 
-    assert (result.verdict, result.rows.changed) == (Verdict.DIVERGED, 0)
+    assert (result.finding.verdict, result.finding.rows.changed) == (Verdict.DIVERGED, 0)
 
 
 def test_windows_are_counted_by_their_column(tmp_path: Path) -> None:
     result = compared(tmp_path, changed(3, amount=0), window="day")
 
-    assert (result.windows.compared, result.windows.different, result.differences[0].window_start) == (2, 1, "2")
+    assert (
+        result.finding.windows.compared,
+        result.finding.windows.different,
+        result.finding.differences[0].window_start,
+    ) == (
+        2,
+        1,
+        "2",
+    )
 
 
 @pytest.fixture
@@ -136,7 +153,7 @@ def test_two_versions_of_one_table_compare(versions: str) -> None:
     then = compare_tables(DiffRequest(left=f"{versions}@v0", right=f"{versions}@v1", key=("day", "shop")))
     now = compare_tables(DiffRequest(left=f"{versions}@v1", right=versions, key=("day", "shop")))
 
-    assert (kinds(then)[0], now.verdict) == (("b", "amount", "missing"), Verdict.CONSISTENT)
+    assert (kinds(then)[0], now.finding.verdict) == (("b", "amount", "missing"), Verdict.CONSISTENT)
 
 
 def test_a_version_that_is_not_there_or_was_vacuumed_is_said(versions: str) -> None:
@@ -163,7 +180,7 @@ def test_delta_and_a_folder_of_parquet_compare(tmp_path: Path) -> None:
         DiffRequest(left=str(tmp_path / "delta"), right=str(tmp_path / "files"), key=("day", "shop"))
     )
 
-    assert (result.verdict, result.rows.compared) == (Verdict.CONSISTENT, 4)
+    assert (result.finding.verdict, result.finding.rows.compared) == (Verdict.CONSISTENT, 4)
 
 
 def test_a_glob_is_a_table(tmp_path: Path) -> None:
@@ -173,7 +190,7 @@ def test_a_glob_is_a_table(tmp_path: Path) -> None:
 
     result = compare_tables(DiffRequest(left=str(tmp_path / "a-*.parquet"), right=whole, key=("day", "shop")))
 
-    assert result.verdict is Verdict.CONSISTENT
+    assert result.finding.verdict is Verdict.CONSISTENT
 
 
 def test_nothing_there_is_refused(tmp_path: Path) -> None:
@@ -212,4 +229,4 @@ def test_a_column_that_was_added_later_is_null_before(tmp_path: Path) -> None:
 
     result = compare_tables(DiffRequest(left=str(tmp_path / "left"), right=right, key=("day", "shop")))
 
-    assert (result.verdict, result.rows.compared) == (Verdict.CONSISTENT, 4)
+    assert (result.finding.verdict, result.finding.rows.compared) == (Verdict.CONSISTENT, 4)

@@ -9,7 +9,8 @@ import pytest
 from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.external.request import DiffRequest, Tolerance
 from cutover.reconcile.external.tables import compare_tables
-from cutover.reconcile.result.outcome import Reconciliation, Rows, Verdict
+from cutover.reconcile.result.finding import Rows, Verdict
+from cutover.reconcile.result.report import Report
 
 
 def query(path: Path, sql: str) -> Path:
@@ -23,7 +24,7 @@ def text(path: Path, body: str) -> Path:
     return path
 
 
-def compare(left: Path, right: Path, **tolerances: Tolerance) -> Reconciliation:
+def compare(left: Path, right: Path, **tolerances: Tolerance) -> Report:
     return compare_tables(DiffRequest(left=str(left), right=str(right), key=("k",), tolerances=tolerances), None)
 
 
@@ -51,20 +52,20 @@ def test_csv_is_compared_as_it_is_written(tmp_path: Path, case: str) -> None:
 
     found = compare(sides[0], sides[1])
 
-    assert (found.verdict, found.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
+    assert (found.finding.verdict, found.finding.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
 
 
 def test_keys_of_csv_are_told_apart_beyond_doubles(tmp_path: Path) -> None:
     sides = [text(tmp_path / f"{n}.csv", f"k,v\n1234567890123456.9{n},1\n") for n in (1, 3)]
 
-    assert compare(sides[0], sides[1]).rows == Rows(compared=2, missing=1, extra=1)
+    assert compare(sides[0], sides[1]).finding.rows == Rows(compared=2, missing=1, extra=1)
 
 
 def test_intervals_are_told_apart_by_their_parts(tmp_path: Path) -> None:
     values = ("5 months 3 days", "3 months 5 days")
     sides = [query(tmp_path / f"{n}.parquet", f"SELECT 1 k, INTERVAL '{value}' v") for n, value in enumerate(values)]
 
-    assert compare(sides[0], sides[1]).rows.changed == 1
+    assert compare(sides[0], sides[1]).finding.rows.changed == 1
 
 
 @pytest.mark.parametrize("name", ["__part", "__of", "__copy", "__ROW", "__diff", "__e0"])
@@ -74,7 +75,7 @@ def test_a_column_with_a_name_of_the_comparisons_own_is_refused(tmp_path: Path, 
     with pytest.raises(DefinitionError, match=f"Column `{name}`: expected a name that a comparison does not use"):
         compare(sides[0], sides[1])
     asked = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), excluded=(name,))
-    assert compare_tables(asked, None).verdict is Verdict.CONSISTENT
+    assert compare_tables(asked, None).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -94,13 +95,13 @@ def test_a_tolerance_holds_for_every_whole_number(
 ) -> None:
     sides = [query(tmp_path / f"{value}.parquet", f"SELECT 1 k, '{value}'::{kind} v") for value in (left, right)]
 
-    assert compare(sides[0], sides[1], v=Tolerance(absolute=bound)).rows.changed == changed
+    assert compare(sides[0], sides[1], v=Tolerance(absolute=bound)).finding.rows.changed == changed
 
 
 def test_a_relative_tolerance_holds_for_unsigned_numbers(tmp_path: Path) -> None:
     sides = [query(tmp_path / f"{value}.parquet", f"SELECT 1 k, {value}::UTINYINT v") for value in (200, 201)]
 
-    assert compare(sides[0], sides[1], v=Tolerance(relative=0.01)).verdict is Verdict.CONSISTENT
+    assert compare(sides[0], sides[1], v=Tolerance(relative=0.01)).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_files_of_one_table_whose_types_do_not_fit_one_another_are_refused(
 def test_files_of_one_table_whose_types_fit_one_another_are_read(tmp_path: Path) -> None:
     query(tmp_path / "u" / "a.parquet", "SELECT 1 k, 7::INTEGER v")
     query(tmp_path / "u" / "b.parquet", "SELECT 2 k, 0.5::DOUBLE v")
-    assert compare(tmp_path / "u", tmp_path / "u").verdict is Verdict.CONSISTENT
+    assert compare(tmp_path / "u", tmp_path / "u").finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
@@ -152,7 +153,7 @@ def test_a_file_is_read_by_its_name_though_that_is_a_pattern_too(tmp_path: Path,
     asked = text(tmp_path / f"{name}.csv", "k,v\n1,1\n")
     other = text(tmp_path / "other.csv", "k,v\n1,1\n")
 
-    assert compare(asked, other).rows == Rows(compared=1)
+    assert compare(asked, other).finding.rows == Rows(compared=1)
 
 
 def test_a_folder_is_read_whole_whatever_signs_and_case_its_names_have(tmp_path: Path) -> None:
@@ -160,7 +161,7 @@ def test_a_folder_is_read_whole_whatever_signs_and_case_its_names_have(tmp_path:
         query(tmp_path / "t[1]" / name, f"SELECT {n} k, {n} v")
     same = query(tmp_path / "same.parquet", "SELECT range k, range v FROM range(4)")
 
-    assert compare(tmp_path / "t[1]", same).rows == Rows(compared=4)
+    assert compare(tmp_path / "t[1]", same).finding.rows == Rows(compared=4)
 
 
 def test_a_rare_kind_is_listed_beside_one_of_many_columns(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_a_rare_kind_is_listed_beside_one_of_many_columns(tmp_path: Path) -> Non
     left = query(tmp_path / "l.parquet", wide.format(*[0] * 12, 1_000))
     right = query(tmp_path / "r.parquet", wide.format(*[1] * 12, 999))
 
-    kinds = [one.kind for one in compare(left, right).differences]
+    kinds = [one.kind for one in compare(left, right).finding.differences]
 
     assert (len(kinds), kinds.count("missing")) == (500, 12)
 
@@ -178,6 +179,6 @@ def test_infinite_times_are_shown(tmp_path: Path) -> None:
     values = ("infinity", "-infinity")
     sides = [query(tmp_path / f"{value}.parquet", f"SELECT 1 k, TIMESTAMP '{value}' v") for value in values]
 
-    (cell,) = compare(sides[0], sides[1]).differences
+    (cell,) = compare(sides[0], sides[1]).finding.differences
 
     assert cell.batch != cell.streaming

@@ -7,7 +7,8 @@ import pytest
 from cutover.engine import confs, queries, readback
 from cutover.engine.in_force import InForce
 from cutover.reconcile.preconditions.settings_in_force import of_session
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, in_force, lake_of, reconcile, write
 
@@ -47,11 +48,15 @@ def by_batch(lake: Lake, found: InForce | None) -> Lake:
     return replace(lake, run=replace(lake.run, in_force=digest, in_force_items=items))
 
 
-def texts(result: Reconciliation) -> list[str]:
-    assert (result.verdict, result.exit_code, result.runbook) == (Verdict.NOT_COMPARABLE, 2, "SealBroken")
-    assert result.rows == type(result.rows)()  # no count of a difference
-    assert {cause.rows for cause in result.causes.values()} == {0}
-    return [breach.message for breach in result.seal.breaches if breach.code == "settings"]
+def texts(result: Report) -> list[str]:
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.runbook) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        "SealBroken",
+    )
+    assert result.finding.rows == type(result.finding.rows)()  # no count of a difference
+    assert {cause.rows for cause in result.finding.causes.values()} == {0}
+    return [breach.message for breach in result.finding.seal.breaches if breach.code == "settings"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +83,7 @@ def test_the_same_setting_on_both_paths_is_no_drift(settings: Settings) -> None:
     found = changed("jvm", "locale", "tr_TR")
     write(settings, by_batch(by_stream(lake_of(SALES), found, since=0), found))
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("family", ["code", "duckdb", "records", "versions"])
@@ -115,7 +120,7 @@ def test_an_epoch_without_records_has_no_say(settings: Settings) -> None:
     batch = tuple(row | {"_epoch": 4} for row in lake.batch)
     write(settings, replace(lake, epochs=(*lake.epochs, tick), run=run, batch=batch, transaction=4))
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
 
 def test_duckdb_is_read_back_from_the_connection_that_folds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,8 @@ from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.attribution.loss import sentence
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
 from tests.integration.reconcile.test_run import CLEAN, SCHEMA
@@ -65,7 +66,7 @@ def spoilt(*, hour: int) -> Lake:
     return edited(lake, place, lambda row: row | {"most": 4711})
 
 
-def run(settings: Settings, lake: Lake, *rows: Loss) -> Reconciliation:
+def run(settings: Settings, lake: Lake, *rows: Loss) -> Report:
     write(settings, lake)
     if rows:
         record(settings, *rows)
@@ -76,9 +77,9 @@ def run(settings: Settings, lake: Lake, *rows: Loss) -> Reconciliation:
 def test_touched_windows_are_not_compared_and_all_others_are(settings: Settings, hour: int, verdict: Verdict) -> None:
     result = run(settings, spoilt(hour=hour), LOSS)
 
-    assert result.verdict is verdict
-    assert (result.windows.compared, result.windows.incomplete) == (5, 2)
-    assert result.windows.incomplete_because == {"lost": 2}
+    assert result.finding.verdict is verdict
+    assert (result.finding.windows.compared, result.finding.windows.incomplete) == (5, 2)
+    assert result.finding.windows.incomplete_because == {"lost": 2}
 
 
 def test_window_that_is_lost_and_stale_counts_once_as_lost(settings: Settings) -> None:
@@ -87,28 +88,35 @@ def test_window_that_is_lost_and_stale_counts_once_as_lost(settings: Settings) -
 
     result = run(settings, replace(lake, run=stale), LOSS)
 
-    assert result.windows.incomplete_because == {"lost": 2, "stale": 1}
+    assert result.finding.windows.incomplete_because == {"lost": 2, "stale": 1}
 
 
 def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), LOSS)
 
-    assert result.loss == (
+    assert result.finding.loss == (
         "The log lost records (topic sales, partition 0: offsets 40 to 59). 2 closed windows may miss some of them: "
         "incomplete(lost), not compared."
     )
-    assert [(one.partition, one.first, one.next, one.why) for one in result.losses] == [(0, 40, 60, "a disk was full")]
-    assert any("windows before 2026-01-01T02:00:00Z" in note for note in result.notes)
+    assert [(one.partition, one.first, one.next, one.why) for one in result.finding.losses] == [
+        (0, 40, 60, "a disk was full")
+    ]
+    assert any("windows before 2026-01-01T02:00:00Z" in note for note in result.finding.notes)
     jsonschema.validate(result.to_json(), SCHEMA)
-    assert Reconciliation.from_json(json.loads(json.dumps(result.to_json()))) == result
-    assert "a disk was full" in (settings.reports_dir / str(result.page)).read_text(encoding="utf-8")
+    assert Report.from_json(json.loads(json.dumps(result.to_json()))) == result
+    assert "a disk was full" in (settings.reports_dir / str(result.run.page)).read_text(encoding="utf-8")
 
 
 def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=None, windows_to=None))
 
-    others = [note for note in result.notes[1:] if "could not be asked" not in note]
-    assert (result.windows.incomplete, result.loss, len(result.losses), others) == (0, None, 1, [])
+    others = [note for note in result.finding.notes[1:] if "could not be asked" not in note]
+    assert (result.finding.windows.incomplete, result.finding.loss, len(result.finding.losses), others) == (
+        0,
+        None,
+        1,
+        [],
+    )
 
 
 def test_sentence_names_few_ranges_and_an_unknown_end() -> None:
@@ -124,9 +132,13 @@ def test_sentence_names_few_ranges_and_an_unknown_end() -> None:
 def test_where_every_closed_window_is_lost_there_is_no_verdict(settings: Settings) -> None:
     result = run(settings, lake_of(CLEAN), replace(LOSS, windows_from=micros(-9), windows_to=micros(99)))
 
-    assert (result.verdict, result.exit_code, result.seal.breaches[0].code) == (Verdict.NOT_COMPARABLE, 2, "uncovered")
-    assert "7 lost" in result.seal.breaches[0].message
-    assert result.loss is not None
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.seal.breaches[0].code) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        "uncovered",
+    )
+    assert "7 lost" in result.finding.seal.breaches[0].message
+    assert result.finding.loss is not None
 
 
 def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings) -> None:
@@ -139,9 +151,11 @@ def test_seal_holds_over_a_gap_only_as_far_as_it_was_recorded(settings: Settings
     record(settings, replace(LOSS, epoch=2, first=end + 19, next=end + 20))
     whole = reconcile(settings, PIPELINE)
 
-    assert [found.verdict for found in (torn, short)] == [Verdict.NOT_COMPARABLE] * 2
-    assert [breach.runbook for breach in (*torn.seal.breaches, *short.seal.breaches)] == ["EpochHistoryBroken"] * 2
-    assert whole.verdict is Verdict.CONSISTENT
+    assert [found.finding.verdict for found in (torn, short)] == [Verdict.NOT_COMPARABLE] * 2
+    assert [breach.runbook for breach in (*torn.finding.seal.breaches, *short.finding.seal.breaches)] == [
+        "EpochHistoryBroken"
+    ] * 2
+    assert whole.finding.verdict is Verdict.CONSISTENT
 
 
 def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
@@ -172,8 +186,8 @@ def test_window_whose_records_went_before_the_version_began_is_not_compared(sett
 
     result = reconcile(settings, PIPELINE)
 
-    assert result.verdict is Verdict.CONSISTENT
-    assert (result.windows.compared, result.windows.incomplete_because) == (3, {"unread": 2})
+    assert result.finding.verdict is Verdict.CONSISTENT
+    assert (result.finding.windows.compared, result.finding.windows.incomplete_because) == (3, {"unread": 2})
 
 
 @pytest.mark.parametrize(("hour", "state"), [(1, "closed"), (2, "incomplete(lost)"), (3, "incomplete(lost)")])

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import LogError
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, lake_of, leave_word, write
@@ -30,9 +30,13 @@ def test_stream_that_stands_for_its_log_is_not_comparable(settings: Settings, ru
 
     result = reconcile(settings, PIPELINE)
 
-    assert (result.verdict, result.exit_code, result.runbook) == (Verdict.NOT_COMPARABLE, 2, runbook)
-    assert SAID in result.sentence
-    assert "Runbook" not in result.sentence
+    assert (result.finding.verdict, result.finding.exit_code, result.finding.runbook) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        runbook,
+    )
+    assert SAID in result.finding.sentence
+    assert "Runbook" not in result.finding.sentence
 
 
 @pytest.mark.parametrize("changes", [{"runbook": "StreamNotRunning"}, {"state": "RUNNING", "runbook": None}])
@@ -44,8 +48,8 @@ def test_stream_that_does_not_stand_for_its_log_is_compared_with_a_note(
 
     result = reconcile(settings, PIPELINE)
 
-    assert result.verdict is Verdict.CONSISTENT
-    assert any("could not be asked whether it still is what both sides read" in note for note in result.notes)
+    assert result.finding.verdict is Verdict.CONSISTENT
+    assert any("could not be asked whether it still is what both sides read" in note for note in result.finding.notes)
 
 
 @pytest.mark.parametrize("day", [1, 4], ids=["clock behind", "one clock"])
@@ -54,7 +58,7 @@ def test_loss_that_was_accepted_since_lets_the_stream_go_on(settings: Settings, 
     ended(settings, losses_seen=0)
     record(settings, replace(LOSS, at=AT.replace(day=day)))
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize("seen", [1, None], ids=["it knew of it", "a driver that did not note what it knew"])
@@ -63,7 +67,7 @@ def test_loss_that_was_accepted_before_the_driver_failed_again_does_not(settings
     record(settings, replace(LOSS, at=AT.replace(day=9)))
     ended(settings, losses_seen=seen)
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.NOT_COMPARABLE
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.NOT_COMPARABLE
 
 
 @pytest.mark.parametrize(
@@ -85,8 +89,8 @@ def test_where_neither_the_log_nor_a_driver_tells_nothing_is_judged(
 
     result = reconcile(settings, PIPELINE)
 
-    (breach,) = result.seal.breaches
-    assert (result.verdict, result.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "log_silent")
+    (breach,) = result.finding.seal.breaches
+    assert (result.finding.verdict, result.finding.exit_code, breach.code) == (Verdict.NOT_COMPARABLE, 2, "log_silent")
     assert part in breach.message
     assert "`cutover reconcile sales`" in breach.message
 
@@ -95,7 +99,7 @@ def test_where_no_driver_ever_ran_nothing_is_judged(settings: Settings) -> None:
     write(settings, lake_of(CLEAN))
     (settings.run_dir / PIPELINE.name / "heartbeat.json").unlink()
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.NOT_COMPARABLE
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.NOT_COMPARABLE
 
 
 def test_the_word_of_another_versions_driver_does_not_count(settings: Settings) -> None:
@@ -105,4 +109,7 @@ def test_the_word_of_another_versions_driver_does_not_count(settings: Settings) 
     before = reconcile(asked, PIPELINE)
     leave_word(asked, PIPELINE)
 
-    assert (before.verdict, reconcile(asked, PIPELINE).verdict) == (Verdict.NOT_COMPARABLE, Verdict.CONSISTENT)
+    assert (before.finding.verdict, reconcile(asked, PIPELINE).finding.verdict) == (
+        Verdict.NOT_COMPARABLE,
+        Verdict.CONSISTENT,
+    )

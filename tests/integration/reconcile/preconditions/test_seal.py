@@ -12,7 +12,8 @@ from cutover.lake.control import versions
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, reconcile, write, write_run
 from tests.support.history.reconciliations import record_line
@@ -127,9 +128,9 @@ DAMAGES = (
 )
 
 
-def codes(result: Reconciliation) -> set[str]:
-    assert (result.verdict, result.exit_code) == (Verdict.NOT_COMPARABLE, 2)
-    return {breach.code for breach in result.seal.breaches}
+def codes(result: Report) -> set[str]:
+    assert (result.finding.verdict, result.finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    return {breach.code for breach in result.finding.seal.breaches}
 
 
 @pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.id)
@@ -148,7 +149,7 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
     patient = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     by_shop = replace(PIPELINE, key=("shop",))
 
-    said = [reconcile(settings, one).sentence for one in (patient, by_shop)]
+    said = [reconcile(settings, one).finding.sentence for one in (patient, by_shop)]
 
     assert "`lateness.allowed` is 7200000000, was 3600000000." in said[0]
     assert '`key` is ["shop"], was ["shop", "desk"].' in said[1]
@@ -166,7 +167,7 @@ def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> No
     assert codes(found) == {"no_batch"}
     assert (
         "stream-1 is a fork of stream-0 behind epoch 1. `cutover batch sales --version 1` computes one."
-        in found.sentence
+        in found.finding.sentence
     )
 
 
@@ -198,7 +199,7 @@ def test_windows_computed_under_another_lateness_are_compared(settings: Settings
 
     write(settings, replace(lake, run=clean, batch=tuple(row | {"_epoch": 41} for row in lake.batch)))
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
 
 def test_a_changed_truth_has_tables_of_its_own(settings: Settings) -> None:
@@ -223,7 +224,7 @@ def test_a_missing_file_is_named(settings: Settings, side: str) -> None:
     result = reconcile(settings, PIPELINE)
 
     assert codes(result) == {"unreadable"}
-    assert file.name in str(result.seal.breaches[0].file)
+    assert file.name in str(result.finding.seal.breaches[0].file)
 
 
 @pytest.mark.parametrize("side", ["stream", "batch"])
@@ -239,20 +240,20 @@ def test_a_damaged_file_is_unreadable(settings: Settings, side: str, damage: str
     result = reconcile(settings, PIPELINE)
 
     assert codes(result) == {"unreadable"}
-    assert file.name in result.seal.breaches[0].message
+    assert file.name in result.finding.seal.breaches[0].message
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.id)
 def test_a_damaged_table_log_is_named_as_a_broken_history(settings: Settings, damage: Damage) -> None:
     log = Path(write(settings, lake_of(SALES)))
-    assert reconcile(settings, PIPELINE).exit_code == 0
+    assert reconcile(settings, PIPELINE).finding.exit_code == 0
     damage.do(log)
 
     result = reconcile(settings, PIPELINE)
 
     assert "history" in codes(result)
-    assert result.runbook == "EpochHistoryBroken"
-    assert damage.says in result.seal.breaches[0].message
+    assert result.finding.runbook == "EpochHistoryBroken"
+    assert damage.says in result.finding.seal.breaches[0].message
 
 
 def test_a_batch_table_whose_last_entry_is_empty_is_unreadable(settings: Settings) -> None:
@@ -262,7 +263,7 @@ def test_a_batch_table_whose_last_entry_is_empty_is_unreadable(settings: Setting
     result = reconcile(settings, PIPELINE)
 
     assert codes(result) == {"unreadable"}
-    assert "1.json`, which has 0 bytes" in result.seal.breaches[0].message
+    assert "1.json`, which has 0 bytes" in result.finding.seal.breaches[0].message
 
 
 def test_a_table_log_that_was_cleaned_up_is_no_damage(settings: Settings) -> None:
@@ -271,7 +272,7 @@ def test_a_table_log_that_was_cleaned_up_is_no_damage(settings: Settings) -> Non
     for file in (log / "_delta_log").glob("*.json"):
         file.unlink()
 
-    assert reconcile(settings, PIPELINE).verdict is Verdict.CONSISTENT
+    assert reconcile(settings, PIPELINE).finding.verdict is Verdict.CONSISTENT
 
 
 def test_the_newest_run_that_published_is_compared(settings: Settings) -> None:
@@ -281,4 +282,4 @@ def test_the_newest_run_that_published_is_compared(settings: Settings) -> None:
 
     result = reconcile(settings, PIPELINE)
 
-    assert (result.verdict, result.seal.batch_run) == (Verdict.CONSISTENT, "batch-1")
+    assert (result.finding.verdict, result.run.tables.batch_run) == (Verdict.CONSISTENT, "batch-1")

@@ -8,11 +8,11 @@ import pytest
 
 from cutover.definition import Count, Sessions
 from cutover.reconcile.early import answers
-from cutover.reconcile.judgement.ages import AGES
 from cutover.reconcile.report import page
 from cutover.reconcile.result.lateness_text import describe_early
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.timeliness import EarlyAnswers
+from cutover.reconcile.verdict.ages import AGES
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,
@@ -101,7 +101,7 @@ def is_beyond(one: Sale, age: int) -> bool:
 
 def early(settings: Settings, sales: list[Sale]) -> EarlyAnswers:
     write(settings, lake(sales))
-    found: Reconciliation = reconcile(settings, PIPELINE)
+    found: Report = reconcile(settings, PIPELINE)
     assert found.early is not None
     assert describe_early(found.early) in page.render(found)
     return found.early

@@ -13,8 +13,9 @@ from cutover.definition.model.triggers import Accumulation
 from cutover.reconcile import run
 from cutover.reconcile.report import page
 from cutover.reconcile.report.forms import markdown
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.lateness_text import describe_open
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.timeliness import OpenAnswers
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
@@ -33,15 +34,15 @@ CLEAN = [Sale(hour=hour) for hour in range(10)]
 HOSTILE = "a|b`<script>alert(1)</script>\n\x1b[31m"
 
 
-def looked(settings: Settings, lake: Lake) -> tuple[Reconciliation, OpenAnswers]:
+def looked(settings: Settings, lake: Lake) -> tuple[Report, OpenAnswers]:
     write(settings, closed(lake))
     found = reconcile(settings, PIPELINE)
-    assert found.open_answers is not None
+    assert found.finding.open_answers is not None
     shown = page.render(found)
-    assert describe_open(found.open_answers) in shown
+    assert describe_open(found.finding.open_answers) in shown
     assert "<script>alert" not in shown
     assert "<script>alert" not in markdown.render(found)
-    return found, found.open_answers
+    return found, found.finding.open_answers
 
 
 def closed(lake: Lake) -> Lake:
@@ -92,7 +93,7 @@ def test_an_open_row_that_is_off_is_measured_and_changes_no_verdict(settings: Se
 
     total = sum(one.amount for one in sales if one.hour == (start - START) // timedelta(hours=1))
     assert hour >= CLOSED_UNTIL
-    assert result.verdict is Verdict.CONSISTENT
+    assert result.finding.verdict is Verdict.CONSISTENT
     assert found.same == found.windows - 1
     errors = {one.measure: one.largest for one in found.errors}
     assert errors == {name: (pytest.approx(7 / total) if name == "revenue" else 0.0) for name in PIPELINE.measures}
@@ -108,7 +109,7 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     lake = lake_of([*CLEAN, Sale(hour=CLOSED_UNTIL)])
     write(settings, closed(lake))
 
-    found = run.reconcile(settings, PIPELINE, log=replace(held(lake), begins={0: 11})).open_answers
+    found = run.reconcile(settings, PIPELINE, log=replace(held(lake), begins={0: 11})).finding.open_answers
 
     assert found is not None
     assert (found.looked, found.windows) == (0, 1)
@@ -148,8 +149,8 @@ def test_of_panes_the_newest_is_shown_and_may_lag(settings: Settings, way: Accum
 
     result = reconcile(settings, pipeline)
 
-    found = result.open_answers
-    assert result.verdict is Verdict.CONSISTENT
+    found = result.finding.open_answers
+    assert result.finding.verdict is Verdict.CONSISTENT
     assert found is not None
     assert (found.shown, found.looked, found.same) == ("panes", 1, 0)
     assert {one.measure: one.largest for one in found.errors} == {

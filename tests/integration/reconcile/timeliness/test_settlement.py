@@ -11,11 +11,11 @@ import pytest
 from cutover.definition import Count, Lateness, Pipeline, Sessions
 from cutover.reconcile.cost.measure import parse_agreement
 from cutover.reconcile.cost.nines import price
-from cutover.reconcile.judgement.ages import AGES
 from cutover.reconcile.report import page
-from cutover.reconcile.result.outcome import Reconciliation
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.settlement import Settlement, SettlementPoint
 from cutover.reconcile.result.settlement_text import describe_settlement
+from cutover.reconcile.verdict.ages import AGES
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import (
     CLOSED_UNTIL,
@@ -132,12 +132,12 @@ def recompute(log: DrawnLog, sales: Sequence[Sale], allowed: int) -> Iterator[tu
         yield age, age < closing, missing
 
 
-def settle(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> tuple[Reconciliation, Settlement]:
+def settle(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> tuple[Report, Settlement]:
     write(settings, lake, pipeline)
-    found: Reconciliation = reconcile(settings, pipeline)
+    found: Report = reconcile(settings, pipeline)
     assert found.settlement is not None
     assert describe_settlement(found.settlement).split(":")[0] in html.unescape(page.render(found))
-    assert Reconciliation.from_json(found.to_json()).settlement == found.settlement
+    assert Report.from_json(found.to_json()).settlement == found.settlement
     return found, found.settlement
 
 
@@ -286,10 +286,10 @@ def test_ages_that_a_fold_hides_are_left_out_and_make_no_other_finding(
     log = draw_log(1, leaps=False)
     first, before = settle(settings, make_lake(log, judge(log, 3 * HOUR), pipeline), pipeline)
 
-    monkeypatch.setattr("cutover.reconcile.describe.list_merged_spans", lambda _: [(0, len(log.reached) - 1)])
-    again: Reconciliation = reconcile(settings, pipeline)
+    monkeypatch.setattr("cutover.reconcile.compare.list_merged_spans", lambda _: [(0, len(log.reached) - 1)])
+    again: Report = reconcile(settings, pipeline)
 
     assert again.settlement is not None
-    assert (again.run_id, again.repeats) == (first.run_id, 1)
+    assert (again.run.run_id, again.run.repeats) == (first.run.run_id, 1)
     assert (again.settlement.final, again.settlement.log[-1]) == (before.final, before.log[-1])
     assert sum(point.within.of for point in again.settlement.stream) < sum(point.within.of for point in before.stream)

@@ -49,7 +49,7 @@ def both_paths(settings: Settings, pipeline: Pipeline, events: list[Event]) -> P
     recompute.run(settings, pipeline)
     found = run.reconcile(settings, pipeline)
     assert found.cost is not None
-    stored = files.load(settings, pipeline.name, found.run_id)
+    stored = files.load(settings, pipeline.name, found.run.run_id)
     assert stored.cost == found.cost
     assert "What both paths cost" in page.render(stored)
     return found.cost

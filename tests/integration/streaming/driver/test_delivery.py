@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Delivery
 from cutover.errors import CutoverError
 from cutover.lake.serving import views
 from cutover.probe import Point
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -68,10 +68,10 @@ def test_driver_that_dies_doubles_or_loses_what_its_delivery_allows_and_it_is_na
     rest = [e for e in EVENTS if e not in hit]
     assert len(hit) in range(1, AT_ONCE + 1)
     assert rig.counted(settings, pipeline) == rig.expected([*rest, *hit * case.times])
-    assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
-    assert set(found.windows.incomplete_because) == ({case.reason} if case.reason else set())
-    assert found.windows.compared > 0
-    named = [note for note in found.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
+    assert found.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert set(found.finding.windows.incomplete_because) == ({case.reason} if case.reason else set())
+    assert found.finding.windows.compared > 0
+    named = [note for note in found.finding.notes if note.startswith(("Doubled: epoch 1, ", "Lost: epoch 1, "))]
     assert len(named) == (0 if case.reason is None else 1)
     with views.connect(settings, pipeline, epoch=DIES) as connection:  # its rows add up to what was written of them
         states = {str(row[0]) for row in connection.execute("SELECT DISTINCT _state FROM streaming").fetchall()}

@@ -8,7 +8,8 @@ from cutover.batch import recompute
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
 from cutover.lake import batch_runs
-from cutover.reconcile.result.outcome import Reconciliation, Verdict
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
 from cutover.reconcile.run import reconcile
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -26,14 +27,14 @@ def sent(settings: Settings, topic: str, first: int) -> None:
     rig.send(settings, topic, [Event(id=first + i, minute=first + i * 2) for i in range(5)])
 
 
-def judged(settings: Settings, pipeline: Pipeline) -> Reconciliation:
+def judged(settings: Settings, pipeline: Pipeline) -> Report:
     recompute.run(settings, pipeline)
     return reconcile(settings, pipeline)
 
 
-def items(result: Reconciliation) -> set[str]:
-    assert (result.verdict, result.exit_code) == (Verdict.NOT_COMPARABLE, 2)
-    return {breach.message.split("`")[1] for breach in result.seal.breaches if breach.code == "settings"}
+def items(result: Report) -> set[str]:
+    assert (result.finding.verdict, result.finding.exit_code) == (Verdict.NOT_COMPARABLE, 2)
+    return {breach.message.split("`")[1] for breach in result.finding.seal.breaches if breach.code == "settings"}
 
 
 def test_a_conf_that_changed_in_one_batch_run_is_mended_by_the_next(
@@ -57,8 +58,8 @@ def test_a_conf_that_changed_in_one_batch_run_is_mended_by_the_next(
 
     runs = batch_runs.runs(quick, pipeline)
     assert items(drifted) == {OTHER}  # a pinned one is set again before anything is read
-    assert f"batch run {drifted.seal.batch_run} ran with `false`" in drifted.seal.breaches[0].message
-    assert mended.verdict is Verdict.CONSISTENT
+    assert f"batch run {drifted.run.tables.batch_run} ran with `false`" in drifted.finding.seal.breaches[0].message
+    assert mended.finding.verdict is Verdict.CONSISTENT
     # Under other settings a run reads the log from its beginning: one table holds one truth.
     assert [{start for start, _ in run.scanned.values()} for run in runs][1:] == [{0}, {0}]
     assert [run.in_force == runs[0].in_force for run in runs] == [True, False, True]
@@ -82,7 +83,7 @@ def test_a_conf_that_changed_between_epochs_is_named_with_the_epochs(
     records = rig.records(quick, pipeline)
     changed = next(r.epoch for r in records if r.in_force != records[0].in_force)
     assert items(found) == {OTHER}
-    assert f"ran with `not set`; the stream in epochs {changed}" in found.seal.breaches[0].message.replace(
+    assert f"ran with `not set`; the stream in epochs {changed}" in found.finding.seal.breaches[0].message.replace(
         f"epoch {changed} ran", f"epochs {changed} ran"
     )
     assert [r.epoch for r in records if r.in_force_items] == [0, changed]  # whole once, then its digest alone
@@ -107,7 +108,7 @@ def test_isolation_is_that_of_the_client_and_not_of_the_definition(
 
     found = judged(quick, pipeline)
 
-    said = [breach.message for breach in found.seal.breaches if breach.code == "isolation"]
+    said = [breach.message for breach in found.finding.seal.breaches if breach.code == "isolation"]
     assert len(said) == 1
     assert "read_committed" in said[0]
     assert "read_uncommitted" in said[0]

@@ -17,7 +17,7 @@ from cutover.definition.loading.catalogue import get
 from cutover.errors import CutoverError, DefinitionError
 from cutover.lake.serving import views
 from cutover.probe import Point, Probe, silent
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.samples.transfers import records
 from cutover.settings import Settings
@@ -101,4 +101,4 @@ def test_balances_add_up_at_every_epoch_while_drivers_die(quick: Settings, topic
     recompute.run(settings, pipeline)
     driver.run(settings, pipeline, until="final")
     recompute.run(settings, pipeline)
-    assert reconcile(settings, pipeline).verdict is Verdict.CONSISTENT
+    assert reconcile(settings, pipeline).finding.verdict is Verdict.CONSISTENT

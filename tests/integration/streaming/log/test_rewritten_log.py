@@ -14,7 +14,7 @@ from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import RawRecord
 from cutover.log.topic_partitions import log_of, topics_of
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.settings import KafkaSettings, Settings
 from cutover.streaming import driver
@@ -130,9 +130,13 @@ def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_co
         failure = beside.failure
     found = reconcile(own, pipeline)
 
-    assert sound.verdict is Verdict.CONSISTENT
+    assert sound.finding.verdict is Verdict.CONSISTENT
     assert f"Topic {right}, partition 0: expected at offset " in str(failure)
     assert f"Topic {first}, " not in str(failure)
     assert before == rig.epoch_log(own, pipeline).version
-    assert (found.verdict, found.exit_code, found.runbook) == (Verdict.NOT_COMPARABLE, 2, "LogDataLost")
-    assert f"Topic {right}, partition 0" in found.sentence
+    assert (found.finding.verdict, found.finding.exit_code, found.finding.runbook) == (
+        Verdict.NOT_COMPARABLE,
+        2,
+        "LogDataLost",
+    )
+    assert f"Topic {right}, partition 0" in found.finding.sentence

@@ -16,7 +16,7 @@ from cutover.lake.control.versions import looking_at
 from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.tables import delta
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.run import reconcile
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -204,8 +204,8 @@ def test_an_older_common_cut_is_taken_where_a_newer_one_was_folded(
 def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
     recompute.run(settings, pipeline)
     found = reconcile(settings, pipeline)
-    assert found.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
-    assert found.seal.versions.stream == settings.stream_version
+    assert found.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
+    assert found.finding.seal.stream_version == settings.stream_version
     checks = verify(settings, pipeline, clock=CLOCK).checks
     assert [name for name, each in checks.items() if each.state is CheckState.VIOLATED] == []
 

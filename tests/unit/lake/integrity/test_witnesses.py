@@ -50,7 +50,7 @@ def said(seen: list[Witness], record: EpochRecord | None = SEVENTH, table_versio
 
 def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:
     row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 5}
-    result = '{"seal": {"holds": true, "versions": {"stream_table": 8}}}'
+    result = '{"seal": {"holds": true}, "tables": {"stream": 8}}'
     control_tables.append(settings, "reconciliations", [row | {"run_id": "r1", "result": result}])
     control_tables.append(settings, "reconciliations", [row | {"run_id": "other", "stream_version": 1, "epoch": 99}])
     control_tables.append(settings, "reconciliations", [row | {"run_id": "none", "epoch": None}])
@@ -67,7 +67,7 @@ def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings,
 def test_reconciliation_whose_seal_broke_has_seen_no_table_version(settings: Settings, version: Version) -> None:
     """It named the version at which a damaged log opened, and the epoch of its batch run, which was not in there."""
     row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1"}
-    result = '{"seal": {"holds": false, "versions": {"stream_table": 5}}}'
+    result = '{"seal": {"holds": false}, "tables": {"stream": 5}}'
     control_tables.append(settings, "reconciliations", [row | {"result": result}])
 
     assert high_water.all_of(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)

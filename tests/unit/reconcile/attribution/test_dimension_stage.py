@@ -11,7 +11,7 @@ from cutover.reconcile.attribution.dimension import AS_BATCH, AS_STREAM, _with_s
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
-from cutover.reconcile.result.outcome import Cause
+from cutover.reconcile.result.finding import Cause
 from cutover.records.classes import Class
 from tests.support.comparison.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR

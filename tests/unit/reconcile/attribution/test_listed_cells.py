@@ -11,7 +11,7 @@ from cutover.engine import queries
 from cutover.reconcile.attribution import cells
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.result.outcome import CellStep, Difference
+from cutover.reconcile.result.finding import CellStep, Difference
 from tests.support.comparison.open_sides import make_sides
 from tests.unit.reconcile.attribution.indexed import HOUR
 

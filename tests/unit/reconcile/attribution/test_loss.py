@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cutover.reconcile.attribution.loss import notes, ranges, sentence
-from cutover.reconcile.result.outcome import LostRange
+from cutover.reconcile.result.finding import LostRange
 from tests.support.log.losses import LOSS
 
 GAP = replace(LOSS, windows_from=0, windows_to=3_600_000_000)

@@ -5,7 +5,7 @@ import pytest
 from cutover.engine import queries
 from cutover.reconcile.comparison import apart
 from cutover.reconcile.comparison.apart import Pair
-from cutover.reconcile.result.outcome import Apart
+from cutover.reconcile.result.finding import Apart
 
 PAIR = Pair(name="amount", expected="b", actual="s", differs="b IS DISTINCT FROM s")
 

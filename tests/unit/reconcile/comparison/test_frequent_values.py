@@ -7,7 +7,7 @@ import pytest
 from cutover.engine import queries
 from cutover.reconcile.comparison import segments
 from cutover.reconcile.comparison.segments import SegmentColumn
-from cutover.reconcile.result.outcome import KeySegment
+from cutover.reconcile.result.finding import KeySegment
 
 Rows = Iterable[tuple[str | None, int]]  # value, rows of it
 

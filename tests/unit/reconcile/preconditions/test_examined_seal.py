@@ -8,7 +8,7 @@ import pytest
 from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 from cutover.reconcile.preconditions.checks import ClassCounts
 from cutover.reconcile.preconditions.seal import Examined, examine
-from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, Versions
+from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, SealBreach, TablesRead
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Lake, Sale, lake_of, micros, write, write_run
 
@@ -54,15 +54,15 @@ def test_the_seal_records_log_definitions_tables_and_cut(settings: Settings) -> 
             lateness=lateness_fingerprint(PIPELINE),
             batch_definition=batch_fingerprint(PIPELINE),
         ),
-        versions=Versions(
-            stream=0,
-            stream_table=found.evidence.epoch_log.version,
-            batch_table=int(found.evidence.batch.version()),
-            batch_ledger=None,
-        ),
+        stream_version=0,
         isolation="read_committed",
         watermark="2026-01-05T04:00:00Z",
         epochs=3,
+    )
+    assert found.tables == TablesRead(
+        stream=found.evidence.epoch_log.version,
+        batch=int(found.evidence.batch.version()),
+        batch_ledger=None,
         batch_run="batch-1",
     )
 
@@ -84,8 +84,8 @@ def test_pairs_are_counted_up_to_the_cut_and_in_all_and_none_of_a_class_that_cam
 def test_of_runs_at_one_cut_the_last_to_finish_is_compared_and_the_newest_cut_before_a_newer_run(
     settings: Settings,
 ) -> None:
-    assert examine(settings, PIPELINE, epoch=None).seal.batch_run == "batch-1"
-    assert examine(settings, PIPELINE, epoch=1).seal.batch_run == "older"
+    assert examine(settings, PIPELINE, epoch=None).tables.batch_run == "batch-1"
+    assert examine(settings, PIPELINE, epoch=1).tables.batch_run == "older"
 
 
 def refused(found: Examined) -> SealBreach:

@@ -2,24 +2,14 @@
 
 import pytest
 
-from cutover.reconcile.preconditions.nothing_compared import breach
-from cutover.reconcile.result.outcome import Events, Reconciliation, Verdict, Windows
+from cutover.reconcile.preconditions.nothing_compared import explain
+from cutover.reconcile.result.finding import Events, Windows
 from cutover.reconcile.result.seal import Seal
 
 
 def say(events: Events, *, still_open: int = 0, asked: str | None = None) -> str:
-    found = Reconciliation(
-        pipeline="sales",
-        run_id="r",
-        at="2026-01-02T00:00:00Z",
-        verdict=Verdict.NOT_COMPARABLE,
-        exit_code=2,
-        sentence="",
-        seal=Seal(epoch=3, watermark="2026-01-01T00:00:00Z"),
-        windows=Windows(open=still_open),
-        events=events,
-    )
-    return breach(found, asked=asked).message
+    seal = Seal(epoch=3, watermark="2026-01-01T00:00:00Z")
+    return explain("sales", seal, Windows(open=still_open), events, requested=asked).message
 
 
 def test_records_that_do_not_count_are_added_up_and_each_class_is_named() -> None:

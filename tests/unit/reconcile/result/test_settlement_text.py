@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from cutover.reconcile.result.outcome import Reconciliation
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
 from cutover.reconcile.result.settlement_text import describe_log, describe_settlement, describe_stream
-from tests.support.history.reconciliations import flights
 
 
 def point(minutes: float, hits: int, of: int) -> SettlementPoint:
@@ -83,9 +81,3 @@ def test_a_replay_is_named_and_its_late_records_are_left_to_be_measured() -> Non
     assert "`cutover lateness`" in said
     assert "unknown" in describe_settlement(replace(found, is_replay=True))
     assert "replay" not in describe_settlement(replace(found, read_speed=1.2))
-
-
-def test_settlement_of_an_earlier_release_is_left_out() -> None:
-    stored = flights().to_json() | {"settlement": {"points": [], "settled_minutes": 60, "settled": {}}}
-
-    assert Reconciliation.from_json(stored).settlement is None

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.reconcile.comparison.layout import Layout, value_of
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.judgement import all_differences
+from cutover.reconcile.verdict import all_differences
 
 LONGEST = 10**38 - 1  # that a decimal holds
 

@@ -1,11 +1,11 @@
-"""The verdict: a pure function of what was found, and the sentence that says it."""
+"""Verdict on two sides: a pure function of counts, causes and policy, with the sentence that states it."""
 
 from dataclasses import dataclass
 
 from cutover.definition.model.pipeline import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.comparison.sides import DIMENSION
-from cutover.reconcile.result.outcome import PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Windows
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import count_noun
 
@@ -47,12 +47,12 @@ class VerdictDecision:
     runbook: str | None
 
 
-def late_share(late: int, accepted: int) -> float:
+def compute_late_share(late: int, accepted: int) -> float:
     """Return late / (accepted + late), (record, window) pairs; 0 where there are none."""
     return late / (accepted + late) if accepted + late else 0.0
 
 
-def decide(judged: VerdictInput, policy: Policy) -> VerdictDecision:
+def decide_verdict(judged: VerdictInput, policy: Policy) -> VerdictDecision:
     """Return the verdict on two sides whose seal holds.
 
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
@@ -79,7 +79,7 @@ def decide(judged: VerdictInput, policy: Policy) -> VerdictDecision:
     return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
 
 
-def decide_broken_seal(seal: Seal, policy: Policy) -> VerdictDecision:
+def decide_not_comparable(seal: Seal, policy: Policy) -> VerdictDecision:
     """Return the verdict on two sides whose seal does not hold."""
     reasons = tuple(breach.message for breach in seal.breaches)
     result = PolicyResult(
@@ -114,7 +114,7 @@ def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
     return reasons
 
 
-def sentence(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> str:
+def describe_verdict(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> str:
     """Return the verdict on comparable sides in plain words, with its numbers."""
     compared = f"{count_noun(judged.windows.compared, 'closed window')} ({count_noun(judged.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
@@ -127,7 +127,7 @@ def sentence(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> st
     return f"Streaming and batch differ in {differ} of {compared}; {_format_unexplained(judged)}."
 
 
-def sentence_broken(seal: Seal) -> str:
+def describe_broken_seal(seal: Seal) -> str:
     """Return why nothing is said about the data."""
     first = seal.breaches[0].message if seal.breaches else "the seal does not hold."
     more = f" (and {len(seal.breaches) - 1} more reasons)" if len(seal.breaches) > 1 else ""

@@ -14,11 +14,11 @@ from typing import Any
 
 from cutover.lake.control import control_tables, signature
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.judgement import records
-from cutover.reconcile.judgement.acceptance import Place, place_of
-from cutover.reconcile.judgement.records import RecordedComparison
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.finding import Difference, Finding
+from cutover.reconcile.verdict import records
+from cutover.reconcile.verdict.acceptance import Place, place_of
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
@@ -134,7 +134,7 @@ def fold_differences(
 
 
 def rows(
-    result: Reconciliation,
+    finding: Finding,
     made: RecordedComparison,
     opened: Mapping[Place, OpenDifference],
     newer: Sequence[RecordedComparison],
@@ -142,14 +142,19 @@ def rows(
     """Return an `open` row for each unexplained row of a run, `resolved` for each that it judged and did not find.
 
     Args:
-        result: The comparison; its differences are listed.
+        finding: The comparison; its differences are listed.
         made: Its line, as it will stand in the history.
         opened: What is open without it.
         newer: Lines that stand behind it: what they judged, this run says nothing about any more.
     """
-    same = {"pipeline": result.pipeline, "result_fingerprint": made.fingerprint, "run_id": made.run_id, "at": made.last}
-    now = {place: d for place, d in _collect_unexplained(result).items() if not _is_judged_by(newer, place)}
-    gone = {place: d for place, d in opened.items() if place not in now and _is_judged(made, place, d, result)}
+    same = {
+        "pipeline": finding.pipeline,
+        "result_fingerprint": made.fingerprint,
+        "run_id": made.run_id,
+        "at": made.last,
+    }
+    now = {place: d for place, d in _collect_unexplained(finding).items() if not _is_judged_by(newer, place)}
+    gone = {place: d for place, d in opened.items() if place not in now and _is_judged(made, place, d, finding)}
     return [
         *(same | _row(place, d.kind, d.cause) | {"state": _state(d), "detail": _detail(d)} for place, d in now.items()),
         *(same | _row(place, d.kind, UNEXPLAINED) | {"state": "resolved", "detail": None} for place, d in gone.items()),
@@ -160,19 +165,19 @@ def _is_judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
     return any(one.has_judged(parse_micros(place[0])) for one in newer)
 
 
-def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, result: Reconciliation) -> bool:
+def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, finding: Finding) -> bool:
     """Return whether a run judged a difference away: its window is judged, and the run lists all that it found."""
-    if len(_list_unexplained(result)) < records.count_unexplained(made) or not made.has_judged(parse_micros(place[0])):
+    if len(_list_unexplained(finding)) < records.count_unexplained(made) or not made.has_judged(parse_micros(place[0])):
         return False
     return one.kind != BEYOND or not made.unjudged
 
 
-def _collect_unexplained(result: Reconciliation) -> dict[Place, Difference]:
+def _collect_unexplained(finding: Finding) -> dict[Place, Difference]:
     """Return the unexplained rows of a run, and one for all that its list had no room for."""
-    found = _list_unexplained(result)
-    if result.windows.first is not None and len(found) < result.causes[UNEXPLAINED].rows:
+    found = _list_unexplained(finding)
+    if finding.windows.first is not None and len(found) < finding.causes[UNEXPLAINED].rows:
         rest = Difference(
-            window_start=result.windows.first,
+            window_start=finding.windows.first,
             key={},
             measure="",
             kind=BEYOND,
@@ -181,12 +186,12 @@ def _collect_unexplained(result: Reconciliation) -> dict[Place, Difference]:
             difference=None,
             cause=UNEXPLAINED,
         )
-        found[result.windows.first, "{}"] = rest
+        found[finding.windows.first, "{}"] = rest
     return found
 
 
-def _list_unexplained(result: Reconciliation) -> dict[Place, Difference]:
-    return {place_of(d): d for d in result.differences if UNEXPLAINED in d.cause}
+def _list_unexplained(finding: Finding) -> dict[Place, Difference]:
+    return {place_of(d): d for d in finding.differences if UNEXPLAINED in d.cause}
 
 
 def _update_difference(before: OpenDifference | None, place: Place, row: Mapping[str, Any]) -> OpenDifference:

@@ -5,8 +5,8 @@ from unittest.mock import Mock
 from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.judgement import behind
 from cutover.reconcile.result.overview import RecordBehind
+from cutover.reconcile.verdict import behind
 from tests.integration.streaming import rig
 
 CLICKS = rig.pipeline("clicks")

@@ -18,7 +18,7 @@ from cutover.reconcile.comparison.segments import SegmentColumn
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides, key_columns
 from cutover.reconcile.result.codec import Scalar, scalar
-from cutover.reconcile.result.outcome import (
+from cutover.reconcile.result.finding import (
     Apart,
     EpochPoint,
     KeySegment,

@@ -8,8 +8,8 @@ from cutover.definition import Count, Fixed, Max, Pipeline, Sum, Topic
 from cutover.definition.measures.kinds import Measure
 from cutover.reconcile.comparison.layout import Layout, value_of
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.judgement.series import worst_keys
-from cutover.reconcile.result.outcome import WorstKey
+from cutover.reconcile.result.finding import WorstKey
+from cutover.reconcile.verdict.series import worst_keys
 
 ROWS = "('a', 10, 7), ('a', NULL, 5), ('b', 3, NULL), ('c', 1, 9)"  # shop, streaming, batch
 

@@ -1,24 +1,21 @@
-"""The outcome of one comparison as a frozen tree: what `--json` prints, the lake records and the report renders.
+"""Findings of a comparison: its verdict, counts, causes, series and listed differences, as frozen values.
 
-Nothing that shows it computes anything. `expected` is the trusted side (batch, or LEFT of `cutover diff`), `actual` the
-judged one (streaming, or RIGHT); fields named `batch` and `streaming` hold the values of these two in both cases.
+Code that shows a finding computes nothing. `expected` is the trusted side (batch, or LEFT of `cutover diff`) and
+`actual` the other one (streaming, or RIGHT); fields named `batch` and `streaming` hold the values of these two sides in
+both cases.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from cutover.reconcile.result.advice import Advice
-from cutover.reconcile.result.codec import Scalar, decode, encode
-from cutover.reconcile.result.cost import PathCosts
-from cutover.reconcile.result.error_rates import ErrorRates
-from cutover.reconcile.result.overview import CalendarDay, DifferenceLife, NoiseLevel, RecordBehind, RunOfTrend
-from cutover.reconcile.result.seal import Seal
-from cutover.reconcile.result.settlement import Settlement
-from cutover.reconcile.result.timeliness import EarlyAnswers, LogLateness, OpenAnswers
-
-SCHEMA = 1
+from cutover.reconcile.result.codec import Scalar, encode
+from cutover.reconcile.result.overview import CalendarDay, RecordBehind
+from cutover.reconcile.result.seal import DimensionVersions, Seal
+from cutover.reconcile.result.timeliness import OpenAnswers
 
 
 class Verdict(StrEnum):
@@ -311,19 +308,22 @@ class SideNames:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reconciliation:
-    """One comparison. `report` and `page` are paths relative to the reports folder (JSON and HTML)."""
+class Finding:
+    """Everything that one comparison found at its cut; equal findings have equal bytes.
+
+    It depends on the sides, the log, the definition and the rules of acceptance, and on nothing else: no clock, no run
+    id, no version of a table that a rewrite of the same rows would change.
+    """
 
     pipeline: str
-    run_id: str
-    at: str  # ISO
     verdict: Verdict
     exit_code: int  # 0 agree or within policy, 1 differ, 2 not comparable
     sentence: str  # the verdict in plain words
     kind: str = "pipeline"  # or `tables`: `cutover diff`
     sides: SideNames = field(default_factory=SideNames)
     seal: Seal = field(default_factory=Seal)
-    from_: str | None = None  # asked range of window starts, ISO; None: all
+    dimensions: tuple[DimensionVersions, ...] = ()
+    from_: str | None = None  # requested range of window starts, ISO; None: all
     to: str | None = None
     windows: Windows = field(default_factory=Windows)
     rows: Rows = field(default_factory=Rows)
@@ -334,10 +334,8 @@ class Reconciliation:
     window_series: tuple[WindowPoint, ...] = ()
     days: tuple[CalendarDay, ...] = ()
     lateness_histogram: tuple[LatenessBin, ...] = ()
-    settlement: Settlement | None = None  # None: no window was compared
     epochs_series: tuple[EpochPoint, ...] = ()
-    early: EarlyAnswers | None = None  # None: no window was compared
-    open_answers: OpenAnswers | None = None  # None: nobody looked
+    open_answers: OpenAnswers | None = None  # None: open windows were not examined
     worst_keys: tuple[WorstKey, ...] = ()
     apart: tuple[Apart, ...] = ()
     segments: tuple[KeySegment, ...] = ()
@@ -347,55 +345,34 @@ class Reconciliation:
     behind: tuple[RecordBehind, ...] = ()  # of the rows in `differences`; capped
     differences: tuple[Difference, ...] = ()  # capped
     differences_total: int = 0  # cells
-    lives: tuple[DifferenceLife, ...] = ()  # of the rows in `differences` that nothing explains
     accepted: tuple[AcceptedRows, ...] = ()  # all rules of the pipeline
     contract: tuple[Expectation, ...] = ()
-    self_test: ErrorRates | None = None  # None: none under this definition
-    log_lateness: LogLateness | None = None  # the newest of `cutover lateness`; None: none under this definition
-    noise: NoiseLevel | None = None  # the newest of `cutover noise`; None: none under this definition
-    advice: Advice | None = None  # the newest of `cutover advise`; None: none under this definition
-    cost: PathCosts | None = None  # of both paths; None: no epoch could be read
     losses: tuple[LostRange, ...] = ()
     loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost
     notes: tuple[str, ...] = ()
-    trend: tuple[RunOfTrend, ...] = ()  # the newest comparisons of the definition, this one too, the oldest first
-    speaks_for: str | None = None  # a cut or range that it speaks for alone, as a sentence; None: for the present
-    repeats: int = 0  # how often the same was found before, at this cut and over this range
-    repeated_at: str | None = None  # ISO; of a repeat the time of this run, `at` is that of the first
     runbook: str | None = None  # name of a page in docs/runbooks
-    seconds: float = 0.0
-    report: str | None = None
-    page: str | None = None
-    parquet: str | None = None  # of all rows that differ, relative to the reports folder; None: none was written
-
-    @property
-    def report_path(self) -> str | None:
-        """Return the path of the HTML page, or of the JSON file, relative to the reports folder."""
-        return self.page or self.report
 
     def to_json(self) -> dict[str, Any]:
-        """Return the published object (`report.schema.json`): these fields and `schema`; `from_` is `from` there."""
-        return {"schema": SCHEMA, **_rename(encode(self), {"from_": "from", "class_": "class"})}
+        """Return the finding's part of the published object (`report.schema.json`)."""
+        return rename_fields(encode(self), {"from_": "from", "class_": "class"})
 
-    @staticmethod
-    def from_json(raw: Mapping[str, Any]) -> "Reconciliation":
-        """Return the tree of a stored object; fields that a newer version added are left out.
+    def to_bytes(self) -> bytes:
+        """Encode the finding as canonical JSON; two comparisons found the same if and only if these bytes are equal."""
+        return json.dumps(self.to_json(), sort_keys=True).encode()
 
-        Raises:
-            LakeError: It is not the object of a reconciliation.
-        """
-        # Settlement of an earlier release counted dropped records as present: there is nothing to read from it.
-        settlement = raw.get("settlement") or {}
-        kept = dict(raw) if "stream" in settlement else {**raw, "settlement": None}
-        return decode(Reconciliation, _rename(kept, {"from": "from_", "class": "class_"}))
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the finding's bytes."""
+        return hashlib.sha256(self.to_bytes()).hexdigest()
 
 
-_TOP = ("samples",)
+def rename_fields(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Rename fields at the top and inside `samples`; keys and values of data are never touched.
 
-
-def _rename(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Rename reserved words at the top and inside `samples`; keys and values of data are never touched."""
-    top = {names.get(name, name): value for name, value in raw.items()}
-    for name in _TOP:
-        top[name] = [{names.get(key, key): value for key, value in item.items()} for item in top.get(name, [])]
-    return top
+    Args:
+        raw: A finding or a report as plain JSON.
+        names: Old to new names: fields whose published name is a reserved word of Python.
+    """
+    renamed = {names.get(name, name): value for name, value in raw.items()}
+    samples = [{names.get(key, key): value for key, value in sample.items()} for sample in raw.get("samples", [])]
+    return renamed | {"samples": samples}

@@ -8,9 +8,9 @@ import pytest
 
 from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.acceptance import AcceptanceRule
-from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, place_of
 from cutover.reconcile.result.codec import Scalar
-from cutover.reconcile.result.outcome import AcceptedRows, Difference, RuleState
+from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
+from cutover.reconcile.verdict.acceptance import Acceptance, accept, count_rows, place_of
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 AT = "2026-01-01T00:00:00Z"

@@ -6,10 +6,16 @@ from typing import Any
 import pytest
 
 from cutover.definition import Policy
-from cutover.reconcile.judgement import verdict
-from cutover.reconcile.judgement.verdict import VerdictInput, decide, late_share
-from cutover.reconcile.result.outcome import PolicyResult, Rows, Verdict, Windows
+from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Windows
 from cutover.reconcile.result.seal import Seal, SealBreach
+from cutover.reconcile.verdict.decision import (
+    VerdictInput,
+    compute_late_share,
+    decide_not_comparable,
+    decide_verdict,
+    describe_broken_seal,
+    describe_verdict,
+)
 
 NOTHING = VerdictInput(
     windows=Windows(compared=10, different=1), rows=Rows(compared=20), explained=0, unexplained=0, late_share=0.0
@@ -22,20 +28,20 @@ BREACHES = tuple(
 def sentence(**found: Any) -> str:
     """Return the sentence without its head, which says how many windows and rows differ."""
     judged = replace(NOTHING, **found)
-    decision = decide(judged, Policy(max_late_share=1.0))
-    return verdict.sentence(decision.verdict, judged, decision.policy).partition("; ")[2]
+    decision = decide_verdict(judged, Policy(max_late_share=1.0))
+    return describe_verdict(decision.verdict, judged, decision.policy).partition("; ")[2]
 
 
 @pytest.mark.parametrize(("late", "accepted", "expected"), [(1, 1, 0.5), (0, 4, 0.0), (4, 0, 1.0)])
 def test_late_share_is_defined_wherever_there_is_a_record(late: int, accepted: int, expected: float) -> None:
-    assert late_share(late, accepted) == expected
+    assert compute_late_share(late, accepted) == expected
 
 
 def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
     found = replace(NOTHING, explained=4, unexplained=3, accepted=1, dimension=2, late_share=0.25)
     policy = Policy(max_late_share=0.2, max_unexplained=1, max_dimension_rows=1)
 
-    assert decide(found, policy).policy == PolicyResult(
+    assert decide_verdict(found, policy).policy == PolicyResult(
         max_late_share=0.2,
         max_unexplained=1,
         max_dimension_rows=1,
@@ -53,14 +59,14 @@ def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
 
 @pytest.mark.parametrize(("rows", "within"), [(2, True), (3, False)])
 def test_as_many_unexplained_rows_as_the_policy_allows_are_within_it(rows: int, *, within: bool) -> None:
-    decision = decide(replace(NOTHING, unexplained=rows), Policy(max_unexplained=2))
+    decision = decide_verdict(replace(NOTHING, unexplained=rows), Policy(max_unexplained=2))
 
     assert (decision.verdict, decision.policy.within) == (Verdict.DIVERGED, within)
     assert decision.policy.reasons == (() if within else ("3 unexplained rows, the policy allows 2.",))
 
 
 def test_rows_that_rules_accept_do_not_count_against_the_policy() -> None:
-    decision = decide(replace(NOTHING, unexplained=3, accepted=3), Policy())
+    decision = decide_verdict(replace(NOTHING, unexplained=3, accepted=3), Policy())
 
     assert (decision.verdict, decision.exit_code, decision.policy.within) == (Verdict.ACCEPTED, 0, True)
 
@@ -81,7 +87,7 @@ def test_rows_that_rules_accept_do_not_count_against_the_policy() -> None:
 def test_the_page_for_people_on_call_follows_from_the_verdict_and_what_is_beyond_the_policy(
     found: dict[str, Any], expected: tuple[int, str | None]
 ) -> None:
-    decision = decide(replace(NOTHING, **found), Policy(max_late_share=0.1))
+    decision = decide_verdict(replace(NOTHING, **found), Policy(max_late_share=0.1))
 
     assert (decision.exit_code, decision.runbook) == expected
 
@@ -99,13 +105,13 @@ def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_rea
     breaches: tuple[SealBreach, ...], page: str, said: str
 ) -> None:
     seal = Seal(holds=False, breaches=breaches)
-    decision = verdict.decide_broken_seal(seal, Policy(max_late_share=0.2, max_unexplained=7))
+    decision = decide_not_comparable(seal, Policy(max_late_share=0.2, max_unexplained=7))
 
     assert (decision.verdict, decision.exit_code, decision.runbook) == (Verdict.NOT_COMPARABLE, 2, page)
     assert decision.policy == PolicyResult(
         max_late_share=0.2, max_unexplained=7, within=False, reasons=tuple(one.message for one in breaches)
     )
-    assert verdict.sentence_broken(seal) == f"The two sides cannot be compared: {said}"
+    assert describe_broken_seal(seal) == f"The two sides cannot be compared: {said}"
 
 
 @pytest.mark.parametrize(

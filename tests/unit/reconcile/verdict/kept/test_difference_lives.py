@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Policy, Topic
-from cutover.reconcile.judgement import history, lifecycle, trend
-from cutover.reconcile.judgement.history import HistoryEntry
-from cutover.reconcile.judgement.lifecycle import BEYOND, DifferenceState, OpenDifference
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Cause, Difference, Reconciliation, Verdict, Windows
+from cutover.reconcile.result.finding import Cause, Difference, Finding, Verdict, Windows
 from cutover.reconcile.result.overview import DifferenceLife
-from cutover.reconcile.result.seal import Seal, Versions
+from cutover.reconcile.result.report import ComparisonOutcome
+from cutover.reconcile.result.seal import Seal
+from cutover.reconcile.verdict import history, lifecycle, trend
+from cutover.reconcile.verdict.history import HistoryEntry
+from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
-from tests.unit.reconcile.judgement.kept.test_history_lines import NOW, line
+from tests.unit.reconcile.verdict.kept.test_history_lines import NOW, line
 
 FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
 HOUR = 3_600_000_000
@@ -38,16 +39,14 @@ def cell(shop: str, window: str = FIRST, **changes: Any) -> Difference:
     return replace(made, **changes)
 
 
-def comparison(*cells: Difference, unexplained: int | None = None, **changes: Any) -> Reconciliation:
+def comparison(*cells: Difference, unexplained: int | None = None, **changes: Any) -> Finding:
     rows = len({str(one.key) + str(one.window_start) for one in cells if "unexplained" in one.cause})
-    made = Reconciliation(
+    made = Finding(
         pipeline="sales",
-        run_id="now",
-        at="2026-01-02T00:00:00Z",
         verdict=Verdict.DIVERGED,
         exit_code=1,
         sentence="They differ.",
-        seal=Seal(epoch=5, versions=Versions(stream=0), watermark="2026-01-01T09:00:00Z"),
+        seal=Seal(epoch=5, stream_version=0, watermark="2026-01-01T09:00:00Z"),
         windows=Windows(first=FIRST),
         causes={"unexplained": Cause(rows=rows if unexplained is None else unexplained)},
         differences=cells,
@@ -55,7 +54,7 @@ def comparison(*cells: Difference, unexplained: int | None = None, **changes: An
     return replace(made, **changes)
 
 
-def made_by(found: Reconciliation, **changes: Any) -> RecordedComparison:
+def made_by(found: Finding, **changes: Any) -> RecordedComparison:
     return line(3, said={"causes": {"unexplained": {"rows": found.causes["unexplained"].rows}}}, **changes)
 
 
@@ -210,13 +209,14 @@ SALES = Pipeline(
 )
 
 
-def place(settings: Settings, found: Reconciliation) -> HistoryEntry:
-    return history.find_entry(settings, found, fingerprint="f", version=0, at=NOW)
+def place(settings: Settings, finding: Finding, run_id: str = "now") -> HistoryEntry:
+    outcome = ComparisonOutcome(finding=finding)
+    return history.find_entry(settings, outcome, run_id=run_id, fingerprint="f", version=0, at=NOW)
 
 
 def test_a_report_says_of_each_listed_row_without_a_cause_since_when_it_is_known(settings: Settings) -> None:
-    earlier = comparison(cell("a"), run_id="earlier")
-    history.record(settings, earlier, place(settings, earlier))
+    earlier = comparison(cell("a"))
+    history.record(settings, ComparisonOutcome(finding=earlier), place(settings, earlier, "earlier"), None)
     found = comparison(
         cell("a"), cell("a", measure="other"), cell("b", "2026-01-01T02:00:00Z"), cell("c", cause="late")
     )

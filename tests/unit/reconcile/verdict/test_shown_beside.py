@@ -14,9 +14,9 @@ from cutover.definition.windows.all_time import Global
 from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, Value, value_of
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.judgement import all_differences, behind, days, series
-from cutover.reconcile.result.outcome import Apart, SampleRecord
+from cutover.reconcile.result.finding import Apart, SampleRecord
 from cutover.reconcile.result.overview import CalendarDay, RecordBehind
+from cutover.reconcile.verdict import all_differences, behind, days, series
 
 LAYOUT = Layout(
     keys=("window_start", "shop"),

@@ -8,9 +8,9 @@ import pytest
 
 from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.acceptance import AcceptanceRule
-from cutover.reconcile.judgement.acceptance import Acceptance, accept, count_rows, describe_unfit, fits
-from cutover.reconcile.result.outcome import AcceptedRows, Difference, RuleState
-from tests.unit.reconcile.judgement.test_acceptance_rules import AT, NOW, cell
+from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
+from cutover.reconcile.verdict.acceptance import Acceptance, accept, count_rows, describe_unfit, fits
+from tests.unit.reconcile.verdict.test_acceptance_rules import AT, NOW, cell
 
 LATER = "2026-01-01T01:00:00Z"
 BROKEN = {"an-odd-one": "no TOML"}

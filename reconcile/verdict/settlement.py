@@ -20,7 +20,9 @@ from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
-from cutover.reconcile.judgement.ages import (
+from cutover.reconcile.result.rates import rate
+from cutover.reconcile.result.settlement import MISSING_AT_MOST, AgreementPoint, Settlement, SettlementPoint
+from cutover.reconcile.verdict.ages import (
     AGES,
     MINUTE,
     UNKNOWN,
@@ -29,8 +31,6 @@ from cutover.reconcile.judgement.ages import (
     find_reached,
     select_known_sql,
 )
-from cutover.reconcile.result.rates import rate
-from cutover.reconcile.result.settlement import MISSING_AT_MOST, AgreementPoint, Settlement, SettlementPoint
 from cutover.records.classes import Class
 
 _WINDOWS, _ROWS, _LATE, _DIFFERENT = "settled_windows", "settled_rows", "settled_late", "settled_different"

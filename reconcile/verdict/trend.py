@@ -7,13 +7,13 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
 from cutover.lake.control import control_tables
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.judgement import lifecycle, records
-from cutover.reconcile.judgement.acceptance import place_of
-from cutover.reconcile.judgement.history import HistoryEntry
-from cutover.reconcile.judgement.lifecycle import OpenDifference
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Difference, Reconciliation
+from cutover.reconcile.result.finding import Difference, Finding
 from cutover.reconcile.result.overview import DifferenceLife, RunOfTrend
+from cutover.reconcile.verdict import lifecycle, records
+from cutover.reconcile.verdict.acceptance import place_of
+from cutover.reconcile.verdict.history import HistoryEntry
+from cutover.reconcile.verdict.lifecycle import OpenDifference
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
 
@@ -50,25 +50,25 @@ def _run(one: RecordedComparison) -> RunOfTrend:
 
 
 def list_lives(
-    settings: Settings, pipeline: Pipeline, result: Reconciliation, placed: HistoryEntry
+    settings: Settings, pipeline: Pipeline, finding: Finding, placed: HistoryEntry
 ) -> tuple[DifferenceLife, ...]:
     """Return since when the listed rows that nothing explains are known; this comparison is among those that saw them.
 
     Args:
         settings: Where the lake lies; a version beside the one that serves has no such history.
         pipeline: The definition.
-        result: The comparison.
+        finding: The comparison.
         placed: Where it will stand in the history.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    cells = {place_of(one): one for one in result.differences if UNEXPLAINED in one.cause}
-    if not cells or not result.seal.holds or settings.stream_version is not None:
+    cells = {place_of(one): one for one in finding.differences if UNEXPLAINED in one.cause}
+    if not cells or not finding.seal.holds or settings.stream_version is not None:
         return ()
     opened = lifecycle.open_differences(settings, pipeline.name, placed.lines, placed.version)
     rows = control_tables.read(settings, "differences", pipeline.name)
-    rows += lifecycle.rows(result, placed.made, opened, placed.newer)
+    rows += lifecycle.rows(finding, placed.made, opened, placed.newer)
     positions = {one.run_id: records.position(one, placed.version) for one in (*placed.lines, placed.made)}
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
     found = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), placed.made, settles)

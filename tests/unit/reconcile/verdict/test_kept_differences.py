@@ -8,10 +8,11 @@ import pytest
 from cutover.errors import DefinitionError
 from cutover.lake.control import control_tables
 from cutover.lake.control.signature import user
-from cutover.reconcile.judgement import history, lifecycle, records
-from cutover.reconcile.judgement.lifecycle import OpenDifference
-from cutover.reconcile.result.outcome import Difference, Reconciliation, Verdict
-from cutover.reconcile.result.seal import Seal, Versions
+from cutover.reconcile.result.finding import Difference, Finding, Verdict
+from cutover.reconcile.result.report import ComparisonOutcome
+from cutover.reconcile.result.seal import Seal
+from cutover.reconcile.verdict import history, lifecycle, records
+from cutover.reconcile.verdict.lifecycle import OpenDifference
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -29,18 +30,18 @@ FOUND = Difference(
 
 def record(settings: Settings, *, holds: bool = True) -> None:
     """Record a comparison that found one row that nothing explains."""
-    found = Reconciliation(
+    finding = Finding(
         pipeline="sales",
-        run_id="run-1",
-        at="2026-01-02T00:00:00Z",
         verdict=Verdict.DIVERGED,
         exit_code=1,
         sentence="They differ.",
-        seal=Seal(epoch=3, holds=holds, versions=Versions(stream=0)),
+        seal=Seal(epoch=3, holds=holds, stream_version=0),
         differences=(FOUND,),
         differences_total=1,
     )
-    history.record(settings, found, history.find_entry(settings, found, fingerprint="f", version=0, at=NOW))
+    outcome = ComparisonOutcome(finding=finding)
+    entry = history.find_entry(settings, outcome, run_id="run-1", fingerprint="f", version=0, at=NOW)
+    history.record(settings, outcome, entry, None)
 
 
 def read_open(settings: Settings) -> list[OpenDifference]:

@@ -7,7 +7,7 @@ nothing was to change, is a line of its own.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -22,35 +22,28 @@ from cutover.lake.control import control_tables, versions
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.paths import ControlTable, control_uri
 from cutover.lake.tables import delta, upkeep
-from cutover.reconcile.judgement import lifecycle, records
-from cutover.reconcile.judgement.acceptance import Place
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Reconciliation
-from cutover.reconcile.result.seal import Versions
+from cutover.reconcile.result.codec import encode
+from cutover.reconcile.result.finding import Finding
+from cutover.reconcile.result.report import ComparisonOutcome
+from cutover.reconcile.verdict import lifecycle, records
+from cutover.reconcile.verdict.acceptance import Place
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.recorded_times import settle_times
 from cutover.settings import Settings
 
 _GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
-_PASSING = (
-    "run_id",
-    "at",
-    "seconds",
-    "report",
-    "page",
-    "repeats",
-    "repeated_at",
-    "speaks_for",
-    "self_test",
-    "log_lateness",
-    "advice",
-    "noise",
-    "lives",
-    "trend",
-    "parquet",
-    "cost",
-    "settlement",  # by the age of windows, as `early`: compaction hides when rows came
-    "early",
-)  # of no finding
+_LEFT_TO_REPORT = frozenset(
+    {
+        "window_series",
+        "days",
+        "behind",
+        "epochs_series",
+        "samples",
+        "differences",
+        "worst_keys",
+        "lateness_histogram",
+    }
+)
 RANGES_AT_MOST = 1_000
 """Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""
 
@@ -64,7 +57,6 @@ class HistoryEntry:
     lines: tuple[RecordedComparison, ...]  # of the definition, without it
     made: RecordedComparison  # its line with it
     version: int | None  # in force
-    unjudged: tuple[Range, ...]
 
     @property
     def newer(self) -> tuple[RecordedComparison, ...]:
@@ -91,38 +83,37 @@ class HistoryEntry:
 
 def find_entry(
     settings: Settings,
-    result: Reconciliation,
+    outcome: ComparisonOutcome,
     *,
+    run_id: str,
     fingerprint: str,
     version: int | None,
     at: datetime,
-    unjudged: Sequence[Range] = (),
 ) -> HistoryEntry:
     """Return where a comparison would stand in the history as it is now.
 
     Args:
         settings: Where the lake lies.
-        result: The comparison, under a run id of its own.
+        outcome: The comparison.
+        run_id: Of the run that made it.
         fingerprint: Result fingerprint of the definition.
         version: Of the stream, in force.
         at: Time of the run.
-        unjudged: Closed windows that the run left out and where open ones begin, microseconds.
     """
-    turn = control_tables.next_turn(settings, "reconciliations", result.pipeline)
-    rows = control_tables.read(settings, "reconciliations", result.pipeline)
-    ranges = _ranges(unjudged)
-    row = _row(settings, result, fingerprint, at, ranges) | {"sequence": turn}
+    name = outcome.finding.pipeline
+    turn = control_tables.next_turn(settings, "reconciliations", name)
+    rows = control_tables.read(settings, "reconciliations", name)
+    row = _row(settings, outcome, fingerprint, at) | {"run_id": run_id, "report": None, "sequence": turn}
     mine = [one for one in records.lines(rows) if one.fingerprint == fingerprint]
     before = max((one for one in mine if one.key == row["cut_key"]), key=lambda one: one.sequence, default=None)
-    run_id = before.run_id if before is not None and before.content == row["content"] else result.run_id
+    run_id = before.run_id if before is not None and before.content == row["content"] else run_id
     placed = records.lines([*rows, row | {"run_id": run_id}])
     return HistoryEntry(
-        pipeline=result.pipeline,
+        pipeline=name,
         turn=turn,
         lines=tuple(one for one in mine if one.run_id != run_id and one.speaks),
         made=next(one for one in placed if one.run_id == run_id),
         version=version,
-        unjudged=ranges,
     )
 
 
@@ -195,91 +186,75 @@ def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, l
     return lifecycle.mark_pending(opened, records.find_present(lines, version), settles)
 
 
-def record(settings: Settings, result: Reconciliation, placed: HistoryEntry) -> None:
-    """Append what became of the run's differences, then its row, in the turn that its place was decided for.
+def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry, report: str | None) -> None:
+    """Append the states of the run's differences, then its row, in the turn that its place was decided for.
 
     Every run has a row, also one that could not compare.
 
+    Args:
+        settings: Where the lake lies.
+        outcome: The comparison.
+        placed: Its place in the history.
+        report: Path of its report, relative to the reports folder.
+
     Raises:
-        OvertakenError: Another run was recorded meanwhile; its place has to be found anew.
+        OvertakenError: Another run was recorded in the meantime; find the place again.
     """
-    # Of a version beside the one that serves the differences have no life: they are looked at once.
-    if result.seal.holds and settings.stream_version is None:
-        opened = lifecycle.open_differences(settings, result.pipeline, placed.lines, placed.version)
-        rows = lifecycle.rows(result, placed.made, opened, placed.newer)
+    finding = outcome.finding
+    # A comparison of a version that does not serve has no differences with a history: it is looked at once.
+    if finding.seal.holds and settings.stream_version is None:
+        opened = lifecycle.open_differences(settings, finding.pipeline, placed.lines, placed.version)
+        rows = lifecycle.rows(finding, placed.made, opened, placed.newer)
         if rows:
             control_tables.append(settings, "differences", rows)
-    row = _row(settings, result, placed.made.fingerprint, placed.made.last, placed.unjudged)
-    control_tables.append(settings, "reconciliations", [row], turn=placed.turn)
+    row = _row(settings, outcome, placed.made.fingerprint, placed.made.last)
+    own = {"run_id": placed.made.run_id, "report": report}
+    control_tables.append(settings, "reconciliations", [row | own], turn=placed.turn)
     for table in _GROWING:
         uri = control_uri(settings, table)
         if delta.exists(uri) and upkeep.compact(uri):
             upkeep.clean(uri)
 
 
-def _row(
-    settings: Settings, result: Reconciliation, fingerprint: str, at: datetime, unjudged: Sequence[Range]
-) -> dict[str, Any]:
-    """Return the row; a cut stands in it only if it was read: what a person asked for need not be one."""
-    version = result.seal.versions.stream
+def _row(settings: Settings, outcome: ComparisonOutcome, fingerprint: str, at: datetime) -> dict[str, Any]:
+    """Return the row without run id and report; its epoch is None where the requested cut was not read."""
+    finding = outcome.finding
+    version = finding.seal.stream_version
     return {
-        "run_id": result.run_id,
-        "pipeline": result.pipeline,
+        "pipeline": finding.pipeline,
         "at": at,
-        "epoch": None if version is None else result.seal.epoch,
+        "epoch": None if version is None else finding.seal.epoch,
         "result_fingerprint": fingerprint,
         "stream_version": settings.stream_version if version is None else version,
-        "verdict": result.verdict.value,
-        "exit_code": result.exit_code,
-        "cut_key": _cut_key(result, fingerprint),
-        "content": _content(result),
-        "unjudged": json.dumps(list(unjudged)),
-        "result": json.dumps(_drop_series(result).to_json(), sort_keys=True),
-        "report": result.report_path,
+        "verdict": finding.verdict.value,
+        "exit_code": finding.exit_code,
+        "cut_key": _digest_request(finding, fingerprint),
+        "content": finding.digest,
+        "unjudged": json.dumps(_merge_ranges(outcome.unjudged)),
+        "result": json.dumps(_summarize(outcome), sort_keys=True),
     }
 
 
-def _cut_key(result: Reconciliation, fingerprint: str) -> str:
+def _summarize(outcome: ComparisonOutcome) -> dict[str, Any]:
+    """Return what the history keeps of a comparison: its finding without series and lists of rows."""
+    summary = {name: value for name, value in outcome.finding.to_json().items() if name not in _LEFT_TO_REPORT}
+    return summary | {"tables": encode(outcome.tables), "settlement": encode(outcome.settlement)}
+
+
+def _digest_request(finding: Finding, fingerprint: str) -> str:
     """Return a digest of what was to be compared: fingerprint, version of the stream, cut, range."""
-    seal = result.seal
+    seal = finding.seal
     logs = [[log.topic_id, dict(log.cut)] for log in seal.logs]
-    return _digest([fingerprint, seal.versions.stream, seal.epoch, logs, result.from_, result.to])
+    request = [fingerprint, seal.stream_version, seal.epoch, logs, finding.from_, finding.to]
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def _content(result: Reconciliation) -> str:
-    """Return a digest of what was found, which the same sides give again whoever wrote their tables anew."""
-    seal = replace(result.seal, versions=Versions(stream=result.seal.versions.stream), batch_run=None)
-    found = replace(result, seal=seal).to_json()
-    return _digest({name: value for name, value in found.items() if name not in _PASSING})
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _ranges(unjudged: Sequence[Range]) -> tuple[Range, ...]:
-    """Return ranges that do not meet, ascending, and few of them."""
+def _merge_ranges(ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """Return ranges that do not meet, ascending, at most `RANGES_AT_MOST`."""
     merged: list[Range] = []
-    for start, end in sorted(unjudged):
+    for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((start, end))
     return tuple(merged) if len(merged) <= RANGES_AT_MOST else ((merged[0][0], merged[-1][1]),)
-
-
-def _drop_series(result: Reconciliation) -> Reconciliation:
-    return replace(
-        result,
-        window_series=(),
-        days=(),
-        trend=(),
-        lives=(),
-        behind=(),
-        epochs_series=(),
-        samples=(),
-        differences=(),
-        worst_keys=(),
-        lateness_histogram=(),
-        cost=None,
-    )

@@ -9,7 +9,7 @@ from cutover import json_text
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Audit, Pipeline
 from cutover.lake.control import control_tables, kept_results
-from cutover.reconcile.judgement import history
+from cutover.reconcile.verdict import history
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 

@@ -11,8 +11,9 @@ from itertools import zip_longest
 from typing import Any
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Difference, Reconciliation, WindowPoint
+from cutover.reconcile.result.finding import Difference, WindowPoint
+from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.timestamps import parse_micros
 
 Cell = tuple[str | None, tuple[tuple[str, Any], ...], str]  # window start (ISO), key, measure
@@ -45,9 +46,9 @@ class RunChanges:
         return len(self.new) + len(self.gone) + len(self.other_cause) + len(self.other_amount)
 
 
-def compare_runs(before: Reconciliation, after: Reconciliation) -> RunChanges:
+def compare_runs(before: Report, after: Report) -> RunChanges:
     """Return what changed from one comparison to another, by window, key and measure."""
-    cells = [_by_cell(run.differences) for run in (before, after)]
+    cells = [_by_cell(run.finding.differences) for run in (before, after)]
     pairs = [
         pair
         for cell in sorted({*cells[0], *cells[1]}, key=repr)
@@ -55,14 +56,14 @@ def compare_runs(before: Reconciliation, after: Reconciliation) -> RunChanges:
     ]
     both = [ChangedCell(before=old, after=new) for old, new in pairs if old is not None and new is not None]
     return RunChanges(
-        before=before.run_id,
-        after=after.run_id,
+        before=before.run.run_id,
+        after=after.run.run_id,
         new=tuple(new for old, new in pairs if old is None),
         gone=tuple(old for old, new in pairs if new is None),
         other_cause=tuple(one for one in both if one.before.cause != one.after.cause),
         other_amount=tuple(one for one in both if one.before.cause == one.after.cause and one.before != one.after),
         same=sum(one.before == one.after for one in both),
-        is_whole=all(len(run.differences) == run.differences_total for run in (before, after)),
+        is_whole=all(len(run.finding.differences) == run.finding.differences_total for run in (before, after)),
     )
 
 
@@ -85,7 +86,7 @@ class WindowState(StrEnum):
     UNKNOWN = "unknown"  # the report is gone, or its chart stands for several windows of which some differ
 
 
-def window_state(line: RecordedComparison, run: Reconciliation | None, start: int) -> WindowState:
+def window_state(line: RecordedComparison, run: Report | None, start: int) -> WindowState:
     """Return what a comparison says of a window.
 
     Args:
@@ -98,14 +99,14 @@ def window_state(line: RecordedComparison, run: Reconciliation | None, start: in
     return WindowState.UNKNOWN if run is None else _state_in_report(run, start)
 
 
-def _state_in_report(run: Reconciliation, start: int) -> WindowState:
-    point = _find_point(run.window_series, start)
+def _state_in_report(run: Report, start: int) -> WindowState:
+    point = _find_point(run.finding.window_series, start)
     if point is None:
         return WindowState.UNJUDGED
-    causes = [d.cause for d in run.differences if d.window_start and parse_micros(d.window_start) == start]
+    causes = [d.cause for d in run.finding.differences if d.window_start and parse_micros(d.window_start) == start]
     if causes:
         return WindowState.UNEXPLAINED if any(UNEXPLAINED in cause for cause in causes) else WindowState.EXPLAINED
-    if point.different_rows == 0 or len(run.differences) == run.differences_total:
+    if point.different_rows == 0 or len(run.finding.differences) == run.finding.differences_total:
         return WindowState.EQUAL  # if any differ, others of its point do
     return WindowState.DIFFERS if point.windows == 1 else WindowState.UNKNOWN
 

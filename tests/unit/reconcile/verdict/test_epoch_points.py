@@ -1,6 +1,6 @@
 """The points of a chart over epochs: one each, or one for several in a row where there are many."""
 
-from cutover.reconcile.judgement import series
+from cutover.reconcile.verdict import series
 from tests.support.history.watch_facts import make_epoch
 
 

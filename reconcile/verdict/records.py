@@ -14,7 +14,7 @@ from typing import Any
 from cutover.lake.batch_runs import Range
 from cutover.lake.control import control_tables
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.result.outcome import Verdict
+from cutover.reconcile.result.finding import Verdict
 from cutover.recorded_times import settle_times
 from cutover.settings import Settings
 

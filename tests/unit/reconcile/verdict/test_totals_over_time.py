@@ -13,8 +13,8 @@ from cutover.definition import Count, Fixed, Lateness, Max, Pipeline, Sum, Topic
 from cutover.engine import queries
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.reconcile.judgement import series
-from cutover.reconcile.result.outcome import LatenessBin, Waterfall, WaterfallStep, WindowPoint
+from cutover.reconcile.result.finding import LatenessBin, Waterfall, WaterfallStep, WindowPoint
+from cutover.reconcile.verdict import series
 
 MINUTE = 60_000_000
 NOON = "TIMESTAMPTZ '2026-01-05 12:00:00+00'"  # a Monday

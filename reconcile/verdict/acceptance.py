@@ -16,7 +16,7 @@ from cutover.definition.loading.key_text import format_values, parse_key
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import text
-from cutover.reconcile.result.outcome import AcceptedRows, Difference, RuleState
+from cutover.reconcile.result.finding import AcceptedRows, Difference, RuleState
 
 Place = tuple[str, str]  # window start (ISO), key (JSON)
 

@@ -11,12 +11,13 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.lake.control import versions
-from cutover.reconcile.judgement import history, records, trend
-from cutover.reconcile.judgement.history import RANGES_AT_MOST, HistoryEntry
-from cutover.reconcile.judgement.records import RecordedComparison
-from cutover.reconcile.result.outcome import Cause, Reconciliation, Verdict
+from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.overview import RunOfTrend
-from cutover.reconcile.result.seal import Seal, Versions
+from cutover.reconcile.result.report import ComparisonOutcome
+from cutover.reconcile.result.seal import Seal, TablesRead
+from cutover.reconcile.verdict import history, records, trend
+from cutover.reconcile.verdict.history import RANGES_AT_MOST, HistoryEntry
+from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -51,32 +52,32 @@ def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **chang
 
 
 def line(number: int = 0, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> RecordedComparison:
-    (found,) = records.lines([row(number, epoch, verdict, **changes)])
-    return found
+    (one,) = records.lines([row(number, epoch, verdict, **changes)])
+    return one
 
 
 def entry(made: RecordedComparison, *lines: RecordedComparison, version: int | None = 0) -> HistoryEntry:
-    return HistoryEntry(pipeline="sales", turn=9, lines=lines, made=made, version=version, unjudged=())
+    return HistoryEntry(pipeline="sales", turn=9, lines=lines, made=made, version=version)
 
 
-def found_by(run_id: str, *, epoch: int | None = 3, stream: int | None = 0, **changes: Any) -> Reconciliation:
-    made = Reconciliation(
+def found(epoch: int | None = 3, stream: int | None = 0, **changes: Any) -> ComparisonOutcome:
+    finding = Finding(
         pipeline="sales",
-        run_id=run_id,
-        at="2026-01-02T00:00:00Z",
         verdict=Verdict.CONSISTENT,
         exit_code=0,
         sentence="They agree.",
         causes=CAUSES,
-        seal=Seal(epoch=epoch, versions=Versions(stream=stream)),
+        seal=Seal(epoch=epoch, stream_version=stream),
     )
-    return replace(made, **changes)
+    return ComparisonOutcome(finding=replace(finding, **changes))
 
 
-def record(settings: Settings, found: Reconciliation, fingerprint: str = "f") -> HistoryEntry:
-    placed = history.find_entry(settings, found, fingerprint=fingerprint, version=0, at=NOW)
-    history.record(settings, found, placed)
-    return placed
+def find_place(settings: Settings, outcome: ComparisonOutcome, run_id: str, fingerprint: str = "f") -> HistoryEntry:
+    return history.find_entry(settings, outcome, run_id=run_id, fingerprint=fingerprint, version=0, at=NOW)
+
+
+def record(settings: Settings, run_id: str, outcome: ComparisonOutcome, fingerprint: str = "f") -> None:
+    history.record(settings, outcome, find_place(settings, outcome, run_id, fingerprint), None)
 
 
 def test_a_run_that_was_made_again_is_one_line_from_its_first_row_to_its_newest() -> None:
@@ -186,52 +187,55 @@ def test_a_range_beside_no_comparison_says_so() -> None:
 def test_ranges_that_were_not_judged_are_kept_apart_as_long_as_they_are_few(
     settings: Settings, unjudged: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
 ) -> None:
-    placed = history.find_entry(settings, found_by("a"), fingerprint="f", version=0, at=NOW, unjudged=unjudged)
+    placed = find_place(settings, replace(found(), unjudged=tuple(unjudged)), "a")
 
-    assert placed.unjudged == (tuple(unjudged) if expected is None else expected)
-    assert placed.made.unjudged == placed.unjudged
+    assert placed.made.unjudged == (tuple(unjudged) if expected is None else expected)
 
 
-RUNS: dict[str, tuple[dict[str, Any], bool]] = {  # what is otherwise in a second run, and whether it is a repeat
-    "nothing": ({}, True),
-    "what passes": ({"seconds": 9.0, "repeats": 4, "repeated_at": "2026-01-03T00:00:00Z", "page": "p"}, True),
-    "tables": ({"seal": Seal(epoch=3, versions=Versions(stream=0, batch_table=8), batch_run="b")}, True),
-    "order": ({"causes": dict(reversed(CAUSES.items()))}, True),
-    "finding": ({"sentence": "They differ."}, False),
-    "end of the range": ({"to": "2026-01-09T00:00:00Z"}, False),
-    "start of the range": ({"from_": "2026-01-09T00:00:00Z"}, False),
-    "cut": ({"epoch": 4}, False),
-    "version": ({"stream": 1}, False),
+OUTCOMES = {  # of a second run, and whether it repeats the first one
+    "nothing": (found(), True),
+    "tables that were rewritten": (replace(found(), tables=TablesRead(batch=8, batch_run="b")), True),
+    "order": (found(causes=dict(reversed(CAUSES.items()))), True),
+    "finding": (found(sentence="They differ."), False),
+    "end of the range": (found(to="2026-01-09T00:00:00Z"), False),
+    "start of the range": (found(from_="2026-01-09T00:00:00Z"), False),
+    "cut": (found(epoch=4), False),
+    "version": (found(stream=1), False),
 }
 
 
+@pytest.mark.parametrize(("second", "repeats"), OUTCOMES.values(), ids=OUTCOMES)
+def test_equal_findings_have_equal_bytes(second: ComparisonOutcome, *, repeats: bool) -> None:
+    assert (second.finding.to_bytes() == found().finding.to_bytes()) is repeats
+
+
 def test_a_run_that_finds_the_same_at_the_same_cut_is_a_repeat_of_its_line(settings: Settings) -> None:
-    record(settings, found_by("first"))
+    record(settings, "first", found())
 
-    found = {}
-    for name, (changes, _) in RUNS.items():
-        placed = history.find_entry(settings, found_by("second", **changes), fingerprint="f", version=0, at=NOW)
-        found[name] = (placed.made.run_id, placed.made.times, [one.run_id for one in placed.lines], placed.turn)
+    places = {}
+    for name, (outcome, _) in OUTCOMES.items():
+        placed = find_place(settings, outcome, "second")
+        places[name] = (placed.made.run_id, placed.made.times, [one.run_id for one in placed.lines], placed.turn)
 
-    assert found == {
-        name: ("first", 2, [], 1) if repeats else ("second", 1, ["first"], 1) for name, (_, repeats) in RUNS.items()
+    assert places == {
+        name: ("first", 2, [], 1) if repeats else ("second", 1, ["first"], 1) for name, (_, repeats) in OUTCOMES.items()
     }
 
 
 def test_a_run_repeats_the_newest_line_of_its_cut_alone_and_none_of_another_definition(settings: Settings) -> None:
-    record(settings, found_by("other"), "g")
-    record(settings, found_by("first"))
-    record(settings, found_by("second", sentence="They differ."))
+    record(settings, "other", found(), "g")
+    record(settings, "first", found())
+    record(settings, "second", found(sentence="They differ."))
 
-    placed = history.find_entry(settings, found_by("third"), fingerprint="f", version=0, at=NOW)
+    placed = find_place(settings, found(), "third")
 
     assert placed.made.run_id == "third"
     assert [one.run_id for one in placed.lines] == ["first", "second"]
 
 
 def test_a_row_names_a_cut_only_if_it_was_read_and_else_the_version_that_was_asked_for(settings: Settings) -> None:
-    record(settings.model_copy(update={"stream_version": 4}), found_by("none", stream=None))
-    record(settings, found_by("read", stream=2))
+    record(settings.model_copy(update={"stream_version": 4}), "none", found(stream=None))
+    record(settings, "read", found(stream=2))
 
     lines = {one.run_id: one for one in records.read(settings, "sales")}
     assert [(one.version, one.has_cut, one.epoch) for one in (lines["none"], lines["read"])] == [
@@ -245,13 +249,13 @@ def test_what_speaks_now_comes_first_then_cuts_from_the_newest_back_then_former_
 ) -> None:
     mine = result_fingerprint(SALES)
     versions.open_or_create(settings, SALES, SystemClock())
-    record(settings, found_by("former", epoch=9, stream=None), "g")
+    record(settings, "former", found(epoch=9, stream=None), "g")
     for run, epoch, to in (("a", 2, None), ("c", 4, None), ("b", 3, None), ("ranged", 8, NOW.isoformat())):
-        record(settings, found_by(run, epoch=epoch, to=to), mine)
+        record(settings, run, found(epoch=epoch, to=to), mine)
 
-    found = history.newest_first(settings, SALES)
+    lines = history.newest_first(settings, SALES)
 
-    assert [one.run_id for one in found] == ["c", "ranged", "b", "a", "former"]
+    assert [one.run_id for one in lines] == ["c", "ranged", "b", "a", "former"]
 
 
 def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> None:
@@ -263,10 +267,10 @@ def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> Non
     }
     lines = [line(n, n) for n in range(trend.RUNS_AT_MOST)]
 
-    found = trend.trend(entry(line(900, 900, "DIVERGED", said=said), *lines, line(99, 99, said=TO)))
+    runs = trend.trend(entry(line(900, 900, "DIVERGED", said=said), *lines, line(99, 99, said=TO)))
 
-    assert [one.epoch for one in found] == [*range(1, trend.RUNS_AT_MOST), 900]
-    assert found[-1] == RunOfTrend(
+    assert [one.epoch for one in runs] == [*range(1, trend.RUNS_AT_MOST), 900]
+    assert runs[-1] == RunOfTrend(
         run_id="r900",
         at="2026-01-02T15:00:00Z",
         epoch=900,
@@ -281,9 +285,9 @@ def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> Non
 
 
 def test_a_comparison_that_compared_nothing_has_no_numbers_in_what_a_report_shows() -> None:
-    (found,) = trend.trend(entry(line(0, None, "NOT_COMPARABLE", said={"rows": None})))
+    (run,) = trend.trend(entry(line(0, None, "NOT_COMPARABLE", said={"rows": None})))
 
-    assert found == RunOfTrend(
+    assert run == RunOfTrend(
         run_id="r0",
         at="2026-01-02T00:00:00Z",
         epoch=None,

@@ -1,0 +1,91 @@
+"""Reports of comparisons: a finding, the metadata of the run that recorded it, and what the page shows in addition.
+
+The published JSON object (`report.schema.json`) is flat: the fields of all three values and `schema`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from cutover.lake.batch_runs import Range
+from cutover.reconcile.result.advice import Advice
+from cutover.reconcile.result.codec import decode, encode
+from cutover.reconcile.result.cost import PathCosts
+from cutover.reconcile.result.error_rates import ErrorRates
+from cutover.reconcile.result.finding import Finding, rename_fields
+from cutover.reconcile.result.overview import DifferenceLife, NoiseLevel, RunOfTrend
+from cutover.reconcile.result.seal import TablesRead
+from cutover.reconcile.result.settlement import Settlement
+from cutover.reconcile.result.timeliness import EarlyAnswers, LogLateness
+
+SCHEMA = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonOutcome:
+    """Finding of one comparison, with what was measured on the open sides and is not part of the finding."""
+
+    finding: Finding
+    tables: TablesRead = field(default_factory=TablesRead)
+    settlement: Settlement | None = None  # depends on when compaction ran
+    early: EarlyAnswers | None = None  # the same
+    unjudged: tuple[Range, ...] = ()  # closed windows left out, and where open windows begin; microseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunMetadata:
+    """Run that made a comparison, and where its files are; paths are relative to the reports folder."""
+
+    run_id: str
+    at: str  # ISO; of a repeated finding the time of its first run
+    seconds: float = 0.0
+    tables: TablesRead = field(default_factory=TablesRead)
+    speaks_for: str | None = None  # a cut or range that it speaks for alone, as a sentence; None: for the present
+    repeats: int = 0  # earlier runs with the same finding at this cut and over this range
+    repeated_at: str | None = None  # ISO; time of this run, if it repeats a finding
+    report: str | None = None  # JSON
+    page: str | None = None  # HTML
+    parquet: str | None = None  # every row that differs; None: none was written
+
+    @property
+    def report_path(self) -> str | None:
+        """Path of the HTML page, or of the JSON file."""
+        return self.page or self.report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything that the page, the JSON and the terminal show of one comparison."""
+
+    finding: Finding
+    run: RunMetadata
+    settlement: Settlement | None = None  # None: no window was compared
+    early: EarlyAnswers | None = None  # None: no window was compared
+    lives: tuple[DifferenceLife, ...] = ()  # of the rows in `differences` that no cause explains
+    trend: tuple[RunOfTrend, ...] = ()  # newest comparisons of the definition, this one included, oldest first
+    self_test: ErrorRates | None = None  # None: none under this definition
+    log_lateness: LogLateness | None = None  # the newest of `cutover lateness`; None: none under this definition
+    noise: NoiseLevel | None = None  # the newest of `cutover noise`; None: none under this definition
+    advice: Advice | None = None  # the newest of `cutover advise`; None: none under this definition
+    cost: PathCosts | None = None  # of both paths; None: no epoch could be read
+
+    def to_json(self) -> dict[str, Any]:
+        """Encode the report as one flat JSON object: finding, run and additions side by side, with the schema."""
+        additions = {name: encode(getattr(self, name)) for name in _ADDITIONS}
+        run: dict[str, Any] = encode(self.run)
+        return {"schema": SCHEMA} | self.finding.to_json() | run | additions
+
+    @staticmethod
+    def from_json(raw: Mapping[str, Any]) -> "Report":
+        """Return the report of a published object; fields that a newer version added are left out.
+
+        Raises:
+            LakeError: It is not the object of a report.
+        """
+        flat = rename_fields(raw, {"from": "from_", "class": "class_"})
+        return decode(
+            Report, {"finding": flat, "run": flat} | {name: flat[name] for name in _ADDITIONS if name in flat}
+        )
+
+
+_ADDITIONS = tuple(one.name for one in fields(Report) if one.name not in {"finding", "run"})
