@@ -19,7 +19,8 @@ WITHIN_SECONDS = 1.5
 
 _ADDRESS = re.compile(r"(?:[A-Za-z_]+://)?(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^\s:/\[\]]+)):(?P<port>[0-9]{1,5})")
 _LARGEST_PORT = 65_535
-_API_VERSIONS, _METADATA = 18, 3  # keys of requests
+_API_VERSIONS, _SASL_HANDSHAKE = 18, 17  # keys of requests
+_UNSUPPORTED_SASL_MECHANISM = 33  # error code by which a listener with SASL rejects a mechanism; one without answers 34
 _CORRELATION = 0x0D0A0D0A  # read as text it ends a line, so that a server of HTTP answers too
 _TLS_ALERT = b"\x15\x03"
 _LARGEST_ANSWER = 65_536
@@ -145,7 +146,7 @@ def _listen(host: str, port: int) -> _Speaks:
         with socket.create_connection((host, port), timeout=WITHIN_SECONDS) as connection:
             answer = _ask(connection, _API_VERSIONS, b"")
             if _is_answer(answer):
-                return _Speaks.KAFKA if _asks_no_user(connection) else _Speaks.AUTHENTICATED_KAFKA
+                return _Speaks.AUTHENTICATED_KAFKA if _requires_sasl(connection) else _Speaks.KAFKA
     except TimeoutError:
         return _Speaks.NOTHING
     except ConnectionResetError:
@@ -168,12 +169,13 @@ def _is_answer(answer: bytes) -> bool:
     return answer[4:8] == struct.pack(">i", _CORRELATION)
 
 
-def _asks_no_user(connection: socket.socket) -> bool:
-    """Return whether a broker answers a question of no authenticated user; one with SASL ends the connection."""
+def _requires_sasl(connection: socket.socket) -> bool:
+    """Return whether a broker states that its listener authenticates with SASL; a lost connection proves nothing."""
     try:
-        return _is_answer(_ask(connection, _METADATA, struct.pack(">i", 0), version=1))
-    except ConnectionResetError:
+        answer = _ask(connection, _SASL_HANDSHAKE, struct.pack(">h", 0), version=1)  # a mechanism without a name
+    except OSError:
         return False
+    return _is_answer(answer) and answer[8:10] == struct.pack(">h", _UNSUPPORTED_SASL_MECHANISM)
 
 
 def _shakes_hands(host: str, port: int) -> bool:

@@ -51,6 +51,14 @@ def as_kafka(connection: socket.socket, request: bytes) -> None:
 
 
 def as_kafka_with_sasl(connection: socket.socket, request: bytes) -> None:
+    if struct.unpack(">h", request[4:6]) == (17,):
+        body = request[8:12] + struct.pack(">hih", 33, 1, 5) + b"PLAIN"
+        connection.sendall(struct.pack(">i", len(body)) + body)
+    else:
+        as_kafka(connection, request)
+
+
+def as_kafka_on_a_bad_line(connection: socket.socket, request: bytes) -> None:
     if struct.unpack(">h", request[4:6]) == (18,):
         as_kafka(connection, request)
     else:
@@ -98,7 +106,13 @@ def test_what_answers_is_named_and_lasts(answer: Answer, protocol: Protocol, sen
 
 @pytest.mark.parametrize(
     ("answer", "protocol"),
-    [(as_kafka, "PLAINTEXT"), (as_kafka_with_sasl, "SASL_PLAINTEXT"), (as_tls, "SSL"), (as_nobody, "PLAINTEXT")],
+    [
+        (as_kafka, "PLAINTEXT"),
+        (as_kafka_on_a_bad_line, "PLAINTEXT"),
+        (as_kafka_with_sasl, "SASL_PLAINTEXT"),
+        (as_tls, "SSL"),
+        (as_nobody, "PLAINTEXT"),
+    ],
 )
 def test_address_that_may_answer_is_no_obstacle(answer: Answer, protocol: Protocol) -> None:
     with server(answer) as address:
