@@ -140,8 +140,10 @@ from cutover.reconcile.cli import show
 from tests.support.history.reconciliations import flights
 
 terminal.own("report")
-cell = replace(flights().differences[0], key={"city": "Łódź", "sign": "\\u22125 日本…"}, streaming=-5, batch=1e-9)
-result = replace(flights(), differences=(cell,), sentence="49 % \\u2212 “quoted” ≠ \\ud800")
+report = flights()
+cell = replace(report.finding.differences[0], key={"city": "Łódź", "sign": "\\u22125 日本…"}, streaming=-5, batch=1e-9)
+finding = replace(report.finding, differences=(cell,), sentence="49 % \\u2212 “quoted” ≠ \\ud800")
+result = replace(report, finding=finding)
 show.comparison(Console(), result, None)
 show.comparison(Console(force_terminal=True, width=40), result, None)
 with Progress(console=Console(stderr=True, force_terminal=True)) as shown:

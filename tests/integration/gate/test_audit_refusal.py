@@ -135,7 +135,7 @@ def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     agrees = change_report(flights(), differences=(), policy=PolicyResult())
     seen = iter((0, 1))
     monkeypatch.setattr(
-        audit_sample, "_compare", lambda *_: change_report(agrees, windows=Windows(compared=next(seen)))
+        audit_sample, "_compare", lambda *_: change_report(agrees, windows=Windows(compared=next(seen))).finding
     )
 
     unseen = audit_windows(kafka_settings, sales, seed=1, clock=SystemClock())

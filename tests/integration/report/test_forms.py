@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from cutover.cli import app
 from cutover.reconcile.report.forms import exposition, markdown, server
 from cutover.reconcile.result.finding import Verdict
-from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.report import SCHEMA, Report
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import CLOSED_UNTIL, PIPELINE, Sale, edited, lake_of, reconcile, write
 from tests.integration.reconcile.test_commands import DEFINITION
@@ -87,7 +87,7 @@ def test_a_report_is_there_when_the_tables_of_its_run_are_gone(
 @pytest.mark.usefixtures("diverged")
 @pytest.mark.parametrize(
     ("form", "begins"),
-    [("markdown", "## DIVERGED: sales"), ("prometheus", "# HELP cutover_"), ("json", '{"schema": 1')],
+    [("markdown", "## DIVERGED: sales"), ("prometheus", "# HELP cutover_"), ("json", f'{{"schema": {SCHEMA}')],
 )
 def test_the_command_prints_the_newest_report(
     home: Settings, form: str, begins: str, capsys: pytest.CaptureFixture[str]

@@ -30,7 +30,7 @@ from cutover.reconcile.result.finding import (
     WaterfallStep,
     WorstKey,
 )
-from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.report import SCHEMA, Report
 from cutover.reconcile.result.seal import Seal, SealBreach
 from cutover.settings import Settings
 from tests.support.history.reconciliations import flights
@@ -273,7 +273,7 @@ def test_stored_report_reads_back(settings: Settings) -> None:
 def test_json_beside_the_page_is_the_published_object(settings: Settings) -> None:
     path = files.write(settings, flights()).with_suffix(".json")
 
-    assert json.loads(path.read_text())["schema"] == 1
+    assert json.loads(path.read_text())["schema"] == SCHEMA
 
 
 def test_failed_write_leaves_the_old_page_and_no_part(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
