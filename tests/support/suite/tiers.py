@@ -129,6 +129,7 @@ LONG: Mapping[str, tuple[str, ...]] = {
         "test_epoch_that_was_folded_into_later_ones_is_refused",
         "test_sealed_epoch_is_no_place_to_go_on_from",
     ),
+    "tests/integration/watch/test_clean_days.py": ALL,  # tests/unit/watch/test_alerts.py: each alert, and near it none
     "tests/integration/streaming/test_measures.py": ALL,  # tests/integration/records/test_measures.py, tests/property
     "tests/integration/streaming/test_joins.py": ALL,  # tests/property/folds/test_joins.py, test_paths_agree.py
     "tests/integration/streaming/test_panes.py": (
