@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import pyarrow as pa
 
@@ -141,7 +141,7 @@ def _name_likely_beside_latin_1(block: bytes) -> str:
     return "utf-8"
 
 
-def _reject(source: str, file: str, encoding: str, got: str, likely: str | None) -> None:
+def _reject(source: str, file: str, encoding: str, got: str, likely: str | None) -> NoReturn:
     """Raise the error for bytes that are not text of an encoding.
 
     Args:

@@ -28,3 +28,15 @@ def test_session_is_kept_unless_one_of_its_key_touches_it() -> None:
         (60, 70, "b", 1, 1, 1),
         (65, 90, "a", 1, 2, 2),
     ]
+
+
+def test_session_without_a_key_is_kept_unless_one_touches_it() -> None:
+    connection = duckdb.connect()
+    for name, rows in {"streaming": "(30, 40, 5, 5)", "lost_0": "(0, 10, 1, 1), (35, 50, 2, 2)"}.items():
+        connection.execute(
+            f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS t(window_start, window_end, sales, _n)"
+        )  # noqa: S608 -- ours
+
+    merged = connection.execute(_merge_sql(replace(SESSIONS, key=()), "streaming", "lost_0")).fetchall()
+
+    assert sorted(merged) == [(0, 10, 1, 1), (30, 40, 5, 5)]

@@ -280,10 +280,7 @@ def flights() -> Report:
         rows=Rows(compared=121_907, missing=9, extra=0, changed=106),
         events=Events(accepted=328_402, late=LATE, malformed=1, filtered=3, unknown_fields=0),
         causes={"late": Cause(rows=115, events=LATE)} | dict.fromkeys(NO_CAUSES, Cause()),
-        policy=PolicyResult(
-            max_late_share=1e-3,
-            late_share=0.00035,
-        ),
+        policy=PolicyResult(max_late_share=1e-3, late_share=0.00035),
         waterfall=waterfalls(),
         window_series=series,
         days=days(series),
