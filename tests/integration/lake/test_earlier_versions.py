@@ -33,9 +33,8 @@ def test_session_is_kept_unless_one_of_its_key_touches_it() -> None:
 def test_session_without_a_key_is_kept_unless_one_touches_it() -> None:
     connection = duckdb.connect()
     for name, rows in {"streaming": "(30, 40, 5, 5)", "lost_0": "(0, 10, 1, 1), (35, 50, 2, 2)"}.items():
-        connection.execute(
-            f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS t(window_start, window_end, sales, _n)"
-        )  # noqa: S608 -- ours
+        table = f"{name}(window_start, window_end, sales, _n)"
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM (VALUES {rows}) AS {table}")  # noqa: S608 -- ours
 
     merged = connection.execute(_merge_sql(replace(SESSIONS, key=()), "streaming", "lost_0")).fetchall()
 
