@@ -44,7 +44,7 @@ from cutover.reconcile.result.finding import (
     Rows,
     Windows,
 )
-from cutover.reconcile.result.replay_text import describe_pace_of_reading
+from cutover.reconcile.result.replay_text import describe_replay
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal, SealBreach, TablesRead
 from cutover.reconcile.result.timeliness import OpenAnswers
@@ -411,7 +411,4 @@ def _describe_pace(pipeline: Pipeline, busy: list[EpochRecord]) -> str:
     typical, limit = round(median(record.records for record in busy)), pipeline.max_rows_per_epoch
     text = f"Lateness was judged in epochs of {typical:,} records (median), at most {limit:,} an epoch."
     reading = measure_read_speed(busy)
-    if reading.is_replay:
-        text += f" The log was read {describe_pace_of_reading(reading.speed)}:"
-        text += f" `cutover lateness {pipeline.name}` measures how many records would be late at real speed."
-    return text
+    return f"{text} {describe_replay(pipeline.name, reading.speed)}" if reading.is_replay else text

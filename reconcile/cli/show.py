@@ -104,7 +104,8 @@ def _pipeline(console: Console, result: Report) -> None:
         f" late share {share(result.finding.policy.late_share)}"
     )
     if result.settlement is not None:
-        console.print(f"settled  {message_text(describe_settlement(result.settlement))}")
+        settled = describe_settlement(result.settlement, result.finding.pipeline)
+        console.print(f"settled  {message_text(settled)}")
     if result.early is not None and result.early.points:
         console.print(f"early  {message_text(describe_early(result.early))}")
     if result.finding.open_answers is not None and result.finding.open_answers.looked:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.queries import first, number
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.epochs.read_speed import measure_read_speed
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import is_number
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
@@ -31,6 +32,7 @@ from cutover.reconcile.verdict.ages import (
     age_sql,
     find_closing_age,
     find_reached,
+    list_ages,
     select_known_sql,
 )
 from cutover.records.classes import Class
@@ -70,7 +72,7 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
     _make_cells(sides, pipeline, keys)
     _make_rows(sides, keys)
     closes = find_closing_age(pipeline)
-    ages = [*(age for age in AGES if age < closes), closes]
+    ages = [*list_ages(closes), closes]
     reached = find_reached(pipeline, evidence.records)
     points = []
     for age, beyond in zip(ages, (*ages[1:], FOREVER), strict=True):
@@ -79,16 +81,23 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
             points.append(_measure_age(sides, pipeline, age, is_open=age < closes))
     known = tuple(point for point in points if point is not None)
     why = None if any(one.is_open for one in known) or closes <= AGES[0] else _explain(evidence.records)
-    return EarlyAnswers(near=NEAR, windows=windows, one_of=one_of, points=known, unknown=why)
+    speed = measure_read_speed(evidence.records)
+    return EarlyAnswers(
+        near=NEAR,
+        windows=windows,
+        one_of=one_of,
+        points=known,
+        unknown=why,
+        is_replay=speed.is_replay,
+        read_speed=speed.speed,
+    )
 
 
 def _explain(records: Sequence[EpochRecord]) -> str:
     """Return why no window showed an answer between its end and its closing, as far as that can be told."""
     if sum(bool(one.records) for one in records) <= 1:
         return "All records were read in one epoch: nothing was shown before it."
-    return (
-        "No epoch ended while a window was that young (a replay reads hours at once), or compaction has folded those."
-    )
+    return "No epoch ended while a window was that young, or compaction has folded those that did."
 
 
 def _list_measures(sides: Sides) -> list[str]:

@@ -126,7 +126,9 @@ def _charts(result: Report, labels: SideNames) -> dict[str, Any]:
         "windows_chart": charts.windows_over_time(result, labels),
         "lateness_chart": charts.lateness_histogram(result),
         "settlement_chart": charts.settlement_curve(result),
-        "settled": None if result.settlement is None else settlement_text.describe_settlement(result.settlement),
+        "settled": None
+        if result.settlement is None
+        else settlement_text.describe_settlement(result.settlement, result.finding.pipeline),
         "epochs_chart": charts.watermark_over_epochs(result),
         "lag": epochs.describe_lag(result.finding.epochs_series),
         "error_rates": rates.rows(result.self_test),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from cutover.definition.loading.key_text import format_columns
 from cutover.reconcile.result import text
+from cutover.reconcile.result.replay_text import describe_pace_of_reading
 from cutover.reconcile.result.settlement import FEW, NEARLY_ALL
 from cutover.reconcile.result.timeliness import (
     EarlyAnswers,
@@ -59,6 +60,16 @@ def name_lateness(one: LatenessCount) -> str:
 
 def describe_early(found: EarlyAnswers) -> str:
     """Return from which age on nearly all early answers were near, on how many windows that rests, or why not."""
+    replay = ""
+    if found.is_replay:
+        replay = (
+            f" This is of a replay: the log was read {describe_pace_of_reading(found.read_speed)},"
+            " many records at once, so it does not show how right answers are at an age while records arrive."
+        )
+    return f"{_describe_nearness(found)}{replay}"
+
+
+def _describe_nearness(found: EarlyAnswers) -> str:
     early = [point for point in found.points if point.is_open]
     if found.unknown is not None:
         return f"Of early answers nothing is known. {found.unknown}"
@@ -67,8 +78,8 @@ def describe_early(found: EarlyAnswers) -> str:
     known = [point for point in early if point.within.of >= FEW]
     if not known:
         most = max(point.within.of for point in early)
-        some = f"at any age at most {text.count_noun(most, 'window')} showed one (a replay reads hours at once)"
-        return f"Of early answers hardly anything is known: {some}, {FEW} are asked for."
+        some = f"at any age at most {text.count_noun(most, 'window')} showed one"
+        return f"Of early answers hardly anything is known: {some}, {FEW} are needed."
     first = _find_first_near(known)
     one = known[-1] if first is None else first
     length, near = text.minutes(one.minutes), text.share(found.near)

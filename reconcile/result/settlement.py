@@ -46,8 +46,8 @@ class Settlement:
 
     closing_minutes: float  # age at which windows close: the stream's answer is final from then on
     windows: int  # compared
-    other_causes: int  # windows that differ for another cause than late records: right at no age
-    log: tuple[SettlementPoint, ...]  # records that had been read, late ones included; of windows that are that old
+    other_causes: int  # windows that differ for another cause than late records: wrong at every age
+    log: tuple[SettlementPoint, ...]  # records that had been read, late ones included; empty: no window is that old
     stream: tuple[SettlementPoint, ...]  # records that count in the stream's answer; the last point is the closing
     agreement: tuple[AgreementPoint, ...]  # as `stream`, in rows
     is_replay: bool = False  # the epochs read the log faster than it came about
@@ -60,8 +60,11 @@ class Settlement:
 
     @property
     def trusted(self) -> SettlementPoint | None:
-        """Return the first age from which on nearly all of the stream's answers are right; None: at no age."""
-        return find_first_settled(self.stream)
+        """Return the first age from which on nearly all of the stream's answers are right; None: at no age.
+
+        Of a replay, whose epochs read hours at once, no age before closing is concluded.
+        """
+        return find_first_settled(self.stream[-1:] if self.is_replay else self.stream)
 
     @property
     def complete(self) -> SettlementPoint | None:

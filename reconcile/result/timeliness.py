@@ -136,6 +136,8 @@ class EarlyAnswers:
     one_of: int  # of so many keys one was looked at, by a hash; 1: all
     points: tuple[EarlyPoint, ...]  # by age; up to the closing, behind which no answer changes
     unknown: str | None  # why nothing is known
+    is_replay: bool = False  # the epochs read the log faster than it came about
+    read_speed: float | None = None  # log time that went by for each second while the epochs ran; None: not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

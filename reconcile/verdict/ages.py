@@ -6,7 +6,7 @@ and adopted rows hold rows of several epochs, so of those the earliest and the l
 
 # ruff: noqa: S608 -- names of tables of ours
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -15,11 +15,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.merged_epochs import Span, find_span
 from cutover.reconcile.comparison.shared_tables import SharedTable
-from cutover.records.closing import grace
 
 MINUTE = 60_000_000
 AGES = tuple(MINUTE * minutes for minutes in (1, 5, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 7200, 14_400, 43_200))
-"""Ages that are measured, microseconds; besides them the one at which windows close."""
+"""Ages that are measured, microseconds, and multiples of the last one; besides them the one at which windows close."""
 
 _ENDS = "epoch_ends"
 """Table of event time reached before and after each epoch: `__before`, `__after`."""
@@ -28,9 +27,23 @@ UNKNOWN, FOREVER = -(1 << 62), 1 << 62
 """Event time before any record was read; an age that no window reaches."""
 
 
+def list_ages(until: int) -> Iterator[int]:
+    """Yield the ages that are measured and below a limit, ascending; beyond 30 days each is twice the one before.
+
+    Args:
+        until: Microseconds, exclusive.
+    """
+    yield from (age for age in AGES if age < until)
+    age = 2 * AGES[-1]
+    while age < until:
+        yield age
+        age *= 2
+
+
 def find_closing_age(pipeline: Pipeline) -> int:
-    """Return the age from which on a row that comes is late, microseconds."""
-    return pipeline.lateness.out_of_orderness_micros + grace(pipeline)
+    """Return how far event time is beyond the end of a window when it takes no more records, microseconds."""
+    lateness = pipeline.lateness
+    return lateness.out_of_orderness_micros + pipeline.window.closes_after + lateness.allowed_micros
 
 
 def find_reached(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:

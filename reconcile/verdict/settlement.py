@@ -23,12 +23,12 @@ from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.settlement import MISSING_AT_MOST, AgreementPoint, Settlement, SettlementPoint
 from cutover.reconcile.verdict.ages import (
-    AGES,
     MINUTE,
     UNKNOWN,
     age_sql,
     find_closing_age,
     find_reached,
+    list_ages,
     select_known_sql,
 )
 from cutover.records.classes import Class
@@ -40,7 +40,7 @@ _ALL = f"SELECT __id FROM {_WINDOWS}"
 
 
 def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Settlement | None:
-    """Return both curves; None where no window was compared.
+    """Return both curves; None where no window was compared, or where windows have no end to count an age from.
 
     Args:
         sides: Open sides with causes attributed, and the tables of `ages`.
@@ -49,9 +49,9 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
     """
     closing, reached = find_closing_age(pipeline), find_reached(pipeline, records)
     windows = _make_windows(sides)
-    if not windows:
+    if not windows or pipeline.window.reach is None:
         return None
-    early = () if pipeline.window.merges else tuple(age for age in AGES if age < closing)
+    early = () if pipeline.window.merges else tuple(list_ages(closing))
     _make_late(sides)
     _make_different(sides)
     _make_rows(sides, pipeline, early[0] if early else None)
@@ -81,12 +81,16 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
 
 
 def _measure_log(sides: Sides, closing: int, reached: int) -> list[SettlementPoint]:
-    """Return the log's points from closing on, up to the first age at which no window misses anything."""
-    points = [_measure_missing(sides, closing, _ALL, late_from=closing, is_answer=False)]
-    for age in (age for age in AGES if age > closing):
-        old = f"SELECT __id FROM {_WINDOWS} WHERE {reached} - __end >= {age}"
-        if not points[-1].largest or not number(sides.connection, f"SELECT count(*) FROM ({old})"):
+    """Return the log's points from closing on, up to the first age at which no window misses anything.
+
+    A window that the final epoch of a version closed counts only at ages that it had reached in event time.
+    """
+    points = list[SettlementPoint]()
+    oldest = reached - number(sides.connection, f"SELECT min(__end) FROM {_WINDOWS}")
+    for age in (closing, *(age for age in list_ages(oldest + 1) if age > closing)):
+        if age > oldest or (points and not points[-1].largest):
             break
+        old = f"SELECT __id FROM {_WINDOWS} WHERE {reached} - __end >= {age}"
         points.append(_measure_missing(sides, age, old, late_from=age, is_answer=False))
     return points
 

@@ -1,7 +1,7 @@
 """Settlement curves: windows complete in the log, and right in the stream's answer, by age; ages by powers of ten."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
@@ -56,21 +56,29 @@ def _pick_marks(marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
 
 
 def _describe(settlement: Settlement) -> str:
-    last, final = settlement.log[-1], settlement.final
+    final = settlement.final
+    answer = f"Settlement curves: {_count(final)} windows are right in the stream's answer from their closing on"
+    if not settlement.log:
+        return f"{answer}, at {minutes(final.minutes)}; no window is old enough to show the log"
+    last = settlement.log[-1]
     return (
-        f"Settlement curves: {number(final.within.hits)} of {number(final.within.of)} windows are right in the stream's"
-        f" answer from their closing on, at {minutes(final.minutes)}; the log is complete in"
-        f" {number(last.within.hits)} of {number(last.within.of)} windows at {minutes(last.minutes)}"
+        f"{answer}, at {minutes(final.minutes)}; the log is complete in {_count(last)} windows"
+        f" at {minutes(last.minutes)}"
     )
 
 
+def _count(point: SettlementPoint) -> str:
+    return f"{number(point.within.hits)} of {number(point.within.of)}"
+
+
 def tabulate(settlement: Settlement) -> ChartTable:
-    """Return both curves by age: windows counted, windows complete or right, and the share of records missing."""
+    """Return both curves by age: windows complete or right of those counted, and the share of records missing."""
+    log = {point.minutes: point for point in settlement.log}
     stream = {point.minutes: point for point in settlement.stream}
-    rows = tuple(_make_row(point, stream, settlement) for point in settlement.log)
+    ages = sorted(log.keys() | stream.keys())
+    rows = tuple(_make_row(age, log.get(age), stream.get(age), settlement) for age in ages)
     heads = (
         "age of the window",
-        "windows counted",
         "complete in the log",
         "missing in the worst",
         "right in the stream's answer",
@@ -83,11 +91,10 @@ def tabulate(settlement: Settlement) -> ChartTable:
 
 
 def _make_row(
-    point: SettlementPoint, stream: Mapping[float, SettlementPoint], settlement: Settlement
+    age: float, log: SettlementPoint | None, answer: SettlementPoint | None, settlement: Settlement
 ) -> tuple[str, ...]:
-    log = (minutes(point.minutes), number(point.within.of), number(point.within.hits), share(point.largest))
-    answer = stream.get(point.minutes)
+    in_log = ("no window that old", "") if log is None else (_count(log), share(log.largest))
     if answer is None:
-        return (*log, f"as at {minutes(settlement.closing_minutes)}", "", "", "", "")
+        return (minutes(age), *in_log, f"as at {minutes(settlement.closing_minutes)}", "", "", "", "")
     missing = (answer.p50, answer.p90, answer.p99, answer.largest)
-    return (*log, number(answer.within.hits), *map(share, missing))
+    return (minutes(age), *in_log, _count(answer), *map(share, missing))

@@ -36,7 +36,9 @@ def render(result: Report) -> str:
             proof_heads=advice_text.PROOF_HEADS,
             cost=cost_text.describe_lines(result.cost),
             uncounted=() if result.self_test is None else list_uncounted(result.self_test),
-            settled=None if result.settlement is None else settlement_text.describe_settlement(result.settlement),
+            settled=None
+            if result.settlement is None
+            else settlement_text.describe_settlement(result.settlement, result.finding.pipeline),
         )
     )
 

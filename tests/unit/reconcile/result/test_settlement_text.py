@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from cutover.reconcile.report.drawings import settlement as drawing
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
 from cutover.reconcile.result.settlement_text import describe_log, describe_settlement, describe_stream
@@ -35,7 +36,7 @@ def test_dropped_records_are_never_waited_for() -> None:
     assert found.trusted is None
     assert "24 of 70 windows" in stream
     assert f"at most {found.final.within.upper * 100:.1f} %" in stream
-    assert "every age after it" in stream
+    assert "no answer changes after that" in stream
     assert "complete from 1 d on: 51 of 51 windows" in log
 
 
@@ -46,7 +47,14 @@ def test_an_answer_is_trusted_from_the_age_on_at_which_it_stays_right() -> None:
 
     assert found.trusted == point(15, 99, 100)
     assert "from 15 min after the end of its window on: 99 of 100 windows" in said
-    assert "998 of 1,000 windows when they close, 30 min after their end" in said
+    assert "998 of 1,000 windows are right when they close, 30 min after their end" in said
+
+
+def test_a_replay_concludes_nothing_about_windows_before_they_close() -> None:
+    found = replace(settlement(point(1, 100, 100), point(30, 100, 100)), is_replay=True)
+
+    assert found.trusted == found.final
+    assert "from 30 min after the end" in plain(describe_stream(found))
 
 
 def test_an_age_that_few_windows_have_reached_decides_nothing() -> None:
@@ -54,7 +62,16 @@ def test_an_age_that_few_windows_have_reached_decides_nothing() -> None:
 
     assert found.trusted == found.final
     assert found.complete is None
-    assert "10 of 20 windows that are 1 h old" in plain(describe_log(found))
+    assert "at 1 h, the greatest" in plain(describe_log(found))
+    assert "10 of 20 windows" in plain(describe_log(found))
+
+
+def test_a_log_that_is_complete_at_a_young_age_alone_does_not_stay_so() -> None:
+    """Of 1,000 windows 995 are complete at 1 h; of the 10 that are 60 days old one still misses a record."""
+    found = settlement(point(60, 1_000, 1_000), log=(point(60, 995, 1_000), point(86_400, 9, 10)))
+
+    assert found.complete is None
+    assert "become complete and stay so: at 60 d" in plain(describe_log(found))
 
 
 def test_one_window_is_no_evidence() -> None:
@@ -62,22 +79,52 @@ def test_one_window_is_no_evidence() -> None:
 
     assert found.trusted is None
     assert "can be trusted from" not in describe_stream(found)
-    assert "1 of 1 window holds" in describe_stream(found)
+    assert "1 of 1 window is right" in describe_stream(found)
     assert "Too few" in describe_log(found)
 
 
-def test_windows_that_differ_for_another_cause_are_named() -> None:
-    assert "3 windows of these differ for another cause" in describe_stream(
-        settlement(point(60, 7, 10), other_causes=3)
-    )
+def test_windows_that_no_event_time_has_made_old_say_nothing_of_the_log() -> None:
+    """The final epoch closed them before event time had come that far."""
+    found = replace(settlement(point(60, 20, 20)), log=())
+
+    assert "Too few windows are old enough" in describe_log(found)
+    assert [row[:4] for row in drawing.tabulate(found).rows] == [
+        ("1\N{NARROW NO-BREAK SPACE}h", "no window that old", "", "20 of 20")
+    ]
+    assert "20 of 20 windows are right" in drawing.draw(found, 800)
+
+
+def test_the_table_counts_the_windows_of_each_curve() -> None:
+    found = settlement(point(60, 24, 70), log=(point(60, 24, 68), point(86_400, 51, 51)))
+
+    rows = [tuple(map(plain, row)) for row in drawing.tabulate(found).rows]
+
+    assert [row[:4] for row in rows] == [
+        ("1 h", "24 of 68", "64.71 %", "24 of 70"),
+        ("60 d", "51 of 51", "0 %", "as at 1 h"),
+    ]
+
+
+def test_windows_that_differ_for_another_cause_are_wrong_though_they_hold_their_records() -> None:
+    said = describe_stream(settlement(point(60, 7, 10), other_causes=3))
+
+    assert "7 of 10 windows are right" in said
+    assert "3 windows differ for another cause" in said
+    assert "late records are dropped" not in said
 
 
 def test_a_replay_is_named_and_its_late_records_are_left_to_be_measured() -> None:
     found = settlement(point(60, 100, 100))
 
-    said = describe_settlement(replace(found, is_replay=True, read_speed=65_712.3))
+    said = describe_settlement(replace(found, is_replay=True, read_speed=65_712.3), "flights")
 
     assert "65,712 times faster" in said
-    assert "`cutover lateness`" in said
-    assert "unknown" in describe_settlement(replace(found, is_replay=True))
-    assert "replay" not in describe_settlement(replace(found, read_speed=1.2))
+    assert "`cutover lateness flights`" in said
+    assert "replay" not in describe_settlement(replace(found, read_speed=1.2), "flights")
+
+
+def test_no_command_is_named_that_could_not_tell_what_is_late_at_real_speed() -> None:
+    said = describe_settlement(replace(settlement(point(60, 100, 100)), is_replay=True), "flights")
+
+    assert "unknown" in said
+    assert "cutover lateness" not in said
