@@ -13,6 +13,9 @@ from datetime import UTC, datetime, timedelta
 _UNKNOWN, FOREVER = datetime(1970, 1, 1, tzinfo=UTC), timedelta(days=365_000)
 """Since when a record may be there, and by how much it may be younger, of which nothing is known."""
 
+CLOCKS_APART = timedelta(hours=1)
+"""Largest difference between the clocks of two hosts that is tolerated: a time no further ahead than this means now."""
+
 
 def settle_times(recorded: Sequence[datetime]) -> list[datetime]:
     """Return times that never go back, one for each record.
@@ -74,6 +77,42 @@ def find_latest_times(recorded: Sequence[datetime], now: datetime) -> list[datet
         own = at if at <= now else following
         latest.append(max(own, latest[-1]) if latest else own)
     return latest
+
+
+def find_earliest_times(
+    recorded: Sequence[datetime | None], now: datetime, inputs: Sequence[Iterable[datetime]] | None = None
+) -> list[datetime | None]:
+    """Return the earliest time at which each record can have been made: for evidence that must not pass for newer.
+
+    A recorded time counts unless it is ahead of `now`, or behind the inputs of its record. No record was made after
+    those that follow it, or before those that precede it.
+
+    Args:
+        recorded: In the order of their sequence; None where no time was recorded.
+        now: By the clock of this host.
+        inputs: For each record, the times, by other clocks, of what must have happened before it was made. Where they
+            differ from the recorded time by more than `CLOCKS_APART`, no one can tell which clock is wrong.
+
+    Returns:
+        None where nothing limits the age of a record.
+    """
+    limit = now + CLOCKS_APART
+    own = [None if at is None or at > limit else min(at, now) for at in recorded]
+    known = [[min(at, now) for at in times if at <= limit] for times in inputs or [()] * len(own)]
+    bounds: list[datetime] = []
+    bound = now
+    for at, before in zip(reversed(own), reversed(known), strict=True):
+        if at is not None and all(one - at <= CLOCKS_APART for one in before):
+            bound = min(bound, at)
+        bounds.append(bound)
+    earliest: list[datetime | None] = []
+    for at, before, latest in zip(own, known, reversed(bounds), strict=True):
+        reach = latest if at is None else min(at, latest) + CLOCKS_APART
+        candidates = [one for one in before if one <= reach]
+        candidates += [] if at is None else [min(at, latest)]
+        candidates += [one for one in earliest[-1:] if one is not None]
+        earliest.append(max(candidates, default=None))
+    return earliest
 
 
 def settle_now(now: datetime, shown: Iterable[datetime]) -> datetime:

@@ -21,7 +21,7 @@ from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import stage
 from cutover.reconcile.gate.condition_text import describe_number, describe_threshold
-from cutover.reconcile.gate.decide import EXPIRES_AFTER, GateDecision, GateEvidence, decide
+from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.cost_text import describe_price, describe_waiting_basis
@@ -49,8 +49,8 @@ def choose_pipeline(
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List the evidence, what is missing, and the history of moves."""
     settings, pipeline = _find_shown(context)
-    evidence = evidence_of.read(settings, pipeline)
     now = SystemClock().now()
+    evidence = evidence_of.read(settings, pipeline, now)
     decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
     decision = decision.name_pipeline(pipeline.name)
     history = control_tables.read(settings, "gate", pipeline.name)
@@ -128,7 +128,7 @@ def _object(
         "missing": decision.missing,
         "conditions": [asdict(condition) for condition in decision.conditions],
         "counted": [asdict(run) for run in decision.counted],
-        "expires": evidence_of.fresh_until(decision.counted, EXPIRES_AFTER),
+        "expires": decision.expires,
         "differences_by_cause": evidence_of.by_cause(decision.counted),
         "runs": len(evidence.runs),
         "history": [row | {"evidence": json.loads(row["evidence"] or "{}")} for row in history],

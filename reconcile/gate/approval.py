@@ -59,8 +59,9 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
         LakeError: A table of the lake cannot be read.
     """
     turn = len(control_tables.read(settings, "gate", pipeline.name))
-    stage, evidence = current_stage(settings, pipeline), evidence_of.read(settings, pipeline)
-    decision = decide(stage, evidence, "advance", pipeline.policy, clock.now()).name_pipeline(pipeline.name)
+    stage, now = current_stage(settings, pipeline), clock.now()
+    evidence = evidence_of.read(settings, pipeline, now)
+    decision = decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
     if not decision.allowed:
         return decision, None
     return decision, Proposal(

@@ -19,6 +19,7 @@ from cutover.reconcile.report import verdicts
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.verdict.audits import power
+from cutover.recorded_times import find_earliest_times
 from cutover.timestamps import from_micros
 
 TESTED_WITHIN = timedelta(days=30)
@@ -48,7 +49,7 @@ def check_runs(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], 
     found = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
     repeated, missing = sum(run.within for run in runs) - len(counted), policy.runs - len(counted)
     if repeated > 0 and missing > 0:
-        why = f"same or older cut, a range, over {EXPIRES_AFTER.days} days, before a break"
+        why = f"same or older cut, a range, over {EXPIRES_AFTER.days} days, dated in the future, before a break"
         found += f" ({repeated} more do not count: {why})"
     return Condition(
         name="runs",
@@ -84,10 +85,16 @@ def check_last_run(runs: tuple[EvidenceRun, ...]) -> Condition:
     )
 
 
-def check_freshness(counted: tuple[EvidenceRun, ...], policy: Policy, now: datetime) -> Condition:
-    """Ask that a run that counts was made a short while ago; one from the future is taken for as old as it is ahead."""
+def check_freshness(latest: datetime | None, policy: Policy, now: datetime) -> Condition:
+    """Ask that the newest run that counts was made a short while ago.
+
+    Args:
+        latest: Earliest time at which it can have been made; None: no run counts.
+        policy: In force.
+        now: By the clock of this host.
+    """
     allowed = _length(policy.fresh_within, of="fresh_within")
-    age = min((abs(now - run.at) for run in counted), default=None)
+    age = None if latest is None else now - latest
     met = age is not None and age <= allowed
     seen = "no run counts" if age is None else f"the newest run that counts is {duration(age.total_seconds())} old"
     return Condition(
@@ -200,8 +207,14 @@ def check_contract(found: ContractCheck | None, expectations: int) -> Condition:
     return _none_of("contract", len(open_ones), "expectations", text, "a batch run that holds them: `cutover batch P`")
 
 
-def check_self_test(found: SelfTest | None, now: datetime) -> Condition:
-    """Ask whether the reconciler was tested on this pipeline not long ago, and how it did."""
+def check_self_test(found: SelfTest | None, earlier: tuple[datetime, ...], now: datetime) -> Condition:
+    """Ask whether the reconciler was tested on this pipeline not long ago, and how it did.
+
+    Args:
+        found: The newest self-test.
+        earlier: Times of those before it: one dated in the future was made after them.
+        now: By the clock of this host.
+    """
     need = "`cutover selftest P`"
     if found is None:
         text = "none under this definition: `cutover selftest P` makes one"
@@ -211,10 +224,11 @@ def check_self_test(found: SelfTest | None, now: datetime) -> Condition:
     alarms, named, caught = found.false_alarm_rate, found.right_cause_rate, found.detection_rate
     told = f"{caught.hits:,} of {caught.of:,} planted rows found, "
     told += f"{alarms.hits:,} false alarms in {alarms.of:,} windows, {named.hits:,} of {named.of:,} named right"
-    age = abs(now - datetime.fromisoformat(found.at))
-    if age > TESTED_WITHIN:
-        told += f"; over {TESTED_WITHIN.days} days ago"
-    met = found.passed and age <= TESTED_WITHIN
+    at = find_earliest_times([*earlier, datetime.fromisoformat(found.at)], now)[-1]
+    recent = at is not None and now - at <= TESTED_WITHIN
+    if not recent:
+        told += f"; over {TESTED_WITHIN.days} days ago" if at else f"; dated {found.at}, in the future"
+    met = found.passed and recent
     return Condition(
         name="self-test",
         met=met,

@@ -5,7 +5,14 @@ from datetime import datetime
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate import criteria, hazards
-from cutover.reconcile.gate.evidence_rows import EXPIRES_AFTER, consecutive, is_ahead, list_blocks, newest
+from cutover.reconcile.gate.evidence_rows import (
+    EXPIRES_AFTER,
+    consecutive,
+    find_earliest_times,
+    is_ahead,
+    list_blocks,
+    newest,
+)
 from cutover.reconcile.gate.gate_values import (
     Condition,
     ContractCheck,
@@ -60,10 +67,12 @@ def decide(
     if move == "rollback":
         return GateDecision(move=move, stage=stage, target=back_to if back_to in _BACK[stage] else None)
     counted = consecutive(evidence.runs, now, evidence.losses)
+    earliest = find_earliest_times(evidence.runs, now)
+    times = [at for run in counted if (at := earliest[run.run_id]) is not None]
     conditions = (
         criteria.check_runs(counted, evidence.runs, policy),
         criteria.check_last_run(evidence.runs),
-        criteria.check_freshness(counted, policy, now),
+        criteria.check_freshness(max(times, default=None), policy, now),
         criteria.check_unchanged(counted, evidence.settings_since, policy),
         criteria.check_divergence(evidence.runs, policy),
         *hazards.check_hazards(evidence.hazards, evidence.runs, policy, now),
@@ -71,9 +80,16 @@ def decide(
         criteria.check_tables(evidence),
         criteria.check_rules(evidence, counted, now),
         criteria.check_contract(evidence.contract, evidence.expectations),
-        criteria.check_self_test(evidence.self_test, now),
+        criteria.check_self_test(evidence.self_test, evidence.earlier_self_tests, now),
         *criteria.check_replay(evidence.replay, policy, now),
         *([criteria.check_audit(evidence.audit_refusal, policy)] if stage is Stage.SHADOW else []),
         *([] if evidence.present is None else criteria.check_present(evidence.present)),
     )
-    return GateDecision(move=move, stage=stage, target=_NEXT.get(stage), conditions=conditions, counted=counted)
+    return GateDecision(
+        move=move,
+        stage=stage,
+        target=_NEXT.get(stage),
+        conditions=conditions,
+        counted=counted,
+        expires=min(times) + EXPIRES_AFTER if times else None,
+    )

@@ -4,9 +4,9 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Self
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.loading import acceptance_files
@@ -14,6 +14,7 @@ from cutover.definition.model.pipeline import Pipeline, Policy
 from cutover.definition.windows.window_fn import newest
 from cutover.errors import LogError
 from cutover.lake import batch_runs
+from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import control_tables, losses, versions
 from cutover.lake.control.losses import Loss
 from cutover.lake.control.stages import Stage, current_stage, list_moves
@@ -54,8 +55,13 @@ from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
 
-def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
+def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
     """Return the evidence for a pipeline as it is defined now.
+
+    Args:
+        settings: Where the lake and the log are.
+        pipeline: The definition.
+        now: By the clock of this host, for the ages of what was recorded.
 
     Raises:
         LakeError: A table of the lake cannot be read. A log that does not answer is evidence too: `replay` is None.
@@ -66,11 +72,19 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
         return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
     lines = recorded.read(settings, pipeline.name)
     moves = list_moves(settings, pipeline.name)
-    found = runs(lines, version, batch_definition=batch_fingerprint(pipeline), policy=pipeline.policy)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
+    batch = batch_runs.runs(settings, pipeline)
+    found = runs(
+        lines,
+        version,
+        batch_definition=batch_fingerprint(pipeline),
+        policy=pipeline.policy,
+        inputs=EvidenceInputs.of(records, batch),
+    )
+    self_tests = selftests.list_valid(settings, pipeline)
     return GateEvidence(
         runs=since(found, moves, version),
-        replay=_replay(settings, pipeline, records),
+        replay=_replay(settings, pipeline, records, now),
         losses=list_lost_windows(pipeline, losses.up_to(settings, version), version.number),
         foreign=tuple(
             change.sentence
@@ -78,15 +92,38 @@ def read(settings: Settings, pipeline: Pipeline) -> GateEvidence:
             if change.kind is not Kind.HARMLESS
         ),
         rules=acceptance_files.load(settings, pipeline),
-        self_test=selftests.newest(settings, pipeline),
-        hazards=tuple(_list_hazards(settings, pipeline, records, lines)),
+        self_test=self_tests[-1] if self_tests else None,
+        earlier_self_tests=tuple(datetime.fromisoformat(test.at) for test in self_tests[:-1]),
+        hazards=tuple(_list_hazards(settings, pipeline, records, lines, now)),
         settings_since=hazards.find_change_of_settings(records),
-        contract=_find_contract(settings, pipeline),
+        contract=_find_contract(batch),
         expectations=len(pipeline.contract),
         audit_refusal=_find_audit_refusal(settings, pipeline),
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvidenceInputs:
+    """Times of what comparisons are made from: the epochs of the version in force, and the batch runs."""
+
+    epochs: Mapping[int, datetime] = field(default_factory=dict)  # epoch -> when it was committed
+    batch: Mapping[str, datetime] = field(default_factory=dict)  # run id -> when the run ended
+
+    @classmethod
+    def of(cls, records: Sequence[EpochRecord], batch: Sequence[BatchRun]) -> Self:
+        """Collect the times that the drivers and the batch hosts recorded."""
+        return cls(
+            epochs={r.epoch: datetime.fromisoformat(r.processing_time) for r in records if r.processing_time},
+            batch={run.run_id: datetime.fromisoformat(run.finished) for run in batch},
+        )
+
+    def select(self, comparison: RecordedComparison) -> tuple[datetime, ...]:
+        """Return the times of what a comparison of the version in force was made from, as far as they are known."""
+        epoch = self.epochs.get(comparison.epoch) if comparison.has_cut and comparison.version is not None else None
+        batch = self.batch.get(str(comparison.result.get("tables", {}).get("batch_run")))
+        return tuple(at for at in (epoch, batch) if at is not None)
 
 
 def runs(
@@ -95,6 +132,7 @@ def runs(
     *,
     batch_definition: str | None = None,
     policy: Policy | None = None,
+    inputs: EvidenceInputs | None = None,
 ) -> tuple[EvidenceRun, ...]:
     """Return the comparisons of a version in the order in which they were recorded last.
 
@@ -105,10 +143,11 @@ def runs(
         version: In force.
         batch_definition: Batch fingerprint in force; agreement with another one is left out.
         policy: In force; a run is within it and within the one of its time.
+        inputs: Times of what was compared.
     """
     mine = recorded.of_definition(lines, version.result_fingerprint)
     ordered = sorted((one for one in mine if one.version in {version.number, None}), key=lambda one: one.sequence)
-    found = (_run(one, batch_definition, policy) for one in ordered)
+    found = (_run(one, batch_definition, policy, inputs or EvidenceInputs()) for one in ordered)
     return tuple(run for run in found if run is not None)
 
 
@@ -159,7 +198,9 @@ def _parse_run(kept: Mapping[str, Any]) -> EvidenceRun:
     return EvidenceRun(run_id=kept["run_id"], at=at, epoch=kept["epoch"], outcome="", within=True, end=kept.get("end"))
 
 
-def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy | None) -> EvidenceRun | None:
+def _run(
+    one: RecordedComparison, batch_definition: str | None, policy: Policy | None, inputs: EvidenceInputs
+) -> EvidenceRun | None:
     """Return a line as the gate sees it; None if it agreed with a batch side that is no longer the one in force."""
     within = one.exit_code == 0 and one.agrees and _is_within(one.result, policy)
     if within and _ran_with(one.result) not in {None, batch_definition or _ran_with(one.result)}:
@@ -167,7 +208,7 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
     causes = {name: int(cause["rows"]) for name, cause in one.result.get("causes", {}).items() if cause["rows"]}
     return EvidenceRun(
         run_id=one.run_id,
-        at=one.settled,
+        at=one.last,
         epoch=one.epoch,
         outcome=name_outcome(one.verdict, within=within),
         within=within,
@@ -189,6 +230,7 @@ def _run(one: RecordedComparison, batch_definition: str | None, policy: Policy |
             for rule in one.result.get("accepted", [])
             if rule["state"] == RuleState.EXCEEDED
         ),
+        inputs=inputs.select(one),
     )
 
 
@@ -248,11 +290,15 @@ def by_cause(found: Iterable[EvidenceRun]) -> dict[str, int]:
 
 
 def _list_hazards(
-    settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], lines: Sequence[RecordedComparison]
+    settings: Settings,
+    pipeline: Pipeline,
+    records: Sequence[EpochRecord],
+    lines: Sequence[RecordedComparison],
+    now: datetime,
 ) -> Iterator[SeenHazard]:
-    yield from hazards.find_hazards(records, pipeline.policy)
+    yield from hazards.find_hazards(records, pipeline.policy, now)
     mine = recorded.of_definition(lines, result_fingerprint(pipeline))
-    replay = hazards.find_replay(control_tables.read(settings, "versions", pipeline.name), mine)
+    replay = hazards.find_replay(control_tables.read(settings, "versions", pipeline.name), mine, now)
     if replay is not None:
         yield replay
 
@@ -264,12 +310,12 @@ def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
     return population.find_refusal(settings, pipeline)
 
 
-def _find_contract(settings: Settings, pipeline: Pipeline) -> ContractCheck | None:
+def _find_contract(batch: Sequence[BatchRun]) -> ContractCheck | None:
     """Return what the newest published batch run said of the contract; one that broke it published nothing.
 
     A run that computed no row was held to no expectation, so the one before it tells.
     """
-    published = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
+    published = [run for run in batch if run.batch_version is not None]
     if not published:
         return None
     last = next((run for run in reversed(published) if run.contract), published[-1])
@@ -277,7 +323,9 @@ def _find_contract(settings: Settings, pipeline: Pipeline) -> ContractCheck | No
     return ContractCheck(run_id=last.run_id, judged=len(last.contract), failed=failed)
 
 
-def _replay(settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Replayability | None:
+def _replay(
+    settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], now: datetime
+) -> Replayability | None:
     try:
         client = LogClient(settings)
         log = log_of(pipeline)
@@ -290,7 +338,7 @@ def _replay(settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecor
         retention=find_shortest(map(parse_retention, configs)),
         needed=estimate_replay_time(records, unread),
         is_bounded=any(map(is_limited_by_size, configs)),
-        held_since=find_retained_since(records, earliest),
+        held_since=find_retained_since(records, earliest, now),
     )
 
 
@@ -331,8 +379,3 @@ def digest(kept: Mapping[str, Any]) -> str:
     """Return the sha256 of evidence without its own hash, as canonical JSON."""
     plain = {name: value for name, value in kept.items() if name != "hash"}
     return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def fresh_until(found: Sequence[EvidenceRun], lifetime: timedelta) -> datetime | None:
-    """Return when the first of the runs that count expires."""
-    return min(run.at for run in found) + lifetime if found else None

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from cutover import recorded_times
 from cutover.reconcile.gate.gate_values import EvidenceRun, LostWindows
 from cutover.reconcile.result.finding import Verdict
 
@@ -29,11 +30,13 @@ def consecutive(
     """
     bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
     end = max((place.at for place in bad), default=(-2, -1))
-    fresh = _list_fresh(runs, now)
+    earliest = find_earliest_times(runs, now)
     row: list[EvidenceRun] = []
     for place in sorted(_places(runs), key=lambda place: place.run.begun):
         run = place.run
-        if place.at > end and run.run_id in fresh and run.whole and (not row or is_ahead(run, row[-1])):
+        at = earliest[run.run_id]
+        is_fresh = at is not None and now - at <= EXPIRES_AFTER
+        if place.at > end and is_fresh and run.whole and (not row or is_ahead(run, row[-1])):
             row.append(run)
     return tuple(row)
 
@@ -64,17 +67,15 @@ def is_ahead(run: EvidenceRun, before: EvidenceRun) -> bool:
     return run.epoch > before.epoch and read_more
 
 
-def _list_fresh(runs: tuple[EvidenceRun, ...], now: datetime) -> set[str]:
-    """Return the ids of runs that are not expired.
+def find_earliest_times(runs: tuple[EvidenceRun, ...], now: datetime) -> dict[str, datetime | None]:
+    """Return the earliest time at which each run can have been made, by its id; None: nothing limits its age.
 
-    A run is as old as the oldest that was recorded behind it: a clock that ran ahead makes no evidence that lives on.
+    Args:
+        runs: In the order in which they were recorded last.
+        now: By the clock of this host.
     """
-    fresh, at = set(), now
-    for run in reversed(runs):
-        at = min(at, run.at)
-        if abs(now - at) <= EXPIRES_AFTER and abs(now - run.at) <= EXPIRES_AFTER:
-            fresh.add(run.run_id)
-    return fresh
+    times = recorded_times.find_earliest_times([run.at for run in runs], now, [run.inputs for run in runs])
+    return dict(zip((run.run_id for run in runs), times, strict=True))
 
 
 def _adds_windows(run: EvidenceRun, before: EvidenceRun) -> bool:

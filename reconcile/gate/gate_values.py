@@ -23,7 +23,7 @@ class EvidenceRun:
     """One reconciliation as the gate sees it."""
 
     run_id: str
-    at: datetime  # when it was made last, as far as the order of the history bears it out
+    at: datetime  # when it was made last, by the clock of its host
     epoch: int  # of its cut; where none was read, of the newest that was known then; -1: none was
     outcome: str  # verdict, or EXPLAINED_BEYOND_POLICY
     within: bool  # sealed, within policy, nothing unexplained beyond it
@@ -37,6 +37,7 @@ class EvidenceRun:
     sequence: int = -1  # of its newest row
     accepted_by: tuple[tuple[str, str], ...] = ()  # rules that its verdict needs: name, digest
     exceeded: tuple[tuple[str, str], ...] = ()  # rules that more rows fit than they allow: name, why
+    inputs: tuple[datetime, ...] = ()  # when the epoch of its cut was committed, and when the batch run ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class SeenHazard:
 
     kind: HazardKind
     epoch: int  # a comparison at this cut or a newer one has seen it
-    at: datetime
+    at: datetime | None  # earliest time at which it can have happened; None: no clock tells
     text: str  # what was recorded
 
 
@@ -105,6 +106,7 @@ class GateEvidence:
     foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
     rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
     self_test: SelfTest | None = None  # the newest under the definition in force
+    earlier_self_tests: tuple[datetime, ...] = ()  # when those before it were made
     hazards: tuple[SeenHazard, ...] = ()  # the newest of each kind, of the version in force
     settings_since: int = -1  # epoch from which on the stream ran with the settings that it runs with now
     contract: ContractCheck | None = None  # of the newest batch run; None: none was published
@@ -137,6 +139,7 @@ class GateDecision:
     target: Stage | None  # None: there is nothing beyond
     conditions: tuple[Condition, ...] = ()
     counted: tuple[EvidenceRun, ...] = field(default=())  # the consecutive runs that count, oldest first
+    expires: datetime | None = None  # when the oldest of them no longer counts; None: none counts
     behind: tuple[str, ...] = ()  # names whose serving table could not be published after the move
 
     @property

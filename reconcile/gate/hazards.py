@@ -7,10 +7,10 @@ one and agreed: a path that went through it and is wrong since has not covered i
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from cutover.definition.model.pipeline import HazardKind, Policy
 from cutover.durations import parse_duration
@@ -18,6 +18,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, SeenHazard
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.verdict.records import RecordedComparison
+from cutover.recorded_times import find_earliest_times
 from cutover.records.classes import Class
 from cutover.timestamps import parse_micros
 
@@ -44,38 +45,58 @@ _HOW: Mapping[HazardKind, str] = {
 }
 
 
-def find_hazards(records: Sequence[EpochRecord], policy: Policy) -> tuple[SeenHazard, ...]:
+def find_hazards(records: Sequence[EpochRecord], policy: Policy, now: datetime) -> tuple[SeenHazard, ...]:
     """Return the newest sighting of each hazard in the epochs of a version.
 
     Args:
         records: By their numbers.
         policy: For the share of late records that is no burst.
+        now: By the clock of this host. An epoch dated later has the time of the newest epoch before it that is not.
     """
-    found = (
+    sightings = (
         *_find_between(records),
-        *(_see("late_burst", one, _describe_late(one)) for one in records if _is_burst(one, policy)),
+        *(_Sighting("late_burst", one, _describe_late(one)) for one in records if _is_burst(one, policy)),
         *_find_peaks(records),
     )
-    newest: dict[HazardKind, SeenHazard] = {}
-    for seen in found:
-        if seen.kind not in newest or newest[seen.kind].epoch <= seen.epoch:
+    newest: dict[HazardKind, _Sighting] = {}
+    for seen in sightings:
+        if seen.kind not in newest or newest[seen.kind].record.epoch <= seen.record.epoch:
             newest[seen.kind] = seen
-    return tuple(newest[kind] for kind in get_args(HazardKind) if kind in newest)
+    recorded = [datetime.fromisoformat(one.processing_time) if one.processing_time else None for one in records]
+    times = dict(zip((one.epoch for one in records), find_earliest_times(recorded, now), strict=True))
+    ordered = (newest[kind] for kind in get_args(HazardKind) if kind in newest)
+    return tuple(
+        SeenHazard(kind=last.kind, epoch=last.record.epoch, at=times[last.record.epoch], text=last.text)
+        for last in ordered
+    )
 
 
-def find_replay(registered: Sequence[Mapping[str, Any]], lines: Sequence[RecordedComparison]) -> SeenHazard | None:
+class _Sighting(NamedTuple):
+    """A hazard that an epoch has recorded."""
+
+    kind: HazardKind
+    record: EpochRecord
+    text: str
+
+
+def find_replay(
+    registered: Sequence[Mapping[str, Any]], lines: Sequence[RecordedComparison], now: datetime
+) -> SeenHazard | None:
     """Return the newest comparison in which a version that a replay had filled beside another agreed with batch.
 
     Args:
         registered: Rows of `versions`.
         lines: Comparisons under the definition in force.
+        now: By the clock of this host.
     """
     replayed = {(row["result_fingerprint"], row["stream_version"]) for row in registered if row["beside"]}
     agreed = [one for one in lines if (one.fingerprint, one.version) in replayed and _agrees(one)]
     if not agreed:
         return None
     last = max(agreed, key=lambda one: one.sequence)
-    return SeenHazard(kind="replay", epoch=0, at=last.last, text=f"stream-{last.version} was replayed and agreed")
+    ordered = sorted(lines, key=lambda one: one.sequence)
+    at = find_earliest_times([one.last for one in ordered], now)[ordered.index(last)]
+    return SeenHazard(kind="replay", epoch=0, at=at, text=f"stream-{last.version} was replayed and agreed")
 
 
 def find_change_of_settings(records: Sequence[EpochRecord]) -> int:
@@ -102,14 +123,16 @@ def check_hazards(
 def _check_hazard(
     kind: HazardKind, seen: SeenHazard | None, runs: tuple[EvidenceRun, ...], within: timedelta, now: datetime
 ) -> Condition:
-    fresh = seen is not None and abs(now - seen.at) <= within
+    at = None if seen is None else find_earliest_times([seen.at], now)[0]
+    fresh = at is not None and now - at <= within
     agreed = [run for run in runs if seen is not None and run.within and run.whole and run.epoch >= seen.epoch]
     met = fresh and bool(agreed)
     asked = f"asked for within {duration(within.total_seconds())}"
     if seen is None:
         found, need = f"never recorded of this version; {asked}", _HOW[kind]
     else:
-        found, need = f"{seen.at:%Y-%m-%d %H:%M} UTC: {seen.text}; {asked}", _HOW[kind]
+        when = "at a time that no clock tells" if seen.at is None else f"{seen.at:%Y-%m-%d %H:%M} UTC"
+        found, need = f"{when}: {seen.text}; {asked}", _HOW[kind]
         if fresh:
             found += f"; {len(agreed)} runs at its cut or a newer one agreed"
             need = "a run within policy at a newer cut: `cutover batch P`, `cutover reconcile P`"
@@ -125,21 +148,21 @@ def _check_hazard(
     )
 
 
-def _find_between(records: Sequence[EpochRecord]) -> Iterator[SeenHazard]:
+def _find_between(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
     """Yield what the difference of an epoch to those before it shows."""
     leaders: dict[int, int] = {}
     known_fields = False
     before: EpochRecord | None = None
     for now in records:
         if before is not None and before.run_id != now.run_id:
-            yield _see("restart", now, f"a driver began with epoch {now.epoch}")
+            yield _Sighting("restart", now, f"a driver began with epoch {now.epoch}")
         moved = sorted(p for p, leader in now.leaders.items() if leaders.get(p, leader) != leader)
         added = [] if before is None else sorted(set(now.end) - set(before.end))
         if added or moved:
             what = f"partitions {added} are new" if added else f"partitions {moved} have another leader"
-            yield _see("partitions", now, f"{what} in epoch {now.epoch}")
+            yield _Sighting("partitions", now, f"{what} in epoch {now.epoch}")
         if now.unknown and known_fields:
-            yield _see("schema_change", now, f"{now.unknown:,} records of epoch {now.epoch} have unknown fields")
+            yield _Sighting("schema_change", now, f"{now.unknown:,} records of epoch {now.epoch} have unknown fields")
         leaders |= now.leaders
         known_fields = known_fields if not now.records else not now.unknown
         before = now
@@ -154,7 +177,7 @@ def _describe_late(one: EpochRecord) -> str:
     return f"{one.counts.get(Class.LATE, 0):,} late records in epoch {one.epoch}"
 
 
-def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[SeenHazard]:
+def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
     """Yield the hours of the log that brought far more than the median one, by epochs that were read as it came."""
     hours: Counter[int] = Counter()
     last: dict[int, EpochRecord] = {}
@@ -168,7 +191,7 @@ def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[SeenHazard]:
     usual = median(hours.values())
     for hour, count in hours.items():
         if count >= PEAK * usual:
-            yield _see("peak", last[hour], f"{count:,} records in an hour, the median hour has {usual:,.0f}")
+            yield _Sighting("peak", last[hour], f"{count:,} records in an hour, the median hour has {usual:,.0f}")
 
 
 def _is_prompt(one: EpochRecord, sent: int) -> bool:
@@ -177,8 +200,3 @@ def _is_prompt(one: EpochRecord, sent: int) -> bool:
 
 def _agrees(one: RecordedComparison) -> bool:
     return one.whole and one.agrees and one.exit_code == 0
-
-
-def _see(kind: HazardKind, one: EpochRecord, text: str) -> SeenHazard:
-    at = datetime.fromisoformat(one.processing_time) if one.processing_time else datetime.fromtimestamp(0, UTC)
-    return SeenHazard(kind=kind, epoch=one.epoch, at=at, text=text)

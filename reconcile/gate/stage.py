@@ -6,6 +6,7 @@ The serving view reads the newest row, so it follows in the same commit.
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from cutover.clock import Clock
@@ -89,10 +90,9 @@ def _move(  # noqa: PLR0913 -- as `move`
     turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
     stage = current_stage(settings, pipeline, way_back=wanted == "rollback")
     seen = _read_next_sequence(settings, pipeline.name)
-    evidence = _evidence(settings, pipeline, wanted)
-    decision = decide(stage, evidence, wanted, pipeline.policy, clock.now(), back_to=back_to).name_pipeline(
-        pipeline.name
-    )
+    now = clock.now()
+    evidence = _evidence(settings, pipeline, wanted, now)
+    decision = decide(stage, evidence, wanted, pipeline.policy, now, back_to=back_to).name_pipeline(pipeline.name)
     if approved is not None:
         refuse_unnamed(approved)
         refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
@@ -101,8 +101,9 @@ def _move(  # noqa: PLR0913 -- as `move`
 
         found = present.look(settings, pipeline, clock)
         seen = _read_next_sequence(settings, pipeline.name)
-        evidence = replace(evidence_of.read(settings, pipeline), present=found)
-        decision = decide(stage, evidence, wanted, pipeline.policy, clock.now()).name_pipeline(pipeline.name)
+        now = clock.now()
+        evidence = replace(evidence_of.read(settings, pipeline, now), present=found)
+        decision = decide(stage, evidence, wanted, pipeline.policy, now).name_pipeline(pipeline.name)
         if approved is not None and decision.allowed:  # the look takes minutes, in which others may change things
             refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
     entry: dict[str, object] = {
@@ -191,9 +192,9 @@ def _read_next_sequence(settings: Settings, name: str) -> int:
     return control_tables.next_turn(settings, "reconciliations", name)
 
 
-def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move) -> GateEvidence:
+def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move, now: datetime) -> GateEvidence:
     """Read the evidence; a way back asks for none, so it works when nothing else does."""
-    return GateEvidence() if wanted == "rollback" else evidence_of.read(settings, pipeline)
+    return GateEvidence() if wanted == "rollback" else evidence_of.read(settings, pipeline, now)
 
 
 def _append(

@@ -165,9 +165,10 @@ def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ..
 
 
 def _decide(settings: Settings, pipeline: Pipeline, clock: Clock) -> GateDecision:
-    evidence = evidence_of.read(settings, pipeline)
+    now = clock.now()
+    evidence = evidence_of.read(settings, pipeline, now)
     stage = current_stage(settings, pipeline)
-    return decide(stage, evidence, "advance", pipeline.policy, clock.now()).name_pipeline(pipeline.name)
+    return decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
 
 
 def _list_moves(settings: Settings, pipeline: Pipeline) -> tuple[MoveLine, ...]:

@@ -15,12 +15,21 @@ def record(settings: Settings, found: SelfTest, clock: Clock) -> None:
     kept_results.keep(settings, "selftests", found, clock, passed=found.passed)
 
 
+def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:
+    """List the self-tests under the definition in force that the rules of today counted, oldest first.
+
+    Raises:
+        LakeError: The history cannot be read.
+    """
+    mine = kept_results.list_texts(settings, "selftests", pipeline)
+    return tuple(json_text.read(SelfTest, text) for text in mine if json.loads(text).get("rules") == RULES)
+
+
 def newest(settings: Settings, pipeline: Pipeline) -> SelfTest | None:
     """Return the newest self-test under the definition in force; None: there is none that these rules counted.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    mine = kept_results.list_texts(settings, "selftests", pipeline)
-    counted = [text for text in mine if json.loads(text).get("rules") == RULES]
-    return json_text.read(SelfTest, counted[-1]) if counted else None
+    valid = list_valid(settings, pipeline)
+    return valid[-1] if valid else None

@@ -16,6 +16,7 @@ from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of
 from cutover.reconcile.watch.lag import LagSample
+from cutover.recorded_times import find_latest_times
 from cutover.settings import Settings
 
 RECENT_EPOCHS = 1_500
@@ -99,7 +100,9 @@ def is_limited_by_size(config: Mapping[str, str]) -> bool:
     return int(config.get("retention.bytes", "-1")) >= 0
 
 
-def find_retained_since(epochs: Sequence[EpochRecord], start_offsets: Mapping[int, int]) -> datetime | None:
+def find_retained_since(
+    epochs: Sequence[EpochRecord], start_offsets: Mapping[int, int], now: datetime
+) -> datetime | None:
     """Find the time from which a log has kept all its records: at the latest when the stream read the oldest of them.
 
     For a log of limited size this is the retention that its limit has amounted to so far.
@@ -107,15 +110,16 @@ def find_retained_since(epochs: Sequence[EpochRecord], start_offsets: Mapping[in
     Args:
         epochs: All epochs, in order.
         start_offsets: Partition -> first offset that the log still has.
+        now: By the clock of this host. Where clocks disagree, the latest time at which an epoch can have read counts.
 
     Returns:
         None where no epoch has read any of it.
     """
+    dated = [epoch for epoch in epochs if epoch.processing_time]
+    latest = find_latest_times([datetime.fromisoformat(epoch.processing_time) for epoch in dated], now)
     times = []
     for partition, start in start_offsets.items():
-        reading = next((e for e in epochs if e.end.get(partition, 0) > start and e.processing_time), None)
-        if reading is not None:
-            times.append(datetime.fromisoformat(reading.processing_time))
+        times += next(([at] for e, at in zip(dated, latest, strict=True) if e.end.get(partition, 0) > start), [])
     return max(times, default=None)
 
 

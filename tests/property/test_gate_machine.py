@@ -6,7 +6,7 @@ memory. What they assert is said anew here, from the bare rows, by nothing that 
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from unittest import mock
@@ -27,7 +27,9 @@ from cutover.settings import MetricsSettings, Settings
 from tests.support.history.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
 
 WEEK = timedelta(days=7)
+HOUR = timedelta(hours=1)
 HOURS = st.sampled_from([1, 23, -1, -48, 24 * 3, 24 * 8, -24 * 8])
+AHEAD = st.sampled_from([0, 0, 0, 1, -1, 48, 24 * 3_650]).map(lambda hours: hours * HOUR)  # clock of another host
 PEOPLE = st.sampled_from(["airflow:ada", "airflow:bob", ""])  # "": nobody with a name
 NOWHERE = Settings(metrics=MetricsSettings(files=False))  # nothing is written anywhere
 
@@ -59,14 +61,14 @@ class Gate(RuleBasedStateMachine):
             self.issued[proposal.digest] = proposal
         return proposal
 
-    @rule(steps=st.integers(-6, 1), within=st.booleans(), whole=st.booleans())
-    def compare_out_of_order(self, steps: int, *, within: bool, whole: bool) -> None:
-        self.world.compare(max(0, self.epoch + steps), within=within, whole=whole)
+    @rule(steps=st.integers(-6, 1), within=st.booleans(), whole=st.booleans(), ahead=AHEAD)
+    def compare_out_of_order(self, steps: int, *, within: bool, whole: bool, ahead: timedelta) -> None:
+        self.world.compare(max(0, self.epoch + steps), within=within, whole=whole, ahead=ahead)
         self.epoch += max(steps, 0)
 
     @rule(hours=HOURS)
     def jump_clock(self, hours: int) -> None:
-        self.world.now += timedelta(hours=hours)
+        self.world.now += hours * HOUR
 
     @rule(agrees=st.booleans(), chance=st.integers(0, 4))
     def change_what_a_look_finds(self, *, agrees: bool, chance: int) -> None:
@@ -188,10 +190,17 @@ class Gate(RuleBasedStateMachine):
         known = [one for one in known if one["sequence"] >= last]
         bad = [(one["epoch"], one["sequence"]) for one in known if one["exit_code"]]
         good = [one for one in known if not one["exit_code"] and "from" not in json.loads(one["result"])]
+        now = self.world.now
+        recent = [
+            one["sequence"]
+            for one in self.world.tables["reconciliations"]
+            if now - WEEK <= one["at"] <= now + HOUR  # what is dated later may be of any time
+        ]
         return {
             one["epoch"]
             for one in good
-            if abs(self.world.now - one["at"]) <= WEEK and all((one["epoch"], one["sequence"]) > place for place in bad)
+            if min(recent, default=one["sequence"] + 1) <= one["sequence"]
+            and all((one["epoch"], one["sequence"]) > place for place in bad)
         }
 
 
@@ -227,6 +236,19 @@ def count_old(runs: Any, now: datetime, losses: Any = ()) -> Any:
         return REAL_ROW(runs, now, losses)
 
 
+def date_by_own_clock(runs: Any, now: datetime) -> Any:
+    return {run.run_id: min(run.at, now) for run in runs}
+
+
+@contextlib.contextmanager
+def count_future_runs() -> Iterator[None]:
+    with (
+        mock.patch.object(evidence_rows, "find_earliest_times", date_by_own_clock),
+        mock.patch.object(decide, "find_earliest_times", date_by_own_clock),
+    ):
+        yield
+
+
 def append_out_of_turn(self: World, settings: Any, table: str, rows: Any, **_: object) -> int:
     return REAL_APPEND(self, settings, table, rows)
 
@@ -237,6 +259,7 @@ DEFECTS: dict[str, Callable[[], Any]] = {
     "evidence never expires": lambda: mock.patch.multiple(
         decide, consecutive=count_old, criteria=mock.MagicMock(wraps=criteria, check_freshness=always_fresh)
     ),
+    "a run of the future is fresh": count_future_runs,
     "an approval fits every evidence": lambda: mock.patch.object(stage, "refuse_changed"),
     "nobody is a person": lambda: mock.patch.object(stage, "refuse_unnamed"),
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
@@ -263,6 +286,7 @@ REAL_LOOK = World.look
     [
         ("a bad run breaks no row", "moved without evidence"),
         ("evidence never expires", "moved without evidence"),
+        ("a run of the future is fresh", "moved without evidence"),
         ("an approval fits every evidence", "approved for another moment|it was withdrawn"),
         ("nobody is a person", "approved by nobody"),
         ("rows are written out of turn", "two moves were decided"),

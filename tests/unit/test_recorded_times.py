@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.recorded_times import FOREVER, RecordAge, bound_age, find_latest_times, settle_times
+from cutover.recorded_times import (
+    FOREVER,
+    RecordAge,
+    bound_age,
+    find_earliest_times,
+    find_latest_times,
+    settle_times,
+)
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -107,3 +114,55 @@ def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() 
 
     assert NOON - found.since > 50 * 365 * DAY
     assert found.doubt == FOREVER
+
+
+@pytest.mark.parametrize(
+    ("recorded", "earliest"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([-3, -2, -1], [-3, -2, -1], id="one clock"),
+        pytest.param([-3, -48, -1], [-48, -48, -1], id="no newer than one recorded after it"),
+        pytest.param([-3, YEARS, -1], [-3, -3, -1], id="years ahead: after the one before"),
+        pytest.param([-3, 48], [-3, -3], id="the newest two days ahead"),
+        pytest.param([-3, 1], [-3, 0], id="an hour ahead means now"),
+        pytest.param([YEARS, -1], [None, -1], id="nothing before it"),
+        pytest.param([None, -3, None], [None, -3, -3], id="no time was recorded"),
+    ],
+)
+def test_a_record_was_made_after_the_one_before_it_at_the_earliest(
+    recorded: list[int | None], earliest: list[int | None]
+) -> None:
+    found = find_earliest_times([None if hour is None else NOON + hour * HOUR for hour in recorded], NOON)
+
+    assert found == [None if hour is None else NOON + hour * HOUR for hour in earliest]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "earliest"),
+    [
+        pytest.param([[-9], [-5]], [-9, -2], id="before it"),
+        pytest.param([[-9], [-1]], [-9, -1], id="of a clock an hour ahead"),
+        pytest.param([[-9], [0]], [-9, -2], id="of a clock further ahead"),
+        pytest.param([[-9, -4], []], [-4, -2], id="the newest input counts"),
+        pytest.param([[-9, -1], []], [-9, -2], id="an input dated after the next record does not count"),
+        pytest.param([[48], []], [None, -2], id="an input of the future"),
+    ],
+)
+def test_a_record_was_made_after_its_inputs(inputs: list[Hours], earliest: list[int | None]) -> None:
+    found = find_earliest_times(times([48, -2]), NOON, [times(hours) for hours in inputs])
+
+    assert found == [None if hour is None else NOON + hour * HOUR for hour in earliest]
+
+
+@given(st.lists(st.tuples(st.integers(-99, 0), st.integers(-YEARS, YEARS))))
+def test_no_wrong_clock_makes_a_record_look_newer_than_the_right_ones_after_it(drawn: list[tuple[int, int]]) -> None:
+    true = sorted(hour for hour, _ in drawn)
+    recorded = [
+        hour + (off if number % 2 else 0) for number, (hour, (_, off)) in enumerate(zip(true, drawn, strict=True))
+    ]
+
+    earliest = find_earliest_times(times(recorded), NOON)
+
+    for number in range(0, len(true), 2):
+        assert all(at is None or at <= times(true)[number] for at in earliest[: number + 1])
+        assert earliest[number] is not None

@@ -94,7 +94,7 @@ def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic
 
 
 def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sales: Pipeline) -> None:
-    before = evidence.read(kafka_settings, sales).audit_refusal
+    before = evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal
     kept = {"result_fingerprint": result_fingerprint(sales), "stream_version": 0, "evidence": "{}", "seen": 0}
     row = {
         "pipeline": sales.name,
@@ -106,7 +106,10 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
     }
     control_tables.append(kafka_settings, "gate", [row | kept])
 
-    assert (before, evidence.read(kafka_settings, sales).audit_refusal) == ("nobody has looked", None)
+    assert (before, evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
+        "nobody has looked",
+        None,
+    )
 
 
 def test_an_audit_without_a_new_window_says_so_and_is_not_kept(

@@ -99,7 +99,7 @@ def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pip
     versions.open_or_create(place, clicks, CLOCK)
     record_line(place, clicks, 3)
 
-    found = evidence.read(place, clicks)
+    found = evidence.read(place, clicks, CLOCK.now())
     assert ([run.epoch for run in found.runs], found.replay) == ([3], None)
 
 

@@ -83,8 +83,9 @@ def states(settings: Settings, pipeline: Pipeline) -> list[DifferenceState]:
 
 
 def rules_condition(settings: Settings, pipeline: Pipeline, now: datetime | None = None) -> Condition:
-    found = evidence.read(settings, pipeline)
-    decision = decide(Stage.LAMBDA, found, "advance", pipeline.policy, now or SystemClock().now())
+    at = now or SystemClock().now()
+    found = evidence.read(settings, pipeline, at)
+    decision = decide(Stage.LAMBDA, found, "advance", pipeline.policy, at)
     return next(condition for condition in decision.conditions if condition.name == "accepted")
 
 

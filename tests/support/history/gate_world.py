@@ -72,11 +72,13 @@ class World:
             raise Killed
         return len(self.tables[table]) - 1
 
-    def compare(self, epoch: int, *, within: bool, whole: bool = True) -> None:
-        """Record a comparison at a cut, whichever was recorded before it."""
+    def compare(self, epoch: int, *, within: bool, whole: bool = True, ahead: timedelta = timedelta(0)) -> None:
+        """Record a comparison at a cut, whichever was recorded before it, by a host whose clock may be ahead."""
         number = len(self.tables["reconciliations"])
         bad = {} if within else {"verdict": "DIVERGED", "exit_code": 1}
-        made = row(epoch, run_id=f"run-{number}", at=self.now, sequence=number, stream_version=self.version, **bad)
+        made = row(
+            epoch, run_id=f"run-{number}", at=self.now + ahead, sequence=number, stream_version=self.version, **bad
+        )
         ranged = '{"windows": {}, "from": "2026-01-01T00:00:00Z"}'
         self.tables["reconciliations"].append(
             made | {"result_fingerprint": result_fingerprint(self.pipeline)} | ({} if whole else {"result": ranged})

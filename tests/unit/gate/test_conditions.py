@@ -29,7 +29,7 @@ def condition(
 
 
 def test_a_single_run_that_is_missing_is_asked_for() -> None:
-    why = "same or older cut, a range, over 7 days, before a break"
+    why = "same or older cut, a range, over 7 days, dated in the future, before a break"
     found = f"2 of 3 consecutive sealed runs within policy, each with a newer cut (1 more do not count: {why})"
 
     assert decided(runs=(run(1), run(1), run(2)))["runs"] == condition(

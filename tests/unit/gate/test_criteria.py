@@ -33,18 +33,63 @@ def test_runs_that_do_not_count_are_told_while_some_are_missing(runs: tuple[Evid
     assert ("do not count" in found) is bool(said)
 
 
-@pytest.mark.parametrize(("age", "met"), [(HOUR, True), (DAY, True), (DAY + HOUR, False), (-DAY - HOUR, False)])
-def test_newest_run_that_counts_is_fresh(age: timedelta, met: bool) -> None:
+@pytest.mark.parametrize(
+    ("age", "met", "seconds"),
+    [
+        pytest.param(HOUR, True, 3_600, id="an hour old"),
+        pytest.param(DAY, True, 86_400, id="just fresh"),
+        pytest.param(DAY + HOUR, False, 90_000, id="too old"),
+        pytest.param(-HOUR, True, 0, id="of a host an hour ahead"),
+        pytest.param(-2 * HOUR, False, None, id="of a host two hours ahead: nothing tells when"),
+        pytest.param(-2 * DAY, False, None, id="of a host two days ahead"),
+        pytest.param(-3_650 * DAY, False, None, id="of a host ten years ahead"),
+    ],
+)
+def test_newest_run_that_counts_is_fresh(age: timedelta, met: bool, seconds: float | None) -> None:
     found = decided(runs=tuple(run(n, age=age) for n in (1, 2, 3)))["freshness"]
 
-    assert (found.met, found.number, found.threshold) == (met, abs(age.total_seconds()), DAY.total_seconds())
+    assert (found.met, found.number, found.threshold) == (met, seconds, DAY.total_seconds())
 
 
-def test_a_run_of_the_future_makes_those_before_it_no_older() -> None:
-    ahead = run(4, age=-999 * DAY)
-    found = decided(runs=(*(run(n, age=HOUR) for n in (1, 2, 3)), ahead))
+@pytest.mark.parametrize("ahead", [2 * HOUR, 2 * DAY, 3_650 * DAY])
+@pytest.mark.parametrize("age", [HOUR, 2 * DAY])
+def test_a_run_of_the_future_is_as_old_as_the_newest_before_it(ahead: timedelta, age: timedelta) -> None:
+    found = decided(runs=(*(run(n, age=age) for n in (1, 2, 3)), run(4, age=-ahead)))
 
-    assert (found["runs"].number, found["freshness"].number) == (3, HOUR.total_seconds())
+    assert (found["runs"].number, found["freshness"].number) == (4, age.total_seconds())
+    assert found["freshness"].met is (age == HOUR)
+
+
+@pytest.mark.parametrize(
+    ("age", "inputs", "seconds"),
+    [
+        pytest.param(-2 * DAY, (2 * DAY, 3 * HOUR), 3 * 3_600, id="ahead: after its newest input"),
+        pytest.param(-2 * DAY, (-2 * DAY, 3 * HOUR), 3 * 3_600, id="ahead, as one of its inputs is"),
+        pytest.param(-2 * DAY, (-2 * DAY, -3 * DAY), None, id="ahead, as all of its inputs are"),
+        pytest.param(HOUR, (2 * DAY,), 3_600, id="its own clock is the better one"),
+        pytest.param(HOUR, (HOUR / 4,), 900, id="a clock an hour behind that of its input"),
+        pytest.param(2 * DAY, (HOUR,), 2 * 86_400, id="days behind its input: the older of both counts"),
+        pytest.param(2 * DAY, (-3_650 * DAY,), 2 * 86_400, id="an input of the future"),
+    ],
+)
+def test_a_run_is_no_newer_than_its_clock_and_its_inputs_show(
+    age: timedelta, inputs: tuple[timedelta, ...], seconds: float | None
+) -> None:
+    one = run(1, age=age, inputs=tuple(NOW - before for before in inputs))
+
+    assert decided(runs=(one,))["freshness"].number == seconds
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_hosts_an_hour_apart_lose_no_run(hours: int) -> None:
+    policy = replace(POLICY, fresh_within="30 minutes")
+    runs = tuple(
+        run(n, age=(4 - n) * HOUR / 4 - hours * HOUR * (n % 2), inputs=(NOW - (5 - n) * HOUR / 4,)) for n in (1, 2, 3)
+    )
+
+    found = decided(policy, runs=runs)
+
+    assert (found["runs"].number, found["freshness"].met) == (3, True)
 
 
 @pytest.mark.parametrize(("since", "met", "number"), [(-1, True, 3), (1, True, 3), (2, False, 2), (9, False, 0)])
@@ -84,6 +129,9 @@ WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
         pytest.param((replace(LATE, epoch=4),), (1, 2, 3), False, "a run within policy", id="not compared since"),
         pytest.param((replace(LATE, at=NOW - 3 * DAY),), (1, 2, 3), False, "an epoch with", id="too long ago"),
         pytest.param((replace(LATE, at=NOW + 3 * DAY),), (1, 2, 3), False, "an epoch with", id="ahead of the clock"),
+        pytest.param((replace(LATE, at=NOW + DAY),), (1, 2, 3), False, "an epoch with", id="ahead by less than asked"),
+        pytest.param((replace(LATE, at=None),), (1, 2, 3), False, "an epoch with", id="at a time that no clock tells"),
+        pytest.param((replace(LATE, at=NOW + HOUR),), (1, 2, 3), True, "", id="of a host an hour ahead"),
         pytest.param((replace(LATE, kind="restart"),), (1, 2, 3), False, "an epoch with", id="another one"),
     ],
 )

@@ -70,6 +70,16 @@ def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayabili
         pytest.param([run(1, age=EXPIRES_AFTER + HOUR), run(2), run(3)], [2, 3], id="expired"),
         pytest.param([run(1, age=EXPIRES_AFTER), run(2), run(3)], [1, 2, 3], id="just not expired"),
         pytest.param([run(1, age=-EXPIRES_AFTER - HOUR), run(2), run(3)], [2, 3], id="of a clock that ran ahead"),
+        pytest.param([run(1, age=-2 * DAY), run(2), run(3)], [2, 3], id="ahead by less than it takes to expire"),
+        pytest.param([run(1), run(2), run(3, age=-2 * DAY)], [1, 2, 3], id="ahead, made after one that counts"),
+        pytest.param(
+            [run(1, age=EXPIRES_AFTER + HOUR), run(2, age=-2 * DAY)], [], id="ahead, made after one that expired"
+        ),
+        pytest.param([run(1, age=-HOUR), run(2, age=HOUR), run(3, age=-HOUR)], [1, 2, 3], id="hosts two hours apart"),
+        pytest.param([run(1, age=-2 * DAY, inputs=(NOW - DAY,)), run(2)], [1, 2], id="ahead, made after its inputs"),
+        pytest.param(
+            [run(1, age=-2 * DAY, inputs=(NOW - EXPIRES_AFTER - HOUR,)), run(2)], [2], id="ahead, its inputs expired"
+        ),
     ],
 )
 def test_row_of_runs_that_count(runs: list[EvidenceRun], expected: list[int]) -> None:
@@ -257,7 +267,8 @@ def test_what_is_there_now_shuts_the_gate_with_its_reason(present: PresentState,
     [
         pytest.param(None, "none under this definition", id="none"),
         pytest.param(passed(NOW - 31 * DAY), "over 30 days ago", id="old"),
-        pytest.param(passed(NOW + 31 * DAY), "over 30 days ago", id="from a clock that ran ahead"),
+        pytest.param(passed(NOW + 31 * DAY), "in the future", id="from a clock that ran ahead"),
+        pytest.param(passed(NOW + 2 * DAY), "in the future", id="ahead by less than it may be old"),
         pytest.param(replace(TESTED, detection_rate=rate(499, 500)), "499 of 500 planted rows", id="one was missed"),
         pytest.param(replace(TESTED, detection_rate=rate(0, 0)), "0 of 0 planted rows", id="nothing was planted"),
         pytest.param(replace(TESTED, false_alarm_rate=rate(1, 2_000)), "1 false alarms", id="a false alarm"),
@@ -372,3 +383,34 @@ def test_decision_is_pure() -> None:
     first, again = (decide(Stage.LAMBDA, ALL_BAD, "advance", STRICT, NOW) for _ in range(2))
 
     assert first == again
+
+
+@pytest.mark.parametrize(
+    ("at", "earlier", "met"),
+    [
+        pytest.param(NOW + HOUR, (), True, id="of a host an hour ahead"),
+        pytest.param(NOW + 2 * DAY, (NOW - DAY,), True, id="ahead, made after one a day ago"),
+        pytest.param(NOW + 2 * DAY, (NOW - 31 * DAY,), False, id="ahead, made after one that is too old"),
+        pytest.param(NOW + 3_650 * DAY, (NOW + 3_649 * DAY,), False, id="all are ahead"),
+    ],
+)
+def test_a_self_test_of_the_future_is_as_old_as_the_one_before_it(
+    at: datetime, earlier: tuple[datetime, ...], met: bool
+) -> None:
+    evidence = GateEvidence(
+        runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=passed(at), earlier_self_tests=earlier
+    )
+
+    assert decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).allowed is met
+
+
+@pytest.mark.parametrize(
+    ("runs", "expires"),
+    [
+        pytest.param([], None, id="none counts"),
+        pytest.param([run(1, age=DAY), run(2)], NOW - DAY + EXPIRES_AFTER, id="the oldest"),
+        pytest.param([run(1, age=DAY), run(2, age=-9 * DAY)], NOW - DAY + EXPIRES_AFTER, id="not one of the future"),
+    ],
+)
+def test_evidence_holds_until_its_oldest_run_expires(runs: list[EvidenceRun], expires: datetime | None) -> None:
+    assert advance(*runs).expires == expires

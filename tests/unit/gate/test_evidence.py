@@ -18,6 +18,7 @@ from cutover.reconcile.verdict.records import lines
 from cutover.reconcile.watch import log_observer
 from tests.integration.streaming import rig
 from tests.support.log.losses import LOSS as A_LOSS
+from tests.unit.reconcile.attribution.indexed import make_run
 
 AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VERSION = Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="bb", number=1, uri="lake")
@@ -207,7 +208,7 @@ def test_log_is_held_at_least_since_its_oldest_records_were_read(earliest: dict[
 
     expected = None if minutes is None else AT + timedelta(minutes=minutes)
 
-    assert log_observer.find_retained_since([read(5, 1), read(10, 2)], earliest) == expected
+    assert log_observer.find_retained_since([read(5, 1), read(10, 2)], earliest, AT + timedelta(hours=1)) == expected
 
 
 def test_replay_time_is_the_pace_of_epochs_times_what_the_log_holds() -> None:
@@ -317,3 +318,29 @@ def test_request_for_a_cut_that_is_not_there_is_no_run() -> None:
 
 
 NO_BATCH = {"holds": False, "breaches": [{"code": "no_batch", "message": "none"}]}
+
+
+@pytest.mark.parametrize(
+    ("ahead", "held"), [(0, -3), (24 * 3_650, -2)], ids=["one clock", "years ahead: by the next epoch"]
+)
+def test_a_log_is_held_since_the_latest_time_that_an_epoch_can_have_read(ahead: int, held: int) -> None:
+    def read(end: int, hours: int) -> EpochRecord:
+        return replace(epoch(5, 1.0), end={0: end}, processing_time=(AT + timedelta(hours=hours)).isoformat())
+
+    found = log_observer.find_retained_since([read(5, ahead - 3), read(10, -2)], {0: 0}, AT)
+
+    assert found == AT + timedelta(hours=held)
+
+
+def test_a_run_names_when_its_epoch_was_committed_and_its_batch_run_ended() -> None:
+    inputs = evidence.EvidenceInputs(epochs={4: AT}, batch={"b1": AT + timedelta(hours=1)})
+    rows = [said(row(4), tables={"batch_run": "b1"}), row(5)]
+
+    assert [run.inputs for run in runs(rows, inputs=inputs)] == [(AT, AT + timedelta(hours=1)), ()]
+
+
+def test_inputs_are_those_that_recorded_a_time() -> None:
+    records = [replace(epoch(5, 1.0), epoch=3, processing_time=AT.isoformat()), replace(epoch(5, 1.0), epoch=4)]
+    batch = [replace(make_run("b1"), finished=AT.isoformat())]
+
+    assert evidence.EvidenceInputs.of(records, batch) == evidence.EvidenceInputs(epochs={3: AT}, batch={"b1": AT})

@@ -53,7 +53,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "losses.up_to": lambda *_: [],
         "table_weights.changes": lambda *_: iter(made.changes),
         "acceptance_files.load": lambda *_: GateEvidence().rules,
-        "selftests.newest": lambda *_: None,
+        "selftests.list_valid": lambda *_: (),
         "control_tables.read": lambda *_: made.versions,
         "batch_runs.runs": lambda *_: made.batch,
         "current_stage": lambda *_: made.stage,
@@ -66,7 +66,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def read() -> GateEvidence:
-    return evidence.read(Settings(), FLIGHTS)
+    return evidence.read(Settings(), FLIGHTS, AT + HOUR)
 
 
 def expected(name: str, *, success: bool, severity: str = "critical") -> ExpectationResult:
@@ -74,7 +74,7 @@ def expected(name: str, *, success: bool, severity: str = "critical") -> Expecta
 
 
 def published(run_id: str, version: int | None, *contract: ExpectationResult) -> Any:
-    return SimpleNamespace(run_id=run_id, batch_version=version, contract=contract)
+    return SimpleNamespace(run_id=run_id, batch_version=version, contract=contract, finished=AT.isoformat())
 
 
 def test_a_pipeline_without_a_version_has_no_evidence(lake: Lake) -> None:

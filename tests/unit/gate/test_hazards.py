@@ -15,6 +15,7 @@ from tests.unit.gate.test_evidence import epoch, row
 START = datetime(2026, 11, 1, tzinfo=UTC)
 QUIET = replace(epoch(100, 1.0), end={0: 100}, leaders={0: 3}, counts={"accepted": 100})
 POLICY = Policy(max_late_share=0.1)
+NOW = START + timedelta(days=30)
 
 
 def log(*changes: dict[str, Any]) -> list[EpochRecord]:
@@ -29,7 +30,7 @@ def hourly(number: int, **changes: Any) -> EpochRecord:
 
 
 def found(records: list[EpochRecord]) -> list[tuple[str, int]]:
-    return [(one.kind, one.epoch) for one in hazards.find_hazards(records, POLICY)]
+    return [(one.kind, one.epoch) for one in hazards.find_hazards(records, POLICY, NOW)]
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,6 @@ def test_replay_counts_once_its_version_agreed(
 ) -> None:
     versions = [{"result_fingerprint": "aa", "stream_version": 1, "beside": False} | registered]
 
-    seen = hazards.find_replay(versions, lines([row(4, **changes)]))
+    seen = hazards.find_replay(versions, lines([row(4, **changes)]), NOW)
 
     assert (None if seen is None else (seen.epoch, seen.text)) == (None if expected is None else (0, expected))

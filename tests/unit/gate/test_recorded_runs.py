@@ -188,10 +188,3 @@ def test_the_history_keeps_what_a_decision_was_made_on(
     found = json.loads(evidence.record(DECISION, seen, **more))
 
     assert found == KEPT | kept | {"hash": evidence.digest(KEPT | kept)}
-
-
-def test_evidence_holds_until_its_oldest_run_expires() -> None:
-    later = replace(RUN, at=AT + HOUR)
-
-    assert evidence.fresh_until((RUN, later), HOUR) == AT + HOUR
-    assert evidence.fresh_until((), HOUR) is None

@@ -12,9 +12,9 @@ from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.decide import SeenHazard
 from cutover.reconcile.verdict.records import lines
 from tests.unit.gate.test_evidence import AT, row, said
-from tests.unit.gate.test_hazards import POLICY, START, found, hourly, log
+from tests.unit.gate.test_hazards import NOW, POLICY, START, found, hourly, log
 
-HOUR = timedelta(hours=1)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ HOUR = timedelta(hours=1)
     ],
 )
 def test_a_sighting_says_what_was_recorded_and_when(records: list[EpochRecord], kind: Any, text: str) -> None:
-    assert hazards.find_hazards(records, POLICY) == (SeenHazard(kind=kind, epoch=1, at=START + HOUR, text=text),)
+    assert hazards.find_hazards(records, POLICY, NOW) == (SeenHazard(kind=kind, epoch=1, at=START + HOUR, text=text),)
 
 
 def test_an_epoch_without_a_time_was_seen_at_no_time_that_counts() -> None:
-    (seen,) = hazards.find_hazards([replace(hourly(0), counts={"late": 20}, processing_time="")], POLICY)
+    (seen,) = hazards.find_hazards([replace(hourly(0), counts={"late": 20}, processing_time="")], POLICY, NOW)
 
-    assert seen.at == datetime.fromtimestamp(0, UTC)
+    assert seen.at is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_epoch_without_a_time_was_seen_at_no_time_that_counts() -> None:
     ],
 )
 def test_bounds_of_what_an_epoch_shows(records: list[EpochRecord], policy: Policy, expected: list[str]) -> None:
-    assert [one.kind for one in hazards.find_hazards(records, policy)] == expected
+    assert [one.kind for one in hazards.find_hazards(records, policy, NOW)] == expected
 
 
 def half_past(number: int, **changes: Any) -> EpochRecord:
@@ -103,7 +103,7 @@ def test_an_hour_is_made_of_all_that_was_read_of_it_as_it_came(records: list[Epo
 def test_a_peak_is_told_with_the_median_hour() -> None:
     records = [*map(hourly, range(24)), replace(hourly(24), records=1_200), replace(hourly(25), records=100)]
 
-    assert [one.text for one in hazards.find_hazards(records, POLICY)] == [
+    assert [one.text for one in hazards.find_hazards(records, POLICY, NOW)] == [
         "1,200 records in an hour, the median hour has 100"
     ]
 
@@ -120,14 +120,46 @@ REPLAYED = [{"result_fingerprint": "aa", "stream_version": 1, "beside": True}]
     ],
 )
 def test_a_replay_counts_by_a_whole_comparison_that_agrees_alone(one: dict[str, Any]) -> None:
-    assert hazards.find_replay(REPLAYED, lines([one])) is None
+    assert hazards.find_replay(REPLAYED, lines([one]), NOW) is None
 
 
 def test_a_replay_was_seen_when_it_agreed_last() -> None:
     history = lines([row(4), row(5), row(5, run_id="again", at=AT + HOUR, sequence=9, exit_code=1)])
 
-    seen = hazards.find_replay(REPLAYED, history)
+    seen = hazards.find_replay(REPLAYED, history, NOW)
 
     assert seen == SeenHazard(
         kind="replay", epoch=0, at=AT + timedelta(minutes=5), text="stream-1 was replayed and agreed"
     )
+
+
+@pytest.mark.parametrize(
+    ("hours", "at"),
+    [
+        pytest.param((0, 1, 2), START + 2 * HOUR, id="one clock"),
+        pytest.param((0, 1, 99_999), START + HOUR, id="years ahead: after the epoch before"),
+        pytest.param((99_998, 99_999, 100_000), None, id="nothing tells when"),
+    ],
+)
+def test_a_sighting_of_the_future_is_as_old_as_the_epoch_before_it(hours: tuple[int, ...], at: datetime | None) -> None:
+    records = [
+        replace(hourly(number), processing_time=(START + hour * HOUR).isoformat()) for number, hour in enumerate(hours)
+    ]
+    records[-1] = replace(records[-1], counts={"late": 20})
+
+    assert [one.at for one in hazards.find_hazards(records, POLICY, NOW)] == [at]
+
+
+def test_a_sighting_is_no_newer_than_the_epochs_after_it() -> None:
+    records = [replace(hourly(0), processing_time=(NOW - HOUR).isoformat(), counts={"late": 20}), hourly(1)]
+
+    assert [one.at for one in hazards.find_hazards(records, POLICY, NOW)] == [START + HOUR]
+
+
+def test_a_replay_dated_in_the_future_was_seen_after_the_comparison_before_it() -> None:
+    history = lines([row(4), row(5, at=NOW + 2 * DAY)])
+
+    seen = hazards.find_replay(REPLAYED, history, NOW)
+
+    assert seen is not None
+    assert seen.at == AT + timedelta(minutes=4)

@@ -97,7 +97,7 @@ def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[
     present = history.find_present(rig.settings, rig.pipeline)
     if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
         yield "another comparison speaks for the pipeline"
-    runs = evidence_of.read(rig.settings, rig.pipeline).runs
+    runs = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now()).runs
     counted = [run.epoch for run in consecutive(runs, SystemClock().now())]
     cuts = sorted({run.epoch for run in runs})
     if counted != cuts:

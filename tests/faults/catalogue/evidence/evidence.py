@@ -78,7 +78,7 @@ def _standing(rig: Rig) -> list[str | bool]:
     folder = rig.settings.reports_dir / rig.pipeline.name
     assert newest is not None
     shown = (folder / "latest.html").read_text() == (folder / f"{newest.run_id}.html").read_text()
-    found = evidence_of.read(rig.settings, rig.pipeline)
+    found = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, SystemClock().now())
     return [newest.run_id, shown, decision.allowed, *decision.missing]
 
@@ -162,7 +162,7 @@ def _advance(rig: Rig) -> None:
 
 
 def _decided(rig: Rig) -> bool:
-    found = evidence_of.read(rig.settings, rig.pipeline)
+    found = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now())
     return decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, SystemClock().now()).allowed
 
 

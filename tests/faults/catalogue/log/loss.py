@@ -128,7 +128,7 @@ def go_on(rig: Rig) -> None:
     rig.note("batch before", batch_rows(rig))
     step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
     rig.note("shown as recorded", [_shape(one) for one in shown.losses] == [_shape(one) for one in step.losses])
-    found = evidence.read(rig.settings, rig.pipeline)
+    found = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.met])
     rig.drain()

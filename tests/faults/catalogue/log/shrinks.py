@@ -138,7 +138,7 @@ def go_on(rig: Rig) -> None:
     if rig.version.number:  # a new version: what the old one had read and the log has lost is nowhere in it
         _tell_oracle(rig, {(p, offset) for p, offset in rig.evidence["gone"]})
     rig.note("recorded", [[one.kind, one.partition, one.first, one.next] for one in loss.recorded(rig)])
-    found = evidence.read(rig.settings, rig.pipeline)
+    found = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.met])
     rig.send(rig.draw(150))

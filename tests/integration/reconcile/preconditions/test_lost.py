@@ -202,8 +202,9 @@ def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Sett
     run(
         settings, lake_of(CLEAN), replace(LOSS, windows_to=micros(100))
     )  # the last one closes at 101, the cut is at 100
-    found = evidence.read(settings, PIPELINE)
-    decision = decide(Stage.LAMBDA, found, "advance", PIPELINE.policy, datetime.now(UTC))
+    now = datetime.now(UTC)
+    found = evidence.read(settings, PIPELINE, now)
+    decision = decide(Stage.LAMBDA, found, "advance", PIPELINE.policy, now)
 
     assert [(lost.until, lost.epoch) for lost in found.losses] == [(micros(101), LOSS.epoch)]
     assert (decision.allowed, decision.counted) == (False, ())
@@ -214,7 +215,8 @@ def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None
     lake = lake_of(CLEAN)
     behind = tuple(replace(epoch, start={0: 45}) if epoch.epoch == 2 else epoch for epoch in lake.epochs)
     run(settings, replace(lake, epochs=behind), replace(LOSS, epoch=2, partition=0, first=40, next=45))
-    decision = decide(Stage.LAMBDA, evidence.read(settings, PIPELINE), "advance", PIPELINE.policy, datetime.now(UTC))
+    now = datetime.now(UTC)
+    decision = decide(Stage.LAMBDA, evidence.read(settings, PIPELINE, now), "advance", PIPELINE.policy, now)
 
     assert len(decision.counted) == 1
     assert "losses" not in {condition.name for condition in decision.conditions if not condition.met}
