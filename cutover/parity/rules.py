@@ -23,6 +23,7 @@ class Construct(StrEnum):
     UNBOUNDED = "unbounded-state"
     OUTPUT_MODE = "output-mode"
     NOT_IDEMPOTENT = "not-idempotent"
+    MICRO_BATCH = "micro-batch-totals"
     CHECKPOINT = "checkpoint"
     OFFSETS = "offsets"
     DATA_LOSS = "data-loss"
@@ -101,6 +102,10 @@ RULES: Mapping[Construct, ParityRule] = {
         why="a micro-batch that is run again after a crash is appended again",
         instead="txnAppId and txnVersion of Delta, or a merge by key",
     ),
+    Construct.MICRO_BATCH: ParityRule(
+        why="a total over one micro-batch depends on where the stream cuts its input, and a batch has one cut",
+        instead="the total in the stream, before foreachBatch; or totals by micro-batch that the reader adds up",
+    ),
     Construct.CHECKPOINT: ParityRule(
         why="without a checkpoint of its own a query starts anew, or from another query's place",
         instead="one checkpointLocation for each query, and never another query's",
@@ -110,8 +115,8 @@ RULES: Mapping[Construct, ParityRule] = {
         instead='startingOffsets "earliest", or the offsets that batch begins with',
     ),
     Construct.DATA_LOSS: ParityRule(
-        why="records that have left the log are passed over without a word, and the batch may still have had them",
-        instead='failOnDataLoss "true"',
+        why="records that were lost or changed at the source are skipped silently, and the batch reads what is there",
+        instead='failOnDataLoss "true"; for a table that changes, its change feed',
     ),
     Construct.APPENDED_AGAIN: ParityRule(
         why="a batch that reads everything again and appends it counts each record once per run",

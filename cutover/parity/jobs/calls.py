@@ -4,11 +4,12 @@ import ast
 from dataclasses import replace
 
 from cutover.parity.jobs import methods
-from cutover.parity.jobs.interpreter_tools import UNROLLED, find_method, list_items
+from cutover.parity.jobs.frames import has_rows, list_frames, note_user_function
 from cutover.parity.jobs.sources import note_setting
 from cutover.parity.jobs.sqltext import parse_column
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
+    UNROLLED,
     BoundFunction,
     Constant,
     Frame,
@@ -31,7 +32,9 @@ from cutover.parity.jobs.values import (
     choose,
     derive,
     describe,
+    find_method,
     get_text,
+    list_items,
     make_column,
     merge_columns,
     walk,
@@ -39,8 +42,6 @@ from cutover.parity.jobs.values import (
 from cutover.parity.jobs.walk import Walk
 from cutover.parity.rules import Construct
 from cutover.parity.sql import CLOCK
-
-__all__ = ["call", "find_member", "list_items"]
 
 FUNCTIONS = ("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.", "pyspark.sql.Window.")
 CLOCKS = frozenset(
@@ -157,13 +158,14 @@ def _make_function_column(job: Walk, name: str, path: str, arguments: Arguments)
     if name == "lit" and first is not None:
         return JobColumn() if isinstance(first, Constant) else make_column(first)
     if name in {"udf", "pandas_udf"} and isinstance(first, JobFunction | Imported | UnknownValue):
-        methods.note_user_function(job, first, name, arguments.node.lineno)
+        note_user_function(job, first, name, arguments.node.lineno)
     if name in {"udf", "pandas_udf"}:
         return Imported("pyspark.sql.functions.call_udf")
     if ".types." in path:
         return UnknownValue(name)
     columns = [make_column(value) for value in walk(arguments.values) if not isinstance(value, Listing)]
-    return replace(merge_columns(columns), varies=name in CLOCK or any(column.varies for column in columns))
+    merged = merge_columns(columns)
+    return replace(merged, varies=name in CLOCK or merged.varies, functions=merged.functions | {name.lower()})
 
 
 def _reduce(job: Walk, arguments: Arguments) -> JobValue:
@@ -202,7 +204,7 @@ def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # no
         return table
     if name == "str" and first is not None:
         return first
-    if name == "getattr" and first is not None and methods.has_rows(first):
+    if name == "getattr" and first is not None and has_rows(first):
         job.trace.add_gap(arguments.node.lineno, "getattr: which method is called")
         return call_opaque(job, "getattr", arguments)
     return UnknownValue(f"{name}()") if name in HARMLESS else call_outside(job, name, arguments)
@@ -225,6 +227,8 @@ def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
     name = name.strip("{}")
     if name.startswith(WATCHERS) or name in HARMLESS:
         return UnknownValue(name)
+    if name in {"shutil.rmtree", "os.remove", "os.unlink"} and arguments.positional:
+        job.trace.add_removal(describe(arguments.positional[0]), arguments.node.lineno, name)
     if name in RUNNERS:
         job.trace.add_gap(arguments.node.lineno, f"{name}: what the code does that it runs")
     if any(isinstance(value, Frame | Reader | Writer | Grouped) for value in walk(arguments.values)):
@@ -249,5 +253,5 @@ def note_undefined(job: Walk, name: str, arguments: Arguments) -> None:
 
 def call_opaque(job: Walk, name: str, arguments: Arguments) -> JobValue:
     """Return a DataFrame that something made of others in a way that is not known."""
-    parents = tuple(methods.list_frames(arguments.values))
+    parents = tuple(list_frames(arguments.values))
     return job.trace.keep(derive(parents, "opaque", arguments.node.lineno, what=name))

@@ -7,9 +7,10 @@ import re
 from pyspark.sql import types
 
 from cutover.parity.jobs import calls
-from cutover.parity.jobs.texts import fill_text, join_texts
+from cutover.parity.jobs.paths import decide, join_values, make_arms, select_possible
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
+    Arm,
     Constant,
     Frame,
     Imported,
@@ -30,8 +31,11 @@ from cutover.parity.jobs.values import (
     alternatives,
     choose,
     describe,
+    fill_text,
     get_taint,
     get_text,
+    join_texts,
+    list_items,
     make_column,
     merge_columns,
 )
@@ -59,10 +63,11 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
         case ast.Constant():
             return Constant(node.value)
         case ast.Name():
-            return scope.find(node.id) or _find_unbound(job, node.id)
+            value = scope.find(node.id)
+            return _find_unbound(job, node.id) if value is None else select_possible(value, job.trace.branches)
         case ast.Attribute():
             owner = evaluate(job, node.value, scope)
-            return choose(get_attribute(job, each, node) for each in alternatives(owner))
+            return select_possible(choose(get_attribute(job, e, node) for e in alternatives(owner)), job.trace.branches)
         case ast.Call():
             return _evaluate_call(job, node, scope)
         case ast.JoinedStr():
@@ -74,8 +79,7 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
         case ast.Lambda():
             return JobFunction(node, scope)
         case ast.IfExp():
-            evaluate(job, node.test, scope)
-            return choose([evaluate(job, node.body, scope), evaluate(job, node.orelse, scope)])
+            return _evaluate_choice(job, node, scope)
         case ast.NamedExpr():
             value = evaluate(job, node.value, scope)
             job.bind_target(node.target, value, scope)
@@ -187,6 +191,24 @@ def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
     return choose([calls.call(job, each, arguments) for each in alternatives(target)])
 
 
+def make_test_arms(job: Walk, test: ast.expr, scope: Scope) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
+    """Return the arms in which a test holds and does not."""
+    return make_arms(test, lambda part: evaluate(job, part, scope))
+
+
+def _evaluate_choice(job: Walk, node: ast.IfExp, scope: Scope) -> JobValue:
+    """Return the value of `a if test else b`: one of them, or the one that the test selects."""
+    holds = decide(evaluate(job, node.test, scope))
+    if holds is not None:
+        return evaluate(job, node.body if holds else node.orelse, scope)
+    depth, values = len(job.trace.branches), []
+    for arms, part in zip(make_test_arms(job, node.test, scope), (node.body, node.orelse), strict=True):
+        job.trace.branches += arms
+        values.append((evaluate(job, part, scope), arms))
+        del job.trace.branches[depth:]
+    return join_values(values)
+
+
 Operation = ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
 
 
@@ -196,6 +218,8 @@ def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  
         operators = node.ops if isinstance(node, ast.Compare) else []
         compares = any(isinstance(one, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for one in operators)
         return merge_columns(map(_make_operand, parts), compares=compares)
+    if isinstance(node, ast.Compare | ast.BoolOp) and (known := _decide_operation(node, parts)) is not None:
+        return known
     is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
     if is_sum and all(isinstance(part, Listing) for part in parts):
         return Listing([item for part in parts if isinstance(part, Listing) for item in part.items])
@@ -209,6 +233,29 @@ def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  
     if all(isinstance(part, Constant) for part in parts):
         return _compute(node, [part.value for part in parts if isinstance(part, Constant)])
     return join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])
+
+
+def _decide_operation(node: ast.Compare | ast.BoolOp, parts: list[JobValue]) -> JobValue | None:
+    """Return what a comparison, `and` or `or` yields where its parts are known well enough; else None."""
+    match node, parts:
+        case ast.BoolOp(), _:
+            is_or = isinstance(node.op, ast.Or)
+            for part in parts:
+                if decide(part) is None:
+                    return None
+                if decide(part) is is_or:
+                    return part
+            return parts[-1]
+        case ast.Compare(ops=[ast.In() | ast.NotIn() as operator]), [Constant() as item, Listing() | Table() as many]:
+            keys = [Constant(key) for key in many.items] if isinstance(many, Table) else many.items
+            is_known = many.is_complete and all(isinstance(key, Constant) for key in keys)
+            values = [key.value for key in keys if isinstance(key, Constant)]
+            return Constant((item.value in values) is isinstance(operator, ast.In)) if is_known else None
+        case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator]), [value, Constant(value=None)]:
+            is_something = not isinstance(value, Constant) and decide(value) is not None
+            return Constant(isinstance(operator, ast.IsNot)) if is_something else None
+        case _:
+            return None
 
 
 def _compute(node: ast.expr, values: list[object]) -> JobValue:
@@ -246,11 +293,13 @@ def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  #
         case ast.Subscript():
             key = evaluate(job, node.slice, scope)
             owner = evaluate(job, node.value, scope)
-            return choose(_get_item(each, key, node) for each in alternatives(owner))
+            return select_possible(
+                choose(_get_item(each, key, node) for each in alternatives(owner)), job.trace.branches
+            )
         case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
-            items: list[JobValue] = []
-            _evaluate_rounds(job, node, 0, Scope(outer=scope), items)
-            return Listing(items)
+            rounds: list[JobValue] = []
+            _evaluate_rounds(job, node, 0, Scope(outer=scope), rounds)
+            return Listing(rounds)
         case ast.DictComp():
             return Table({}, is_complete=False)
         case ast.Yield() if node.value is not None:
@@ -274,13 +323,13 @@ def _evaluate_rounds(
         into.append(evaluate(job, node.elt, scope))
         return
     generator = node.generators[place]
-    for number, item in enumerate(calls.list_items(evaluate(job, generator.iter, scope), node)):
+    for number, item in enumerate(list_items(evaluate(job, generator.iter, scope), node)):
         job.bind_target(generator.target, item, scope)
         for condition in generator.ifs:
             evaluate(job, condition, scope)
-        job.site.append(-1 - number)
+        job.trace.site.append(-1 - number)
         _evaluate_rounds(job, node, place + 1, scope, into)
-        job.site.pop()
+        job.trace.site.pop()
 
 
 def _evaluate_list(job: Walk, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Listing:
@@ -326,4 +375,6 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue:
     if isinstance(owner, Listing | Table) and owner.is_complete:
         values = owner.items if isinstance(owner, Listing) else list(owner.items.values())
         return choose(values) if values else UnknownValue()
-    return UnknownValue(ast.unparse(node), get_taint(owner))
+    said = describe(owner)
+    text = ast.unparse(node) if "?" in said else f"{{{said.strip('{}')}[{ast.unparse(node.slice)}]}}"
+    return UnknownValue(text, get_taint(owner))

@@ -1,12 +1,13 @@
 """Statements of a job, followed one by one: names, branches, loops, functions and classes."""
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 from cutover.parity.jobs import expressions
 from cutover.parity.jobs.decorators import call_decorated
-from cutover.parity.jobs.interpreter_tools import find_method, list_items
+from cutover.parity.jobs.flow import RUNNERS
+from cutover.parity.jobs.paths import Activation, Loop
 from cutover.parity.jobs.trace import Arguments, Trace
 from cutover.parity.jobs.values import (
     BoundFunction,
@@ -18,14 +19,12 @@ from cutover.parity.jobs.values import (
     JobFunction,
     JobValue,
     Listing,
-    Reader,
     Scope,
     Table,
     UnknownValue,
-    Writer,
     alternatives,
     choose,
-    list_ancestors,
+    find_method,
     walk,
 )
 
@@ -37,6 +36,10 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Owned = tuple[Definition, ast.ClassDef | None]
 """A function with the class that it is a method of."""
+
+
+EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit", "os.abort", "dbutils.notebook.exit", "notebook.exit"})
+"""Functions that end the job."""
 
 
 class TooLargeError(Exception):
@@ -53,15 +56,15 @@ class Interpreter:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.module = Scope()
-        self.site: list[int] = []
-        self.branches: list[tuple[int, int]] = []
-        self.returned: list[list[JobValue]] = []
+        self.activations: list[Activation] = []
+        self.loops: list[Loop] = []
         self.yielded: list[list[JobValue]] = []
         self.active: list[ast.AST] = []
         self.called: set[ast.AST] = set()
         self.budget = STEPS
         self.is_root = False  # the function that begins has no caller in the file
         self.has_star = False  # names of pyspark.sql.functions stand for themselves
+        self.has_ended = False  # the function that was called last never returns
 
     def follow_module(self, tree: ast.Module) -> None:
         """Follow a module's statements, then the functions that none of them calls."""
@@ -98,11 +101,11 @@ class Interpreter:
         self._bind(function, arguments, scope)
         self.is_root = False
         self.called.add(node)
-        self.site.append(arguments.node.lineno)
+        self.trace.site.append(arguments.node.lineno)
         try:
             return self._run_body(node, scope)
         finally:
-            self.site.pop()
+            self.trace.site.pop()
 
     def call_value(self, target: JobValue, arguments: Arguments) -> JobValue | None:
         """Follow whatever of the job's own can be called; None if it cannot."""
@@ -126,19 +129,22 @@ class Interpreter:
         return instance
 
     def _run_body(self, node: FunctionNode, scope: Scope) -> JobValue:
+        activation = Activation(self.trace.journal.mark(), len(self.trace.branches))
         self.active.append(node)
-        kept = len(self.branches)
         try:
             if isinstance(node, ast.Lambda):
                 return expressions.evaluate(self, node.body, scope)
-            self.returned.append([])
+            self.activations.append(activation)
             self.yielded.append([])
-            self.run_block(node.body, scope)
-            values, items = self.returned.pop(), self.yielded.pop()
-            return Listing(items) if items else choose(values)
+            goes_on = self.run_block(node.body, scope)
+            self.trace.journal.leave(activation.start, activation.ends, goes_on=goes_on)
+            self.activations.pop()
+            items = self.yielded.pop()
+            self.has_ended = not (goes_on or activation.ends or items or _is_abstract(node))
+            return Listing(items) if items else choose(activation.returned)
         finally:
             self.active.pop()
-            del self.branches[kept:]
+            del self.trace.branches[activation.depth :]
 
     def _bind(self, function: JobFunction, arguments: Arguments, scope: Scope) -> None:
         signature = function.node.args
@@ -175,6 +181,7 @@ class Interpreter:
             known = self.module.find(owner.name)
             of = known if isinstance(known, JobClass) else JobClass(owner, self.module)
             instance = self.instantiate(of, Arguments(node=call, positional=(), keywords={}))
+        self.trace.root = node.lineno
         if node not in self.called:
             static = any(ast.unparse(mark) == "staticmethod" for mark in node.decorator_list)
             function = JobFunction(node, self.module, None if static else instance, is_bare=True)
@@ -189,18 +196,23 @@ class Interpreter:
 
     def _run(self, node: ast.stmt, scope: Scope) -> bool:
         self.spend(node)
+        if type(node) in RUNNERS:
+            return RUNNERS[type(node)](self, node, scope)
         runner = getattr(self, f"_run_{type(node).__name__.lower()}", None)
         return True if runner is None else bool(runner(node, scope))
 
     def _run_expr(self, node: ast.Expr, scope: Scope) -> bool:
+        self.has_ended = False
         expressions.evaluate(self, node.value, scope)
-        return True
+        is_exit = isinstance(node.value, ast.Call) and ast.unparse(node.value.func) in EXITS
+        return not (is_exit or (isinstance(node.value, ast.Call) and self.has_ended))
 
     def _run_assign(self, node: ast.Assign, scope: Scope) -> bool:
+        self.has_ended = False
         value = expressions.evaluate(self, node.value, scope)
         for target in node.targets:
             self.bind_target(target, value, scope)
-        return True
+        return not (isinstance(node.value, ast.Call) and self.has_ended)
 
     def _run_annassign(self, node: ast.AnnAssign, scope: Scope) -> bool:
         if node.value is not None:
@@ -215,7 +227,7 @@ class Interpreter:
     def bind_target(self, target: ast.expr, value: JobValue, scope: Scope) -> None:
         """Bind what stands at the left of `=`."""
         if isinstance(target, ast.Name):
-            scope.bind(target.id, value)
+            self.assign(scope, target.id, value)
         elif isinstance(target, ast.Tuple | ast.List):
             items = value.items if isinstance(value, Listing) and len(value.items) == len(target.elts) else None
             for place, each in enumerate(target.elts):
@@ -224,12 +236,21 @@ class Interpreter:
         elif isinstance(target, ast.Attribute):
             for owner in alternatives(expressions.evaluate(self, target.value, scope)):
                 if isinstance(owner, Instance):
-                    owner.attributes[target.attr] = value
+                    self.trace.journal.assign(owner.attributes, target.attr, value)
         elif isinstance(target, ast.Subscript):
             key = expressions.evaluate(self, target.slice, scope)
             for owner in alternatives(expressions.evaluate(self, target.value, scope)):
-                if isinstance(owner, Table) and isinstance(key, Constant):
-                    owner.items[key.value] = value
+                self._set_item(owner, key, value)
+
+    def _set_item(self, owner: JobValue, key: JobValue, value: JobValue) -> None:
+        if isinstance(owner, Table) and isinstance(key, Constant):
+            self.trace.journal.assign(owner.items, key.value, value)
+        elif isinstance(owner, Table):
+            owner.is_complete = False
+
+    def assign(self, scope: Scope, name: str, value: JobValue) -> None:
+        """Bind a name, where it was declared."""
+        self.trace.journal.assign(scope.shared.get(name, scope).names, name, value)
 
     def _run_global(self, node: ast.Global, scope: Scope) -> bool:
         scope.shared.update(dict.fromkeys(node.names, self.module))
@@ -244,90 +265,10 @@ class Interpreter:
                 scope.shared[name] = outer
         return True
 
-    def _run_return(self, node: ast.Return, scope: Scope) -> bool:
-        value = expressions.evaluate(self, node.value, scope) if node.value is not None else Constant(None)
-        if self.returned:
-            self.returned[-1].append(value)
-        return False
-
-    def _run_raise(self, node: ast.stmt, scope: Scope) -> bool:  # noqa: ARG002 -- the signature of all runners
-        return False
-
-    def _run_if(self, node: ast.If, scope: Scope) -> bool:
-        test = expressions.evaluate(self, node.test, scope)
-        if ast.unparse(node.test) in {"__name__ == '__main__'", "TYPE_CHECKING"}:
-            return self.run_block(node.body, scope)
-        if isinstance(test, Constant):
-            return self.run_block(node.body if test.value else node.orelse, scope)
-        return self._run_arms(node, [node.body, node.orelse], scope)
-
-    def _run_match(self, node: ast.Match, scope: Scope) -> bool:
-        expressions.evaluate(self, node.subject, scope)
-        return self._run_arms(node, [*(case.body for case in node.cases), []], scope)
-
-    def _run_arms(self, node: ast.AST, arms: Sequence[Sequence[ast.stmt]], scope: Scope) -> bool:
-        """Follow each arm from the same names, and join the names of those that go on."""
-        before, kept, ends = dict(scope.names), len(self.branches), dict[int, dict[str, JobValue]]()
-        for number, arm in enumerate(arms):
-            scope.names = dict(before)
-            self.branches.append((id(node), number))
-            if self.run_block(arm, scope):
-                ends[number] = scope.names
-            del self.branches[kept:]
-        scope.names = _join(list(ends.values())) if ends else before
-        if len(ends) == 1:  # what stands behind runs only where the other arms did not end
-            self.branches.append((id(node), next(iter(ends))))
-        return bool(ends)
-
-    def _run_for(self, node: ast.For | ast.AsyncFor, scope: Scope) -> bool:
-        before = dict(scope.names)
-        over = expressions.evaluate(self, node.iter, scope)
-        for number, item in enumerate(list_items(over, node)):
-            self.bind_target(node.target, item, scope)
-            self.site.append(-1 - number)
-            self.run_block(node.body, scope)
-            self.site.pop()
-        if not (isinstance(over, Listing | Table) and over.is_complete and over.items):
-            self._leave_loop(node, before, scope)
-        return self.run_block(node.orelse, scope)
-
-    _run_asyncfor = _run_for
-
-    def _leave_loop(self, node: ast.For | ast.AsyncFor | ast.While, before: dict[str, JobValue], scope: Scope) -> None:
-        """Join names with those before a loop that may not run; what only the loop marks cannot be told."""
-        marked = [name for name in before if _is_marked(scope.names[name]) and not _is_marked(before[name])]
-        opened = [name for name in before if _has_more_options(scope.names[name])]
-        for name in marked:
-            self.trace.add_gap(node.lineno, f"{name}: whether the loop runs that gives it a watermark")
-        after = scope.names
-        scope.names = _join([before, after])
-        scope.names.update({name: after[name] for name in (*marked, *opened)})
-
-    def _run_while(self, node: ast.While, scope: Scope) -> bool:
-        test = expressions.evaluate(self, node.test, scope)
-        before = dict(scope.names)
-        self.run_block(node.body, scope)
-        if not (isinstance(test, Constant) and test.value):
-            self._leave_loop(node, before, scope)
-        return True
-
-    def _run_with(self, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
-        for item in node.items:
-            value = expressions.evaluate(self, item.context_expr, scope)
-            if item.optional_vars is not None:
-                self.bind_target(item.optional_vars, value, scope)
-        return self.run_block(node.body, scope)
-
-    _run_asyncwith = _run_with
-
-    def _run_try(self, node: ast.Try, scope: Scope) -> bool:
-        goes_on = self._run_arms(node, [[*node.body, *node.orelse], *(one.body for one in node.handlers)], scope)
-        return self.run_block(node.finalbody, scope) and goes_on
-
     def _run_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> bool:
         for default in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
             expressions.evaluate(self, default, scope)
-        scope.bind(node.name, JobFunction(node, scope))
+        self.assign(scope, node.name, JobFunction(node, scope))
         return True
 
     _run_asyncfunctiondef = _run_functiondef
@@ -335,14 +276,13 @@ class Interpreter:
     def _run_classdef(self, node: ast.ClassDef, scope: Scope) -> bool:
         inner = Scope(outer=scope)
         self.run_block([one for one in node.body if not isinstance(one, Definition)], inner)
-        scope.names[node.name] = JobClass(node, inner)
+        self.assign(scope, node.name, JobClass(node, inner))
         return True
 
     def _run_import(self, node: ast.Import, scope: Scope) -> bool:
         for name in node.names:
-            scope.names[name.asname or name.name.partition(".")[0]] = Imported(
-                name.name if name.asname else name.name.partition(".")[0]
-            )
+            root = name.name.partition(".")[0]
+            self.assign(scope, name.asname or root, Imported(name.name if name.asname else root))
         return True
 
     def _run_importfrom(self, node: ast.ImportFrom, scope: Scope) -> bool:
@@ -350,19 +290,8 @@ class Interpreter:
             if name.name == "*":
                 self.has_star = self.has_star or (node.module or "").startswith("pyspark")
             else:
-                scope.names[name.asname or name.name] = Imported(f"{node.module or ''}.{name.name}")
+                self.assign(scope, name.asname or name.name, Imported(f"{node.module or ''}.{name.name}"))
         return True
-
-
-def _is_marked(value: JobValue) -> bool:
-    """Return whether a DataFrame has a watermark."""
-    frames = [each for each in alternatives(value) if isinstance(each, Frame)]
-    return any(node.op == "watermark" for frame in frames for node in list_ancestors(frame))
-
-
-def _has_more_options(value: JobValue) -> bool:
-    """Return whether a reader or a writer may have options that are not in the file."""
-    return any(isinstance(each, Reader | Writer) and not each.is_complete for each in alternatives(value))
 
 
 def _take_part(value: JobValue, place: int) -> JobValue:
@@ -373,12 +302,9 @@ def _take_part(value: JobValue, place: int) -> JobValue:
     return UnknownValue(f"{{{value.text.strip('{}')}[{place}]}}", value.taint)
 
 
-def _join(ends: Sequence[dict[str, JobValue]]) -> dict[str, JobValue]:
-    """Return names with every value that one of the ends gives them."""
-    if len(ends) == 1:
-        return ends[0]
-    names = {name for end in ends for name in end}
-    return {name: choose(end[name] for end in ends if name in end) for name in sorted(names)}
+def _is_abstract(node: Definition) -> bool:
+    """Return whether a function only says that a subclass has to define it."""
+    return any(isinstance(part, ast.Raise) and "NotImplemented" in ast.unparse(part) for part in node.body)
 
 
 def _to_load(target: ast.expr) -> ast.expr:

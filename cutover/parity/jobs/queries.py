@@ -3,20 +3,21 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from cutover.parity.jobs.appends import judge_batch
 from cutover.parity.jobs.eventtime import find_window, has_event_time
-from cutover.parity.jobs.sqltext import PARAMETER
+from cutover.parity.jobs.paths import exclude_each_other
+from cutover.parity.jobs.sinks import is_replaced, judge_sink
 from cutover.parity.jobs.trace import Found, Query, Sink, Trace
 from cutover.parity.jobs.values import (
     STATEFUL,
     Constant,
     Frame,
     Reader,
-    Writer,
     describe,
     get_taint,
     list_ancestors,
 )
-from cutover.parity.jobs.writers import get_mode, get_option, is_marked
+from cutover.parity.jobs.writers import get_mode, get_option
 from cutover.parity.rules import Construct
 
 LOG_FORMATS: Mapping[str, str] = {
@@ -33,17 +34,6 @@ STARTS = (
     *("eventhubs.startingposition", "eventhubs.startingpositions"),
 )
 
-FULL = frozenset(
-    {"kafka", "table", "parquet", "json", "csv", "orc", "text", "delta", "jdbc", "iceberg", "avro", "hudi"}
-)
-"""Sources of which a batch without a condition reads everything again."""
-
-BOUNDS = frozenset(
-    {"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "startingversion", "readchangefeed"}
-    | {"readchangedata", "modifiedafter", "start-snapshot-id", "query"}
-)
-"""Options by which a batch may read a part only."""
-
 REPLACED = frozenset({"memory", "delta"})
 """Sinks that hold, in complete mode, the newest result alone."""
 
@@ -55,11 +45,25 @@ def judge_queries(trace: Trace) -> Iterator[Found]:
     for frame in trace.frames:
         if frame.op == "source" and frame.source is not None and frame.source.is_stream:
             yield from _judge_source(frame, frame.source)
+    certain, doubtful = set[tuple[int, Found]](), set[tuple[int, Found, int]]()
     for query in trace.queries:
-        is_stream = query.writer.is_stream
-        if query.writer.frame.is_stream is (not is_stream):
+        writer = query.writer
+        if writer.frame.is_stream is (not writer.is_stream):
             continue  # the other arm of `readStream if streaming else read`: Spark refuses to mix them
-        yield from _judge_stream(query) if is_stream else _judge_batch(query)
+        if exclude_each_other(writer.frame.arms | query.branches):
+            continue
+        findings = _judge_stream(query) if writer.is_stream else judge_batch(trace, query)
+        handlers = [arm.line for arm in writer.frame.arms - query.branches if arm.is_handler]
+        if handlers:
+            doubtful |= {(query.line, finding, handlers[0]) for finding in findings}
+        else:
+            certain |= {(query.line, finding) for finding in findings}
+    yield from (finding for _, finding in certain)
+    known = {(place, construct) for place, (_, construct, _) in certain}
+    for place, (line, construct, what), handled in doubtful:
+        if (place, construct) not in known:
+            said = f"{what}, if the try of line {handled} fails"
+            yield line, Construct.NOT_UNDERSTOOD, what if construct is Construct.NOT_UNDERSTOOD else said
     yield from _judge_checkpoints(trace)
     yield from _judge_open_streams(trace)
 
@@ -106,14 +110,14 @@ def _judge_stream(query: Query) -> Iterator[Found]:
     yield from judge_state(lineage, mode)
     if mode == "?":
         yield query.line, Construct.NOT_UNDERSTOOD, "outputMode: a value that is not in the file"
-    elif mode in {"update", "complete"} and not _is_replaced(writer, mode):
+    elif mode in {"update", "complete"} and not is_replaced(writer, mode, REPLACED):
         overwrites = isinstance(writer.sink, Sink) and "overwrite" in {
             get_mode(one.writer) for one in writer.sink.writes
         }
         said = " and a foreachBatch that overwrites: what did not change is lost" if overwrites else ""
         yield query.line, Construct.OUTPUT_MODE, f"outputMode({mode}){said}"
     if isinstance(writer.sink, Sink):
-        yield from _judge_sink(writer.sink, query)
+        yield from judge_sink(writer.sink, query)
     elif writer.format == "kafka":
         yield query.line, Construct.NOT_IDEMPOTENT, "a sink of Kafka"
     elif writer.trigger == "continuous":
@@ -136,30 +140,6 @@ def _judge_checkpoint(query: Query) -> Iterator[Found]:
             yield query.line, Construct.CHECKPOINT, "start without checkpointLocation"
         else:
             yield query.line, Construct.NOT_UNDERSTOOD, "options of the sink that are not in the file"
-
-
-def _judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
-    """Look at what the function of a micro-batch writes: whatever is run again is written again."""
-    for write in sink.writes:
-        mode = get_mode(write.writer)
-        if mode == "append" and not is_marked(write.writer):
-            yield query.line, Construct.NOT_IDEMPOTENT, "foreachBatch that appends"
-        elif mode == "?":
-            yield write.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
-        if not sink.merges:
-            for frame in list_ancestors(write.writer.frame):
-                if frame.op == "dedup":
-                    yield frame.line, Construct.DEDUP, f"{frame.what} of a micro-batch"
-
-
-def _is_replaced(writer: Writer, mode: str) -> bool:
-    """Return whether results that come again replace those before."""
-    sink = writer.sink
-    if not isinstance(sink, Sink):
-        return mode == "complete" and writer.format in REPLACED
-    modes = {get_mode(write.writer) for write in sink.writes}
-    overwrites = mode == "complete" and bool(modes) and modes <= {"overwrite"}
-    return sink.merges or overwrites or (sink.has_gap and "append" not in modes)
 
 
 def judge_state(lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
@@ -258,24 +238,22 @@ def _judge_checkpoints(trace: Trace) -> Iterator[Found]:
     for place, queries in by_place.items():
         for query in queries:
             others = (other for other in queries if other.site != query.site)
-            if any(not _exclude_each_other(query, other) for other in others):
+            if any(not exclude_each_other(query.branches | other.branches) for other in others):
                 said = place.replace("{", "").replace("}", "")
                 yield query.line, Construct.CHECKPOINT, f"checkpointLocation {said} of several queries"
 
 
-def _exclude_each_other(one: Query, other: Query) -> bool:
-    """Return whether two queries stand in different arms of one condition."""
-    arms = dict(one.branches)
-    return any(arms.get(condition, arm) != arm for condition, arm in other.branches)
-
-
 def _judge_open_streams(trace: Trace) -> Iterator[Found]:
     """Look at streams that the file makes and another one starts."""
-    used = {id(parent) for frame in trace.frames for parent in frame.parents}
-    started = {id(frame) for query in trace.queries for frame in list_ancestors(query.writer.frame)}
+    used = {id(parent) for frame in trace.frames for parent in _list_parents(frame)}
+    lineages = [list_ancestors(query.writer.frame) for query in trace.queries]
+    started = {id(frame) for lineage in lineages for frame in lineage}
+    places = {(frame.op, frame.line, frame.what) for lineage in lineages for frame in lineage}
     for frame in trace.frames:
-        if id(frame) in used or id(frame) in started or frame.is_stream is False:
+        if id(frame) in used or id(frame) in started or frame.is_stream is False or exclude_each_other(frame.arms):
             continue
+        if frame.arms and (frame.op, frame.line, frame.what) in places:
+            continue  # what the same statement makes by another arm is started; this arm does not lead there
         lineage = list_ancestors(frame)
         if frame.is_stream:
             yield from judge_state(lineage, "?")
@@ -284,48 +262,16 @@ def _judge_open_streams(trace: Trace) -> Iterator[Found]:
             yield unknown.line, Construct.NOT_UNDERSTOOD, f"{unknown.what}: whether it is a stream"
 
 
+def _list_parents(frame: Frame) -> Iterator[Frame]:
+    """Yield what a DataFrame is made of, behind the arms by which it came."""
+    for parent in frame.parents:
+        yield parent
+        if parent.op == "arm":
+            yield from _list_parents(parent)
+
+
 def _depends_on_stream(frame: Frame) -> bool:
     """Return whether an operation differs between a stream and a batch; totals by key alone do not."""
     if frame.op == "aggregate":
         return any(find_window(key, list_ancestors(frame)[1:]) for key in frame.keys or ())
     return frame.op in STATEFUL or frame.op == "watermark"
-
-
-# -- batches
-
-
-def _judge_batch(query: Query) -> Iterator[Found]:
-    """Look at a batch that appends all that it reads, which it reads again in each run."""
-    mode = get_mode(query.writer)
-    if mode == "?":
-        yield query.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
-    lineage = list_ancestors(query.writer.frame)
-    if mode != "append":
-        for frame in lineage:
-            if frame.op == "unknown":
-                yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.what}: where the rows of a query come from"
-        return
-    if any(frame.is_bounded for frame in lineage if frame.op in {"filter", "step"}):
-        return
-    sources = [frame for frame in lineage if frame.op == "source" and frame.source is not None]
-    unknown = next((frame for frame in lineage if frame.op in {"unknown", "opaque"}), None)
-    if unknown is not None:
-        yield unknown.line, Construct.NOT_UNDERSTOOD, f"{unknown.what}: whether an append adds what is there already"
-    elif sources and all(_is_full(frame.source) for frame in sources if frame.source is not None):
-        yield query.line, Construct.APPENDED_AGAIN, f"append of all of {sources[0].what}"
-
-
-def _is_full(reader: Reader) -> bool:
-    """Return whether a batch reads all of a source in each run."""
-    options = {name.lower(): value for name, value in reader.options.items()}
-    place = options.get("dbtable", options.get("path", Constant("")))
-    if not reader.is_complete or not isinstance(place, Constant):
-        return False
-    if PARAMETER.search(str(place.value)) or "(" in str(place.value):  # a part of the data, or a query
-        return False
-    if reader.format not in FULL and reader.format is not None:
-        return False
-    begins = options.get("startingoffsets")
-    if begins is not None and describe(begins).lower() != "earliest":
-        return False
-    return not options.keys() & (BOUNDS - {"startingoffsets"})

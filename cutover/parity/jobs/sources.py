@@ -20,12 +20,17 @@ from cutover.parity.jobs.values import (
     describe,
     get_taint,
     get_text,
+    mark_parameters,
     walk,
 )
 from cutover.parity.jobs.walk import Walk
 from cutover.parity.rules import Construct
 
-STATEMENT = re.compile(r"\s*(select|with|insert|create|merge|update|delete|set|use|drop|alter)\b", re.IGNORECASE)
+STATEMENT = re.compile(
+    r"\s*(select|with|from|insert|create|replace|merge|update|delete|truncate|set|use|drop|alter|refresh|optimize|vacuum"
+    r"|analyze|describe|show|call|msck|cache|clear|explain)\b",
+    re.IGNORECASE,
+)
 
 
 def note_setting(job: Walk, arguments: Arguments) -> None:
@@ -35,6 +40,8 @@ def note_setting(job: Walk, arguments: Arguments) -> None:
     job.trace.zone = job.trace.zone or "spark.sql.session.timeZone" in settings
     root = "spark.sql.streaming.checkpointLocation"
     job.trace.checkpoint_root = job.trace.checkpoint_root or root in settings
+    mode = "spark.sql.sources.partitionoverwritemode"
+    job.trace.is_dynamic = job.trace.is_dynamic or mode in {setting.lower() for setting in settings}
 
 
 def call_on_session(job: Walk, name: str, arguments: Arguments, line: int) -> JobValue:
@@ -52,20 +59,6 @@ def call_on_session(job: Walk, name: str, arguments: Arguments, line: int) -> Jo
     if name in {"read", "readStream"}:
         return Reader(is_stream=name == "readStream", line=line)
     return Session() if name in {"newSession", "getOrCreate", "getActiveSession"} else UnknownValue(f"spark.{name}")
-
-
-def mark_parameters(text: str) -> str:
-    """Return a text in which each part in braces is a name that marks a parameter."""
-    said, depth = "", 0
-    for letter in text:
-        if letter == "{":
-            said += "__param_" if depth == 0 else "_"
-            depth += 1
-        elif letter == "}":
-            depth -= 1
-        else:
-            said += letter if depth == 0 or letter.isalnum() else "_"
-    return said
 
 
 def note_taint(job: Walk, values: Iterable[JobValue], line: int) -> None:

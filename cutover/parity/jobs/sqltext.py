@@ -6,7 +6,7 @@ import sqlglot
 from sqlglot import exp
 
 from cutover.definition.expressions.statements import parse_statements
-from cutover.parity.jobs.trace import Query, Trace
+from cutover.parity.jobs.trace import Trace
 from cutover.parity.jobs.values import Frame, JobColumn, JobValue, Reader, Writer, alternatives, choose, derive
 from cutover.parity.sql import CLOCK
 
@@ -24,6 +24,16 @@ def parse_column(text: str) -> JobColumn:
     except (sqlglot.errors.SqlglotError, ValueError):
         return JobColumn(varies=True)
     return make_sql_column(statement.expressions[0]) if statement.expressions else JobColumn()
+
+
+def read_condition(text: str) -> str:
+    """Return the condition of a text as `normalize_condition` does; empty if it is no SQL."""
+    try:
+        (statement,) = parse_statements(f"SELECT 1 WHERE {text}")
+    except (sqlglot.errors.SqlglotError, ValueError):
+        return ""
+    where = statement.args.get("where")
+    return "" if where is None else normalize_condition(where)
 
 
 def make_sql_column(node: exp.Expr) -> JobColumn:
@@ -62,10 +72,13 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
         if _is_no_statement(statement):
             trace.add_gap(line, f"{statement.sql(dialect='spark')[:60]}: no statement of SQL")
         if isinstance(statement, exp.Merge):
+            source = _Selection(trace, line).follow_source(statement.args["using"]) if trace.sinks else None
             for sink in trace.sinks:
                 sink.merges = True
+                sink.merged += [] if source is None else [source]
         elif isinstance(statement, exp.Command) and statement.name.upper() not in SILENT:
             trace.add_gap(line, f"statement {str(statement.this).upper()}")
+        note_removal(trace, statement, line)
         for part in _list_insertions(statement):
             result = _follow_query(trace, part, line) or result
     return result
@@ -103,7 +116,7 @@ def _follow_query(trace: Trace, statement: exp.Expr, line: int) -> Frame | None:
     frame = selection.follow(query)
     name = statement.find(exp.Table)
     if isinstance(statement, exp.Create) and statement.kind == "VIEW" and name is not None:
-        trace.views[name.name.lower()] = frame
+        trace.journal.assign(trace.views, name.name.lower(), frame)
     elif isinstance(statement, exp.Insert):
         _insert(trace, statement, frame, line)
     return frame
@@ -112,13 +125,48 @@ def _follow_query(trace: Trace, statement: exp.Expr, line: int) -> Frame | None:
 def _insert(trace: Trace, statement: exp.Insert, frame: Frame, line: int) -> None:
     """Note what INSERT INTO appends, or INSERT OVERWRITE replaces."""
     mode = "overwrite" if statement.args.get("overwrite") or statement.args.get("where") else "append"
+    table = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
+    is_partial = bool(statement.args.get("where") or statement.find(exp.Partition))
     writer = Writer(frame, is_stream=False, line=line, mode=mode)
-    query = Query(writer=writer, line=line, site=(line,), branches=frozenset(), target=statement.this.sql())
-    trace.steps += 1
-    if trace.sinks:
-        trace.sinks[-1].writes.append(query)
-    else:
-        trace.queries.append(query)
+    trace.add_query(writer, line, _name_table(table), is_partial=is_partial)
+
+
+def _name_table(table: exp.Expr) -> str:
+    return ".".join(part.name for part in table.parts) if isinstance(table, exp.Table) else ""
+
+
+def note_removal(trace: Trace, statement: exp.Expr, line: int) -> None:
+    """Note what TRUNCATE, DELETE, DROP or CREATE OR REPLACE removes."""
+    tables: list[exp.Expr] = []
+    if isinstance(statement, exp.TruncateTable):
+        tables = list(statement.expressions)
+    elif isinstance(statement, exp.Delete):
+        tables = [statement.this]
+    elif isinstance(statement, exp.Drop) and statement.kind in {"TABLE", "SCHEMA", "DATABASE"}:
+        tables = statement.args.get("tables") or [statement.this]
+    elif isinstance(statement, exp.Create) and statement.kind == "TABLE" and not statement.args.get("exists"):
+        tables = [statement.this.this if isinstance(statement.this, exp.Schema) else statement.this]
+    clause = statement.args.get("where") or statement.args.get("partition")
+    is_part = isinstance(clause, exp.Expr) and clause.this != exp.true()
+    condition = normalize_condition(clause) if isinstance(clause, exp.Expr) and is_part else None
+    for table in tables:
+        trace.add_removal(_name_table(table), line, statement.sql(dialect="spark")[:60], condition)
+
+
+def normalize_condition(condition: exp.Expr) -> str:
+    """Return a condition as a text that equal conditions share."""
+    inner = condition.this if isinstance(condition, exp.Where) else condition
+    return inner.sql(dialect="spark", normalize=True).lower()
+
+
+def note_removals(trace: Trace, text: str, line: int) -> None:
+    """Note what statements remove that the job hands to another engine, a database for example."""
+    try:
+        statements = parse_statements(text)
+    except (sqlglot.errors.SqlglotError, ValueError):
+        return
+    for statement in statements:
+        note_removal(trace, statement, line)
 
 
 SILENT = frozenset(
@@ -153,18 +201,22 @@ class _Selection:
 
     def _follow_select(self, select: exp.Expr) -> Frame:
         origin = select.args.get("from_") or select.args.get("from")
-        frame = self._follow_source(origin.this) if origin is not None else Frame(op="source", line=self.line)
+        frame = self.follow_source(origin.this) if origin is not None else Frame(op="source", line=self.line)
         for join in select.args.get("joins") or ():
             frame = self._follow_join(frame, join)
         where = select.args.get("where")
         if where is not None:
             column = make_sql_column(where.this)
-            frame = derive((frame,), "filter", self.line, is_bounded=column.varies or _has_other_rows(where.this))
+            is_bounded = column.varies or _has_other_rows(where.this)
+            what = normalize_condition(where)
+            frame = derive((frame,), "filter", self.line, what=what, is_bounded=is_bounded)
         projection = tuple(make_sql_column(node) for node in select.expressions)
         group = select.args.get("group")
         if group is not None:
             keys = tuple(self._find_key(node, select, projection) for node in group.expressions)
-            frame = self._keep(derive((frame,), "aggregate", self.line, what="GROUP BY", keys=keys))
+            functions = frozenset(_get_name(node) for node in select.find_all(exp.AggFunc))
+            frame = derive((frame,), "aggregate", self.line, what="GROUP BY", keys=keys, functions=functions)
+            frame = self._keep(frame)
         elif select.args.get("distinct") is not None:
             frame = self._keep(derive((frame,), "dedup", self.line, what="DISTINCT"))
         return self._keep(derive((frame,), "step", self.line, what="SELECT", columns=projection))
@@ -180,7 +232,7 @@ class _Selection:
         return make_sql_column(node)
 
     def _follow_join(self, left: Frame, join: exp.Join) -> Frame:
-        right, condition = self._follow_source(join.this), join.args.get("on")
+        right, condition = self.follow_source(join.this), join.args.get("on")
         is_bounded = condition is not None and condition.find(*COMPARISONS) is not None
         using = frozenset(node.name for node in join.args.get("using") or ())
         if left.is_stream is False or right.is_stream is False:
@@ -188,7 +240,8 @@ class _Selection:
         keys = (JobColumn(names=using),) if using else ()
         return self._keep(derive((left, right), "join", self.line, what="JOIN", is_bounded=is_bounded, keys=keys))
 
-    def _follow_source(self, node: exp.Expr) -> Frame:
+    def follow_source(self, node: exp.Expr) -> Frame:
+        """Return the DataFrame of a table, a view or a subquery."""
         if isinstance(node, exp.Table) and node.name:
             view = self.shared.get(node.name.lower()) or self.trace.views.get(node.name.lower())
             if view is not None:

@@ -1,35 +1,57 @@
 """Everything that following a job yields: its queries, what was found on the way, and what could not be followed."""
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cutover.errors import DefinitionError
 from cutover.parity import sql
-from cutover.parity.jobs.values import Frame, JobValue, Writer
+from cutover.parity.jobs.paths import Journal
+from cutover.parity.jobs.values import Arm, Frame, JobValue, Writer, mark_parameters
 from cutover.parity.rules import Construct
 
 Found = tuple[int, Construct, str]
 """Line, construct, and what it is."""
 
 
-@dataclass(frozen=True, eq=False)
-class Query:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JobStep:
+    """Something that a job does to a table, a path or a topic."""
+
+    target: str  # as `normalize_target` returns it; empty: not known
+    line: int
+    place: int  # in the order of the steps
+    root: int  # line of the function that no function of the file calls; 0 for the module
+    site: tuple[int, ...]  # lines of the calls that led here, with the rounds of loops
+    branches: frozenset[Arm]  # that were taken
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Query(JobStep):
     """A stream that is started, or a batch that is written."""
 
     writer: Writer
-    line: int
-    site: tuple[int, ...]  # lines of the calls that led here, with the rounds of loops
-    branches: frozenset[tuple[int, int]]  # arms of conditions that were taken
-    target: str = ""
     has_root: bool = False  # the session says below which folder checkpoints are
+    is_partial: bool = False  # it overwrites some partitions or rows only
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Removal(JobStep):
+    """Rows that are removed: TRUNCATE, DELETE, DROP, CREATE OR REPLACE, or a folder that is deleted."""
+
+    what: str
+    condition: str | None = None  # of DELETE, as Spark's SQL; None: all rows
 
 
 @dataclass(eq=False)
 class Sink:
     """What the function of a micro-batch does with it."""
 
+    batches: list[Frame] = field(default_factory=list)
     writes: list[Query] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
+    merged: list[Frame] = field(default_factory=list)  # rows that MERGE takes from
     merges: bool = False
     has_gap: bool = False
 
@@ -40,8 +62,15 @@ class Trace:
 
     found: set[Found] = field(default_factory=set)
     queries: list[Query] = field(default_factory=list)
+    removals: list[Removal] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     views: dict[str, JobValue] = field(default_factory=dict)
+    journal: Journal = field(default_factory=Journal)
+    site: list[int] = field(default_factory=list)  # lines of the calls that are being followed; rounds are negative
+    branches: list[Arm] = field(default_factory=list)  # that were taken to get here
+    root: int = 0  # line of the function that no function of the file calls; 0 for the module
+    places: int = 0  # steps so far
+    is_dynamic: bool = False  # spark.sql.sources.partitionOverwriteMode is set
     sinks: list[Sink] = field(default_factory=list)  # functions of micro-batches that are being followed
     sql: set[Found] = field(default_factory=set)  # found in texts of SQL
     called: set[tuple[int, str]] = field(default_factory=set)  # functions in SQL that are not Spark's own
@@ -56,6 +85,41 @@ class Trace:
         self.found.add((line, Construct.NOT_UNDERSTOOD, what))
         for sink in self.sinks:
             sink.has_gap = True
+
+    def add_query(self, writer: Writer, line: int, target: str, *, is_partial: bool = False) -> None:
+        """Note a stream that is started or a batch that is written."""
+        self.steps += 1
+        self.places += 1
+        query = Query(
+            writer=writer,
+            line=line,
+            site=(*self.site, line),
+            branches=frozenset(self.branches),
+            target=normalize_target(target),
+            place=self.places,
+            root=self.root,
+            has_root=self.checkpoint_root,
+            is_partial=is_partial or self.is_dynamic or "replaceWhere" in writer.options,
+        )
+        if self.sinks and not writer.is_stream:
+            self.sinks[-1].writes.append(query)
+        else:
+            self.queries.append(query)
+
+    def add_removal(self, target: str, line: int, what: str, condition: str | None = None) -> None:
+        """Note rows of a table or a path that the job removes."""
+        self.places += 1
+        removal = Removal(
+            line=line,
+            site=(*self.site, line),
+            branches=frozenset(self.branches),
+            target=normalize_target(target),
+            place=self.places,
+            root=self.root,
+            what=what,
+            condition=condition,
+        )
+        (self.sinks[-1].removals if self.sinks else self.removals).append(removal)
 
     def check_sql(self, text: str | None, line: int, *, is_statement: bool = False) -> None:
         """Note what is found in SQL that the job hands over as a text."""
@@ -74,6 +138,13 @@ class Trace:
         self.steps += 1
         self.frames.append(frame)
         return frame
+
+
+def normalize_target(name: str) -> str:
+    """Return a name of a table or a path in the form in which Python and SQL agree; empty for one that is not known."""
+    text = re.sub(r"^(delta|parquet|iceberg|hudi)\.(?=[`/{])", "", mark_parameters(name)).replace("`", "")
+    text = re.sub(r"^(dbfs:|file://)(?=/)", "", text).rstrip("/").lower()
+    return "" if "?" in text or text == "query" else text
 
 
 @dataclass(frozen=True, eq=False)

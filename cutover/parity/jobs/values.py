@@ -1,13 +1,26 @@
 """Values that a job's names may hold, as far as they can be told without running it."""
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-MOST = 6  # alternatives of one value
+MOST = 8  # alternatives of one value
+UNROLLED = 12  # items of a list that a loop runs over
 
 STATEFUL = frozenset({"aggregate", "dedup", "join", "state-function"})
 """Operations that keep state in a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One of the ways through a condition, a `match` or a `try`."""
+
+    condition: Hashable  # equal for the same test of the same values
+    number: object
+    line: int = field(compare=False)
+    is_attempt: bool = field(default=False, compare=False)  # the body of `try`, which may fail at any statement
+    is_handler: bool = field(default=False, compare=False)  # of `except`: the body before it failed
+    is_existence_test: bool = field(default=False, compare=False)  # the condition asks whether a table or path exists
 
 
 class JobValue:
@@ -131,6 +144,7 @@ class JobColumn(JobValue):
     compares: bool = False  # an inequality
     varies: bool = False  # a value is in it that is not a constant
     taint: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()  # Spark's functions in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,16 +162,18 @@ class Reader(JobValue):
 class Frame(JobValue):
     """A DataFrame: an operation over other DataFrames."""
 
-    op: str  # source, unknown, opaque, batch (a micro-batch), step, watermark, filter, or one of STATEFUL
+    op: str  # source, unknown, opaque, batch (a micro-batch), step, watermark, filter, arm, or one of STATEFUL
     line: int
     what: str = ""
     parents: tuple["Frame", ...] = ()
     is_stream: bool | None = None  # None: not known
     keys: tuple[JobColumn, ...] | None = ()  # of a grouping or deduplication; None: not known
     columns: tuple[JobColumn, ...] = ()  # named by a step
+    functions: frozenset[str] = frozenset()  # that an aggregation computes
     timer: str | None = None  # of a state function: `event`, `processing`, `none`, None: not known
     source: Reader | None = None
     is_bounded: bool | None = False  # a join with a bound in time; a filter by something that is not a constant
+    arms: frozenset[Arm] = frozenset()  # by which it came, and what it is made of, where several ways met
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,10 +209,6 @@ class Scope:
     outer: "Scope | None" = None
     shared: "dict[str, Scope]" = field(default_factory=dict)  # where names are that `global` and `nonlocal` declare
 
-    def bind(self, name: str, value: JobValue) -> None:
-        """Bind a name, where it was declared."""
-        self.shared.get(name, self).names[name] = value
-
     def find(self, name: str) -> JobValue | None:
         """Return the value of a name; None if no scope has it."""
         scope: Scope | None = self
@@ -219,10 +231,26 @@ def choose(values: Iterable[JobValue]) -> JobValue:
     for value in values:
         for each in alternatives(value):
             distinct.setdefault(_identity(each), each)
-    kept = tuple(distinct.values())[:MOST]
+    kept = tuple(distinct.values())
+    if len(kept) > MOST:
+        kept = tuple({_sign(value): value for value in reversed(kept)}.values())[::-1]
+    if len(kept) > MOST:
+        kept = (*kept[: MOST - 1], UnknownValue(f"one of {len(kept)} values"))
     if not kept:
         return Constant(None)
     return kept[0] if len(kept) == 1 else OneOf(kept)
+
+
+def _sign(value: JobValue) -> object:
+    """Return what DataFrames that are judged alike share: everything in their lineage but filters and plain steps."""
+    if not isinstance(value, Frame):
+        return _identity(value)
+    plain = {"arm", "filter", "step"}
+    return frozenset(
+        (node.op, node.line, node.what, node.is_stream)
+        for node in list_ancestors(value)
+        if node.op not in plain or node.is_bounded or any(column.alias or column.is_window for column in node.columns)
+    )
 
 
 def _identity(value: JobValue) -> object:
@@ -247,7 +275,8 @@ def derive(parents: tuple[Frame, ...], op: str, line: int, **facts: object) -> F
     """Return a DataFrame over others; it streams if one of them does."""
     streams = [parent.is_stream for parent in parents]
     is_stream = True if True in streams else None if None in streams else False
-    return replace(Frame(op=op, line=line, parents=parents, is_stream=is_stream), **facts)  # type: ignore[arg-type]  # facts are fields
+    arms = frozenset[Arm]().union(*(parent.arms for parent in parents))
+    return replace(Frame(op=op, line=line, parents=parents, is_stream=is_stream, arms=arms), **facts)  # type: ignore[arg-type]  # facts are fields
 
 
 def get_text(value: JobValue) -> str | None:
@@ -315,4 +344,65 @@ def merge_columns(columns: Iterable[JobColumn], *, compares: bool = False) -> Jo
         compares=compares or any(part.compares for part in parts),
         varies=any(part.varies for part in parts),
         taint=frozenset(taint for part in parts for taint in part.taint),
+        functions=frozenset(name for part in parts for name in part.functions),
     )
+
+
+def find_method(of: JobClass, name: str, owner: Instance) -> JobFunction | None:
+    """Return a method of a class or of its bases in the same file, bound to an object."""
+    for node in of.node.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
+            static = any(ast.unparse(mark) == "staticmethod" for mark in node.decorator_list)
+            return JobFunction(node, of.scope, None if static else owner)
+    for base in of.node.bases:
+        found = of.scope.find(base.id) if isinstance(base, ast.Name) else None
+        if isinstance(found, JobClass):
+            return find_method(found, name, owner)
+    return None
+
+
+def list_items(value: JobValue, node: ast.AST) -> list[JobValue]:
+    """Return the items that a loop runs over: those of a literal, else two that stand for any."""
+    if isinstance(value, Listing) and value.is_complete and len(value.items) <= UNROLLED:
+        return value.items
+    if isinstance(value, Table) and value.is_complete and len(value.items) <= UNROLLED:
+        return [Constant(key) for key in value.items]
+    line = getattr(node, "lineno", 0)
+    return [UnknownValue(f"{{item {number} of line {line}}}") for number in (1, 2)]
+
+
+def join_texts(parts: list[JobValue]) -> JobValue:
+    """Return a text of several parts, with what any of them was computed from."""
+    if all(isinstance(part, Constant) for part in parts):
+        return Constant("".join(str(part.value) for part in parts if isinstance(part, Constant)))
+    taint = frozenset(mark for part in parts for mark in get_taint(part))
+    return UnknownValue("".join(_mark_unknown(part) for part in parts), taint)
+
+
+def _mark_unknown(part: JobValue) -> str:
+    """Return the text of a part; one that is not known stands in braces."""
+    said = describe(part)
+    is_marked = isinstance(part, Constant) or not said.strip() or "{" in said
+    return said if is_marked else f"{{{said}}}"
+
+
+def fill_text(pieces: list[str], values: list[JobValue]) -> JobValue:
+    """Put values between the pieces of a template."""
+    parts: list[JobValue] = [Constant(pieces[0])]
+    for place, piece in enumerate(pieces[1:]):
+        parts += [values[place] if place < len(values) else UnknownValue(), Constant(piece)]
+    return join_texts(parts)
+
+
+def mark_parameters(text: str) -> str:
+    """Return a text in which each part in braces is a name that marks a parameter."""
+    said, depth = "", 0
+    for letter in text:
+        if letter == "{":
+            said += "__param_" if depth == 0 else "_"
+            depth += 1
+        elif letter == "}":
+            depth -= 1
+        else:
+            said += letter if depth == 0 or letter.isalnum() else "_"
+    return said

@@ -1,8 +1,10 @@
 """The walk through a job, as what is done at each step sees it."""
 
 import ast
+from collections.abc import Iterable
 from typing import Protocol
 
+from cutover.parity.jobs.paths import Activation, Loop
 from cutover.parity.jobs.trace import Arguments, Trace
 from cutover.parity.jobs.values import Instance, JobClass, JobFunction, JobValue, Scope
 
@@ -11,14 +13,20 @@ class Walk(Protocol):
     """A walk that has got somewhere: what it noted so far, and how it goes on into functions and classes."""
 
     trace: Trace
-    site: list[int]  # lines of the calls that led here; rounds of loops as negative numbers
-    branches: list[tuple[int, int]]  # conditions by identity, with the arm that was taken
+    activations: list[Activation]  # functions that are being followed, the innermost last
+    loops: list[Loop]
     called: set[ast.AST]
     yielded: list[list[JobValue]]  # what generators yield, one list for each function that is being followed
     has_star: bool
 
     def spend(self, node: ast.AST) -> None:
         """Count a step against the most that a job may take."""
+
+    def run_block(self, body: Iterable[ast.stmt], scope: Scope) -> bool:
+        """Follow statements; return whether what stands behind them can be reached."""
+
+    def assign(self, scope: Scope, name: str, value: JobValue) -> None:
+        """Bind a name, where it was declared."""
 
     def bind_target(self, target: ast.expr, value: JobValue, scope: Scope) -> None:
         """Bind what stands at the left of `=`."""

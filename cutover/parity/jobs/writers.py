@@ -4,7 +4,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cutover.parity.jobs.trace import Arguments, Query, Sink
+from cutover.parity.jobs.trace import Arguments, Sink
 from cutover.parity.jobs.values import (
     Frame,
     JobValue,
@@ -29,6 +29,7 @@ V2_MODES: Mapping[str, str] = {
 }
 """Methods that end `df.writeTo(...)`, and what they do."""
 
+NUMBER = "number of the micro-batch"
 ASIDE = frozenset({"partitionBy", "bucketBy", "sortBy", "clusterBy", "using", "tableProperty", "partitionedBy"})
 
 
@@ -51,9 +52,9 @@ def call_on_writer(job: Walk, writer: Writer, name: str, arguments: Arguments, l
         job.trace.add_gap(line, "foreach: what its function writes")
         return replace(writer, kind="foreach")
     if name in V2_MODES and writer.kind == "writeTo":
-        return _end(job, replace(writer, mode=V2_MODES[name]), arguments, line, target="")
+        return _end(job, replace(writer, mode=V2_MODES[name]), name, arguments, line)
     if (writer.is_stream and name in STARTS) or (not writer.is_stream and name in SAVES):
-        return _end(job, _read_end(writer, name, arguments), arguments, line, target=name)
+        return _end(job, _read_end(writer, name, arguments), name, arguments, line)
     if name in ASIDE:
         return writer
     job.trace.add_gap(line, f"{name}: no method of writers that is known here")
@@ -103,23 +104,23 @@ def _read_end(writer: Writer, name: str, arguments: Arguments) -> Writer:
     return replace(writer, options={**writer.options, **named})
 
 
-def _end(job: Walk, writer: Writer, arguments: Arguments, line: int, *, target: str) -> JobValue:
+def _end(job: Walk, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:
     """Note the query that a call starts or saves."""
-    place = arguments.get(0, "path", "name", "tableName")
-    query = Query(
-        writer=writer,
-        line=line,
-        site=(*job.site, line),
-        branches=frozenset(job.branches),
-        target=describe(place) if place is not None else target,
-        has_root=job.trace.checkpoint_root,
-    )
-    job.trace.steps += 1
-    if job.trace.sinks and not writer.is_stream:
-        job.trace.sinks[-1].writes.append(query)
-    else:
-        job.trace.queries.append(query)
+    job.trace.add_query(writer, line, _find_target(writer, name, arguments), is_partial=name == "overwritePartitions")
     return UnknownValue("query")
+
+
+def _find_target(writer: Writer, name: str, arguments: Arguments) -> str:
+    """Return the table, path or topic that a call writes to, as far as it is known."""
+    if name == "jdbc":
+        place = arguments.get(1, "table")
+    elif writer.format in {"jdbc", "kafka"}:
+        place = get_option(writer.options, "dbtable" if writer.format == "jdbc" else "topic")
+    elif writer.kind == "writeTo":
+        place = writer.options.get("path")
+    else:
+        place = arguments.get(0, "path", "name", "tableName") or get_option(writer.options, "path")
+    return "" if place is None else describe(place)
 
 
 def _follow_batches(job: Walk, writer: Writer, function: JobValue | None, line: int) -> Writer:
@@ -128,7 +129,8 @@ def _follow_batches(job: Walk, writer: Writer, function: JobValue | None, line: 
     node = ast.Call(func=ast.Name(id="foreachBatch"), args=[], keywords=[], lineno=line)
     for each in alternatives(function if function is not None else UnknownValue()):
         batch = job.trace.keep(Frame(op="batch", line=line, what="micro-batch", is_stream=False))
-        values = (batch, UnknownValue("{number of the micro-batch}"))
+        values = (batch, UnknownValue(f"{{{NUMBER}}}"))
+        sink.batches.append(batch)
         job.trace.sinks.append(sink)
         if job.call_value(each, Arguments(node=node, positional=values, keywords={})) is None:
             job.trace.add_gap(line, f"foreachBatch({describe(each).strip('{}')}): what it writes")

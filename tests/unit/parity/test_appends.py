@@ -94,3 +94,89 @@ def test_a_path_by_the_clock_of_the_driver_is_found(path: str) -> None:
     source = f"from datetime import datetime\nspark.read.parquet({path}).write.mode('append').parquet('/o')"
 
     assert [(str(one.construct), one.line) for one in check_job(source, "x.py")] == [("clock", 2)]
+
+
+APPEND = "spark.table('ev').write.mode('append').saveAsTable('m')"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "spark.sql('TRUNCATE TABLE m')\nAPPEND",
+        "spark.sql('DELETE FROM db.m')\nAPPEND",
+        "spark.sql('DELETE FROM m WHERE true')\nAPPEND",
+        "spark.sql('DROP TABLE IF EXISTS m')\nAPPEND",
+        "spark.sql('CREATE OR REPLACE TABLE m (a INT)')\nAPPEND",
+        "spark.table('a').write.mode('overwrite').saveAsTable('m')\nAPPEND",
+        "spark.table('a').write.saveAsTable('m')\nAPPEND",
+        "if spark.catalog.tableExists('m'):\n    spark.sql('TRUNCATE TABLE m')\nAPPEND",
+        "def clear(table):\n    spark.sql(f'TRUNCATE TABLE {table}')\nclear('m')\nAPPEND",
+        "spark.sql('TRUNCATE TABLE m')\nfor s in ['a', 'b']:\n    spark.table(s).write.mode('append').saveAsTable('m')",
+        (
+            "for n, s in enumerate(['a', 'b']):\n"
+            "    spark.table(s).write.mode('overwrite' if n == 0 else 'append').saveAsTable('m')"
+        ),
+        (
+            "import sys\ntable = f'{sys.argv[1]}.m'\nspark.sql(f'TRUNCATE TABLE {table}')\n"
+            "spark.table('ev').write.mode('append').saveAsTable(table)"
+        ),
+        "spark.sql('TRUNCATE TABLE c.db.m')\nspark.sql('INSERT INTO c.db.m SELECT * FROM ev')",
+        "spark.sql('TRUNCATE TABLE c.db.m')\nspark.table('ev').writeTo('c.db.m').append()",
+        "spark.sql('DELETE FROM delta.`/m`')\nspark.table('ev').write.format('delta').mode('append').save('/m/')",
+        (
+            "from delta.tables import DeltaTable\nDeltaTable.forPath(spark, '/m').delete()\n"
+            "spark.table('ev').write.format('delta').mode('append').save('/m')"
+        ),
+        "import shutil\nshutil.rmtree('/m')\nspark.table('ev').write.mode('append').parquet('/m')",
+        "dbutils.fs.rm('/m', True)\nspark.table('ev').write.mode('append').option('path', '/m').save()",
+        (
+            "import psycopg2\ncursor = psycopg2.connect('x').cursor()\ncursor.execute('TRUNCATE TABLE m')\n"
+            "spark.table('ev').write.jdbc('jdbc:x', 'm', 'append')"
+        ),
+        (
+            "spark.sql(\"DELETE FROM m WHERE dt >= '2024-01-01'\")\n"
+            "spark.table('ev').where(\"dt >= '2024-01-01'\").write.mode('append').saveAsTable('m')"
+        ),
+    ],
+)
+def test_rows_that_are_removed_first_are_not_appended_again(source: str) -> None:
+    assert kinds(source.replace("APPEND", APPEND)) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "spark.sql('TRUNCATE TABLE other')\nAPPEND",
+        f"{APPEND}\nspark.sql('TRUNCATE TABLE m')",
+        "import sys\nif sys.argv[1]:\n    spark.sql('TRUNCATE TABLE m')\nAPPEND",
+        "spark.sql('CREATE TABLE IF NOT EXISTS m (a INT)')\nAPPEND",
+        "spark.table('a').write.mode('overwrite').saveAsTable('n')\nAPPEND",
+        "spark.sql('TRUNCATE TABLE m')\nspark.table('ev').write.mode('append').saveAsTable('db.n')",
+    ],
+)
+def test_rows_that_other_steps_remove_are_appended_again(source: str) -> None:
+    assert kinds(source.replace("APPEND", APPEND)) == ["appended-again"]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "spark.sql(\"DELETE FROM m WHERE dt >= '2024-01-01'\")\nAPPEND",
+        "try:\n    spark.sql('TRUNCATE TABLE m')\nexcept Exception:\n    print('new')\nAPPEND",
+        "def clear():\n    spark.sql('TRUNCATE TABLE m')\ndef load():\n    APPEND",
+        (
+            "spark.conf.set('spark.sql.sources.partitionOverwriteMode', 'dynamic')\n"
+            "spark.table('a').write.mode('overwrite').insertInto('m')\nAPPEND"
+        ),
+    ],
+)
+def test_a_removal_that_may_miss_rows_is_named(source: str) -> None:
+    (finding,) = check_job(source.replace("APPEND", APPEND), "x.py")
+
+    assert str(finding.construct) == "not-understood"
+    assert "whether it removes what line" in finding.what
+
+
+def test_a_script_that_empties_its_table_first_is_sound() -> None:
+    assert check_script("TRUNCATE TABLE b;\nINSERT INTO b SELECT * FROM ev", "x.sql") == ()
+    assert [one.line for one in check_script("INSERT INTO b SELECT * FROM ev;\nTRUNCATE TABLE b", "x.sql")] == [1]

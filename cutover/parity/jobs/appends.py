@@ -1,0 +1,116 @@
+"""Batches that append: what another run reads again, and what the job removes before it appends."""
+
+from collections.abc import Iterator, Sequence
+
+from cutover.parity.jobs.paths import exclude_each_other
+from cutover.parity.jobs.sqltext import PARAMETER
+from cutover.parity.jobs.trace import Found, JobStep, Query, Removal, Trace
+from cutover.parity.jobs.values import Constant, Frame, Reader, describe, list_ancestors
+from cutover.parity.jobs.writers import get_mode
+from cutover.parity.rules import Construct
+
+FULL = frozenset(
+    {"kafka", "table", "parquet", "json", "csv", "orc", "text", "delta", "jdbc", "iceberg", "avro", "hudi"}
+)
+"""Sources of which a batch without a condition reads everything again."""
+
+BOUNDS = frozenset(
+    {"startingtimestamp", "startingoffsetsbytimestamp", "startingversion", "readchangefeed"}
+    | {"readchangedata", "modifiedafter", "start-snapshot-id", "query"}
+)
+"""Options by which a batch may read a part only."""
+
+REPLACES = frozenset({"overwrite", "error", "errorifexists", "default"})
+"""Modes of a write after which a table holds only what was written; all but the first fail in the second run."""
+
+
+def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
+    """Look at a batch that appends all that it reads, which it reads again in each run."""
+    mode = get_mode(query.writer)
+    if mode == "?":
+        yield query.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
+    lineage = list_ancestors(query.writer.frame)
+    if mode != "append":
+        for frame in lineage:
+            if frame.op == "unknown":
+                yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.what}: where the rows of a query come from"
+        return
+    if any(frame.is_bounded for frame in lineage if frame.op in {"filter", "step"}):
+        return
+    removals = list_removals(trace.removals, trace.queries, query)
+    if any(is_certain(removal, query) and _covers(removal, lineage) for removal in removals):
+        return
+    sources = [frame for frame in lineage if frame.op == "source" and frame.source is not None]
+    unknown = next((frame for frame in lineage if frame.op in {"unknown", "opaque"}), None)
+    if unknown is not None:
+        yield unknown.line, Construct.NOT_UNDERSTOOD, f"{unknown.what}: whether an append adds what is there already"
+    elif sources and all(_is_full(frame.source) for frame in sources if frame.source is not None):
+        doubt = next((removal for removal in removals if _may_cover(removal, query, lineage)), None)
+        if doubt is not None:
+            what = doubt.what if isinstance(doubt, Removal) else "overwrite"
+            said = f"{what} (line {doubt.line}): whether it removes what line {query.line} appends"
+            yield query.line, Construct.NOT_UNDERSTOOD, said
+        else:
+            yield query.line, Construct.APPENDED_AGAIN, f"append of all of {sources[0].what}"
+
+
+def list_removals(removals: Sequence[Removal], writes: Sequence[Query], query: Query) -> list[JobStep]:
+    """Return the steps before a query that remove rows of its target, overwriting ones among them."""
+    replacing = [write for write in writes if not write.writer.is_stream and get_mode(write.writer) in REPLACES]
+    return [
+        step
+        for step in (*removals, *replacing)
+        if step.place < query.place
+        and _is_same(step.target, query.target)
+        and not exclude_each_other(step.branches | query.branches)
+    ]
+
+
+def is_certain(step: JobStep, query: Query) -> bool:
+    """Return whether a step always runs before a query: in the same function, by no arm that the query does not take.
+
+    An arm that asks whether the table exists counts as taken: a table that does not exist has no rows.
+    """
+    arms = {arm for arm in step.branches if not arm.is_existence_test}
+    return step.root in {0, query.root} and arms <= query.branches
+
+
+def _covers(step: JobStep, lineage: Sequence[Frame]) -> bool:
+    """Return whether a step removes all rows that are appended: every row, or those of the same condition."""
+    if isinstance(step, Query):
+        return not step.is_partial
+    if not isinstance(step, Removal) or step.condition is None:
+        return True
+    return any(frame.op == "filter" and frame.what == step.condition for frame in lineage)
+
+
+def _may_cover(step: JobStep, query: Query, lineage: Sequence[Frame]) -> bool:
+    """Return whether it cannot be told if a step removes what is appended; a run without the step is a certain one."""
+    skipped = step.branches - query.branches
+    may_run = step.root not in {0, query.root} or any(arm.is_attempt for arm in skipped)
+    return may_run or (is_certain(step, query) and not _covers(step, lineage))
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Return whether two names are of one table or path; a name without a database may be of any database."""
+    if not one or not other:
+        return False
+    names = one.rpartition("."), other.rpartition(".")
+    is_short = "/" not in one + other and (not names[0][0] or not names[1][0])
+    return one == other or (is_short and names[0][2] == names[1][2])
+
+
+def _is_full(reader: Reader) -> bool:
+    """Return whether a batch reads all of a source in each run."""
+    options = {name.lower(): value for name, value in reader.options.items()}
+    place = options.get("dbtable", options.get("path", Constant("")))
+    if not reader.is_complete or not isinstance(place, Constant):
+        return False
+    if PARAMETER.search(str(place.value)) or "(" in str(place.value):  # a part of the data, or a query
+        return False
+    if reader.format not in FULL and reader.format is not None:
+        return False
+    begins = options.get("startingoffsets")
+    if begins is not None and describe(begins).lower() != "earliest":
+        return False
+    return not options.keys() & BOUNDS

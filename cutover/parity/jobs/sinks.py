@@ -1,0 +1,97 @@
+"""Functions of foreachBatch: what they write again, lose, or compute from one micro-batch alone."""
+
+from collections.abc import Iterator
+
+from cutover.parity.jobs.appends import is_certain, list_removals
+from cutover.parity.jobs.eventtime import UNIONS
+from cutover.parity.jobs.trace import Found, Query, Removal, Sink, normalize_target
+from cutover.parity.jobs.values import Frame, Writer, list_ancestors
+from cutover.parity.jobs.writers import NUMBER, get_mode, is_marked
+from cutover.parity.rules import Construct
+
+NUMBERED = normalize_target(f"{{{NUMBER}}}")
+ADDITIVE = frozenset(
+    {"count", "sum", "avg", "mean", "count_distinct", "countdistinct", "approx_count_distinct", "sum_distinct"}
+    | {"stddev", "variance", "collect_list", "collect_set", "percentile_approx", "median", "count_if"}
+)
+"""Aggregates whose value over a micro-batch says nothing about all records until values are added up."""
+
+
+def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
+    """Look at what the function of a micro-batch writes: whatever is run again is written again."""
+    for write in sink.writes:
+        lineage = list_ancestors(write.writer.frame)
+        yield from _judge_write(write, lineage, sink, query)
+        if not sink.merges:
+            for frame in lineage:
+                if frame.op == "dedup":
+                    yield frame.line, Construct.DEDUP, f"{frame.what} of a micro-batch"
+        yield from _judge_totals(lineage, sink)
+    for merged in sink.merged:
+        yield from _judge_totals(list_ancestors(merged), sink)
+    if not (sink.writes or sink.merges or sink.has_gap):
+        yield query.line, Construct.NOT_UNDERSTOOD, "foreachBatch: what its function does with the rows"
+
+
+def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
+    """Look at what a micro-batch that is run again appends again, and at what each micro-batch overwrites."""
+    mode = get_mode(write.writer)
+    removals = [each for each in list_removals(sink.removals, (), write) if is_certain(each, write)]
+    if mode == "append" and not is_marked(write.writer) and not any(_is_of_batch(each) for each in removals):
+        if any(isinstance(each, Removal) and each.condition is None for each in removals):
+            yield from _judge_replacement(write, lineage, sink, query)
+        else:
+            yield query.line, Construct.NOT_IDEMPOTENT, "foreachBatch that appends"
+    elif mode == "?":
+        yield write.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
+    elif mode == "overwrite" and not write.is_partial:
+        yield from _judge_replacement(write, lineage, sink, query)
+
+
+def _is_of_batch(step: object) -> bool:
+    """Return whether a removal takes the rows of the same micro-batch alone, which makes appending it idempotent."""
+    return isinstance(step, Removal) and NUMBERED in normalize_target(step.condition or "")
+
+
+def _judge_replacement(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
+    """Look at a table or path that each micro-batch replaces; with update and complete mode see `is_replaced`."""
+    target = write.target
+    is_fixed = bool(target) and NUMBERED not in target
+    has_batch = any(batch in lineage for batch in sink.batches)
+    keeps_old = any(frame.op in {"unknown", "opaque"} or _adds_old_rows(frame, target) for frame in lineage)
+    if is_fixed and has_batch and not keeps_old and get_mode(query.writer) == "append":
+        what = "foreachBatch that overwrites: rows of the micro-batches before are lost"
+        yield query.line, Construct.OUTPUT_MODE, what
+
+
+def _adds_old_rows(frame: Frame, target: str) -> bool:
+    """Return whether rows of the table itself, or of any other that is united with the micro-batch, are kept."""
+    origins = [_find_origin(parent) for parent in frame.parents if frame.what in UNIONS]
+    return any(origin.op == "source" for origin in origins) or (
+        frame.op == "source" and normalize_target(frame.what) == target
+    )
+
+
+def _find_origin(frame: Frame) -> Frame:
+    """Return where the rows of a DataFrame come from; of a join, those of its left side."""
+    while frame.parents:
+        frame = frame.parents[0]
+    return frame
+
+
+def _judge_totals(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
+    """Look at totals over one micro-batch."""
+    for frame in lineage:
+        is_total = frame.op == "aggregate" and bool(frame.functions & ADDITIVE)
+        if is_total and any(batch in list_ancestors(frame) for batch in sink.batches):
+            yield frame.line, Construct.MICRO_BATCH, f"{', '.join(sorted(frame.functions & ADDITIVE))} of a micro-batch"
+
+
+def is_replaced(writer: Writer, mode: str, formats: frozenset[str]) -> bool:
+    """Return whether results that come again replace those before, in a sink of one of some formats or a merge."""
+    sink = writer.sink
+    if not isinstance(sink, Sink):
+        return mode == "complete" and writer.format in formats
+    modes = {get_mode(write.writer) for write in sink.writes}
+    overwrites = mode == "complete" and bool(modes) and modes <= {"overwrite"}
+    return sink.merges or overwrites or (sink.has_gap and "append" not in modes)

@@ -1,0 +1,72 @@
+"""Functions of foreachBatch: what a micro-batch overwrites, and what it computes of itself alone."""
+
+import pytest
+
+from cutover.parity.job import check_job
+
+READ = 'spark.readStream.format("kafka").option("subscribe", "t").option("startingOffsets", "earliest").load()'
+TOTALS = "SELECT id, sum(v) v FROM b GROUP BY id"
+MERGE = ".alias('s'), 't.id = s.id').whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()"
+
+
+def kinds(*body: str) -> set[str]:
+    lines = ["from delta.tables import DeltaTable", "from pyspark.sql import functions as F", "import requests"]
+    lines += ["def write(batch, number):", *(f"    {line}" for line in body)]
+    start = f"{READ}.writeStream.option('checkpointLocation', '/c').foreachBatch(write).start()"
+    return {str(finding.construct) for finding in check_job("\n".join([*lines, start]), "x.py")}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (["batch.write.mode('overwrite').saveAsTable('m')"], {"output-mode"}),
+        (["spark.sql('TRUNCATE TABLE m')", "batch.write.mode('append').saveAsTable('m')"], {"output-mode"}),
+        (["batch.createTempView('b')", "spark.sql('INSERT OVERWRITE m SELECT * FROM b')"], {"output-mode"}),
+        (["batch.write.mode('overwrite').parquet(f'/o/{number}')"], set()),
+        (["batch.write.mode('overwrite').option('replaceWhere', f'n = {number}').save('/o')"], set()),
+        (["spark.table('m').unionByName(batch).write.mode('overwrite').saveAsTable('n')"], set()),
+        (["spark.table('ev').groupBy('k').count().write.mode('overwrite').saveAsTable('m')"], set()),
+    ],
+)
+def test_a_table_that_each_micro_batch_overwrites_loses_rows(body: list[str], found: set[str]) -> None:
+    assert kinds(*body) == found
+
+
+@pytest.mark.parametrize(
+    ("removal", "found"),
+    [
+        ("spark.sql(f'DELETE FROM m WHERE n = {number}')", set()),
+        ("DeltaTable.forName(spark, 'm').delete(f'n = {number}')", set()),
+        ("spark.sql('DELETE FROM m WHERE n = 1')", {"not-idempotent"}),
+        ("spark.sql(f'DELETE FROM other WHERE n = {number}')", {"not-idempotent"}),
+    ],
+)
+def test_rows_of_the_same_micro_batch_may_be_replaced(removal: str, found: set[str]) -> None:
+    append = "batch.withColumn('n', F.lit(number)).write.mode('append').saveAsTable('m')"
+
+    assert kinds(removal, append) == found
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (["batch.groupBy('k').count().write.mode('overwrite').save(f'/o/{number}')"], {"micro-batch-totals"}),
+        ([f"DeltaTable.forName(spark, 'm').merge(batch.groupBy('id').count(){MERGE}"], {"micro-batch-totals"}),
+        (
+            [
+                "batch.createOrReplaceTempView('b')",
+                f"spark.sql('MERGE INTO m USING ({TOTALS}) s ON m.id = s.id WHEN MATCHED THEN UPDATE SET *')",
+            ],
+            {"micro-batch-totals"},
+        ),
+        ([f"DeltaTable.forName(spark, 'm').merge(batch.groupBy('id').agg(F.max('at').alias('at')){MERGE}"], set()),
+        (["batch.groupBy('k').count().show()", f"DeltaTable.forName(spark, 'm').merge(batch{MERGE}"], set()),
+    ],
+)
+def test_totals_of_a_micro_batch_are_found_where_they_are_kept(body: list[str], found: set[str]) -> None:
+    assert kinds(*body) == found
+
+
+@pytest.mark.parametrize("body", ["print(number)", "requests.post('http://x', json=batch.collect())"])
+def test_a_function_that_writes_no_rows_is_not_understood(body: str) -> None:
+    assert kinds(body) == {"not-understood"}
