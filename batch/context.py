@@ -87,16 +87,14 @@ class RunContext:
             LogError: Records are missing that no recorded loss names, or no broker answers.
         """
         if self.counted:
-            complete_read.check_reads(
-                self.spark,
-                self.settings,
-                self.client,
-                name=self.pipeline.name,
-                log=self.target.record.topic,
-                topic_id=self.target.record.topic_id,
-                counted=self.counted,
-                recorded=self.recorded,
+            log = complete_read.ReadLog(
+                settings=self.settings,
+                pipeline=self.pipeline,
+                version=self.target.version,
+                client=self.client,
+                log_id=self.target.record.cut.log,
             )
+            complete_read.check_complete(self.spark, log, ((read.reads, read.records) for read in self.counted))
 
     def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
         """Return what the records of some offsets are joined with; looked for before Spark is started."""

@@ -58,7 +58,7 @@ class MarkReader:
         """Read ranges of offsets, and mark each record; a partition without records has none."""
         found: dict[int, list[Mark]] = {p: [] for p in ranges}
         for partition, message in self.messages(ranges):
-            found[partition].append(_mark(message))
+            found[partition].append(make_mark(message))
         return {p: tuple(marks) for p, marks in found.items()}
 
     def messages(self, ranges: Ranges) -> Iterator[tuple[int, Message]]:
@@ -109,5 +109,6 @@ class MarkReader:
         return self._kept
 
 
-def _mark(message: Message) -> Mark:
+def make_mark(message: Message) -> Mark:
+    """Mark a record."""
     return Mark(offset_of(message), int(message.timestamp()[1]), digest(message.key(), message.value()))

@@ -118,6 +118,30 @@ def exclude_recorded(
     return tuple(gap for gap in missing if not is_recorded(gap))
 
 
+def exclude_ranges(
+    missing: Iterable[MissingRecords], excluded: Mapping[int, Sequence[OffsetRange]]
+) -> tuple[MissingRecords, ...]:
+    """Return what remains of gaps outside some ranges: of a gap that lies partly in them, the parts that do not.
+
+    Args:
+        missing: What a log lacks.
+        excluded: Partition to ranges, in any order; they may overlap.
+
+    Returns:
+        The remaining gaps, ascending in each of the given ones. How many records each of several parts lacks is not
+        known, so a part lacks as many as it can.
+    """
+    remaining = list[MissingRecords]()
+    for gap in missing:
+        at = gap.first
+        for first, end in (*sorted(excluded.get(gap.partition, ())), (gap.next, gap.next)):
+            part = min(first, gap.next)
+            if part > at:
+                remaining.append(MissingRecords(gap.partition, at, part, min(gap.missing, part - at)))
+            at = max(at, end)
+    return tuple(remaining)
+
+
 def format_missing(log: str, missing: Sequence[MissingRecords]) -> str:
     """Return which offsets of a log hold no record any more, in words; the first ranges are named."""
     named = [

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cutover.errors import LogError
 from cutover.events import log
-from cutover.lake.control import losses
 from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.log.cut import LogEnd, LogId
 from cutover.log.mark import Marks
@@ -151,22 +150,17 @@ class Continuity:
             records: Number of records that were read.
 
         Raises:
+            LakeError: A table that tells of losses or of epochs cannot be read.
             LogError: Records are missing that no recorded loss names, or no broker answers.
         """
-        context, reads = self._context, (self._ranges(plan),)
-        if records == complete_read.count_offsets(reads):
-            return
-        complete_read.check_complete(
-            session,
-            context.settings,
-            context.client,
-            name=context.pipeline.name,
-            log=self._log.topic,
-            topic_id=self._log.topic_id,
-            reads=reads,
-            records=records,
-            recorded=losses.up_to(context.settings, self._committer.version),
+        log_read = complete_read.ReadLog(
+            settings=self._context.settings,
+            pipeline=self._context.pipeline,
+            version=self._committer.version,
+            client=self._context.client,
+            log_id=self._log,
         )
+        complete_read.check_complete(session, log_read, [((self._ranges(plan),), records)])
 
     def mark(self, plan: EpochPlan) -> "Future[Marks]":
         """Read the marks of an epoch while its records are read."""

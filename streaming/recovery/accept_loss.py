@@ -21,11 +21,12 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import next_number
 from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import complete_read, lost_records, same_log
+from cutover.lake.integrity.complete_read import ReadLog
 from cutover.lake.integrity.same_log import History
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
-from cutover.log.record_batches import MissingRecords, exclude_recorded, format_missing
+from cutover.log.record_batches import MissingRecords, format_missing
 from cutover.log.topic_partitions import log_of, topics_of
 from cutover.settings import Settings
 from cutover.streaming.process.heartbeat import folder
@@ -158,7 +159,7 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
 def _find_missing(
     settings: Settings, pipeline: Pipeline, client: LogClient, version: Version
 ) -> tuple[MissingRecords, ...]:
-    """Return what the log lacks between its first and its last offset and no recorded loss names.
+    """Return what the log lacks between its first and its last offset, and neither recorded losses nor epochs explain.
 
     Every record is counted; only where there are fewer than offsets Spark's JVM is started to read the headers.
     """
@@ -168,9 +169,9 @@ def _find_missing(
     if sum(1 for _ in client.positions(topic, held, isolation)) == complete_read.count_offsets((held,)):
         return ()
     session = spark.session(settings, app=f"cutover accept-loss {pipeline.name}")
-    missing = complete_read.find_missing(session, settings, client, topic, (held,))
-    recorded = losses.find_incomplete_ranges(losses.up_to(settings, version), client.topic_id(topic))
-    return exclude_recorded(missing, recorded)
+    log_id = client.describe(topic)
+    log_read = ReadLog(settings=settings, pipeline=pipeline, version=version, client=client, log_id=log_id)
+    return complete_read.find_unexplained(session, log_read, (held,))
 
 
 def _find_incomplete(

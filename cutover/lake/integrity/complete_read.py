@@ -1,31 +1,52 @@
 """Account for every offset of a range that was read: by a record, a control record, an aborted one or a recorded loss.
 
 As many records as offsets prove that nothing is missing. Fewer prove nothing, since transactions take offsets too: then
-the headers of the log's batches tell (`cutover.log.record_batches`). They are read after the records. What a log has
-lost does not come back, so if the log is complete now, it was complete when the records were read.
+the headers of the log's batches tell (`cutover.log.record_batches`). Where the log holds less than its offsets, log
+compaction may have removed aborted records alone, which no reader is given: an epoch that read the range counted its
+records, and if a reader still gets all of them, none is lost (`lost_records.find_complete_epochs`).
+
+Headers and epochs are read after the records. What a log has lost does not come back, so if the log is complete now, it
+was complete when the records were read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cutover.lake.control.losses import Loss, find_incomplete_ranges
-from cutover.lake.integrity.lost_records import make_lost_error
+from cutover.definition.model.pipeline import Pipeline
+from cutover.lake.control import losses, versions
+from cutover.lake.control.versions import Version
+from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.integrity import lost_records
+from cutover.lake.tables import delta
+from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import (
     MissingRecords,
     OffsetRange,
+    exclude_ranges,
     exclude_recorded,
     find_missing_records,
     format_missing,
 )
 from cutover.records.reading.batch_headers import open_reader
-from cutover.records.reading.counted import CountedRead
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Offsets = Mapping[int, OffsetRange]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadLog:
+    """The log that a path reads, and the version of the stream on whose side it reads."""
+
+    settings: Settings
+    pipeline: Pipeline
+    version: Version
+    client: LogClient
+    log_id: LogId
 
 
 def count_offsets(reads: Sequence[Offsets]) -> int:
@@ -57,77 +78,62 @@ def find_missing(
         )
 
 
-def check_complete(  # noqa: PLR0913 -- what was read, from where, and what is known to be missing
-    session: "SparkSession",
-    settings: Settings,
-    client: LogClient,
-    *,
-    name: str,
-    log: str,
-    topic_id: str,
-    reads: Sequence[Offsets],
-    records: int | None,
-    recorded: Sequence[Loss],
+def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offsets]) -> tuple[MissingRecords, ...]:
+    """Return the offsets of some ranges that hold no record, unless a recorded loss or a complete epoch explains them.
+
+    Args:
+        session: Whose Kafka client reads the headers.
+        log: The log.
+        reads: Disjoint ranges by partition.
+
+    Raises:
+        LakeError: The table of an epoch log, or the table of losses, cannot be read.
+        LogError: No broker answers, or the log no longer holds the start of a range.
+    """
+    missing = find_missing(session, log.settings, log.client, log.log_id.topic, reads)
+    if missing:
+        recorded = losses.up_to(log.settings, log.version)
+        missing = exclude_recorded(missing, losses.find_incomplete_ranges(recorded, log.log_id.topic_id))
+    for records in _list_epochs(log) if missing else ():
+        complete = lost_records.find_complete_epochs(log.client, records, missing, log.pipeline.window)
+        missing = exclude_ranges(missing, _collect_ranges(complete))
+    return missing
+
+
+def check_complete(
+    session: "SparkSession", log: ReadLog, counted: Iterable[tuple[Sequence[Offsets], int | None]]
 ) -> None:
-    """Raise if records of a range that was read are missing from the log.
+    """Raise if records of ranges that were read are missing from the log.
 
     Args:
         session: That has read the records.
-        settings: How to reach the log.
-        client: Asks for the leaders.
-        name: Of the pipeline, for the message.
-        log: Name of the log.
-        topic_id: Of the log.
-        reads: Disjoint ranges by partition that were read.
-        records: Number of records that the reader got; None: not known.
-        recorded: Losses that were accepted.
+        log: The log.
+        counted: For each read, its disjoint ranges by partition, and the number of records that the reader got. None:
+            not known.
 
     Raises:
+        LakeError: As `find_unexplained`.
         LogError: Records are missing that no recorded loss names, or no broker answers.
     """
-    if records == count_offsets(reads):
-        return
-    missing = find_missing(session, settings, client, log, reads)
-    unrecorded = exclude_recorded(missing, find_incomplete_ranges(recorded, topic_id))
-    if unrecorded:
-        raise make_lost_error(name, format_missing(log, unrecorded))
+    for reads, records in counted:
+        missing = () if records == count_offsets(reads) else find_unexplained(session, log, reads)
+        if missing:
+            raise lost_records.make_lost_error(log.pipeline.name, format_missing(log.log_id.topic, missing))
 
 
-def check_reads(  # noqa: PLR0913 -- as `check_complete`
-    session: "SparkSession",
-    settings: Settings,
-    client: LogClient,
-    *,
-    name: str,
-    log: str,
-    topic_id: str,
-    counted: Sequence[CountedRead],
-    recorded: Sequence[Loss],
-) -> None:
-    """Raise if records of a range are missing that Spark has read; arguments as those of `check_complete`.
+def _list_epochs(log: ReadLog) -> Iterable[list[EpochRecord]]:
+    """Yield the epochs of each version that read this log under the isolation of today, the given version first."""
+    listed = versions.list_versions(log.settings, log.pipeline)
+    for version in sorted(listed, key=lambda version: version.number != log.version.number):
+        records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
+        same = (log.log_id.topic_id, log.pipeline.source.isolation)
+        yield [record for record in records if (record.topic_id, record.isolation) == same]
 
-    Args:
-        session: That has read the records.
-        settings: How to reach the log.
-        client: Asks for the leaders.
-        name: Of the pipeline, for the message.
-        log: Name of the log.
-        topic_id: Of the log.
-        counted: Reads that were evaluated; of one that was not the headers tell.
-        recorded: Losses that were accepted.
 
-    Raises:
-        LogError: Records are missing that no recorded loss names, or no broker answers.
-    """
-    for read in counted:
-        check_complete(
-            session,
-            settings,
-            client,
-            name=name,
-            log=log,
-            topic_id=topic_id,
-            reads=read.reads,
-            records=read.records,
-            recorded=recorded,
-        )
+def _collect_ranges(records: Iterable[EpochRecord]) -> dict[int, list[OffsetRange]]:
+    """Return the offset ranges that epochs have read, by partition."""
+    ranges: dict[int, list[OffsetRange]] = {}
+    for record in records:
+        for partition, end in record.end.items():
+            ranges.setdefault(partition, []).append((record.start.get(partition, 0), end))
+    return ranges

@@ -16,7 +16,10 @@ from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import Loss, find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
+from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient
+from cutover.log.mark import Mark
+from cutover.log.marks import make_mark
 from cutover.log.record_batches import (
     MissingRecords,
     OffsetRange,
@@ -24,7 +27,6 @@ from cutover.log.record_batches import (
     find_missing_records,
     format_missing,
 )
-from cutover.log.topic_partitions import topics_of
 from cutover.records.classes import Class
 from cutover.settings import Settings
 
@@ -67,7 +69,7 @@ def refuse_compacted(client: LogClient, log: str) -> None:
     Raises:
         LogError: `cleanup.policy` of a topic includes `compact`, or no broker answers.
     """
-    for topic in topics_of(log):
+    for topic in topic_partitions.topics_of(log):
         policy = client.config(topic).get("cleanup.policy", "delete")
         if "compact" in policy:
             msg = (
@@ -111,6 +113,37 @@ def find_lost(
             if look == _LOOKS - 1 or client.earliest(records[-1].topic) == earliest:
                 raise
     return ()
+
+
+def find_complete_epochs(
+    client: LogClient,
+    records: Sequence[EpochRecord],
+    missing: Sequence[MissingRecords],
+    window: WindowFn,
+) -> list[EpochRecord]:
+    """Return the epochs over gaps of a log of which a reader still gets every record that they read.
+
+    A log never gives a reader more of a range than it once did: aborted records stay hidden, and what is gone stays
+    gone. So a reader that gets as many records of an epoch's range as the epoch read gets all of them, and whatever the
+    range lacks was no record for a reader of this isolation: an aborted one, or the marker of a transaction. That holds
+    if the log is the one that the epoch read, which the epoch's marks tell, and if the epoch's count is exact.
+
+    Args:
+        client: Reads the log, which has the topic id of the epochs.
+        records: Of epochs of one version, by number; all were read under the isolation of the reader in question.
+        missing: The gaps.
+        window: The definition's.
+
+    Raises:
+        LogError: No broker answers, or records leave the log while they are counted.
+    """
+    earliest = client.earliest(records[-1].topic) if records else {}
+    chosen = [
+        record
+        for record in select_countable(records, earliest, ())
+        if _is_count_exact(record, window) and _reads_any(record, missing)
+    ]
+    return [record for run in _list_runs(chosen) for record in _select_complete(client, run)]
 
 
 def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
@@ -233,6 +266,46 @@ def _count_portion(client: LogClient, portion: Sequence[EpochRecord], window: Wi
                     found=found[record.epoch],
                     missing=tuple(_find_missing_of(client, record)),
                 )
+
+
+def _is_count_exact(record: EpochRecord, window: WindowFn) -> bool:
+    """Return whether the pairs of an epoch agree with the number of records that it says it read."""
+    least, most = record_bounds(record.counts, window)
+    return least <= record.records <= most
+
+
+def _reads_any(record: EpochRecord, missing: Iterable[MissingRecords]) -> bool:
+    """Return whether an epoch read a range that a gap lies in, or lies partly in."""
+    ranges = _ranges_of(record)
+    spans = ((gap, ranges.get(gap.partition, (0, 0))) for gap in missing)
+    return any(start < gap.next and gap.first < end for gap, (start, end) in spans)
+
+
+def _select_complete(client: LogClient, run: Sequence[EpochRecord]) -> Iterator[EpochRecord]:
+    """Yield the epochs of a run of which a reader gets as many records as they read, the marked ones among them."""
+    ends = {p: [record.end.get(p, 0) for record in run] for p in run[-1].end}
+    ranges = {p: (_find_start(run, p), end) for p, end in run[-1].end.items()}
+    found = {record.epoch: 0 for record in run}
+    unseen = {record.epoch: _collect_own_marks(record) for record in run}
+    for message in client.messages(run[0].topic, ranges, run[0].isolation):
+        partition, offset = topic_partitions.of_message(run[0].topic, message), topic_partitions.offset_of(message)
+        epoch = run[bisect_right(ends[partition], offset)].epoch
+        found[epoch] += 1
+        mark = unseen[epoch].get((partition, offset))
+        if mark is not None and mark == make_mark(message):
+            del unseen[epoch][partition, offset]
+    yield from (record for record in run if found[record.epoch] == record.records and not unseen[record.epoch])
+
+
+def _collect_own_marks(record: EpochRecord) -> dict[tuple[int, int], Mark]:
+    """Return the marks that an epoch made itself, by partition and offset: others are of the epochs before it."""
+    ranges = _ranges_of(record)
+    return {
+        (partition, mark.offset): mark
+        for partition, (start, end) in ranges.items()
+        for mark in record.marks.get(partition, ())
+        if start <= mark.offset < end
+    }
 
 
 def _list_runs(records: Sequence[EpochRecord]) -> list[list[EpochRecord]]:

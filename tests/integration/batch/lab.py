@@ -69,8 +69,8 @@ class Lab:
         producer.produce(self.topic, value, partition=partition, timestamp=BASE * 1000)
         producer.flush(30)
 
-    def commit_epoch(self, watermark: int | None) -> EpochRecord:
-        """Commit an epoch that ends at the end of the log; the watermark in seconds after BASE."""
+    def commit_epoch(self, watermark: int | None, *, records: int = 0) -> EpochRecord:
+        """Commit an epoch that ends at the log's end and counted `records`; the watermark in seconds after BASE."""
         version = versions.open_or_create(self.settings, self.pipeline, SystemClock())
         schema = epoch_log_schema(self.pipeline)
         table = delta.ensure(version.uri, schema, partition_by=["_kind"])
@@ -88,6 +88,8 @@ class Lab:
             max_event=dict(self.newest),
             watermark_before=None,
             watermark_after=None if watermark is None else (BASE + watermark) * 1_000_000,
+            counts={"accepted": records},
+            records=records,
         )
         row = {"_kind": "epoch", "_epoch": number, "_record": record.to_json()}
         commits.append(table, pa.Table.from_pylist([row], schema=schema))

@@ -33,12 +33,26 @@ def compact(settings: Settings, topic: str, *, least: int = 1) -> Positions:
     return before - held(settings, topic)
 
 
+def remove_aborted(settings: Settings, topic: str) -> Positions:
+    """Compact a topic of records with keys of their own until aborted ones went; return the positions that went.
+
+    Those before the last segment go, and no other record: each has the newest value of its key.
+    """
+    before, committed = held(settings, topic, "read_uncommitted"), held(settings, topic)
+    begin(settings, topic)
+    until(lambda: held(settings, topic, "read_uncommitted") != before, within=120.0)
+    _await_end(settings, topic)
+    keep_all(settings, topic)
+    assert held(settings, topic) == committed
+    return before - held(settings, topic, "read_uncommitted")
+
+
 def _await_end(settings: Settings, topic: str) -> None:
     """Wait until the cleaner has passed: nothing more goes between two looks."""
-    looks = [held(settings, topic)]
+    looks = [held(settings, topic, "read_uncommitted")]
 
     def is_over() -> bool:
-        looks.append(held(settings, topic))
+        looks.append(held(settings, topic, "read_uncommitted"))
         return looks[-1] == looks[-2]
 
     until(is_over, every=2.0)
@@ -54,12 +68,12 @@ def keep_all(settings: Settings, topic: str) -> None:
     _alter(settings, topic, {"cleanup.policy": "delete"})
 
 
-def held(settings: Settings, topic: str) -> Positions:
-    """Return partition and offset of every record that a reader of committed records gets."""
+def held(settings: Settings, topic: str, isolation: str = "read_committed") -> Positions:
+    """Return partition and offset of every record that a reader gets; one of uncommitted records gets aborted ones."""
     client = LogClient(settings)
-    earliest, latest = client.earliest(topic), client.latest(topic)
+    earliest, latest = client.earliest(topic), client.latest(topic, isolation)
     ranges = {p: (start, latest[p]) for p, start in earliest.items()}
-    return frozenset((p, offset) for p, offset, _ in client.positions(topic, ranges))
+    return frozenset((p, offset) for p, offset, _ in client.positions(topic, ranges, isolation))
 
 
 def _alter(settings: Settings, topic: str, values: dict[str, str]) -> None:

@@ -23,7 +23,7 @@ NO_VALUE = {
         cutover.panes.machine cutover.panes.model cutover.streaming.panes.values""",
     "asks the log; what a reader gets is settings": """
         cutover.log.address cutover.log.cut cutover.log.kafka cutover.log.mark cutover.log.options
-        cutover.log.transient_errors cutover.log.reachability""",
+        cutover.log.marks cutover.log.transient_errors cutover.log.reachability""",
     "counts what was read, and refuses the whole run if records are missing": """
         cutover.lake.integrity.complete_read cutover.lake.integrity.lost_records cutover.log.record_batches""",
     "files and their records: bytes are held to checksums, rows to what was recorded of them": """

@@ -10,6 +10,7 @@ from cutover.log.record_batches import (
     HEADER_BYTES,
     MissingRecords,
     RecordBatch,
+    exclude_ranges,
     exclude_recorded,
     find_missing_records,
     format_missing,
@@ -123,6 +124,27 @@ def test_what_is_recorded_is_not_named_again() -> None:
     gaps = (*missing((3, 9, 4), (20, 30, 10)), MissingRecords(1, 3, 9, 6))
 
     assert exclude_recorded(gaps, {0: [(0, 9), (25, 40)]}) == gaps[1:]
+
+
+@pytest.mark.parametrize(
+    ("excluded", "expected"),
+    [
+        ([], ((10, 20, 4),)),
+        ([(0, 10), (20, 30)], ((10, 20, 4),)),
+        ([(5, 25)], ()),
+        ([(15, 20), (10, 15)], ()),
+        ([(10, 18)], ((18, 20, 2),)),
+        ([(13, 15), (12, 14)], ((10, 12, 2), (15, 20, 4))),
+        ([(19, 30), (0, 11)], ((11, 19, 4),)),
+    ],
+    ids=["none", "beside", "around", "two that meet", "its beginning", "inside", "both ends"],
+)
+def test_parts_of_a_gap_outside_some_ranges_remain(
+    excluded: list[tuple[int, int]], expected: tuple[tuple[int, int, int], ...]
+) -> None:
+    gap, other = missing((10, 20, 4)), MissingRecords(1, 10, 20, 4)
+
+    assert exclude_ranges((*gap, other), {0: excluded}) == (*missing(*expected), other)
 
 
 def test_message_names_topic_partition_and_offsets() -> None:

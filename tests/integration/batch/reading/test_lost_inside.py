@@ -1,8 +1,11 @@
 """Records that compaction took from inside the log: batch publishes nothing as if what is left were all."""
 
+import json
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
+from confluent_kafka import Producer
 
 from cutover.batch.recompute import run
 from cutover.clock import SystemClock
@@ -70,3 +73,44 @@ def test_compacted_topic_is_refused_before_it_has_lost_a_record(lab: Lab) -> Non
         run(lab.settings, lab.pipeline)
 
     assert runs(lab.settings, lab.pipeline) == []
+
+
+def send_transactions(lab: Lab) -> None:
+    """Send four hours: six records of each in a committed transaction, six more in an aborted one."""
+    options = {"bootstrap.servers": lab.settings.kafka.bootstrap_servers, "transactional.id": lab.topic, "linger.ms": 1}
+    producer = Producer(options)
+    producer.init_transactions(30)
+    for number in range(8):
+        producer.begin_transaction()
+        for seq in range(6):
+            second = number // 2 * HOUR + seq
+            event = {"seq": seq, "carrier": "AA", "delay": 1, "event_time": BASE + second}
+            key, stamp = f"{number}-{seq}".encode(), (BASE + number * HOUR // 2 + seq) * 1000
+            producer.produce(lab.topic, json.dumps(event).encode(), key, partition=seq % 2, timestamp=stamp)
+        producer.flush(30)
+        producer.abort_transaction(30) if number % 2 else producer.commit_transaction(30)
+
+
+def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_counted_the_others(lab: Lab) -> None:
+    compacted.roll_segments(lab.settings, lab.topic)
+    send_transactions(lab)
+    lab.commit_epoch(watermark=6 * HOUR, records=23)
+    first = run(lab.settings, lab.pipeline)
+    assert lab.table(first, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
+
+    assert compacted.remove_aborted(lab.settings, lab.topic)
+
+    with pytest.raises(LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
+        run(lab.settings, lab.pipeline, anew=True)
+    assert refused.value.runbook == "LogDataLost"
+
+    lab.commit_epoch(watermark=6 * HOUR, records=24)
+    start, end = (datetime.fromtimestamp(BASE + hour * HOUR, UTC) for hour in (0, 2))
+    for done in (
+        run(lab.settings, lab.pipeline, start=start, end=end),
+        run(lab.settings, lab.pipeline, anew=True),
+        run(lab.settings, lab.pipeline),
+    ):
+        assert lab.table(done, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
+        assert done is not None
+        assert done.incomplete == ()

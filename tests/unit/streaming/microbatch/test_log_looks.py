@@ -8,7 +8,6 @@ from unittest.mock import Mock
 import pytest
 
 from cutover.errors import LogError
-from cutover.lake.control import losses
 from cutover.lake.integrity import complete_read
 from cutover.log.cut import LogEnd, LogId
 from cutover.log.mark import Mark
@@ -136,11 +135,10 @@ def test_topic_that_is_compacted_by_now_stops_the_driver(known: Any, policy: str
 def test_epoch_with_as_many_records_as_offsets_needs_no_headers(
     known: Any, monkeypatch: pytest.MonkeyPatch, records: int, *, is_checked: bool
 ) -> None:
-    check = Mock()
-    monkeypatch.setattr(complete_read, "check_complete", check)
-    monkeypatch.setattr(losses, "up_to", lambda *_: ())
+    find = Mock(return_value=())
+    monkeypatch.setattr(complete_read, "find_unexplained", find)
     plan = EpochPlan(epoch=3, start={0: 5, 1: 5}, end={0: 9, 1: 8}, clipped=False, watermark=None)
 
     known.check_complete(Mock(), plan, records)
 
-    assert check.called is is_checked
+    assert find.called is is_checked

@@ -1,0 +1,155 @@
+"""Epochs of which a reader still gets every record: what their ranges lack was no record for it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cutover.definition.windows.sliding import Fixed, SlidingWindows
+from cutover.definition.windows.window_fn import WindowFn
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity.lost_records import find_complete_epochs
+from cutover.log.mark import Mark, digest
+from cutover.log.record_batches import MissingRecords, RecordBatch, exclude_ranges, find_missing_records
+from tests.unit.verify.epochs import epoch
+
+HOUR = Fixed(hours=1)
+GAP = (MissingRecords(0, 1, 2, 1),)
+
+
+class Message(NamedTuple):
+    """A record as the client hands it over."""
+
+    at: int
+    body: bytes
+    number: int = 0
+
+    def topic(self) -> str:
+        return "clicks"
+
+    def partition(self) -> int:
+        return self.number
+
+    def offset(self) -> int:
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, self.at
+
+    def key(self) -> bytes | None:
+        return None
+
+    def value(self) -> bytes:
+        return self.body
+
+
+@dataclass
+class HeldLog:
+    """What a reader gets of a log of two partitions now: offsets by partition."""
+
+    held: Mapping[int, Sequence[int]]
+    starts: int = 0
+    body: bytes = b"same"
+
+    def earliest(self, topic: str) -> dict[int, int]:
+        assert topic == "clicks"
+        return {0: self.starts, 1: 0}
+
+    def messages(self, topic: str, ranges: Mapping[int, tuple[int, int]], isolation: str) -> Iterator[Message]:
+        assert (topic, isolation) == ("clicks", "read_committed")
+        for p, (start, end) in ranges.items():
+            yield from (Message(at, self.body, p) for at in self.held.get(p, ()) if start <= at < end)
+
+
+def find(
+    log: HeldLog, records: Sequence[EpochRecord], gaps: Sequence[MissingRecords] = GAP, window: WindowFn = HOUR
+) -> list[int]:
+    client: Any = log
+    return [record.epoch for record in find_complete_epochs(client, records, gaps, window)]
+
+
+def counted(number: int, records: int, **changes: object) -> EpochRecord:
+    return epoch(number, records=records, counts={"accepted": records - 1, "malformed": 1}, **changes)
+
+
+def test_epoch_is_complete_if_a_reader_gets_as_many_records_as_it_read() -> None:
+    log = HeldLog({0: [0, 2, 3, 4], 1: [5, 6]})
+
+    assert find(log, [counted(0, 4)]) == [0]
+    assert find(log, [counted(0, 5)]) == []
+    assert find(log, [counted(0, 3)]) == []
+
+
+def test_only_epochs_that_read_a_range_with_a_gap_are_counted() -> None:
+    log = HeldLog({0: range(20), 1: range(20)})
+    records = [epoch(n) for n in range(4)]
+
+    assert find(log, records, [MissingRecords(1, 9, 11, 2)]) == [1, 2]
+
+
+def test_epoch_whose_range_has_partly_left_the_log_proves_nothing() -> None:
+    records = [counted(0, 4)]
+
+    assert find(HeldLog({0: [0, 2, 3, 4]}, starts=1), records) == []
+
+
+def test_epoch_that_says_another_number_than_its_pairs_proves_nothing() -> None:
+    log, sliding = HeldLog({0: [0, 2, 3, 4]}), SlidingWindows(size=25, every=10)
+
+    assert find(log, [epoch(0, records=4, counts={"accepted": 5})]) == []
+    assert find(log, [epoch(0, records=4, counts={"accepted": 10})], window=sliding) == [0]
+    assert find(log, [epoch(0, records=4, counts={"accepted": 13})], window=sliding) == []
+
+
+def test_log_that_holds_another_record_where_an_epoch_has_marked_one_proves_nothing() -> None:
+    held = {0: [0, 2, 3, 4]}
+    marks = {0: (Mark(3, 3, digest(None, b"same")), Mark(4, 4, digest(None, b"same")))}
+    older = {1: (Mark(2, 2, digest(None, b"of an epoch before")),)}
+    record = counted(0, 4, marks=marks, end={0: 5, 1: 0}, start={0: 0, 1: 0})
+
+    assert find(HeldLog(held), [record]) == [0]
+    assert find(HeldLog(held), [replace(record, marks=marks | older)]) == [0]
+    assert find(HeldLog(held, body=b"other"), [record]) == []
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> tuple[list[str], list[int], list[int], frozenset[int]]:
+    """Draw the kind of each offset, ends of epochs and of batches, and the offsets that compaction removed."""
+    kinds = draw(st.lists(st.sampled_from(["record", "record", "aborted", "marker"]), min_size=1, max_size=24))
+    bounds = st.lists(st.integers(1, len(kinds)), max_size=6)
+    epochs, batches = sorted({*draw(bounds)}), sorted({*draw(bounds), len(kinds)})
+    removable = [at for at, kind in enumerate(kinds) if kind != "record" or draw(st.booleans())]
+    removed = draw(st.frozensets(st.sampled_from(removable))) if removable else frozenset()
+    return kinds, epochs, batches, removed
+
+
+@given(logs())
+def test_no_record_that_is_lost_is_explained_and_nothing_else_is_named_where_epochs_read(
+    drawn: tuple[list[str], list[int], list[int], frozenset[int]],
+) -> None:
+    kinds, ends, batch_ends, removed = drawn
+    visible = {at for at, kind in enumerate(kinds) if kind == "record"}
+    lost = visible & removed
+    spans = list(zip([0, *ends[:-1]], ends, strict=False))
+    records = [
+        epoch(n, start={0: first}, end={0: end}, records=len(read), counts={"accepted": len(read)})
+        for n, (first, end) in enumerate(spans)
+        for read in [visible & {*range(first, end)}]
+    ]
+    batches = [
+        RecordBatch(first, end, sum(at not in removed for at in range(first, end)))
+        for first, end in zip([0, *batch_ends[:-1]], batch_ends, strict=True)
+    ]
+    gaps = find_missing_records(0, batches, (0, len(kinds)))
+    client: Any = HeldLog({0: sorted(visible - removed)})
+
+    complete = find_complete_epochs(client, records, gaps, HOUR)
+    named = exclude_ranges(gaps, {0: [(record.start[0], record.end[0]) for record in complete]})
+
+    assert all(any(gap.first <= at < gap.next for gap in named) for at in lost)
+    for first, end in spans:
+        if not lost & {*range(first, end)}:
+            assert not any(gap.first < end and first < gap.next for gap in named)
+    assert all(0 < gap.missing <= gap.next - gap.first for gap in named)
