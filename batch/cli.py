@@ -15,6 +15,7 @@ from cutover.definition.model.ranges import moment
 from cutover.definition.windows.window_fn import EARLIEST, WindowFn
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import looking_at
+from cutover.log.topic_partitions import format_offsets
 from cutover.probe import Point
 from cutover.records.classes import Class
 from cutover.settings import load_settings
@@ -85,7 +86,7 @@ def summary_table(pipeline: Pipeline, run: BatchRun) -> Table:
     doubled = run.counts.get(Class.DUPLICATE, 0)  # a window that is computed again finds those of earlier runs, too
     offsets = sum(end - start for start, end in run.scanned.values())
     rows = {
-        "cut": f"epoch {run.epoch} of stream-{run.stream_version}, {_offsets(run)}",
+        "cut": f"epoch {run.epoch} of stream-{run.stream_version}, offsets {format_offsets(run.cut)}",
         "new records": _describe_scan(scanned, pipeline.window, offsets),
         "classes by window": ", ".join(f"{name} {count:,}" for name, count in scanned.items()) or "none",
         "duplicates": f"{doubled:,} in the windows computed",
@@ -136,10 +137,6 @@ def _json(run: BatchRun) -> str:
     """Return the recorded run, and as `nothing_computed` the reason, if no window of its range was computed."""
     reason = {"nothing_computed": nothing_computed(run)} if run.does_nothing else {}
     return json.dumps(json.loads(run.to_json()) | reason)
-
-
-def _offsets(run: BatchRun) -> str:
-    return "offsets " + ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(run.cut.items()))
 
 
 def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:

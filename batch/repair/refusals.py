@@ -23,6 +23,7 @@ from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, versions
 from cutover.lake.control.losses import is_touched
 from cutover.lake.control.stages import current_stage
+from cutover.log.topic_partitions import format_offsets
 from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
 from cutover.settings import Settings
@@ -98,9 +99,9 @@ def _refuse_expired(work: RunContext, wanted: Sequence[Range]) -> None:
         raise LogError(msg + "\nHint: nothing can compute them; they read `incomplete(lost)`.", runbook="LogDataLost")
     expired = [span for span in wanted if span[0] in gone or span[0] < since]
     if expired:
-        offsets = ", ".join(f"{partition}: {offset:,}" for partition, offset in sorted(work.earliest.items()))
         msg = f"Repair of `{work.pipeline.name}`: expected windows whose records are all in the log, which begins at "
-        msg += f"offsets {offsets}, got {describe(expired)}: past retention. Nothing was read or changed."
+        msg += f"offsets {format_offsets(work.earliest)}, got {describe(expired)}: past retention."
+        msg += " Nothing was read or changed."
         hint = "\nHint: what is served of them stays; a part of a window never takes the place of the whole."
         raise LogError(msg + hint, runbook="RetentionHeadroomLow")
 

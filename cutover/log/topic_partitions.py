@@ -6,6 +6,8 @@ message key; `format_partition` says it as Kafka does. So a position, a cut or a
 and for two, and a topic that was made again makes another log.
 """
 
+from collections.abc import Mapping
+
 from confluent_kafka import Message, TopicPartition
 
 from cutover.definition.model.joins import RIGHT, Join
@@ -84,6 +86,12 @@ def cuts(cut: Cut) -> tuple[Cut, ...]:
 def format_number(partition: int) -> str:
     """Return the number of a partition for a table that has no room for topics: `2`, or `right 2`."""
     return str(partition) if partition < RIGHT else f"right {partition % RIGHT}"
+
+
+def format_offsets(offsets: Mapping[int, int]) -> str:
+    """Return an offset of each partition: `0: 1,204, 1: 1,198`, of a join `0: 1,204, right 0: 88`."""
+    texts = (f"{format_number(partition)}: {offset:,}" for partition, offset in sorted(offsets.items()))
+    return ", ".join(texts) or "none"
 
 
 def format_partition(log: str, partition: int) -> str:

@@ -4,6 +4,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 import duckdb
@@ -20,7 +21,7 @@ from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.read_speed import ReadSpeed, measure_read_speed
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import format_number, log_of
 from cutover.quoting import identifier
 from cutover.reconcile.advisor.epochs_read import list_epochs_between, list_reading_epochs, no_epochs
 from cutover.reconcile.advisor.lengths import find_unit
@@ -206,6 +207,11 @@ def _find_culprits(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]
 
 def _make_culprit(columns: Sequence[str], row: Sequence[Any]) -> Culprit:
     *values, late, late_share, share = row
-    pairs = zip(columns, values, strict=True)
-    what = ", ".join(f"{name.removeprefix('_')}={'null' if value is None else value}" for name, value in pairs)
+    what = ", ".join(starmap(_format_value, zip(columns, values, strict=True)))
     return Culprit(what=what, late=int(late), late_share=float(late_share), share=float(share))
+
+
+def _format_value(column: str, value: object) -> str:
+    if column == "_partition":
+        return f"partition={format_number(int(str(value)))}"
+    return f"{column}={'null' if value is None else value}"

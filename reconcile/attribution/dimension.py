@@ -25,6 +25,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import IndexKind
 from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import format_partition
 from cutover.reconcile.attribution import refold
 from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.comparison.diff import diff
@@ -208,9 +209,8 @@ def _refuse_unshown(
     for one in suspects:
         for partition, (first, _) in one.reads.items():
             if first < earliest.get(partition, 0):
-                raise _make_unshown_error(
-                    pipeline, f"records of partition {partition} from offset {first} on have left the log"
-                )
+                place = format_partition(run.topic, partition)
+                raise _make_unshown_error(pipeline, f"{place}: records from offset {first} on have left the log")
 
 
 def _make_unshown_error(pipeline: Pipeline, why: str) -> SealError:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 from cutover.definition.model.pipeline import HazardKind, Policy
 from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.topic_partitions import format_number
 from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, SeenHazard
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.verdict.records import RecordedComparison
@@ -159,7 +160,8 @@ def _find_between(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
         moved = sorted(p for p, leader in now.leaders.items() if leaders.get(p, leader) != leader)
         added = [] if before is None else sorted(set(now.end) - set(before.end))
         if added or moved:
-            what = f"partitions {added} are new" if added else f"partitions {moved} have another leader"
+            listed = ", ".join(map(format_number, added or moved))
+            what = f"partitions {listed} are new" if added else f"partitions {listed} have another leader"
             yield _Sighting("partitions", now, f"{what} in epoch {now.epoch}")
         if now.unknown and known_fields:
             yield _Sighting("schema_change", now, f"{now.unknown:,} records of epoch {now.epoch} have unknown fields")

@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from cutover.definition.loading.key_text import format_columns
+from cutover.log.topic_partitions import format_number
 from cutover.output.cells import visible
 from cutover.reconcile.advisor import advice_text
 from cutover.reconcile.report import charts, outline, repeat, runbooks, script, steps, tree, verdicts
@@ -47,6 +48,7 @@ def _environment() -> Environment:
     for function in (
         cut,
         number,
+        format_number,
         key_text,
         text.format_signed,
         text.share,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from cutover.log.topic_partitions import format_number
 from cutover.reconcile.report import tree, verdicts
 from cutover.reconcile.result.finding import Difference
 from cutover.reconcile.result.report import Report
@@ -77,7 +78,9 @@ def _offsets(result: Report) -> Iterator[Detail]:
     told = []
     for partition, offsets in sorted(found.items()):
         records = count_noun(len(offsets), "record")
-        told.append(f"partition {partition}: {number(min(offsets))} to {number(max(offsets))} ({records})")
+        told.append(
+            f"partition {format_number(partition)}: {number(min(offsets))} to {number(max(offsets))} ({records})"
+        )
     if told:
         more = len(told) - PARTITIONS_AT_MOST
         shown = "; ".join(told[:PARTITIONS_AT_MOST])

@@ -19,7 +19,7 @@ from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
 from cutover.lake.integrity import epoch_history, high_water, lost_records, same_log, table_weights
 from cutover.lake.tables import delta
-from cutover.log.topic_partitions import format_number, log_of, topics_of
+from cutover.log.topic_partitions import format_partition, log_of, topics_of
 from cutover.output.cells import visible
 from cutover.reconcile.watch import ages, findings, log_observer, storage
 from cutover.reconcile.watch.facts import (
@@ -184,7 +184,7 @@ class FactCollector:
         if version is None:
             return ()
         changes = same_log.changes(observer.log, newest, same_log.recorded_history(version.uri))
-        return tuple(f"partition {format_number(change.partition)}: {change.text}" for change in changes)
+        return tuple(f"{format_partition(change.topic, change.partition)}: {change.text}" for change in changes)
 
     def _find_lossy_epochs(self, observer: LogObserver) -> tuple[str, ...]:
         """Describe the epochs that lost records, after counting some of them again in the log where that is due.

@@ -13,6 +13,7 @@ from typing import TypeVar
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log import topic_partitions
 from cutover.reconcile.watch.lag import LagSample
 from cutover.settings import AlertSettings
 
@@ -136,6 +137,10 @@ class WatchFacts:
     audit_freshness: Freshness | UnknownFact | None = None  # latest conclusive audit, or the move; None: not required
     pins: Sequence[Pin] | UnknownFact = ()
     regression: Regression | UnknownFact | None = None  # found by an audit and not refuted since
+
+    def format_partition(self, partition: int) -> str:
+        """Return a partition by Kafka's names: a join reads two topics, whose partitions have numbers apart here."""
+        return topic_partitions.format_partition(topic_partitions.log_of(self.pipeline), partition)
 
     @property
     def newest_epoch(self) -> EpochRecord | None:

@@ -9,6 +9,7 @@ from typing import Any
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.topic_partitions import format_number
 from cutover.metrics import text_files
 from cutover.metrics.families import MetricSample, render
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate, make_alert
@@ -132,7 +133,7 @@ def list_metrics(status: WatchStatus) -> Iterator[MetricSample]:
     if status.watermark_lag_seconds is not None:
         yield MetricSample("cutover_watch_watermark_lag_seconds", (name,), status.watermark_lag_seconds)
     for lag in status.partitions:
-        yield MetricSample("cutover_watch_unread_offsets", (name, str(lag.partition)), lag.unread)
+        yield MetricSample("cutover_watch_unread_offsets", (name, format_number(lag.partition)), lag.unread)
 
 
 def _list_alert_metrics(status: WatchStatus) -> Iterator[MetricSample]:

@@ -12,6 +12,7 @@ from cutover.lake.control import losses
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.delivery import EXACTLY_ONCE
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.topic_partitions import format_partition
 from cutover.records.classes import Class
 from cutover.settings import Settings
 from cutover.streaming.beside.common_cut import drop_zeros
@@ -74,9 +75,9 @@ def _look_at_beginnings(serving: Coverage, beside: Coverage) -> Iterator[str]:
     starts = [drop_zeros(one.records[0].start) for one in (serving, beside)]
     if starts[0] != starts[1]:
         partition = min(p for p in {*starts[0], *starts[1]} if starts[0].get(p, 0) != starts[1].get(p, 0))
-        offsets = [start.get(partition, 0) for start in starts]
+        place, offsets = format_partition(serving.records[0].topic, partition), [s.get(partition, 0) for s in starts]
         yield (
-            f"partition {partition} is read from offset {offsets[1]:,} by {beside.stream.text} and from {offsets[0]:,} "
+            f"{place} is read from offset {offsets[1]:,} by {beside.stream.text} and from {offsets[0]:,} "
             f"by {serving.stream.text}: windows would be missing"
         )
 

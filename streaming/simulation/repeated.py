@@ -21,7 +21,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import next_number
 from cutover.lake.epochs.repeats import EpochDone
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import format_partition, log_of
 from cutover.probe import silent
 from cutover.records.reading import scan
 from cutover.records.watermark import Observation, WatermarkState, advance
@@ -145,8 +145,9 @@ def _refuse_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[E
     earliest = client.earliest(log.topic)
     gone = sorted(p for p, start in first.items() if earliest.get(p, 0) > start)
     if gone:
-        msg = f"Topic {log.topic}: expected all records that the epochs of `{pipeline.name}` read, partitions {gone} "
-        raise LogError(msg + "begin later.\nHint: only what the log still holds can be read once more.")
+        places = "; ".join(format_partition(log.topic, p) for p in gone)
+        msg = f"Log of `{pipeline.name}`: expected all records that its epochs read, got partitions that begin later: "
+        raise LogError(msg + f"{places}.\nHint: only what the log still holds can be read once more.")
     joined = {tuple(sorted(record.dimensions.items())) for record in records if record.dimensions}
     if len(joined) > 1:
         msg = f"Epochs of `{pipeline.name}`: expected one version of each dimension, got several."

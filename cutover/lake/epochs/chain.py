@@ -12,6 +12,7 @@ from itertools import pairwise
 from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start, find_breaks
+from cutover.log.topic_partitions import format_partition
 
 
 def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None) -> Iterator[str]:
@@ -44,7 +45,8 @@ def _find_offset_breaks(stream: str, record: EpochRecord, expected: Mapping[int,
     for p, offset in sorted(expected.items()):
         start, end = record.start.get(p), record.end.get(p)
         if p in breaks or end is None or end < offset:
-            text = f"Epoch log of {stream}: epoch {record.epoch}, partition {p}: expected to start at"
+            place = format_partition(record.topic, p)
+            text = f"Epoch log of {stream}: epoch {record.epoch}, {place}: expected to start at"
             yield f"{text} {offset}, got {start} (end {end})."
 
 

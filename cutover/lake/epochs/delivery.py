@@ -17,6 +17,7 @@ from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.tables import delta
+from cutover.log.topic_partitions import format_number
 
 EXACTLY_ONCE, AT_LEAST_ONCE, AT_MOST_ONCE = "exactly_once", "at_least_once", "at_most_once"
 DOUBLED = "doubled"
@@ -124,7 +125,7 @@ def effective(records: Iterable[EpochRecord], tried: Iterable[Attempt]) -> dict[
 
 def _place(one: Attempt | EpochRecord) -> str:
     spans = (
-        f"{partition}: {one.start.get(partition, 0)} to {end - 1}"
+        f"{format_number(partition)}: {one.start.get(partition, 0)} to {end - 1}"
         for partition, end in sorted(one.end.items())
         if end > one.start.get(partition, 0)
     )

@@ -20,6 +20,7 @@ from cutover.lake import batch_runs
 from cutover.lake.control import control_tables
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.log.topic_partitions import format_offsets
 from cutover.settings import Settings
 
 NOTE = "newest.json"
@@ -82,8 +83,8 @@ def contradictions(
     moved = next((w for w in seen if w.end is not None and dict(w.end) != ends.get(w.epoch, dict(w.end))), None)
     if moved is not None:
         texts.append(
-            f"Epoch log of {name}: {moved.who} saw epoch {moved.epoch} end at {_offsets(moved.end)}, its row says "
-            f"{_offsets(ends[moved.epoch])}."
+            f"Epoch log of {name}: {moved.who} saw epoch {moved.epoch} end at {format_offsets(moved.end or {})}, "
+            f"its row says {format_offsets(ends[moved.epoch])}."
         )
     later = max((w for w in seen if w.table_version is not None), key=lambda w: w.table_version or 0, default=None)
     if later is not None and table_version is not None and (later.table_version or 0) > table_version:
@@ -154,7 +155,3 @@ def _json(text: str | bytes) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _offsets(end: Mapping[int, int] | None) -> str:
-    return ", ".join(f"{partition}: {offset}" for partition, offset in sorted((end or {}).items())) or "none"

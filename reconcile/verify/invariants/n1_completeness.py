@@ -98,7 +98,8 @@ def _check_accepted_rows(facts: VerifyFacts, books: RowTotals) -> Iterator[str]:
 
 def _check_ledger_faults(books: RowTotals) -> Iterator[str]:
     for doubt in books.doubts:
-        at = f"epoch {doubt.epoch}, partition {doubt.partition}, offset {doubt.offset}"
+        partition = "none" if doubt.partition is None else format_number(doubt.partition)
+        at = f"epoch {doubt.epoch}, partition {partition}, offset {doubt.offset}"
         more = f" ({doubt.rows:,} rows)" if doubt.rows > 1 else ""
         yield f"Ledger, {at}: {doubt.why}{more}."
 
@@ -106,13 +107,13 @@ def _check_ledger_faults(books: RowTotals) -> Iterator[str]:
 def _check_rescanned(books: BatchLedger) -> Iterator[str]:
     for one in books.rescanned:
         first, second = one.runs
-        text = f"Batch index, partition {one.partition}: expected each offset to be scanned by one run"
+        text = f"Batch index, partition {format_number(one.partition)}: expected each offset to be scanned by one run"
         yield f"{text}, got [{one.first}, {one.end}) of runs {first} and {second}."
 
 
 def _check_doubled(books: BatchLedger) -> Iterator[str]:
     for one in books.doubled:
-        at = f"partition {one.partition}, offset {one.offset}, window {moment(one.window_start)}"
+        at = f"partition {format_number(one.partition)}, offset {one.offset}, window {moment(one.window_start)}"
         yield f"Batch ledger, {at}: expected one row, got {one.rows} of runs {', '.join(one.runs)}."
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from cutover.lake.epochs import chain
 from cutover.lake.integrity import high_water
+from cutover.log.topic_partitions import format_number
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.reconcile.verify.model import Violation, cap_violations
 
@@ -42,8 +43,8 @@ def notes(facts: VerifyFacts) -> Iterator[str]:
     for record in facts.records[:1]:
         for p, start in sorted(record.start.items()):
             if start:
-                yield f"Partition {p} was read from offset {start:,} on: the log held nothing before it."
+                yield f"Partition {format_number(p)} was read from offset {start:,} on: the log held nothing before it."
     for loss in facts.losses:
         upto = "an unknown offset" if loss.next is None else f"{loss.next:,}"
-        lost = f"Partition {loss.partition}: offsets {loss.first:,} to {upto}"
+        lost = f"Partition {format_number(loss.partition)}: offsets {loss.first:,} to {upto}"
         yield f"{lost} are a recorded loss ({loss.who}: {loss.why})."

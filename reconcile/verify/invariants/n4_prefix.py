@@ -13,6 +13,7 @@ kept.
 
 from collections.abc import Iterator, Mapping
 
+from cutover.log.topic_partitions import format_number
 from cutover.reconcile.comparison.equal import same
 from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortion, VerifyFacts
 from cutover.reconcile.verify.model import Violation, cap_violations, moment
@@ -107,6 +108,6 @@ def _place(group: Group) -> str:
 
 
 def _entry(row: UncountedPair) -> str:
-    at = f"offset {row.offset} of partition {row.partition}"
+    at = f"offset {row.offset} of partition {format_number(row.partition)}"
     reason = "" if row.reason is None else f" ({row.reason})"
     return f"{row.cls}{reason} {at}, window {moment(row.window_start)}, event time {moment(row.event_time)}"

@@ -72,7 +72,8 @@ def _find_clock_skew(facts: WatchFacts) -> Iterator[str]:
     partition, skew = max(driver.skew.items(), key=lambda item: abs(item[1]))
     if abs(skew) > facts.limits.skew_seconds:
         side = "behind" if skew > 0 else "ahead of"
-        yield f"partition {partition}: new log timestamps are {duration(abs(skew))} {side} the driver's clock"
+        place = facts.format_partition(int(partition))
+        yield f"{place}: new log timestamps are {duration(abs(skew))} {side} the driver's clock"
 
 
 ALERTS = (

@@ -48,7 +48,9 @@ def _describe_holder(facts: WatchFacts) -> str:
     if not isinstance(facts.sample_fact, LagSample):
         return ""  # the log does not answer, so the partitions are unknown
     partition = find_holding_partition(facts.sample_fact)
-    return ": no partition had a valid event time yet" if partition is None else f": partition {partition} holds it"
+    if partition is None:
+        return ": no partition had a valid event time yet"
+    return f": {facts.format_partition(partition)} holds it"
 
 
 def _measure_age(epoch: EpochRecord, facts: WatchFacts) -> float:

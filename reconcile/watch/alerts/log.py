@@ -1,6 +1,6 @@
 """Alerts on the log after the newest epoch: records lost or soon to be lost, partitions, open transactions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -39,16 +39,16 @@ def _find_lost_records(facts: WatchFacts) -> Iterator[str]:
     if not isinstance(facts.rewritten_partitions, UnknownFact) and facts.rewritten_partitions:
         yield from facts.rewritten_partitions
         return
-    yield from _find_lost_offsets(sample, require(facts.next_offsets))
+    yield from _find_lost_offsets(facts, sample)
     for fact in (facts.rewritten_partitions, facts.compacted_topics, facts.lossy_epochs):
         require(fact)  # without it no one knows that nothing was lost
 
 
-def _find_lost_offsets(sample: LagSample, next_offsets: Mapping[int, int]) -> Iterator[str]:
-    for p, offset in sorted(next_offsets.items()):
+def _find_lost_offsets(facts: WatchFacts, sample: LagSample) -> Iterator[str]:
+    for p, offset in sorted(require(facts.next_offsets).items()):
         start = sample.start_offsets.get(p, offset)
         end = max(sample.high_watermarks.get(p, offset), sample.end_offsets.get(p, 0))
-        position = f"partition {p}: offset {offset} is next"
+        position = f"{facts.format_partition(p)}: offset {offset} is next"
         if p not in sample.end_offsets:
             yield f"{position}, the partition does not exist"
         elif start > offset:
@@ -65,8 +65,8 @@ def _find_new_partitions(facts: WatchFacts) -> Iterator[str]:
     first_index = max(0, len(epochs) - len(tuple(facts.list_recent_epochs())) - 1)
     added = sorted({p for epoch in epochs[first_index:] for p in sample.end_offsets if p not in epoch.end})
     if added:
-        partitions = ", ".join(map(str, added))
-        yield f"new: {partitions}; the topic has {len(sample.end_offsets)} partitions now"
+        partitions = "; ".join(map(facts.format_partition, added))
+        yield f"new: {partitions}. The log has {len(sample.end_offsets)} partitions now"
 
 
 def _find_open_transactions(facts: WatchFacts) -> Iterator[str]:
@@ -81,7 +81,8 @@ def _find_open_transactions(facts: WatchFacts) -> Iterator[str]:
         held_seconds = max(_measure_reported_seconds(facts, p), _measure_sampled_seconds(facts, p))
         if held_seconds > facts.limits.open_seconds:
             waiting = f"{number(high - stable)} offsets wait behind an open transaction"
-            yield f"partition {p} has been held at offset {stable} for {duration(held_seconds)}: {waiting}"
+            place = facts.format_partition(p)
+            yield f"{place} has been held at offset {stable} for {duration(held_seconds)}: {waiting}"
 
 
 def _measure_reported_seconds(facts: WatchFacts, partition: int) -> float:
@@ -118,7 +119,7 @@ def _find_low_retention(facts: WatchFacts) -> Iterator[str]:
     if time_left[p] < required:
         remaining = duration(max(0.0, time_left[p].total_seconds()))
         yield (
-            f"partition {p}: {remaining} until unread records are deleted, "
+            f"{facts.format_partition(p)}: {remaining} until unread records are deleted, "
             f"{duration(required.total_seconds())} are needed"
         )
 

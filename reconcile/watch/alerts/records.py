@@ -68,7 +68,9 @@ def _find_mostly_filtered(facts: WatchFacts) -> Iterator[str]:
 def _find_schema_mismatches(facts: WatchFacts) -> Iterator[str]:
     mismatches = require(facts.schema_mismatches)
     if mismatches:
-        yield "; ".join(f"{m.description}, first at partition {m.partition}, offset {m.offset}" for m in mismatches)
+        yield "; ".join(
+            f"{m.description}, first at {facts.format_partition(m.partition)}, offset {m.offset}" for m in mismatches
+        )
 
 
 def _find_key_skew(facts: WatchFacts) -> Iterator[str]:

@@ -210,7 +210,10 @@ def test_start_of_the_log_behind_the_position_fires(place: Settings, clicks: Pip
 
     facts = FactCollector(place, clicks, CLOCK).collect()
     texts = {one.name: one.text for one in list_firing(facts)}
-    assert texts["LogDataLost"] == "partition 0: offset 4 is next, the log starts at 6: 2 are lost"
+    assert (
+        texts["LogDataLost"]
+        == f"topic {clicks.source.name}, partition 0: offset 4 is next, the log starts at 6: 2 are lost"
+    )
 
 
 def test_retention_of_the_topic_is_known(place: Settings, clicks: Pipeline) -> None:

@@ -21,11 +21,11 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
     ("records", "kind", "text"),
     [
         pytest.param(log({}, {"run_id": "b"}), "restart", "a driver began with epoch 1", id="restart"),
-        pytest.param(log({}, {"end": {0: 100, 2: 1, 1: 5}}), "partitions", "partitions [1, 2] are new in epoch 1"),
+        pytest.param(log({}, {"end": {0: 100, 2: 1, 1: 5}}), "partitions", "partitions 1, 2 are new in epoch 1"),
         pytest.param(
             log({"leaders": {1: 1, 0: 3}}, {"leaders": {1: 2, 0: 4}}),
             "partitions",
-            "partitions [0, 1] have another leader in epoch 1",
+            "partitions 0, 1 have another leader in epoch 1",
             id="leaders",
         ),
         pytest.param(

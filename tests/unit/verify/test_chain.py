@@ -62,15 +62,15 @@ def test_a_table_without_epochs_has_no_transaction() -> None:
 @pytest.mark.parametrize(
     ("spoil", "text"),
     [
-        (with_epoch(2, start={0: 10, 1: 11}), "epoch 2, partition 1: expected to start at 10, got 11 (end 15)."),
-        (with_epoch(2, start={0: 9, 1: 10}), "epoch 2, partition 0: expected to start at 10, got 9 (end 15)."),
-        (with_epoch(1, end={0: 10, 1: 11}), "epoch 2, partition 1: expected to start at 11, got 10 (end 15)."),
-        (with_epoch(3, end={0: 14, 1: 20}), "epoch 3, partition 0: expected to start at 15, got 15 (end 14)."),
+        (with_epoch(2, start={0: 10, 1: 11}), "topic clicks, partition 1: expected to start at 10, got 11 (end 15)."),
+        (with_epoch(2, start={0: 9, 1: 10}), "topic clicks, partition 0: expected to start at 10, got 9 (end 15)."),
+        (with_epoch(1, end={0: 10, 1: 11}), "topic clicks, partition 1: expected to start at 11, got 10 (end 15)."),
+        (with_epoch(3, end={0: 14, 1: 20}), "topic clicks, partition 0: expected to start at 15, got 15 (end 14)."),
         (with_epoch(3, start={0: 15}, end={0: 20}), "partition 1: expected to start at 15, got None (end None)."),
-        (with_epoch(0, end={0: 5, 1: -1}), "epoch 0, partition 1: expected to start at 0, got 0 (end -1)."),
+        (with_epoch(0, end={0: 5, 1: -1}), "topic clicks, partition 1: expected to start at 0, got 0 (end -1)."),
         (
             with_epoch(3, start={0: 15, 1: 15, 2: 4}, end={0: 20, 1: 20, 2: 9}),
-            "epoch 3, partition 2: expected to start at 0, got 4 (end 9).",
+            "epoch 3, topic clicks, partition 2: expected to start at 0, got 4 (end 9).",
         ),
         (with_epoch(2, topic_id="topic-2"), "epoch 2: expected topic id topic-1 of cluster cluster-1, got topic-2"),
         (with_epoch(3, cluster_id="cluster-2"), "got topic-1 of cluster-2."),

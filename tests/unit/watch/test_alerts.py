@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cutover.definition import Sliding, Topic
+from cutover.definition import Join, Sliding, Topic
+from cutover.definition.model.joins import RIGHT
 from cutover.driver_state import DriverState
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.facts import Freshness, Pin, Problem, Regression, RowGrowth, SchemaMismatch, WatchFacts
@@ -359,7 +360,36 @@ def test_pages_come_before_tickets_and_infos() -> None:
 
 
 def test_held_watermark_names_the_partition() -> None:
-    assert "partition 1 holds it" in list_firing(make_facts(epochs=HELD))[0].text
+    assert "topic clicks, partition 1 holds it" in list_firing(make_facts(epochs=HELD))[0].text
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"start_offsets": {0: 0, RIGHT: 51}}, "topic sales, partition 0: offset 50 is next, the log starts at 51"),
+        ({"end_offsets": {0: 50, RIGHT: 50, RIGHT + 2: 0}}, "new: topic sales, partition 2. The log has 3 partitions"),
+        ({"high_watermarks": {0: 50, RIGHT: 55}}, "topic sales, partition 0 has been held at offset 50"),
+    ],
+    ids=["lost records", "new partition", "open transaction"],
+)
+def test_partition_of_the_right_topic_of_a_join_has_the_names_of_kafka(changes: dict[str, Any], text: str) -> None:
+    joined = replace(PIPELINE, join=Join(right=replace(PIPELINE.source, name="sales"), on={"k": "k"}))
+    offsets = {0: 50, RIGHT: 50}
+    sampled = {"epoch": make_epoch(end=offsets), "end_offsets": offsets, "high_watermarks": offsets, **changes}
+    facts = make_facts(
+        epochs=(make_epoch(end=offsets),),
+        samples=(make_sample(age=130, **sampled), make_sample(age=125, **sampled), make_sample(**sampled)),
+        next_offsets=offsets,
+    )
+
+    assert text in list_firing(replace(facts, pipeline=joined))[0].text
+
+
+def test_partition_with_a_skewed_clock_has_the_names_of_kafka() -> None:
+    joined = replace(PIPELINE, join=Join(right=replace(PIPELINE.source, name="sales"), on={"k": "k"}))
+    facts = replace(make_facts(driver=driver(skew={str(RIGHT + 3): 600.0})), pipeline=joined)
+
+    assert list_firing(facts)[0].text.startswith("topic sales, partition 3: new log timestamps are")
 
 
 def test_text_of_a_driver_is_shown_without_control_characters() -> None:
@@ -371,7 +401,7 @@ def test_text_of_a_driver_is_shown_without_control_characters() -> None:
 def test_open_transaction_is_shown_with_its_offset_and_waiting_records() -> None:
     text = list_firing(make_facts(sampled=OPEN, driver=driver(open_since={"0": ago(130)})))[0].text
 
-    assert "partition 0 has been held at offset 50" in text
+    assert "topic clicks, partition 0 has been held at offset 50" in text
     assert "5 offsets wait" in text
 
 

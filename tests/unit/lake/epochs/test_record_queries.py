@@ -106,5 +106,5 @@ def test_an_epoch_that_ends_before_it_starts_is_said_once() -> None:
     wrong = replace(SECOND, end={0: 9})
 
     assert list(chain.joints("s", [FIRST, wrong], [])) == [
-        "Epoch log of s: epoch 1, partition 0: expected to start at 10, got 10 (end 9)."
+        "Epoch log of s: epoch 1, topic t, partition 0: expected to start at 10, got 10 (end 9)."
     ]

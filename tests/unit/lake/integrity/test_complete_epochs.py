@@ -110,7 +110,7 @@ def test_log_that_holds_another_record_where_an_epoch_has_marked_one_proves_noth
     record = counted(0, 4, marks=marks, end={0: 5, 1: 0}, start={0: 0, 1: 0})
 
     assert find(HeldLog(held), [record]) == [0]
-    assert find(HeldLog(held), [replace(record, marks=marks | older)]) == [0]
+    assert find(HeldLog(held), [replace(record, marks={**marks, **older})]) == [0]
     assert find(HeldLog(held, body=b"other"), [record]) == []
 
 

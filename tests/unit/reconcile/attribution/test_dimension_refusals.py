@@ -97,8 +97,8 @@ def test_a_log_that_was_made_again_shows_nothing(
     ("begins", "gone"),
     [
         ({0: 10, 1: 5}, None),
-        ({0: 11, 1: 5}, "partition 0 from offset 10"),
-        ({0: 10, 1: 6}, "partition 1 from offset 5"),
+        ({0: 11, 1: 5}, "partition 0: records from offset 10"),
+        ({0: 10, 1: 6}, "partition 1: records from offset 5"),
     ],
 )
 def test_records_that_have_left_the_log_show_nothing(
@@ -110,7 +110,7 @@ def test_records_that_have_left_the_log_show_nothing(
     refused = find_refusal(settings, monkeypatch, reads=reads, stream=stream, batch=batch, begins=begins)
 
     assert (refused is not None) is (gone is not None)
-    assert refused is None or f"records of {gone} on have left the log" in refused.message
+    assert refused is None or f"{gone} on have left the log" in refused.message
 
 
 def test_a_partition_of_which_the_log_names_no_beginning_holds_all_its_records(
