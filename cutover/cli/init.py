@@ -1,6 +1,8 @@
 """`cutover init`: a definition to start from, guessed from a file or from records of a topic."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.loading import catalogue
@@ -40,9 +42,11 @@ def init(settings: Settings, name: str, source: str) -> Path:
         msg = f"{target}: expected no file, there is one.\nHint: choose another name, or delete it yourself."
         raise DefinitionError(msg)
     is_file = Path(source).is_file()
-    survey = survey_file(Path(source)) if is_file else survey_topic(settings, source)
-    found = _check_usable(survey.guess(), source)
-    text = template.render(name, name if is_file else source, Path(source).name if is_file else source, found)
+    path = Path(source)
+    guess = survey_file(path).guess(_read_again(path)) if is_file else survey_topic(settings, source).guess()
+    found = _check_usable(guess, source)
+    origin = Path(source).name if is_file else source
+    text = template.render(name, name if is_file else source, origin, found, is_topic=not is_file)
     return _write_definition(target, text)
 
 
@@ -52,23 +56,36 @@ def survey_file(path: Path) -> Survey:
     Raises:
         DefinitionError: The file cannot be read, or a line is no record; says which.
     """
-    if is_json(path):
-        survey = Survey(is_cells=False)
+    survey = Survey(is_cells=not is_json(path))
+    if survey.is_cells:
+        _, header = next(read_csv(path), (1, []))
+        survey.declare(header)
+    for number, record in _read_fields(path, is_cells=survey.is_cells):
+        if record is None:
+            survey.malformed += 1
+        else:
+            survey.add(number, record)
+    return survey
+
+
+def _read_again(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields of all records that a survey of the file has taken."""
+    return (record for _, record in _read_fields(path, is_cells=not is_json(path)) if record is not None)
+
+
+def _read_fields(path: Path, *, is_cells: bool) -> Iterator[tuple[int, Mapping[str, Any] | None]]:
+    """Yield line and fields of each record of a file; None of one that is beyond the limits."""
+    if not is_cells:
         for number, line in read_json_lines(path):
             document, beyond = parse_line(path, number, line)
-            if beyond is None:
-                survey.add(number, dict(document.items))
-            else:
-                survey.malformed += 1
-        return survey
-    survey, records = Survey(is_cells=True), read_csv(path)
+            yield number, dict(document.items) if beyond is None else None
+        return
+    records = read_csv(path)
     _, header = next(records, (1, []))
-    survey.declare(header)
     for number, cells in records:
         if len(cells) != len(header):
             reject(path, number, f"{len(header)} cells, got {len(cells)}")
-        survey.add(number, dict(zip(header, cells, strict=True)))
-    return survey
+        yield number, dict(zip(header, cells, strict=True))
 
 
 def survey_topic(settings: Settings, topic: str) -> Survey:
@@ -87,7 +104,7 @@ def survey_topic(settings: Settings, topic: str) -> Survey:
     except CutoverError as error:
         msg = f"--from: there is no file `{topic[:80]}`, so a topic was looked for: {error}"
         raise type(error)(msg) from error
-    share = SAMPLE // max(len(latest), 1)
+    share = max(1, SAMPLE // max(len(latest), 1))
     survey = Survey(is_cells=False)
     for partition, end in latest.items():
         for record in client.read_range(topic, partition, max(earliest[partition], end - share), end):

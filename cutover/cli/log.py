@@ -11,7 +11,6 @@ import typer
 from rich import progress as bars
 from rich.console import Console
 
-from cutover.cli.init import init
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
@@ -30,6 +29,8 @@ def init_definition(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Write a definition to start from: schema and times are guessed, every choice is explained."""
+    from cutover.cli.init import init  # numpy: not for `--help`
+
     written = init(load_settings(), name, source)
     typer.echo(
         json.dumps({"pipeline": name, "file": str(written)})

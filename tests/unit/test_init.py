@@ -1,10 +1,11 @@
 """`init` on files of strangers: a definition that `produce` takes, or what is in the way."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from cutover.cli.init import init
+from cutover.cli.init import init, survey_topic
 from cutover.errors import DefinitionError
 from cutover.settings import Settings
 
@@ -78,3 +79,17 @@ def test_a_name_that_is_no_identifier_is_left_out_with_one_that_is(settings: Set
     written = init(settings, "orders", str(source)).read_text(encoding="utf-8")
 
     assert "Left out: größe (string; its name is no identifier, such as `gr_e`)" in written
+
+
+def test_a_topic_of_many_partitions_is_read_from_each(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2,000 partitions: a thousand records are less than one for each."""
+    client = SimpleNamespace(
+        earliest=lambda _: dict.fromkeys(range(2_000), 0),
+        latest=lambda _: dict.fromkeys(range(2_000), 7),
+        read_range=lambda _topic, _partition, start, end: [
+            SimpleNamespace(offset=offset, value=b'{"at": "2026-01-01T00:00:00Z"}') for offset in range(start, end)
+        ],
+    )
+    monkeypatch.setattr("cutover.cli.init.LogClient", lambda _: client)
+
+    assert survey_topic(settings, "wide").rows == 2_000

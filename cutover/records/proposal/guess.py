@@ -1,11 +1,12 @@
 """Guess a schema from records: types, time columns, a key, something to add up. People correct what is wrong.
 
-Types come from every record; what is only a proposal (key, lateness, window) comes from the first records alone.
+Types come from every record, and so do lateness and window; the key comes from the first records alone.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Any
 
 from cutover.definition.checks.definition import KEYWORDS
@@ -13,11 +14,14 @@ from cutover.definition.model.schema import IDENTIFIER, RESERVED, RESERVED_PREFI
 from cutover.definition.model.topic import TimeFormat
 from cutover.records.files.cells import cell_value, show_value
 from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, Form
-from cutover.records.proposal.pace import Pace, SampleTime, pace
+from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
 from cutover.records.reference.values import UnfitError, value_of
 
 SAMPLE = 1_000
-"""Records that key, lateness and window are proposed from."""
+"""Records that the key is proposed from, the first ones; of a topic all that are read, the newest ones."""
+
+KEYS_AT_MOST = 100_000
+"""Values of the key that are told apart: a window of a day, the longest proposed, is too short for more of them."""
 
 EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
 ID_WORDS = ("id", "seq", "number", "uuid", "key")
@@ -74,7 +78,7 @@ class Guess:
 
 @dataclass(slots=True)
 class Survey:
-    """Records as they are read: all of them for the types, the first ones for the rest."""
+    """Records as they are read: all of them for the types, the first ones for the key."""
 
     is_cells: bool  # records are cells of CSV; else JSON values
     columns: dict[str, ColumnValues] = field(default_factory=dict)
@@ -100,8 +104,13 @@ class Survey:
             if self._is_given(value):
                 self.columns[name].add(line, value)
 
-    def guess(self) -> Guess:
-        """Propose columns with types, event time and key; what cannot be a column is named with its reason."""
+    def guess(self, again: Iterable[Mapping[str, Any]] | None = None) -> Guess:
+        """Propose columns with types, event time and key; what cannot be a column is named with its reason.
+
+        Args:
+            again: The same records once more, of one partition, since only now is known which columns hold their
+                times; None: those of the sample are all there are.
+        """
         left_out = self._find_omissions()
         found = [self._make_column(column) for name, column in self.columns.items() if name not in left_out]
         times = [column for column in found if column.type == "timestamp"]
@@ -121,9 +130,12 @@ class Survey:
             adds_up=amount is not None and _adds_up(amount),
             rows=self.rows,
             malformed=self.malformed,
-            pace=pace(
-                self._list_times(event, log, time_format),
-                next((column.distinct for column in columns if column.name == key), 1),
+            pace=self._measure_pace(
+                zip(self.sample, self.partitions, strict=True) if again is None else zip(again, repeat(0)),
+                event=None if event is None else event.name,
+                log=log,
+                time_format=time_format,
+                key=key,
             ),
         )
 
@@ -155,15 +167,38 @@ class Survey:
         """Return whether a value is there; an empty text of JSON is one, an empty cell is not."""
         return value is not None and not (self.is_cells and value == "")
 
-    def _list_times(self, event: Column | None, log: str | None, time_format: TimeFormat) -> list[SampleTime]:
-        """Return event time, arrival and partition of each record of the sample that has the times."""
-        found = []
-        for record, partition in zip(self.sample, self.partitions, strict=True) if event is not None else ():
-            moment = self._read_time(record.get(event.name), time_format) if event is not None else None
-            arrival = None if log is None else self._read_time(record.get(log), time_format)
-            if moment is not None and (log is None or arrival is not None):
-                found.append(SampleTime(moment, arrival, partition))
-        return found
+    def _measure_pace(
+        self,
+        records: Iterable[tuple[Mapping[str, Any], int]],
+        *,
+        event: str | None,
+        log: str | None,
+        time_format: TimeFormat,
+        key: str | None,
+    ) -> Pace:
+        """Propose lateness and window from the records that have their times; their partitions stand beside them."""
+        if event is None:
+            return Pace()
+        times, keys = RecordTimes(is_logged=log is not None), set[str]()
+        for record, partition in records:
+            self._add_times(times, record, partition, event, log, time_format)
+            if key is not None and len(keys) < KEYS_AT_MOST:
+                keys.add(str(record.get(key)))
+        return measure_pace(times, _count_keys(key, len(keys)), len(keys))
+
+    def _add_times(
+        self,
+        times: RecordTimes,
+        record: Mapping[str, Any],
+        partition: int,
+        event: str,
+        log: str | None,
+        time_format: TimeFormat,
+    ) -> None:
+        moment = self._read_time(record.get(event), time_format)
+        logged = None if log is None else self._read_time(record.get(log), time_format)
+        if moment is not None and (log is None or logged is not None):
+            times.add(moment, logged, partition)
 
     def _read_time(self, value: Any, time_format: TimeFormat) -> int | None:
         given = cell_value(value, "timestamp", time_format) if self.is_cells and isinstance(value, str) else value
@@ -191,6 +226,14 @@ def _explain_omission(column: ColumnValues, taken: Mapping[str, str]) -> str | N
         values = (f"{show_value(example.value)} (line {example.line})" for example in (column.first, column.conflict))
         return f"no type takes both {' and '.join(values)}"
     return None
+
+
+def _count_keys(key: str | None, count: int) -> str:
+    if key is None:
+        return "one series"
+    if count >= KEYS_AT_MOST:
+        return f"{count:,} keys and more"
+    return "1 key" if count == 1 else f"{count:,} keys"
 
 
 def _rank(name: str, words: Sequence[str]) -> int:

@@ -1,10 +1,17 @@
 """How fast records come and how far out of order: what `cutover init` proposes lateness, window and epochs from."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+import math
+from array import array
+from dataclasses import dataclass, field
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cutover.durations import parse_duration
+
+Micros = NDArray[np.int64]
 SECOND = 1_000_000
+DAY = 86_400 * SECOND
 NICE = (
     (1, "1 second"),
     (5, "5 seconds"),
@@ -24,18 +31,38 @@ NICE = (
     (30 * 86_400, "30 days"),
 )
 WINDOWS = ((60, "minutes=1"), (300, "minutes=5"), (900, "minutes=15"), (3_600, "hours=1"), (86_400, "days=1"))
-USUAL = 0.99  # of the records are within `out_of_orderness`
+USUAL, NEARLY = 0.99, 0.999
+"""Of the records: within `out_of_orderness`; within it and `allowed` together, and dated no further than `max_ahead`.
+
+Lengths that cover the last record of a heavy tail would hold windows for years.
+"""
+
+AHEAD = 3_600 * SECOND
+"""The shortest `max_ahead` that is proposed."""
+
+OUTLIERS = 100
+"""One record in so many is left out at either end of event time to tell how fast records come: clocks may be wrong."""
+
 IN_A_WINDOW = 10  # records of a key, at least, in the window that is proposed
 EPOCHS_IN_A_WINDOW = 20
 FEWEST, MOST = 1_000, 50_000
 
 
-class SampleTime(NamedTuple):
-    """When a record happened and came; microseconds since 1970."""
+@dataclass(slots=True)
+class RecordTimes:
+    """When records happened and came, in the order of the source; microseconds since 1970."""
 
-    event: int
-    at: int | None  # None: not known
-    partition: int = 0  # whose order it stands in
+    is_logged: bool  # a column says when each came
+    events: "array[int]" = field(default_factory=lambda: array("q"))
+    logged: "array[int]" = field(default_factory=lambda: array("q"))  # empty where no column says it
+    partitions: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def add(self, event: int, logged: int | None, partition: int) -> None:
+        """Take the times of one record; `logged` is None only where no column says it."""
+        self.events.append(event)
+        self.partitions.append(partition)
+        if logged is not None:
+            self.logged.append(logged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,75 +74,129 @@ class Pace:
     max_ahead: str = "1 hour"
     window: str = "hours=1"  # of `Fixed`
     epoch_rows: int = MOST
-    seen: str = ""  # what was measured; empty: nothing could be
-    windows_seen: str = ""
+    seen: tuple[str, ...] = ()  # what was measured of lateness; empty: nothing could be
+    windows_seen: tuple[str, ...] = ()
 
 
-def pace(times: Sequence[SampleTime], keys: int) -> Pace:
-    """Propose lateness, window and epochs; nothing where fewer than two records are known.
+def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
+    """Propose lateness, window and epochs; what is usual where fewer than two records have times.
 
     Args:
-        times: Of each record, in the order of the source. Disorder is that of each partition alone, since a watermark
-            is the least of what the partitions have reached.
-        keys: Different values of the key.
+        times: Of all records. Disorder is that of each partition alone, since a watermark is the least of what the
+            partitions have reached.
+        keys: Different values of the key, as they are counted in words.
+        key_count: The same as a number; at least.
     """
-    if len(times) < 2:  # noqa: PLR2004 -- one record has no distance to another
+    count = len(times.events)
+    if count < 2:  # noqa: PLR2004 -- one record has no distance to another
         return Pace()
-    known = all(arrival.at is not None for arrival in times)
-    ordered = sorted(times, key=lambda arrival: arrival.at or 0) if known else times
-    behind = sorted(_measure_delays(ordered))
-    usual, worst = behind[min(len(behind) - 1, int(len(behind) * USUAL))], behind[-1]
-    ahead = max((arrival.event - arrival.at for arrival in times if arrival.at is not None), default=0)
-    events = [arrival.event for arrival in times]
-    window, rows = _window(events, keys)
+    events, partitions = (np.frombuffer(values, np.int64) for values in (times.events, times.partitions))
+    logged = np.frombuffer(times.logged, np.int64) if times.is_logged else None
+    if logged is None:
+        ahead, max_ahead = _measure_lead(events), nice(AHEAD)
+        is_future = ahead > 0
+    else:
+        ahead = events - logged
+        max_ahead = nice(max(AHEAD, _quantile(np.sort(ahead), NEARLY)))
+        is_future = ahead > parse_duration(max_ahead, of="max_ahead")
+    order = np.arange(count) if logged is None else np.argsort(logged, kind="stable")
+    order = order[~is_future[order]]  # what is dated ahead moves no watermark
+    behind = np.sort(_measure_delays(events[order], partitions[order]))
+    usual, nearly = (_quantile(behind, share) for share in (USUAL, NEARLY))
+    window, rows, windows_seen = _propose_window(np.sort(events[~is_future]), keys, key_count)
     return Pace(
         out_of_orderness=nice(usual),
-        allowed=nice(max(0, worst - usual)),
-        max_ahead=nice(max(3_600 * SECOND, ahead)),
+        allowed=nice(nearly - usual),
+        max_ahead=max_ahead,
         window=window,
         epoch_rows=rows,
-        seen=_sentence(times, usual, worst, known=known),
-        windows_seen=f"{len(times):,} records of {keys:,} keys within {_span(max(events) - min(events))}",
+        seen=(
+            *_describe_order(behind, usual, nearly, delays=None if logged is None else -ahead[~is_future]),
+            *_describe_future(ahead[is_future], "`max_ahead`" if logged is not None else "the others by far"),
+        ),
+        windows_seen=(windows_seen,),
     )
 
 
 def nice(micros: int) -> str:
     """Return the shortest round duration that is no shorter."""
-    return next(
-        (text for seconds, text in NICE if micros <= seconds * SECOND), f"{-(-micros // (86_400 * SECOND))} days"
+    return next((text for seconds, text in NICE if micros <= seconds * SECOND), f"{-(-micros // DAY)} days")
+
+
+def _quantile(ordered: Micros, share: float) -> int:
+    """Return the smallest of some values, ascending, that so large a share of them does not exceed."""
+    return int(ordered[max(math.ceil(share * len(ordered) - 1e-9), 1) - 1])
+
+
+def _measure_delays(events: Micros, partitions: Micros) -> Micros:
+    """Return how far each event lies behind the newest one that had arrived before it in its partition."""
+    delays = np.empty_like(events)
+    for partition in np.unique(partitions):
+        mine = partitions == partition
+        delays[mine] = np.maximum.accumulate(events[mine]) - events[mine]
+    return delays
+
+
+def _cut_outliers(events: Micros) -> Micros:
+    """Return event times, ascending, without one in a hundred at either end."""
+    cut = len(events) // OUTLIERS
+    return events[cut : len(events) - cut]
+
+
+def _measure_lead(events: Micros) -> Micros:
+    """Return how far each event is dated beyond any time that the others bear out; 0 or less of all but wrong clocks.
+
+    For a source that does not say when its records came: beyond the last but one in a hundred by more than the time
+    that lies between the first and the last of these, and by more than a day.
+    """
+    inner = _cut_outliers(np.sort(events))
+    return events - int(inner[-1]) - max(int(inner[-1] - inner[0]), DAY)
+
+
+def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int, str]:
+    """Return the shortest window in which a key has some records, the records of an epoch, and what was seen.
+
+    Args:
+        events: Ascending.
+        keys: As of `measure_pace`.
+        key_count: The same.
+    """
+    inner = _cut_outliers(events)
+    cut = (len(events) - len(inner)) // 2
+    span = max(1, int(inner[-1] - inner[0]))
+    each = {text: len(inner) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
+    chosen = next(
+        (text for text, records in each.items() if records >= IN_A_WINDOW * max(1, key_count)), WINDOWS[-1][1]
+    )
+    rows = round(each[chosen] / EPOCHS_IN_A_WINDOW, -3)
+    most = f", all but the first and the last {cut:,}," if cut else ""
+    seen = f"{len(events):,} records of {keys}{most} within {format_span(span)}"
+    return chosen, int(min(MOST, max(FEWEST, rows))), seen
+
+
+def _describe_order(behind: Micros, usual: int, nearly: int, *, delays: Micros | None) -> tuple[str, ...]:
+    order = "in the order of the source"
+    if delays is not None:
+        waits = f"{format_span(int(delays.min()))} to {format_span(int(delays.max()))}"
+        order = f"in the order in which they arrive, {waits} after they happened"
+    most = f"{USUAL:.0%} of them are at most {format_span(usual)} behind the newest before them"
+    return (
+        f"{len(behind):,} records {order}",
+        f"{most}, {NEARLY:.1%} at most {format_span(nearly)}, the worst {format_span(int(behind[-1]))}",
     )
 
 
-def _measure_delays(ordered: Sequence[SampleTime]) -> list[int]:
-    """Return how far each event lies behind the newest one that had arrived before it in its partition."""
-    newest: dict[int, int] = {}
-    found = []
-    for arrival in ordered:
-        newest[arrival.partition] = max(newest.get(arrival.partition, arrival.event), arrival.event)
-        found.append(newest[arrival.partition] - arrival.event)
-    return found
+def _describe_future(ahead: Micros, limit: str) -> tuple[str, ...]:
+    if not len(ahead):
+        return ()
+    are = "1 more record is" if len(ahead) == 1 else f"{len(ahead):,} more records are"
+    return (f"{are} dated further ahead than {limit}, up to {format_span(int(ahead.max()))}: left out above",)
 
 
-def _window(events: Sequence[int], keys: int) -> tuple[str, int]:
-    """Return the shortest window in which a key has some records, and the records of an epoch."""
-    span = max(1, max(events) - min(events))
-    each = {text: len(events) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
-    chosen = next((text for text, records in each.items() if records >= IN_A_WINDOW * max(1, keys)), WINDOWS[-1][1])
-    rows = round(each[chosen] / EPOCHS_IN_A_WINDOW, -3)
-    return chosen, int(min(MOST, max(FEWEST, rows)))
-
-
-def _sentence(times: Sequence[SampleTime], usual: int, worst: int, *, known: bool) -> str:
-    order = f"{USUAL:.0%} of the sample are at most {_span(usual)} out of order, the worst {_span(worst)}"
-    if not known:
-        return f"by the source's order {order}"
-    delays = sorted(arrival.at - arrival.event for arrival in times if arrival.at is not None)
-    return f"records arrive {_span(delays[0])} to {_span(delays[-1])} after they happened; {order}"
-
-
-def _span(micros: int) -> str:
+def format_span(micros: int) -> str:
+    """Return a length of time in its largest unit, with one digit behind the point."""
     seconds = micros / SECOND
     for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if abs(seconds) >= size:
-            return f"{seconds / size:.1f} {unit}"
+            return f"{seconds / size:,.1f} {unit}"
     return f"{seconds:.1f} s"

@@ -1,18 +1,19 @@
 """The file that `cutover init` writes: a definition that loads, with every choice explained beside it."""
 
 import json
+from collections.abc import Sequence
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.windows.kinds import KINDS
 from cutover.output.cells import visible
-from cutover.records.proposal.guess import Guess
+from cutover.records.proposal.guess import SAMPLE, Guess
 
 LONGEST_COMMENT = 160
 """Characters of a text from a file that are shown in a comment."""
 
 HEAD = '''"""{name}: one sentence on what a window holds.
 
-Written by `cutover init` from {rows} records of {origin}.
+Written by `cutover init` from {basis} of {origin}.
 Every choice is a guess: read it, correct it, delete the comments. `cutover lint {name}` checks it.
 """
 
@@ -70,15 +71,23 @@ pipeline = Pipeline(
 '''
 
 
-def render(name: str, topic: str, origin: str, found: Guess) -> str:
-    """Return the text of a definition's file; `found` must have an event time."""
+def render(name: str, topic: str, origin: str, found: Guess, *, is_topic: bool = False) -> str:
+    """Return the text of a definition's file; `found` must have an event time.
+
+    Args:
+        name: Of the pipeline.
+        topic: Of its source.
+        origin: Where the records are from: name of a file, or a topic.
+        found: What to write.
+        is_topic: The records are the newest ones of a topic, not all of a file.
+    """
     key = found.key or _name_series(found)
     imports = ["Count", "Expect", "Fixed", "Lateness", "Pipeline", "Policy", "SameDefinition", "Topic"]
     if found.amount:
         imports = sorted([*imports, "Max", "Sum" if found.adds_up else "Avg"])
     return HEAD.format(
         name=name,
-        rows=f"{found.rows:,}",
+        basis=_describe_basis(found, is_topic=is_topic),
         origin=_escape_docstring(origin),
         imports=", ".join(imports),
         topic=json.dumps(topic),
@@ -119,8 +128,16 @@ def _escape_docstring(text: str) -> str:
     return _escape_comment(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _format_seen(indent: int, text: str) -> str:
-    return f"{' ' * indent}# Seen: {text}.\n" if text else ""
+def _describe_basis(found: Guess, *, is_topic: bool) -> str:
+    """Return which records the choices rest on."""
+    records = "1 record" if found.rows == 1 else f"{found.rows:,} records"
+    if is_topic:
+        return f"the newest {records}"
+    return f"all {records}" if found.rows <= SAMPLE else f"all {records} (the key: the first {SAMPLE:,})"
+
+
+def _format_seen(indent: int, lines: Sequence[str]) -> str:
+    return "".join(f"{' ' * indent}# Seen: {line}.\n" for line in lines)
 
 
 def _keywords(found: Guess) -> str:

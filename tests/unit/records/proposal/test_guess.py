@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cutover.cli.init import init
 from cutover.definition import Avg, Count, Fixed, Max, Pipeline, Sql
 from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
@@ -18,6 +19,7 @@ from cutover.output.cells import visible
 from cutover.records.proposal import template
 from cutover.records.proposal.guess import Guess, Survey
 from cutover.records.reference.parse import parse_object
+from cutover.settings import Settings
 
 AT = "2013-01-31T10:00:00Z"
 Sample = list[dict[str, Any]]
@@ -281,7 +283,8 @@ def test_lateness_is_that_of_the_sample(tmp_path: Path) -> None:
     pipeline, text = rendered(tmp_path, sample)
 
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 hour")
-    assert "records arrive 5.0 s to 1.0 h after they happened" in text
+    assert "1,000 records in the order in which they arrive, 5.0 s to 1.0 h after they happened." in text
+    assert "99% of them are at most 0.0 s behind the newest before them, 99.9% at most 59.8 min" in text
 
 
 def test_records_that_all_arrive_late_alike_are_in_order(tmp_path: Path) -> None:
@@ -291,9 +294,68 @@ def test_records_that_all_arrive_late_alike_are_in_order(tmp_path: Path) -> None
 
 
 def test_events_ahead_of_their_arrival_are_let_through(tmp_path: Path) -> None:
-    pipeline, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda n: -7_000 if n == 3 else 1))
+    pipeline, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda n: -7_000 if n in {3, 5} else 1))
 
     assert pipeline.lateness.max_ahead == "3 hours"
+
+
+def test_one_clock_decades_ahead_or_behind_decides_no_proposal(tmp_path: Path) -> None:
+    """Once it counted, all records behind it were decades late, and the window was the longest."""
+    decades = 30 * 365 * 86_400
+    clean, _ = rendered(tmp_path, shops(lambda n: n * 10, lambda _: 5))
+
+    for wrong in (decades, -decades):
+        sample = shops(lambda n: n * 10, lambda _: 5)
+        sample[10]["event_time"] = (datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=wrong)).isoformat()
+        pipeline, text = rendered(tmp_path, sample)
+        assert (pipeline.lateness, pipeline.window) == (clean.lateness, clean.window)
+        assert ("1 more record is dated further ahead than `max_ahead`, up to 10,950.0 days" in text) == (wrong > 0)
+
+
+def test_a_wrong_clock_is_left_out_where_no_column_says_when_records_came(tmp_path: Path) -> None:
+    begin = datetime(2024, 1, 1, tzinfo=UTC)
+    sample: Sample = [{"at": (begin + timedelta(seconds=10 * n)).isoformat(), "k": "ab"[n % 2]} for n in range(500)]
+    sample[10]["at"] = "2094-01-01T00:00:00Z"
+
+    pipeline, text = rendered(tmp_path, sample)
+
+    assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 second")
+    assert "1 more record is dated further ahead than the others" in text
+
+
+def test_a_heavy_tail_holds_no_windows_for_years(tmp_path: Path) -> None:
+    """Of 2,000 records one is twelve years late: 99.9 % are not a second out of order."""
+    sample = shops(lambda n: n * 10, lambda _: 5, count=2_000)
+    sample[1_900]["event_time"] = "2012-01-01T00:00:00Z"
+    path = tmp_path / "shop.jsonl"
+    path.write_text("\n".join(map(json.dumps, sample)), encoding="utf-8")
+
+    written = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
+
+    (pipeline,) = catalogue.load_file(written)
+    assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 second")
+    assert "the worst 4,383.2 days" in written.read_text(encoding="utf-8")
+
+
+def test_lateness_comes_from_all_records_of_a_file(tmp_path: Path) -> None:
+    """The first 1,000 records come in order; of 2,000 further ones every tenth is two hours late."""
+    sample = shops(lambda n: n * 10, lambda n: 7_200 if n > 1_000 and n % 10 == 0 else 5, count=3_000)
+    path = tmp_path / "shop.jsonl"
+    path.write_text("\n".join(map(json.dumps, sample)), encoding="utf-8")
+
+    written = init(Settings(home=tmp_path, pipelines=tmp_path / "pipelines"), "shop", str(path))
+
+    text = written.read_text(encoding="utf-8")
+    (pipeline,) = catalogue.load_file(written)
+    assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("3 hours", "1 second")
+    assert "from all 3,000 records (the key: the first 1,000) of shop.jsonl" in text
+    assert "3,000 records of 2 keys, all but the first and the last 30," in text
+
+
+def test_a_draft_from_a_topic_says_that_it_rests_on_the_newest_records() -> None:
+    text = template.render("mine", "t", "t", guess([{"at": AT, "k": "a"}]), is_topic=True)
+
+    assert "from the newest 1 record of t." in text
 
 
 @pytest.mark.parametrize(
@@ -310,7 +372,7 @@ def test_window_and_epoch_follow_how_fast_records_come(tmp_path: Path, apart: fl
     pipeline, text = rendered(tmp_path, shops(lambda n: n * apart, lambda _: 0))
 
     assert (pipeline.window, pipeline.max_rows_per_epoch) == (window, rows)
-    assert "# Seen: 1,000 records of 2 keys within " in text
+    assert "# Seen: 1,000 records of 2 keys, all but the first and the last 10, within " in text
 
 
 def test_a_column_named_like_a_word_of_sql_gets_a_hint(tmp_path: Path) -> None:
