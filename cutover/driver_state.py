@@ -12,7 +12,7 @@ from cutover.process import is_alive, parse_identity
 from cutover.settings import Settings
 
 _ENDED = {"FAILED", "STOPPED"}
-_TOLD = ("at", "error", "runbook", "losses_seen", "unread_since", "silent_since")
+_TOLD = ("run_id", "epoch", "at", "error", "runbook", "losses_seen", "unread_since", "silent_since", "quiet_since")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +21,16 @@ class DriverState:
 
     alive: bool = False
     state: str = "STOPPED"
+    run_id: str | None = None
+    epoch: int | None = None  # newest that it knew: its own, or the one that it started after
     error: str | None = None
     runbook: str | None = None
     losses_seen: int | None = None  # sequence of the first recorded loss that it knew nothing of as it started
     at: str | None = None  # ISO 8601, UTC: when it said so, by its clock; None: no driver ever ran here
     ahead: float = 0.0  # seconds that the driver's clock is ahead of the file that tells of it
-    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next two
+    unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next three
     silent_since: str | None = None
+    quiet_since: str | None = None  # no partition has grown since
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
     skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
 

@@ -14,7 +14,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log import topic_partitions
-from cutover.reconcile.watch.lag import LagSample
+from cutover.reconcile.watch.lag import LagSample, compute_reported_seconds, measure_quiet_seconds
+from cutover.recorded_times import CLOCKS_APART
 from cutover.settings import AlertSettings
 
 Value = TypeVar("Value")
@@ -172,13 +173,24 @@ class WatchFacts:
 
     @property
     def quiet_seconds(self) -> float | None:
-        """Seconds since the newest epoch that read records (ticks commit epochs without any); None: unknown.
+        """Seconds for which nothing was sent, at least, whichever clock is wrong; None: unknown.
+
+        As the driver has seen it, as our own samples have seen it, or since the newest epoch that read records (ticks
+        commit epochs without any). The age of an epoch is exact only by the clock of its own driver, unless that was
+        set since.
 
         Raises:
             UnknownFactError: The epoch log cannot be read.
         """
         reading = next((epoch for epoch in reversed(require(self.epochs)) if not epoch.tick), None)
-        return None if reading is None else self.epoch_ages.get(reading.epoch)
+        age = None if reading is None else self.epoch_ages.get(reading.epoch)
+        if reading is None or age is None:
+            return None
+        driver = DriverState() if isinstance(self.driver, UnknownFact) else self.driver
+        is_exact = driver.run_id == reading.run_id and not driver.alive
+        reported = compute_reported_seconds(driver, driver.quiet_since, self.at) if driver.alive else 0.0
+        age -= 0.0 if is_exact else CLOCKS_APART.total_seconds()
+        return max(0.0, age, reported, measure_quiet_seconds(self.samples))
 
     @property
     def epoch_ages(self) -> Mapping[int, float]:
@@ -204,14 +216,16 @@ def compute_epoch_ages(epochs: Sequence[EpochRecord], driver: DriverState | None
     """Compute the seconds since epochs were committed, by their numbers; no epoch is younger than a later one.
 
     The time between two epochs is measured by the clock of their driver, whatever it is set to; a clock that was set
-    back between them contributes nothing. The newest epoch is as old as that clock shows, while the driver is alive.
+    back between them contributes nothing. The newest epoch is as old as that clock shows, if the heartbeat is of the
+    driver that wrote it, or of one that is alive.
 
     Args:
         epochs: In order; those without a time are left out.
         driver: Current state; None: unknown.
         now: By our clock.
     """
-    ahead = driver.ahead if driver is not None and driver.alive else 0.0
+    is_known = driver is not None and (driver.alive or (bool(epochs) and driver.run_id == epochs[-1].run_id))
+    ahead = driver.ahead if driver is not None and is_known else 0.0
     later, age = now + timedelta(seconds=ahead), 0.0
     ages: dict[int, float] = {}
     for epoch in reversed(epochs):

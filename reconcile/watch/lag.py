@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState
@@ -86,6 +86,15 @@ def compute_reported_seconds(driver: DriverState, since: str | None, now: dateti
     return 0.0 if since is None else (now - datetime.fromisoformat(since)).total_seconds() + driver.ahead
 
 
+def measure_quiet_seconds(samples: Sequence[LagSample]) -> float:
+    """Measure for how long the log has had the ends that it has now, as far as the samples show."""
+    if not samples:
+        return 0.0
+    newest = samples[-1]
+    same = takewhile(lambda sample: sample.end_offsets == newest.end_offsets, reversed(samples))
+    return newest.monotonic - min(sample.monotonic for sample in same)
+
+
 def count_unread(sample: LagSample) -> int:
     """Count the unread offsets of all partitions (control records of transactions included)."""
     return sum(max(end - sample.epoch.end.get(p, 0), 0) for p, end in sample.end_offsets.items())
@@ -157,7 +166,7 @@ def evaluate_watermark(
     Args:
         samples: In order of time, at least one.
         limits: Of the pipeline.
-        quiet_seconds: Since the newest epoch that read records; None: unknown.
+        quiet_seconds: For which nothing was sent, at least; None: unknown.
     """
     newest = samples[-1]
     watermark = newest.epoch.watermark_after
@@ -165,18 +174,12 @@ def evaluate_watermark(
     ahead_micros = None if watermark is None or newest_time is None else watermark - newest_time
     if ahead_micros is not None and not newest.epoch.final and ahead_micros > limits.max_ahead_micros:
         return WatermarkVerdict.AHEAD_OF_CLOCK, None
-    if count_unread(newest) == 0 and _is_quiet(samples, limits, quiet_seconds):
+    quiet_seconds = max(quiet_seconds or 0.0, measure_quiet_seconds(samples))
+    if count_unread(newest) == 0 and timedelta(seconds=quiet_seconds) > limits.idle_after:
         return WatermarkVerdict.NO_INPUT, None
     if _is_held(samples):
         return WatermarkVerdict.HELD_BY, find_holding_partition(newest)
     return WatermarkVerdict.ADVANCING, None
-
-
-def _is_quiet(samples: Sequence[LagSample], limits: LagLimits, quiet_seconds: float | None) -> bool:
-    if quiet_seconds is not None and timedelta(seconds=quiet_seconds) > limits.idle_after:
-        return True
-    is_long_enough = samples[-1].monotonic - samples[0].monotonic >= limits.idle_after.total_seconds()
-    return is_long_enough and all(sample.end_offsets == samples[0].end_offsets for sample in samples)
 
 
 def _is_held(samples: Sequence[LagSample]) -> bool:

@@ -24,6 +24,7 @@ class Health:
     def __init__(self, beat: HeartbeatWriter, clock: Clock) -> None:
         self._beat, self._clock = beat, clock
         self._open: dict[int, int] = {}  # partition -> last stable offset, which stands below its end
+        self._high: Mapping[int, int] | None = None  # high watermarks at the last look
 
     @property
     def is_silent(self) -> bool:
@@ -47,7 +48,9 @@ class Health:
         """Note what a look has shown."""
         self.note_answer()
         behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
+        grown, self._high = self._high != look.high, look.high
         self._beat.say(
+            quiet_since=self._format_now() if grown else self._beat.now.quiet_since,
             unread_since=(self._beat.now.unread_since or self._format_now()) if behind else None,
             open_since=self._track_open_partitions(look),
             skew=self._skew(look) or self._beat.now.skew,

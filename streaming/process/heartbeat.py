@@ -39,6 +39,7 @@ class Heartbeat:
     lag: int | None = None  # offsets unread; markers of transactions are among them
     unread_since: str | None = None  # ISO 8601, UTC: records are unread and nothing was committed since
     silent_since: str | None = None  # no broker answers since
+    quiet_since: str | None = None  # no partition has grown since; None: no look at the log yet
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
     skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
     losses_seen: int | None = None  # sequence of the first recorded loss that the driver knew nothing of as it started
@@ -165,6 +166,7 @@ class HeartbeatWriter:
                 now,
                 unread_since=_move(now.unread_since, moved),
                 silent_since=_move(now.silent_since, moved),
+                quiet_since=_move(now.quiet_since, moved),
                 open_since={partition: _move(since, moved) for partition, since in now.open_since.items()},
             )
 

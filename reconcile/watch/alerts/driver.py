@@ -1,12 +1,16 @@
 """Alerts on the driver: it ended, it commits nothing, the broker is silent, its clock or its commits are off."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from itertools import takewhile
 
+from cutover.driver_state import DriverState
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.result.text import duration, number
 from cutover.reconcile.watch.alerts.spec import AlertSpec, reported_by
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts, require, seconds_since
 from cutover.reconcile.watch.lag import LagSample, compute_reported_seconds, count_unread
+from cutover.recorded_times import CLOCKS_APART
 
 MISSED_TRIGGERS = 3
 """Triggers without a commit that are still normal."""
@@ -35,10 +39,21 @@ def _measure_stall(facts: WatchFacts) -> float:
     if driver.alive:
         reported_seconds = compute_reported_seconds(driver, driver.unread_since, facts.at)
     else:
-        # Since the last commit by its clock, or since the last heartbeat in our file: it may run on another host.
-        ages = (seconds_since(newest.processing_time, facts.at), compute_reported_seconds(driver, driver.at, facts.at))
-        reported_seconds = min((age for age in ages if age is not None and age > 0), default=0.0)
+        reported_seconds = _measure_absence(driver, newest, facts.at)
     return max(reported_seconds, _measure_unread_seconds(facts.samples))
+
+
+def _measure_absence(driver: DriverState, newest: EpochRecord, now: datetime) -> float:
+    """Return the seconds for which there has been no driver; at least, if the latest one ran on another host.
+
+    The heartbeat in our files shows it exactly, unless another driver committed the newest epoch after this one was
+    stopped.
+    """
+    is_elsewhere = driver.state == "STOPPED" and (driver.epoch is None or driver.epoch < newest.epoch)
+    if driver.at is not None and not is_elsewhere:
+        return compute_reported_seconds(driver, driver.at, now)
+    age = seconds_since(newest.processing_time, now) or 0.0
+    return max(0.0, age - CLOCKS_APART.total_seconds())
 
 
 def _measure_unread_seconds(samples: Sequence[LagSample]) -> float:

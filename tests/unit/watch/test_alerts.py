@@ -40,9 +40,21 @@ FIRING = [
         make_facts(driver=DriverState(alive=False, state="FAILED", error="x")), "StreamNotRunning", id="failed"
     ),
     pytest.param(
-        make_facts(epochs=(make_epoch(age=130),), sampled=UNREAD, driver=DriverState(alive=False, state="DIED")),
+        make_facts(
+            epochs=(make_epoch(age=130),), sampled=UNREAD, driver=DriverState(alive=False, state="DIED", at=ago(121))
+        ),
         "StreamNotRunning",
         id="died, records unread",
+    ),
+    pytest.param(
+        make_facts(sampled=UNREAD, epochs=(make_epoch(age=1),), driver=DriverState(run_id="q", epoch=7, at=ago(121))),
+        "StreamNotRunning",
+        id="stopped after it had found nothing new, records unread since",
+    ),
+    pytest.param(
+        make_facts(epochs=(make_epoch(age=3_721),), sampled=UNREAD, driver=DriverState(at=ago(9), epoch=6)),
+        "StreamNotRunning",
+        id="another host committed last, too long ago for any clock",
     ),
     pytest.param(make_facts(sampled=UNREAD, driver=driver(unread_since=ago(121))), "StreamNotRunning", id="hangs"),
     pytest.param(
@@ -129,8 +141,8 @@ FIRING = [
     pytest.param(
         make_facts(
             samples=(
-                make_sample(age=600),
-                make_sample(age=10, start_offsets={0: 1, 1: 0}),
+                make_sample(age=600, end_offsets={0: 48, 1: 50}),
+                make_sample(age=10, end_offsets={0: 49, 1: 50}, start_offsets={0: 1, 1: 0}),
                 make_sample(start_offsets={0: 2, 1: 0}),
             )
         ),
@@ -140,9 +152,9 @@ FIRING = [
     pytest.param(
         make_facts(
             samples=(
-                make_sample(age=310),
-                make_sample(age=305, start_offsets={0: 10}),
-                make_sample(age=5, start_offsets={0: 20}),
+                make_sample(age=310, end_offsets={0: 48, 1: 50}),
+                make_sample(age=305, end_offsets={0: 48, 1: 50}, start_offsets={0: 10}),
+                make_sample(age=5, end_offsets={0: 49, 1: 50}, start_offsets={0: 20}),
                 make_sample(start_offsets={0: 20}),
             )
         ),
@@ -163,7 +175,14 @@ FIRING = [
         id="beyond a day, where the definition takes any event",
     ),
     pytest.param(make_facts(epochs=HELD), "WatermarkHeld", id="records are read, watermark does not move"),
-    pytest.param(make_facts(epochs=(make_epoch(age=61),)), "NoInput", id="nothing new for a minute"),
+    pytest.param(make_facts(driver=driver(quiet_since=ago(61))), "NoInput", id="nothing new for a minute"),
+    pytest.param(make_facts(samples=(make_sample(age=61), make_sample())), "NoInput", id="nothing new between samples"),
+    pytest.param(
+        make_facts(epochs=(make_epoch(age=61),), driver=DriverState(run_id="r")), "NoInput", id="nothing new, stopped"
+    ),
+    pytest.param(
+        make_facts(epochs=(make_epoch(age=3_661),)), "NoInput", id="nothing new for longer than clocks differ"
+    ),
     pytest.param(make_facts(epochs=(make_epoch(counts={"accepted": 98, "late": 2}),)), "LateRateHigh", id="late"),
     pytest.param(make_facts(epochs=(make_epoch(counts={"malformed": 2}),)), "MalformedRateHigh", id="malformed"),
     pytest.param(make_facts(epochs=(make_epoch(counts={"future": 2}),)), "FutureEvents", id="future"),
@@ -246,10 +265,23 @@ QUIET = [
         make_facts(sampled=UNREAD, driver=driver(unread_since=ago(719), ahead=-600.0)), id="driver's clock is slow"
     ),
     pytest.param(
-        make_facts(epochs=(make_epoch(age=59),), sampled=UNREAD, driver=DriverState(alive=False, state="DIED")),
+        make_facts(
+            epochs=(make_epoch(age=200),), sampled=UNREAD, driver=DriverState(alive=False, state="DIED", at=ago(119))
+        ),
         id="died just now",
     ),
     pytest.param(make_facts(driver=DriverState(alive=False, state="STOPPED")), id="stopped on purpose"),
+    pytest.param(make_facts(driver=driver(quiet_since=ago(59))), id="nothing new for a moment"),
+    pytest.param(make_facts(epochs=(make_epoch(age=3_659),)), id="read by a driver whose clock may be behind"),
+    pytest.param(
+        make_facts(epochs=(make_epoch(age=3_659),), driver=DriverState()), id="read by a driver on another host"
+    ),
+    pytest.param(
+        make_facts(
+            epochs=(make_epoch(age=3_659),), sampled=UNREAD, driver=DriverState(at=ago(9_000), epoch=6, run_id="q")
+        ),
+        id="committed by a driver on another host, whose clock may be behind",
+    ),
     pytest.param(make_facts(driver=driver(silent_since=ago(59))), id="silent for a moment"),
     pytest.param(make_facts(epochs=(make_epoch(conflicts=5),)), id="five conflicts"),
     pytest.param(
@@ -277,9 +309,9 @@ QUIET = [
     pytest.param(
         make_facts(
             samples=(
-                make_sample(age=310),
-                make_sample(age=305, start_offsets={0: 25}),
-                make_sample(age=5, start_offsets={0: 26}),
+                make_sample(age=310, end_offsets={0: 48, 1: 50}),
+                make_sample(age=305, end_offsets={0: 48, 1: 50}, start_offsets={0: 25}),
+                make_sample(age=5, end_offsets={0: 49, 1: 50}, start_offsets={0: 26}),
                 make_sample(start_offsets={0: 26}),
             )
         ),
@@ -353,7 +385,8 @@ def test_nothing_fires_without_its_condition(facts: WatchFacts) -> None:
 
 def test_pages_come_before_tickets_and_infos() -> None:
     facts = make_facts(
-        epochs=(make_epoch(age=130, counts={"late": 9}),), driver=driver(state="FAILED", runbook="StreamFenced")
+        epochs=(make_epoch(age=130, counts={"late": 9}),),
+        driver=driver(state="FAILED", runbook="StreamFenced", quiet_since=ago(130)),
     )
 
     assert [alert.severity for alert in list_firing(facts)] == ["page", "ticket", "info"]

@@ -49,10 +49,39 @@ def test_shares_cover_the_same_epochs_whatever_the_drivers_clock(off: float) -> 
 
 @pytest.mark.parametrize("off", CLOCK_OFFSETS)
 def test_topic_is_quiet_for_as_long_whatever_the_drivers_clock(off: float) -> None:
-    driver = replace(RUNNING, ahead=off)
+    epochs = shift_epochs([make_epoch(age=61)], off)
 
-    assert list_names(make_facts(epochs=shift_epochs([make_epoch(age=61)], off), driver=driver)) == ["NoInput"]
-    assert list_names(make_facts(epochs=shift_epochs([make_epoch(age=59)], off), driver=driver)) == []
+    for seconds, expected in ((61, ["NoInput"]), (59, [])):
+        driver = replace(RUNNING, ahead=off, quiet_since=ago(seconds - off))
+        assert list_names(make_facts(epochs=epochs, driver=driver)) == expected
+
+
+@pytest.mark.parametrize("off", [-HOUR, HOUR])
+def test_pause_counts_as_long_though_the_clock_was_set_since_the_last_epoch(off: float) -> None:
+    epochs = shift_epochs([make_epoch(age=55)], off)
+
+    for seconds, expected in ((61, ["NoInput"]), (59, [])):
+        driver = replace(RUNNING, run_id="r", quiet_since=ago(seconds))
+        assert list_names(make_facts(epochs=epochs, driver=driver)) == expected
+
+
+@pytest.mark.parametrize("off", [-HOUR, 0.0, HOUR])
+def test_a_host_whose_clock_is_an_hour_off_pauses_no_topic_and_stops_no_driver(off: float) -> None:
+    epochs = shift_epochs([make_epoch(age=3)], off)
+    unread = make_sample(epochs[0], end_offsets={0: 60, 1: 50}, high_watermarks={0: 60, 1: 50})
+    elsewhere = DriverState(alive=False, state="STOPPED", at=ago(9 * HOUR), epoch=3, run_id="q")
+
+    for driver in (DriverState(), elsewhere):
+        assert list_names(make_facts(epochs=epochs, driver=driver)) == []
+        assert list_names(make_facts(epochs=epochs, samples=(unread,), driver=driver)) == []
+
+
+@pytest.mark.parametrize("off", [-HOUR, HOUR, YEARS])
+def test_samples_show_a_pause_whatever_the_clock_of_a_driver_on_another_host(off: float) -> None:
+    epochs = shift_epochs([make_epoch(age=3)], off)
+    samples = tuple(make_sample(epochs[0], age=age) for age in (61, 30, 0))
+
+    assert list_names(make_facts(epochs=epochs, samples=samples, driver=DriverState())) == ["NoInput"]
 
 
 @pytest.mark.parametrize("off", CLOCK_OFFSETS)

@@ -182,5 +182,9 @@ def test_tick_is_no_input() -> None:
         make_epoch(8, age=2),
     )
 
-    assert make_status(make_facts(epochs=(reading, tick))).watermark_verdict == "NO_INPUT"
-    assert make_status(make_facts(epochs=(reading, tick, next_reading))).watermark_verdict == "ADVANCING"
+    stopped = DriverState(run_id=reading.run_id)
+
+    assert make_status(make_facts(epochs=(reading, tick), driver=stopped)).watermark_verdict == "NO_INPUT"
+    assert (
+        make_status(make_facts(epochs=(reading, tick, next_reading), driver=stopped)).watermark_verdict == "ADVANCING"
+    )

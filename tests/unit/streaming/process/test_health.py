@@ -118,6 +118,17 @@ def test_what_lasts_lasts_as_long_where_the_wall_clock_is_set(
     clock.seconds += 10
     health.note_look(LogSnapshot(read={0: 5}, high={0: 9}, stable={0: 9}))
     assert beat.now.unread_since == at(1030 + by)
+    assert beat.now.quiet_since == at(1000 + by)
+
+
+def test_a_log_is_quiet_since_the_look_that_saw_it_grow(beat: HeartbeatWriter, clock: HandClock) -> None:
+    health, quiet_since = Health(beat, clock), [beat.now.quiet_since]
+    for end in (5, 5, 6, 6):
+        clock.seconds += 10
+        health.note_look(LogSnapshot(read={0: 5}, high={0: end}))
+        quiet_since.append(beat.now.quiet_since)
+
+    assert quiet_since == [None, at(1010), at(1010), at(1030), at(1030)]
 
 
 def test_the_written_beat_follows_a_wall_clock_that_was_set(
