@@ -12,7 +12,7 @@ from cutover.definition.compile.fingerprint import batch_fingerprint, result_fin
 from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline, Policy
 from cutover.definition.windows.window_fn import newest
-from cutover.errors import LogError
+from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import control_tables, losses, versions
@@ -20,7 +20,7 @@ from cutover.lake.control.losses import Loss
 from cutover.lake.control.stages import Stage, current_stage, list_moves
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.lake.integrity import table_weights
+from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
@@ -86,11 +86,7 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
         runs=since(found, moves, version),
         replay=_replay(settings, pipeline, records, now),
         losses=list_lost_windows(pipeline, losses.up_to(settings, version), version.number),
-        foreign=tuple(
-            change.sentence
-            for change, _ in table_weights.changes(settings, pipeline)
-            if change.kind is not Kind.HARMLESS
-        ),
+        foreign=tuple(list_doubts(settings, pipeline, version)),
         rules=acceptance_files.load(settings, pipeline),
         self_test=self_tests[-1] if self_tests else None,
         earlier_self_tests=tuple(datetime.fromisoformat(test.at) for test in self_tests[:-1]),
@@ -102,6 +98,17 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
     )
+
+
+def list_doubts(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[str]:
+    """Yield what somebody else did to the tables, and that the witness of the newest epoch cannot be read."""
+    for change, _ in table_weights.changes(settings, pipeline):
+        if change.kind is not Kind.HARMLESS:
+            yield change.sentence
+    try:
+        high_water.read_note(version)
+    except LakeError as error:
+        yield str(error).splitlines()[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

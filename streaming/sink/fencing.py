@@ -7,6 +7,7 @@ from deltalake import DeltaTable
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
+from cutover.events import log
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
 from cutover.lake.epochs.row_kinds import RowKind
@@ -54,11 +55,20 @@ def open_checked(
 ) -> tuple[DeltaTable, EpochRecord | None] | tuple[None, None]:
     """Return a version's epoch log and its newest record, checked; nothing where none was ever made.
 
+    A note of the driver that cannot be read is a witness less: the next epoch writes it again. Where the table is not
+    there either, nothing else may have seen it, and the version is not begun once more.
+
     Raises:
         LakeError: It is not there though a reader saw epochs of it, cannot be read, or was changed by hand.
     """
     # Who saw which epoch is asked before the table is opened: another driver may commit in between.
-    seen = high_water.all_of(settings, pipeline, version)
+    try:
+        seen = high_water.all_of(settings, pipeline, version)
+    except LakeError as error:
+        if not delta.exists(version.uri):
+            raise
+        log.warning("epoch_note_unreadable", pipeline=version.pipeline, error=str(error).splitlines()[0])
+        seen = high_water.list_recorded(settings, pipeline, version)
     if not (seen or delta.exists(version.uri)):
         return None, None
     table_weights.refuse_removed(settings, pipeline, version)

@@ -15,6 +15,7 @@ from pyarrow import fs
 
 from cutover import files
 from cutover.definition.model.pipeline import Pipeline
+from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.control import control_tables
@@ -56,11 +57,44 @@ def all_of(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Wi
     """Return everybody who saw an epoch of a version.
 
     Raises:
+        LakeError: A table of the lake, or the driver's note, cannot be read.
+    """
+    note = read_note(version)
+    return (*(() if note is None else (note,)), *list_recorded(settings, pipeline, version))
+
+
+def list_recorded(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Witness, ...]:
+    """Return the witnesses that tables of the lake record: all but the driver's note.
+
+    Raises:
         LakeError: A table of the lake cannot be read.
     """
-    found = [*_read_note(version), *_read_batch_runs(settings, pipeline, version)]
-    found += _read_reconciliations(settings, version)
+    found = [*_read_batch_runs(settings, pipeline, version), *_read_reconciliations(settings, version)]
     return (*found, *_read_pins(settings, version))
+
+
+def read_note(version: Version) -> Witness | None:
+    """Return what the driver noted of the newest epoch; None: it noted nothing of this version.
+
+    Raises:
+        LakeError: The note cannot be read, so what it witnessed is not known.
+    """
+    system, path = _place(version)
+    try:
+        if system.get_file_info(path).type is not fs.FileType.File:
+            return None
+        with system.open_input_stream(path) as stream:
+            raw = json.loads(stream.read())
+        if raw.get("app_id") != version.app_id:
+            return None
+        end = {int(p): int(offset) for p, offset in raw["end"].items()}
+        epoch, at = int(raw["epoch"]), int(raw["table_version"])
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        msg = f"File `{path}`: expected the driver's note of the newest epoch as JSON, got another content ({error}). "
+        msg += "Whether the epoch log still has its newest epochs is not known.\n"
+        hint = f"Hint: the next epoch writes the note again: `cutover stream {version.pipeline}`."
+        raise LakeError(msg + hint, runbook="TableUnreadable") from error
+    return Witness(who="the driver's note", epoch=epoch, end=end, table_version=at)
 
 
 def contradictions(
@@ -92,21 +126,6 @@ def contradictions(
             f"Epoch log of {name}: {later.who} saw table version {later.table_version}, it is {table_version} now."
         )
     return tuple(texts)
-
-
-def _read_note(version: Version) -> Iterator[Witness]:
-    system, path = _place(version)
-    if system.get_file_info(path).type is not fs.FileType.File:
-        return
-    try:
-        with system.open_input_stream(path) as stream:
-            raw = _json(stream.read())
-        if raw.get("app_id") == version.app_id:
-            end = {int(p): int(offset) for p, offset in raw["end"].items()}
-            epoch, at = int(raw["epoch"]), int(raw["table_version"])
-            yield Witness(who="the driver's note", epoch=epoch, end=end, table_version=at)
-    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:  # a witness less, as `keep` says
-        log.warning("epoch_note_unreadable", pipeline=version.pipeline, error=str(error))
 
 
 def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[Witness]:

@@ -12,6 +12,7 @@ from cutover.errors import LakeError
 from cutover.lake.control import versions
 from cutover.lake.integrity import high_water
 from cutover.reconcile import run
+from cutover.reconcile.gate import evidence
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.status import WatchStatus, make_status
@@ -117,7 +118,7 @@ def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "note"])
-def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_a_witness_less(lake: Settings, text: str) -> None:
+def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_named(lake: Settings, text: str) -> None:
     before = look(lake)
     (log,) = Path(lake.lake_uri).rglob("stream/_delta_log")
     version = versions.current(lake, PIPELINE)
@@ -125,6 +126,19 @@ def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_a_witness_less(lake: 
     note = log.parent.parent / high_water.NOTE
     note.write_text(json.dumps({"app_id": version.app_id, "end": 5}) if text == "note" else text, encoding="utf-8")
     try:
-        assert look(lake).alerts == before.alerts
+        found, compared, gathered = (
+            look(lake),
+            reconcile(lake, PIPELINE),
+            [*evidence.list_doubts(lake, PIPELINE, version)],
+        )
     finally:
         note.unlink()
+
+    more = [one for one in found.alerts if one not in before.alerts]
+    assert [(one.name, str(note) in one.text) for one in more] == [("TableUnreadable", True)]
+    assert (found.epoch, found.unread) == (before.epoch, before.unread)
+    assert compared.finding.verdict is Verdict.NOT_COMPARABLE
+    assert [(breach.runbook, str(note) in breach.message) for breach in compared.finding.seal.breaches] == [
+        ("TableUnreadable", True)
+    ]
+    assert [str(note) in text for text in gathered] == [True]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
+from cutover.errors import LakeError
 from cutover.lake.control import control_tables, pins
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -81,13 +82,23 @@ def test_note_is_replaced_by_the_next_one(version: Version, settings: Settings) 
     assert [file.name for file in Path(version.uri).parent.iterdir() if file.is_file()] == [high_water.NOTE]
 
 
-def test_note_of_another_version_and_a_damaged_one_say_nothing(version: Version, settings: Settings) -> None:
-    note = Path(version.uri).parent / high_water.NOTE
+def test_note_of_another_version_says_nothing(version: Version, settings: Settings) -> None:
     high_water.keep(replace(version, number=1), SEVENTH, 9)
-    of_another = high_water.all_of(settings, PIPELINE, version)
-    note.write_text("{half")
 
-    assert (of_another, high_water.all_of(settings, PIPELINE, version)) == ((), ())
+    assert high_water.all_of(settings, PIPELINE, version) == ()
+
+
+@pytest.mark.parametrize("text", ["", "{half", "[]", "null", "\0\0", '{"app_id": "p/f/stream-0", "end": 5}'])
+def test_note_that_cannot_be_read_is_named(version: Version, settings: Settings, text: str) -> None:
+    note = Path(version.uri).parent / high_water.NOTE
+    note.write_text(text, encoding="utf-8")
+
+    with pytest.raises(LakeError, match=r"newest\.json") as refused:
+        high_water.all_of(settings, PIPELINE, version)
+
+    assert refused.value.runbook == "TableUnreadable"
+    assert "`cutover stream p`" in str(refused.value)
+    assert high_water.list_recorded(settings, PIPELINE, version) == ()
 
 
 def test_note_that_cannot_be_written_is_no_failure(version: Version) -> None:
