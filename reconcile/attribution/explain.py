@@ -11,11 +11,17 @@ import duckdb
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, newest
-from cutover.errors import DefinitionError, LakeError
+from cutover.errors import DefinitionError, LakeError, LogError
+from cutover.lake.control.losses import Loss
+from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.integrity import lost_records
+from cutover.lake.serving.spans import is_affected
+from cutover.log.kafka import LogClient
 from cutover.quoting import identifier
-from cutover.reconcile.attribution import cells
+from cutover.reconcile.attribution import cells, log_rows
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.attribution.log_rows import LogReader
+from cutover.reconcile.attribution.loss import describe_touching
 from cutover.reconcile.comparison.components import COMPONENT, MEMBERS
 from cutover.reconcile.comparison.layout import additive
 from cutover.reconcile.comparison.shared_tables import SharedTable
@@ -24,6 +30,7 @@ from cutover.reconcile.preconditions import seal
 from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.codec import Scalar, encode, scalar
 from cutover.reconcile.result.finding import CellStep
+from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 from cutover.timestamps import format_micros, to_micros
 
@@ -95,6 +102,8 @@ class Explanation:
     counted: tuple[CountedIn, ...]
     sessions: tuple[SessionOf, ...] = ()  # of both sides, as far as they touch one another
     unproven: str | None = None  # why it can no longer be shown that the cause holds
+    lost: tuple[str, ...] = ()  # what the log has lost of the records that the window may need
+    unasked: str | None = None  # why the log could not be asked whether it lost some
 
     def to_json(self) -> dict[str, Any]:
         """Encode for `explain --json`, with `class_` of a row as `class`."""
@@ -132,7 +141,64 @@ def explain(
         attribution = attribute_causes(settings, pipeline, examined.evidence, sides, log)
         asked = _locate_row(attribution.sides, pipeline, window, place)
         found = _make_explanation(pipeline, examined.evidence, attribution.sides, window, asked)
-        return replace(found, unproven=None if attribution.unproven is None else attribution.unproven.message)
+        touching = _select_touching(pipeline, examined.evidence, asked.one)
+        counted = _count_again(settings, pipeline, examined.evidence, sides, asked.one, log)
+        return replace(
+            found,
+            unproven=None if attribution.unproven is None else attribution.unproven.message,
+            lost=tuple(text for text in (describe_touching(touching), counted.lost) if text is not None),
+            unasked=counted.unasked,
+        )
+
+
+def _select_touching(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> list[Loss]:
+    """Return the recorded losses that touch a window."""
+    window = pipeline.window
+    return [
+        each
+        for each in evidence.losses
+        if each.windows is not None and is_affected(window, one, [(each.windows[0], window.last_end(each.windows[1]))])
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Count:
+    """What a count of the log's records has shown; nothing: it still holds all of them, or retention took them."""
+
+    lost: str | None = None
+    unasked: str | None = None
+
+
+def _count_again(
+    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, one: Interval, log: LogReader | None
+) -> _Count:
+    """Count the records again of the epochs that read what the batch index names for a window."""
+    run, stretches = evidence.run, [pipeline.window.event_range(one)]
+    try:
+        client = log or LogClient(settings)
+        found = client.describe(run.topic)
+        if (found.cluster_id, found.topic_id) != (run.cluster_id, run.topic_id):
+            return _Count(
+                lost=f"Topic {run.topic} has topic id {found.topic_id}, both sides were read from {run.topic_id}."
+            )
+        parts = log_rows.portions(settings, pipeline, sides.connection, run, stretches)
+        reads = [offsets for part in parts for offsets in part.reads]
+        epochs = [record for record in evidence.records if _reads_any(record, reads)]
+        lost = lost_records.find_lost(client, epochs, evidence.losses, pipeline.window, most=lost_records.ALL)
+    except (LogError, LakeError) as error:
+        return _Count(
+            unasked=f"Whether the log still holds the window's records is not known: {str(error).splitlines()[0]}"
+        )
+    return _Count(lost=f"{lost_records.format_lost(lost)}." if lost else None)
+
+
+def _reads_any(record: EpochRecord, reads: Sequence[Offsets]) -> bool:
+    """Return whether an epoch read some of these offsets."""
+    return any(
+        record.start.get(p, 0) < end and first < record.end.get(p, 0)
+        for offsets in reads
+        for p, (first, end) in offsets.items()
+    )
 
 
 def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> str:

@@ -54,6 +54,9 @@ class LogReader(Protocol):
     def earliest(self, topic: str) -> dict[int, int]:
         """Return the first offset that each partition still holds."""
 
+    def positions(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[tuple[int, int, int]]:
+        """Yield partition, offset and log timestamp of the records of ranges of several partitions."""
+
     def read_ranges(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[RawRecord]:
         """Yield the records of ranges of several partitions."""
 

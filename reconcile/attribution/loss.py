@@ -52,6 +52,14 @@ def sentence(losses: Sequence[Loss], incomplete: Mapping[str, int]) -> str | Non
     return f"The log lost records ({named}{more}). {said}."
 
 
+def describe_touching(losses: Sequence[Loss]) -> str | None:
+    """Return that a window may miss records of recorded losses, all of which touch it; None: there is none."""
+    if not losses:
+        return None
+    named = "; ".join(map(_range, losses))
+    return f"The log lost records ({named}), and the window may miss some of them: incomplete(lost), not compared."
+
+
 def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
     """Return what cannot be known of the other windows."""
     gaps = [loss.windows_from for loss in losses if loss.kind != "anew" and loss.windows_from is not None]

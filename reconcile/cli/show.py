@@ -162,10 +162,10 @@ def explanation(console: Console, found: Explanation) -> None:
             else format_signed(value.difference)
         )
         cells = (number(value.streaming), number(value.batch), apart)
-        table.add_row(value.measure, *map(message_text, cells), value.cause or "equal")
+        table.add_row(value.measure, *map(message_text, cells), value.cause or _describe_equal(found))
     console.print(table)
-    if found.unproven:
-        console.print(message_text(found.unproven))
+    _print_lines(console, "lost", found.lost)
+    _print_lines(console, "note", (text for text in (found.unproven, found.unasked) if text is not None))
     columns = ("class", "partition", "offset", "event time", "epoch", "watermark before it", "reason")
     rows = Table(*columns, title="rows that did not count")
     for row in found.rows:
@@ -177,6 +177,11 @@ def explanation(console: Console, found: Explanation) -> None:
     console.print(f"rows that counted: {counted or 'none'}")
     for one in found.sessions:
         console.print(f"session of {one.side}: {when(one.start)} to {when(one.end)}, {one.records:,} rows")
+
+
+def _describe_equal(found: Explanation) -> str:
+    """Return what equal values say: where records are lost, both sides may miss the same ones."""
+    return "equal, not judged" if found.lost or found.state.startswith("incomplete") else "equal"
 
 
 def reports(console: Console, settings: Settings, paths: list[Path]) -> None:

@@ -8,6 +8,7 @@ records inside a log, and a compacted topic is rejected even before it has lost 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn
@@ -17,7 +18,7 @@ from cutover.lake.control.losses import Loss, find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.tables import delta
 from cutover.log import topic_partitions
-from cutover.log.kafka import LogClient
+from cutover.log.kafka import LogClient, Ranges
 from cutover.log.mark import Mark
 from cutover.log.marks import make_mark
 from cutover.log.record_batches import (
@@ -63,6 +64,16 @@ class LostRecords:
         return f"Epoch {self.epoch} read {self.expected:,} records, the log holds {self.found:,} of them. {where}"
 
 
+class CountableLog(Protocol):
+    """What is asked of a log to count records; `LogClient` answers it."""
+
+    def earliest(self, topic: str) -> dict[int, int]:
+        """Return the first offset that each partition still holds."""
+
+    def positions(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[tuple[int, int, int]]:
+        """Yield partition, offset and log timestamp of the records of ranges of several partitions."""
+
+
 def refuse_compacted(client: LogClient, log: str) -> None:
     """Reject a log with a topic that is compacted.
 
@@ -81,7 +92,7 @@ def refuse_compacted(client: LogClient, log: str) -> None:
 
 
 def find_lost(
-    client: LogClient,
+    client: CountableLog,
     records: Sequence[EpochRecord],
     recorded: Iterable[Loss],
     window: WindowFn,
@@ -253,7 +264,7 @@ def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int
     return single + -(-windowed // window.most), single + windowed // window.least
 
 
-def _count_portion(client: LogClient, portion: Sequence[EpochRecord], window: WindowFn) -> Iterator[LostRecords]:
+def _count_portion(client: CountableLog, portion: Sequence[EpochRecord], window: WindowFn) -> Iterator[LostRecords]:
     for run in _list_runs(sorted(portion, key=lambda record: record.epoch)):
         found = _count_run(client, run)
         for record in run:
@@ -321,7 +332,7 @@ def _list_runs(records: Sequence[EpochRecord]) -> list[list[EpochRecord]]:
     return runs
 
 
-def _count_run(client: LogClient, run: Sequence[EpochRecord]) -> dict[int, int]:
+def _count_run(client: CountableLog, run: Sequence[EpochRecord]) -> dict[int, int]:
     """Return how many records a reader gets of each epoch of a run."""
     ends = {p: [record.end.get(p, 0) for record in run] for p in run[-1].end}
     ranges = {p: (_find_start(run, p), end) for p, end in run[-1].end.items()}
@@ -335,7 +346,7 @@ def _find_start(run: Sequence[EpochRecord], partition: int) -> int:
     return next((record.start.get(partition, 0) for record in run if partition in record.end), 0)
 
 
-def _find_missing_of(client: LogClient, record: EpochRecord) -> Iterator[MissingRecords]:
+def _find_missing_of(client: CountableLog, record: EpochRecord) -> Iterator[MissingRecords]:
     ranges = _ranges_of(record)
     batches: dict[int, list[RecordBatch]] = {p: [] for p in ranges}
     for partition, offset, _ in client.positions(record.topic, ranges, "read_uncommitted"):  # aborted ones are there

@@ -25,6 +25,11 @@ class HeldLog:
         del topic
         return {record.partition: self.begins.get(record.partition, 0) for record in self.records}
 
+    def positions(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[tuple[int, int, int]]:
+        """Yield the positions of the records of some ranges."""
+        for record in self.read_ranges(topic, ranges, isolation):
+            yield record.partition, record.offset, record.log_time_micros
+
     def read_ranges(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[RawRecord]:
         """Yield the records of some ranges."""
         del topic, isolation

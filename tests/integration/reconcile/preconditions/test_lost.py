@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import jsonschema
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from cutover.cli.app import main
 from cutover.definition.compile.fingerprint import result_fingerprint
@@ -19,13 +20,26 @@ from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
 from cutover.reconcile.attribution.explain import explain
 from cutover.reconcile.attribution.loss import sentence
+from cutover.reconcile.cli import show
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
-from tests.integration.reconcile.lake_of import PIPELINE, START, Lake, Sale, edited, lake_of, micros, reconcile, write
+from tests.integration.reconcile.lake_of import (
+    PIPELINE,
+    START,
+    Lake,
+    Sale,
+    edited,
+    held,
+    lake_of,
+    micros,
+    reconcile,
+    write,
+)
 from tests.integration.reconcile.test_run import CLEAN, SCHEMA
+from tests.support.log.held_log import HeldLog
 from tests.support.log.losses import LOSS as A_LOSS
 
 LOSS = replace(
@@ -192,10 +206,42 @@ def test_window_whose_records_went_before_the_version_began_is_not_compared(sett
 
 @pytest.mark.parametrize(("hour", "state"), [(1, "closed"), (2, "incomplete(lost)"), (3, "incomplete(lost)")])
 def test_explained_cell_says_that_its_window_is_lost(settings: Settings, hour: int, state: str) -> None:
-    write(settings, lake_of([Sale(hour=h) for h in range(5)]))
+    lake = lake_of([Sale(hour=h) for h in range(5)])
+    write(settings, lake)
     record(settings, LOSS)
 
-    assert explain(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"]).state == state
+    found = explain(settings, PIPELINE, START + timedelta(hours=hour), ["a", "1"], log=held(lake))
+
+    assert found.state == state
+    assert (found.unasked, len(found.lost)) == (None, int(state != "closed"))
+    assert all("topic sales, partition 0: offsets 40 to 59" in text for text in found.lost)
+
+
+def test_explained_cell_names_records_that_the_log_lacks_and_does_not_call_its_sides_equal(
+    settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = lake_of([*(Sale(hour=h) for h in range(3)), *(Sale(epoch=1, hour=h) for h in range(3, 6))])
+    write(settings, lake)
+    log = HeldLog(records=[record for record in held(lake).records if record.offset != 1])
+
+    lossy, complete = (explain(settings, PIPELINE, START + timedelta(hours=h), ["a", "1"], log=log) for h in (2, 4))
+    show.explanation(Console(), lossy)
+
+    assert [value.cause for value in lossy.values if value.streaming != value.batch] == []
+    assert len(lossy.lost) == 1
+    assert "Epoch 0 read 3 records, the log holds 2 of them" in lossy.lost[0]
+    assert "partition 0: 1 of the offsets 1 to 1 hold no record any more" in lossy.lost[0]
+    assert "equal, not judged" in capsys.readouterr().out
+    assert complete.lost == ()
+
+
+def test_explained_cell_says_that_the_log_could_not_be_asked(settings: Settings) -> None:
+    write(settings, lake_of([Sale(hour=h) for h in range(5)]))
+
+    found = explain(settings, PIPELINE, START + timedelta(hours=1), ["a", "1"])
+
+    assert found.lost == ()
+    assert "is not known" in (found.unasked or "")
 
 
 def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Settings) -> None:
