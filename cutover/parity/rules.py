@@ -79,7 +79,7 @@ RULES: Mapping[Construct, ParityRule] = {
         instead="late rows kept in a ledger, and batch told which they were",
     ),
     Construct.IDLE_WATERMARK: ParityRule(
-        why="the watermark drops nothing and ends none of the state behind it, which grows until a fresh start",
+        why="the watermark drops no late row and removes none of the state behind it",
         instead="a window of the event time in the grouping and append mode; or no watermark",
     ),
     Construct.DEDUP: ParityRule(

@@ -150,9 +150,7 @@ def _make_function_column(job: Walk, name: str, path: str, arguments: Arguments)
     if name == "broadcast" and first is not None:
         return first
     if name in {"window", "session_window"} and first is not None:
-        of = make_column(first)
-        names = of.names if of.is_plain else frozenset[str]()  # Spark loses the event time in an expression
-        return JobColumn(names=names, is_window=True, taint=of.taint, varies=of.varies)
+        return replace(make_column(first), alias=None, is_window=True)
     if name == "window_time" and first is not None:
         return replace(make_column(first), alias=None)
     if name == "lit" and first is not None:
@@ -241,7 +239,8 @@ def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
         if "{" not in name:
             job.trace.add_gap(arguments.node.lineno, f"{name}: what it computes from a column")
         return merge_columns(map(make_column, arguments.values))
-    return UnknownValue(f"{name}({said})", taint)
+    default = arguments.get(1, "default") if name in {"os.getenv", "os.environ.get"} else None
+    return UnknownValue(f"{name}({said})", taint, default)
 
 
 def note_undefined(job: Walk, name: str, arguments: Arguments) -> None:

@@ -1,8 +1,9 @@
 """Which columns carry the event time of a watermark: Spark keeps it as metadata of a column, and loses it in others."""
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 
-from cutover.parity.jobs.values import Frame, JobColumn
+from cutover.parity.jobs.values import Frame, JobColumn, list_ancestors
 
 UNIONS = frozenset({"union", "unionAll", "unionByName"})
 """Operations whose columns are those of the first DataFrame, with its metadata."""
@@ -25,8 +26,48 @@ def has_event_time(state: Frame, mark: Frame, above: Sequence[Frame]) -> bool | 
     if any(_carries(window if window is not None else key, names) for key, window in keys):
         return True
     hidden = any(key.varies or (not key.names and not key.is_window) for key in state.keys)
-    lost = any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in above)
+    lost = mark.columns[0].varies or any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in above)
     return None if hidden or lost else False
+
+
+class JoinBound(StrEnum):
+    """What the condition of a join says about the event times of both sides."""
+
+    BOTH = "both"
+    ONE = "one"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+def bound_join(join: Frame) -> JoinBound:
+    """Return on how many sides the condition of a join bounds the event time by that of the other side.
+
+    Source:
+        Spark's `StreamingJoinHelper`: a side lets rows go by an inequality between its column of the watermark and that
+        of the other side; other columns, whatever they hold, say nothing about time.
+    """
+    if join.is_bounded is None:
+        return JoinBound.UNKNOWN
+    above = list_ancestors(join)[1:]
+    left, right = (_list_times(side) for side in join.parents)
+    keys = join.keys or ()
+    if any(find_window(key, above) or (key.is_plain and key.names & left & right) for key in keys):
+        return JoinBound.BOTH
+    upper = [pair for pair in join.comparisons if pair[0] & left and pair[1] & right]
+    lower = [pair for pair in join.comparisons if pair[0] & right and pair[1] & left]
+    if upper and lower and len(upper + lower) > 1 + (upper == lower):  # `a.at > b.at` has one name on both sides
+        return JoinBound.BOTH
+    if any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in above) or any(
+        key.varies and not key.names for key in keys
+    ):
+        return JoinBound.UNKNOWN
+    return JoinBound.ONE if upper or lower else JoinBound.NONE
+
+
+def _list_times(side: Frame) -> frozenset[str]:
+    """Return the columns of one side of a join that carry the event time of a watermark."""
+    marks = [frame for frame in list_ancestors(side) if frame.op == "watermark"]
+    return NO_NAMES.union(*(_carry(side, mark, {}) for mark in marks))
 
 
 def find_window(key: JobColumn, above: Iterable[Frame]) -> JobColumn | None:
@@ -39,8 +80,17 @@ def find_window(key: JobColumn, above: Iterable[Frame]) -> JobColumn | None:
     return next((one for one in named if one.is_window and (one.alias or "window") in key.names), None)
 
 
+def find_loss(state: Frame, mark: Frame) -> Frame | None:
+    """Return the operation between a watermark and a state behind which the column of the watermark lost its time."""
+    known: dict[int, frozenset[str]] = {}
+    _carry(state, mark, known, into_keys=True)
+    behind = [frame for frame in list_ancestors(state)[1:] if mark in list_ancestors(frame) and frame is not mark]
+    lost = [frame for frame in behind if frame.op != "arm" and not _carry(frame, mark, known) & mark.columns[0].names]
+    return lost[-1] if lost else None
+
+
 def _carries(column: JobColumn, names: frozenset[str]) -> bool:
-    return (column.is_plain or column.is_window) and bool(column.names & names)
+    return column.is_plain and bool(column.names & names)
 
 
 def _carry(frame: Frame, mark: Frame, known: dict[int, frozenset[str]], *, into_keys: bool = False) -> frozenset[str]:

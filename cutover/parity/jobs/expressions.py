@@ -3,14 +3,17 @@
 import ast
 import builtins
 import re
+from collections.abc import Iterator
 
 from pyspark.sql import types
 
 from cutover.parity.jobs import calls
+from cutover.parity.jobs.frames import LOOKS
 from cutover.parity.jobs.paths import decide, join_values, make_arms, select_possible
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Arm,
+    Comparison,
     Constant,
     Frame,
     Imported,
@@ -114,7 +117,7 @@ def _find_unbound(job: Walk, name: str) -> JobValue:
     return Imported(f"builtins.{name}") if hasattr(builtins, name) else guess(name)
 
 
-def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911, PLR0912 -- one return for each kind
     """Return an attribute of a value; a method is called later."""
     name, line = node.attr, node.end_lineno or node.lineno
     match owner:
@@ -141,6 +144,8 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
             return owner
         case UnknownValue():
             return _get_from_unknown(job, owner, node, line)
+        case Method(receiver=Frame()) if owner.name not in LOOKS:  # `df.at.between`: a column of the DataFrame
+            return Method(make_column(owner), name, line)
         case _:
             return Method(owner, name, line)
 
@@ -160,6 +165,8 @@ def _get_from_unknown(job: Walk, owner: UnknownValue, node: ast.Attribute, line:
     if node.attr == "writeStream":
         frame = Frame(op="unknown", line=node.lineno, what=owner.text.strip("{}"), is_stream=True)
         return Writer(job.trace.keep(frame), is_stream=True, line=line)
+    if owner.text.strip("{}").endswith("parse_args()") and node.attr in job.trace.defaults:
+        return UnknownValue(f"{owner.text}.{node.attr}", default=job.trace.defaults[node.attr])
     return Method(owner, node.attr, line)
 
 
@@ -215,9 +222,8 @@ Operation = ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
 def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
     if any(isinstance(part, JobColumn) or _is_column_of_frame(part) for part in parts):
-        operators = node.ops if isinstance(node, ast.Compare) else []
-        compares = any(isinstance(one, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for one in operators)
-        return merge_columns(map(_make_operand, parts), compares=compares)
+        columns = [_make_operand(part) for part in parts]
+        return merge_columns(columns, list(_list_comparisons(node, columns)))
     if isinstance(node, ast.Compare | ast.BoolOp) and (known := _decide_operation(node, parts)) is not None:
         return known
     is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
@@ -225,6 +231,12 @@ def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  
         return Listing([item for part in parts if isinstance(part, Listing) for item in part.items])
     if is_sum and all(isinstance(part, Constant) and isinstance(part.value, str) for part in parts):
         return join_texts(parts)
+    if (
+        isinstance(node, ast.BinOp)
+        and isinstance(node.op, ast.BitOr)
+        and any(isinstance(part, Table) for part in parts)
+    ):
+        return _merge_tables(parts)
     if isinstance(node, ast.BoolOp):
         return choose(parts)  # `a or b` is one of them
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and get_text(parts[0]) is not None:
@@ -233,6 +245,22 @@ def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  
     if all(isinstance(part, Constant) for part in parts):
         return _compute(node, [part.value for part in parts if isinstance(part, Constant)])
     return join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])
+
+
+def _merge_tables(parts: list[JobValue]) -> Table:
+    tables = [part for part in parts if isinstance(part, Table)]
+    items = {key: value for table in tables for key, value in table.items.items()}
+    return Table(items, is_complete=len(tables) == len(parts) and all(table.is_complete for table in tables))
+
+
+def _list_comparisons(node: Operation, columns: list[JobColumn]) -> Iterator[Comparison]:
+    """Yield which columns a comparison bounds by which others."""
+    match node, columns:
+        case ast.Compare(ops=[operator]), [left, right]:
+            if isinstance(operator, ast.Lt | ast.LtE | ast.Eq):
+                yield left.names, right.names
+            if isinstance(operator, ast.Gt | ast.GtE | ast.Eq):
+                yield right.names, left.names
 
 
 def _decide_operation(node: ast.Compare | ast.BoolOp, parts: list[JobValue]) -> JobValue | None:

@@ -194,13 +194,13 @@ def _combine(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int
 
 
 def _read_condition(on: JobValue | None) -> dict[str, object]:
-    """Return what a join's condition says: whether it bounds the time, and the columns that must be equal."""
+    """Return what a join's condition says: the inequalities in it, and the columns that must be equal."""
     if on is None:
-        return {"is_bounded": False}
+        return {}
     columns = [make_column(value) for value in walk([on]) if not isinstance(value, Listing | OneOf)]
     if any(isinstance(value, UnknownValue) for value in walk([on])):
         return {"is_bounded": None}
-    return {"is_bounded": any(column.compares for column in columns), "keys": tuple(columns)}
+    return {"comparisons": tuple(pair for column in columns for pair in column.comparisons), "keys": tuple(columns)}
 
 
 def list_columns(arguments: Arguments) -> Iterator[JobColumn]:

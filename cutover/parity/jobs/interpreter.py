@@ -171,7 +171,10 @@ class Interpreter:
         said = "" if name.annotation is None else ast.unparse(name.annotation)
         if said.endswith("DataFrame"):
             return self.trace.keep(Frame(op="unknown", line=name.lineno, what=f"parameter {name.arg}"))
-        return expressions.guess(name.arg)
+        value = expressions.guess(name.arg)
+        if default is not None and isinstance(value, UnknownValue):
+            return replace(value, default=expressions.evaluate(self, default, scope))
+        return value
 
     def _follow_root(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ast.ClassDef | None) -> None:
         """Follow a function that nothing in the file calls, with parameters of which nothing is known."""

@@ -106,7 +106,11 @@ def _call_on_column(column: JobColumn, name: str, arguments: Arguments) -> JobCo
         for value in walk(arguments.values)
         if not isinstance(value, Listing)
     ]
-    return merge_columns([column, *others], compares=name == "between")
+    bounds = [make_column(value) for value in arguments.positional[:2]] if name == "between" else []
+    comparisons = [(low.names, column.names) for low in bounds[:1]] + [
+        (column.names, high.names) for high in bounds[1:]
+    ]
+    return merge_columns([column, *others], comparisons)
 
 
 def _call_on_legacy(job: Walk, legacy: Legacy, name: str, line: int) -> JobValue:
@@ -132,14 +136,14 @@ def _call_on_other(job: Walk, receiver: JobValue, name: str, arguments: Argument
         receiver.items += [item for value in arguments.positional[-1:] for item in spread([value])]
         return Constant(None)
     if isinstance(receiver, Table):
-        return _call_on_table(receiver, name, arguments)
+        return _call_on_table(job, receiver, name, arguments)
     text = get_text(receiver)
     if text is not None or isinstance(receiver, Constant | OneOf):
         return _call_on_text(text, name, arguments)
     return _call_on_unknown(job, receiver, name, arguments, line)
 
 
-def _call_on_table(table: Table, name: str, arguments: Arguments) -> JobValue:
+def _call_on_table(job: Walk, table: Table, name: str, arguments: Arguments) -> JobValue:
     if name in {"items", "values", "keys"}:
         rows: list[JobValue] = []
         for key, value in table.items.items():
@@ -147,10 +151,21 @@ def _call_on_table(table: Table, name: str, arguments: Arguments) -> JobValue:
             if name == "items":
                 rows[-1] = Listing([Constant(key), value])
         return Listing(rows, is_complete=table.is_complete)
-    key = arguments.get(0)
-    if name == "get" and isinstance(key, Constant):
-        found = table.items.get(key.value)
-        return found or arguments.get(1) or (Constant(None) if table.is_complete else UnknownValue())
+    key, journal = arguments.get(0), job.trace.journal
+    if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
+        known = table.items.get(key.value)
+        if known is None and name == "setdefault":
+            journal.assign(table.items, key.value, arguments.get(1) or Constant(None))
+        return known or arguments.get(1) or (Constant(None) if table.is_complete else UnknownValue())
+    if name == "copy":
+        return replace(table, items=dict(table.items))
+    if name == "update":
+        others = [value for value in arguments.positional if isinstance(value, Table)]
+        for added, value in [*(pair for other in others for pair in other.items.items()), *arguments.keywords.items()]:
+            journal.assign(table.items, added, value)
+        is_known = arguments.is_complete and len(others) == len(arguments.positional)
+        table.is_complete = table.is_complete and is_known and all(other.is_complete for other in others)
+        return Constant(None)
     return UnknownValue(name)
 
 
@@ -179,6 +194,8 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
             sink.merges = True
             sink.merged += list_frames(arguments.values)
         return UnknownValue("merge")
+    if name == "add_argument" and first is not None:
+        _note_argument(job, first, arguments)
     if name == "sql" and first is not None and get_text(first) is not None:
         return follow_sql(job, first, line)
     if _note_unknown_removal(job, said, name, arguments, line):
@@ -198,7 +215,18 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
         parents = tuple(list_frames(arguments.values))
         return job.trace.keep(derive(parents, "opaque", line, what=name))
     values = ", ".join(describe(value) for value in arguments.values)
-    return UnknownValue(f"{said}.{name}({values})", taint)
+    default = arguments.get(1, "default", "fallback") if name in {"get", "getenv", "pop"} else None
+    return UnknownValue(f"{said}.{name}({values})", taint, default)
+
+
+def _note_argument(job: Walk, first: JobValue, arguments: Arguments) -> None:
+    """Note the default of an argument of the command line."""
+    names = [text for value in arguments.positional if (text := get_text(value)) is not None]
+    long = next((name for name in names if name.startswith("--")), get_text(first) or "")
+    name = get_text(arguments.get(-1, "dest") or Constant(long.lstrip("-").replace("-", "_")))
+    default = arguments.get(-1, "default")
+    if name and default is not None:
+        job.trace.defaults[name] = default
 
 
 DELETES = re.compile(r"^[^(]*DeltaTable\.for(?:Name|Path)\(.*?, (.*)\)$")

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from cutover.parity.jobs.appends import judge_batch
-from cutover.parity.jobs.eventtime import find_window, has_event_time
+from cutover.parity.jobs.eventtime import UNIONS, JoinBound, bound_join, find_loss, find_window, has_event_time
 from cutover.parity.jobs.paths import exclude_each_other
 from cutover.parity.jobs.sinks import is_replaced, judge_sink
 from cutover.parity.jobs.trace import Found, Query, Sink, Trace
@@ -12,10 +12,12 @@ from cutover.parity.jobs.values import (
     STATEFUL,
     Constant,
     Frame,
+    JobValue,
     Reader,
     describe,
     get_taint,
     list_ancestors,
+    list_settings,
 )
 from cutover.parity.jobs.writers import get_mode, get_option
 from cutover.parity.rules import Construct
@@ -33,6 +35,17 @@ STARTS = (
     *("startingoffsets", "initialposition", "startingposition", "kinesis.startingposition", "kinesis.initialposition"),
     *("eventhubs.startingposition", "eventhubs.startingpositions"),
 )
+
+SKIPS: Mapping[str, tuple[str, Construct, str]] = {
+    "cloudfiles.includeexistingfiles": ("false", Construct.OFFSETS, "cloudFiles.includeExistingFiles"),
+    "failondataloss": ("false", Construct.DATA_LOSS, "failOnDataLoss"),
+    "ignorechanges": ("true", Construct.DATA_LOSS, "ignoreChanges"),
+    "ignoredeletes": ("true", Construct.DATA_LOSS, "ignoreDeletes"),
+    "skipchangecommits": ("true", Construct.DATA_LOSS, "skipChangeCommits"),
+    "streaming-skip-overwrite-snapshots": ("true", Construct.DATA_LOSS, "streaming-skip-overwrite-snapshots"),
+    "streaming-skip-delete-snapshots": ("true", Construct.DATA_LOSS, "streaming-skip-delete-snapshots"),
+}
+"""Options by which a stream skips what its source holds, has lost or has changed, with the value that does it."""
 
 REPLACED = frozenset({"memory", "delta"})
 """Sinks that hold, in complete mode, the newest result alone."""
@@ -78,24 +91,39 @@ def _judge_source(frame: Frame, reader: Reader) -> Iterator[Found]:
     option = LOG_FORMATS.get(reader.format or "", "startingOffsets")
     begins = next((options[name] for name in STARTS if name in options), None)
     if is_log and begins is not None:
-        said = describe(begins).lower()
-        is_end = option == "startingOffsets" and '":-1' in said.replace(" ", "") and isinstance(begins, Constant)
-        if said == "latest" or is_end or "@latest" in said:
-            yield frame.line, Construct.OFFSETS, f"{option} {said[:40]}"
-        elif not isinstance(begins, Constant):
-            yield frame.line, Construct.NOT_UNDERSTOOD, f"{option}: a value that is not in the file"
+        yield from _judge_start(frame, begins, option)
     elif is_log and not options.keys() & {"startingtimestamp", "startingoffsetsbytimestamp"}:
         if reader.is_complete:
             yield frame.line, Construct.OFFSETS, f"{option} omitted, which is latest"
         else:
             yield frame.line, Construct.NOT_UNDERSTOOD, "options of the source that are not in the file"
-    elif not is_log and describe(options.get("startingversion", Constant(""))).lower() == "latest":
+    elif not is_log and "latest" in list_settings(options.get("startingversion", Constant("")))[0]:
         yield frame.line, Construct.OFFSETS, "startingVersion latest"
-    if describe(options.get("cloudfiles.includeexistingfiles", Constant(""))).lower() == "false":
-        yield frame.line, Construct.OFFSETS, "cloudFiles.includeExistingFiles false"
-    loss = options.get("failondataloss")
-    if loss is not None and describe(loss).lower() == "false":
-        yield frame.line, Construct.DATA_LOSS, "failOnDataLoss false"
+    for name, (value, construct, spelled) in SKIPS.items():
+        texts, is_open = list_settings(options.get(name, Constant("")))
+        if value in texts:
+            yield frame.line, construct, f"{spelled} {value}"
+        elif is_open:
+            yield frame.line, Construct.NOT_UNDERSTOOD, f"{spelled}: a value that is not in the file"
+
+
+def _judge_start(frame: Frame, begins: JobValue, option: str) -> Iterator[Found]:
+    """Look at the option that says where a stream begins."""
+    texts, is_open = list_settings(begins)
+    end = next((text for text in texts if _is_end(text, option)), None)
+    if end is not None:
+        said = ", unless something outside of the file says otherwise" if is_open else ""
+        yield frame.line, Construct.OFFSETS, f"{option} {end[:40]}{said}"
+    elif "@latest" in describe(begins).lower():
+        yield frame.line, Construct.OFFSETS, f"{option} @latest"
+    elif is_open:
+        yield frame.line, Construct.NOT_UNDERSTOOD, f"{option}: a value that is not in the file"
+
+
+def _is_end(text: str, option: str) -> bool:
+    """Return whether an option says that a stream begins at the end of a log, or of one of its partitions."""
+    is_end = option == "startingOffsets" and '":-1' in text.replace(" ", "")
+    return text == "latest" or is_end or "@latest" in text
 
 
 # -- streams
@@ -169,39 +197,35 @@ def _judge_bound(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
         elif not is_opaque and all(has_event_time(state, mark, above) is False for mark in marks):
             windows = [window for key in state.keys if (window := find_window(key, above)) is not None]
             marked = frozenset(name for mark in marks for name in mark.columns[0].names)
-            is_changed = any(not window.names or window.names & marked for window in windows)
+            is_changed = any(window.names & marked for window in windows)
             other = "what became of the column of withWatermark" if is_changed else "another column than withWatermark"
             yield state.line, Construct.UNBOUNDED, f"windows of {other}"
     if state.op == "join":
         sides = [any(frame.op == "watermark" for frame in list_ancestors(side)) for side in state.parents]
-        has_time = _joins_time(state, above, marks)
-        if has_time is None or (is_opaque and not all(sides)):
+        bound = bound_join(state)
+        if bound is JoinBound.UNKNOWN or (is_opaque and not all(sides)):
             yield state.line, Construct.NOT_UNDERSTOOD, "join of streams: whether its condition bounds the time"
-        elif not (has_time and all(sides)):
+        elif bound is JoinBound.NONE or not all(sides):
             yield state.line, Construct.UNBOUNDED, "join of streams without a bound in time"
-
-
-def _joins_time(state: Frame, above: Sequence[Frame], marks: Sequence[Frame]) -> bool | None:
-    """Return whether a join bounds the event time: by a comparison, or by a window or time that must be equal."""
-    if state.is_bounded or state.is_bounded is None:
-        return state.is_bounded
-    keys = state.keys or ()
-    return any(find_window(key, above) for key in keys) or any(has_event_time(state, mark, above) for mark in marks)
+        elif bound is JoinBound.ONE:
+            yield state.line, Construct.UNBOUNDED, "join of streams with a bound in time on one side only"
 
 
 def _judge_watermark(mark: Frame, states: Sequence[Frame], lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
     """Look at what a watermark drops; one that drops nothing has another reason."""
     behind = [state for state in states if mark in list_ancestors(state)]
-    if not behind:
-        return  # a stream without state: the watermark changes nothing
-    reasons = [_explain_idle(state, mark, mode) for state in behind]
-    if "" in reasons:
-        yield mark.line, Construct.WATERMARK, mark.what
-    elif None not in reasons and mode != "?":
-        is_opaque = any(frame.op == "opaque" and mark in list_ancestors(frame) for frame in lineage)
-        if not is_opaque:
-            why = "; ".join(dict.fromkeys(reason for reason in reasons if reason))
-            yield mark.line, Construct.IDLE_WATERMARK, f"{mark.what}: {why}"
+    reasons = {state: _explain_idle(state, mark, mode) for state in behind}
+    if not behind or "" in reasons.values():  # without state behind it a watermark changes nothing
+        yield from ((mark.line, Construct.WATERMARK, mark.what) for _ in behind[:1])
+        return
+    if mode == "?" or any(frame.op == "opaque" and mark in list_ancestors(frame) for frame in lineage):
+        return  # the mode, or what hides the columns, is named already
+    unknown = [state for state, reason in reasons.items() if reason is None]
+    if not unknown:
+        why = "; ".join(dict.fromkeys(reason for reason in reasons.values() if reason))
+        yield mark.line, Construct.IDLE_WATERMARK, f"{mark.what}: {why}"
+    elif any(state.op != "state-function" for state in unknown):
+        yield mark.line, Construct.NOT_UNDERSTOOD, f"{mark.what}: whether the grouping has its event time"
 
 
 def _explain_idle(state: Frame, mark: Frame, mode: str) -> str | None:
@@ -210,7 +234,8 @@ def _explain_idle(state: Frame, mark: Frame, mode: str) -> str | None:
     Source:
         Spark's physical operators: an aggregate drops late rows by the event time among its grouping columns, in
         append and update mode; deduplication and joins drop them by the column of the row; functions over state drop
-        them with timers of the event time alone.
+        them with timers of the event time alone. `UnsupportedOperationChecker` rejects aggregates in append mode
+        without an event time among the grouping columns.
     """
     if state.op == "state-function":
         return {"event": "", "processing": FORGETFUL, "none": "its function has no timer"}.get(state.timer or "")
@@ -218,14 +243,30 @@ def _explain_idle(state: Frame, mark: Frame, mode: str) -> str | None:
         return ""
     if mode == "complete":
         return "complete mode keeps every group"
-    has_time = has_event_time(state, mark, list_ancestors(state)[1:])
+    above = list_ancestors(state)[1:]
+    has_time = has_event_time(state, mark, above)
     if has_time is None or has_time:
         return "" if has_time else None
-    keys = sorted(name for key in state.keys or () for name in key.names)
+    rejected = "; in append mode Spark rejects such a query" if mode == "append" else ""
+    return _explain_grouping(state, mark, above) + rejected
+
+
+def _explain_grouping(state: Frame, mark: Frame, above: Sequence[Frame]) -> str:
+    """Return why a grouping has no event time."""
     marked = ", ".join(sorted(mark.columns[0].names))
-    if marked in keys:
-        return f"the {marked} of the grouping is no longer that of the watermark"
-    return f"grouped by {', '.join(keys) or 'other values'}, without the {marked} of the watermark"
+    keys = state.keys or ()
+    if not keys:
+        return f"a total over all rows, without the {marked} of the watermark"
+    for key in keys:
+        window = find_window(key, above)
+        if window is not None and not window.is_plain and window.names & mark.columns[0].names:
+            return f"its window is over an expression of {marked}, which has no watermark"
+    loss = find_loss(state, mark)
+    if loss is not None and any(mark.columns[0].names & key.names for key in keys):
+        how = "has that of its first DataFrame only" if loss.what in UNIONS else f"gives {marked} another value"
+        return f"{loss.what} of line {loss.line} {how}"
+    names = sorted({name for key in keys for name in (key.names or {key.alias or "an expression"})})
+    return f"grouped by {', '.join(names)}, without the {marked} of the watermark"
 
 
 def _judge_checkpoints(trace: Trace) -> Iterator[Found]:

@@ -1,19 +1,29 @@
 """SQL inside a job: a statement becomes the DataFrame that it stands for, a text of an expression its column."""
 
 import re
+from collections.abc import Iterator
 
 import sqlglot
 from sqlglot import exp
 
 from cutover.definition.expressions.statements import parse_statements
 from cutover.parity.jobs.trace import Trace
-from cutover.parity.jobs.values import Frame, JobColumn, JobValue, Reader, Writer, alternatives, choose, derive
+from cutover.parity.jobs.values import (
+    Comparison,
+    Frame,
+    JobColumn,
+    JobValue,
+    Reader,
+    Writer,
+    alternatives,
+    choose,
+    derive,
+)
 from cutover.parity.sql import CLOCK
 
 PARAMETER = re.compile(r"__param|\$\{|\{\{")
 """What another run replaces by another text: a part that is not known, a variable of a shell or of a template."""
 
-COMPARISONS = (exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between)
 WINDOWS = frozenset({"window", "session_window"})
 
 
@@ -42,16 +52,35 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
     inner = node.this if isinstance(node, exp.Alias) else node
     window = next((part for part in inner.find_all(exp.Func) if _get_name(part) in WINDOWS), None)
     names = frozenset(column.name for column in (window or inner).find_all(exp.Column))
-    if window is not None and not _is_named(next(iter(window.iter_expressions()), window)):
-        names = frozenset()  # Spark loses the event time in an expression
+    is_plain = (
+        isinstance(inner, exp.Column) if window is None else _is_named(next(iter(window.iter_expressions()), window))
+    )
     return JobColumn(
         names=names,
         alias=alias,
-        is_plain=isinstance(inner, exp.Column),
+        is_plain=is_plain,
         is_window=window is not None,
-        compares=inner.find(*COMPARISONS) is not None,
+        comparisons=tuple(_list_comparisons(inner)),
         varies=is_moving(inner),
     )
+
+
+def _list_comparisons(condition: exp.Expr) -> Iterator[Comparison]:
+    """Yield which columns a condition bounds by which others."""
+    for node in condition.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.Between):
+        if isinstance(node, exp.Between):
+            yield _list_names(node.args["low"]), _list_names(node.this)
+            yield _list_names(node.this), _list_names(node.args["high"])
+            continue
+        left, right = _list_names(node.this), _list_names(node.expression)
+        if isinstance(node, exp.LT | exp.LTE | exp.EQ):
+            yield left, right
+        if isinstance(node, exp.GT | exp.GTE | exp.EQ):
+            yield right, left
+
+
+def _list_names(node: exp.Expr) -> frozenset[str]:
+    return frozenset(column.name for column in node.find_all(exp.Column))
 
 
 def _is_named(argument: exp.Expr) -> bool:
@@ -233,12 +262,12 @@ class _Selection:
 
     def _follow_join(self, left: Frame, join: exp.Join) -> Frame:
         right, condition = self.follow_source(join.this), join.args.get("on")
-        is_bounded = condition is not None and condition.find(*COMPARISONS) is not None
+        comparisons = tuple(_list_comparisons(condition)) if condition is not None else ()
         using = frozenset(node.name for node in join.args.get("using") or ())
         if left.is_stream is False or right.is_stream is False:
             return self._keep(derive((left, right), "step", self.line, what="join", is_bounded=_is_anti(join)))
         keys = (JobColumn(names=using),) if using else ()
-        return self._keep(derive((left, right), "join", self.line, what="JOIN", is_bounded=is_bounded, keys=keys))
+        return self._keep(derive((left, right), "join", self.line, what="JOIN", comparisons=comparisons, keys=keys))
 
     def follow_source(self, node: exp.Expr) -> Frame:
         """Return the DataFrame of a table, a view or a subquery."""

@@ -76,6 +76,7 @@ class Trace:
     called: set[tuple[int, str]] = field(default_factory=set)  # functions in SQL that are not Spark's own
     registered: set[str] = field(default_factory=set)  # functions that the job makes known to SQL
     outside: set[tuple[int, str]] = field(default_factory=set)  # calls of functions of other modules
+    defaults: dict[str, JobValue] = field(default_factory=dict)  # of arguments of the command line, by their names
     zone: bool = False  # the session's time zone is set
     checkpoint_root: bool = False  # spark.sql.streaming.checkpointLocation is set
     steps: int = 0  # operations of Spark that were followed

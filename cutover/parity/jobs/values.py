@@ -33,6 +33,7 @@ class UnknownValue(JobValue):
 
     text: str = "?"
     taint: frozenset[str] = frozenset()  # `clock`, `random`: it was computed from them
+    default: JobValue | None = None  # what it is if nothing outside of the file says otherwise
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +134,10 @@ class Legacy(JobValue):
     kind: str  # `rdd`, `dstream`
 
 
+Comparison = tuple[frozenset[str], frozenset[str]]
+"""Columns of the side of an inequality that is at most the other one; of an equality there are two, one each way."""
+
+
 @dataclass(frozen=True, eq=False)
 class JobColumn(JobValue):
     """A column expression."""
@@ -141,7 +146,7 @@ class JobColumn(JobValue):
     alias: str | None = None
     is_plain: bool = False  # a column by its name, perhaps renamed
     is_window: bool = False  # a window of time over `names`
-    compares: bool = False  # an inequality
+    comparisons: tuple[Comparison, ...] = ()  # that must hold where it is a condition
     varies: bool = False  # a value is in it that is not a constant
     taint: frozenset[str] = frozenset()
     functions: frozenset[str] = frozenset()  # Spark's functions in it
@@ -172,7 +177,8 @@ class Frame(JobValue):
     functions: frozenset[str] = frozenset()  # that an aggregation computes
     timer: str | None = None  # of a state function: `event`, `processing`, `none`, None: not known
     source: Reader | None = None
-    is_bounded: bool | None = False  # a join with a bound in time; a filter by something that is not a constant
+    is_bounded: bool | None = False  # other rows in the next run; None: a join whose condition is not known
+    comparisons: tuple[Comparison, ...] = ()  # in the condition of a join
     arms: frozenset[Arm] = frozenset()  # by which it came, and what it is made of, where several ways met
 
 
@@ -284,6 +290,20 @@ def get_text(value: JobValue) -> str | None:
     return value.value if isinstance(value, Constant) and isinstance(value.value, str) else None
 
 
+def list_settings(value: JobValue) -> tuple[list[str], bool]:
+    """Return the texts that an option may have, a default among them, and whether another one is possible."""
+    texts: list[str] = []
+    is_open = False
+    for each in alternatives(value):
+        if isinstance(each, UnknownValue) and each.default is not None:
+            texts += list_settings(each.default)[0]
+        if isinstance(each, Constant):
+            texts.append(str(each.value).lower())
+        else:
+            is_open = True
+    return texts, is_open
+
+
 def get_taint(value: JobValue) -> frozenset[str]:
     """Return what a value was computed from that differs in every run: the clock, chance."""
     match value:
@@ -333,15 +353,17 @@ def make_column(value: JobValue) -> JobColumn:
         return value
     if isinstance(value, Method) and isinstance(value.receiver, Frame):
         return JobColumn(names=frozenset({value.name}), is_plain=True)
-    return JobColumn(varies=not isinstance(value, Constant), taint=get_taint(value))
+    said = describe(value) if isinstance(value, UnknownValue | Method) else "?"
+    names = frozenset[str]() if "?" in said else frozenset({said})
+    return JobColumn(names=names, is_plain=bool(names), varies=not isinstance(value, Constant), taint=get_taint(value))
 
 
-def merge_columns(columns: Iterable[JobColumn], *, compares: bool = False) -> JobColumn:
+def merge_columns(columns: Iterable[JobColumn], comparisons: Iterable[Comparison] = ()) -> JobColumn:
     """Return an expression over columns, with what any of them has: names, comparisons, taint."""
     parts = tuple(columns)
     return JobColumn(
         names=frozenset(name for part in parts for name in part.names),
-        compares=compares or any(part.compares for part in parts),
+        comparisons=(*comparisons, *(pair for part in parts for pair in part.comparisons)),
         varies=any(part.varies for part in parts),
         taint=frozenset(taint for part in parts for taint in part.taint),
         functions=frozenset(name for part in parts for name in part.functions),

@@ -57,7 +57,10 @@ def kinds(source: str) -> list[str]:
                 (
                     "watermark-without-effect",
                     1,
-                    "withWatermark: grouped by other, without the timestamp of the watermark",
+                    (
+                        "withWatermark: grouped by other, without the timestamp of the watermark; "
+                        "in append mode Spark rejects such a query"
+                    ),
                 ),
             ],
             id="windows of another column",
@@ -130,6 +133,10 @@ def test_what_cannot_be_followed_is_named_with_its_line(source: str, found: list
         ('options(subscribe="t", startingOffsets="earliest")', []),
         ('option("subscribe", "t").option("startingOffsets", OFFSETS)', ["not-understood"]),
         ("options(**SETTINGS)", ["not-understood"]),
+        ("option('startingOffsets', 'latest' if late else 'earliest')", ["offsets"]),
+        ("options(**({'subscribe': 't'} | {'startingOffsets': 'earliest', 'failOnDataLoss': 'false'}))", ["data-loss"]),
+        ("option('startingOffsets', os.environ.get('FROM', 'latest'))", ["offsets"]),
+        ("option('startingOffsets', os.environ.get('FROM', 'earliest'))", ["not-understood"]),
         ('option("startingOffsets", "earliest").option("failOnDataLoss", False)', ["data-loss"]),
     ],
 )

@@ -28,7 +28,7 @@ def kinds(source: str) -> set[str]:
         (f"{READ}.union({MARKED})", LOST),
         (f"{READ}.unionByName({MARKED})", LOST),
         (f"{MARKED}.dropDuplicates(['ts', 'id'])", {"watermark", "dedup-within-watermark", "chained-state"}),
-        (f"{READ}.withWatermark(COLUMN, '1 hour')", set()),
+        (f"{READ}.withWatermark(COLUMN, '1 hour')", {"not-understood"}),
     ],
 )
 def test_a_column_keeps_the_event_time_or_loses_it(rows: str, found: set[str]) -> None:
@@ -43,13 +43,87 @@ def test_the_time_of_a_window_carries_the_event_time() -> None:
     assert kinds(f"{MARKED}.groupBy(F.window(F.col('ts').cast('timestamp'), '1 hour')).count()") == LOST
 
 
-def test_what_a_watermark_does_not_end_is_said_by_its_columns() -> None:
-    def say(rows: str) -> list[str]:
-        found = check_job(f"from pyspark.sql import functions as F\n{rows}{SINK}", "x.py")
+REJECTED = "; in append mode Spark rejects such a query"
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        ("groupBy('k').count()", "grouped by k, without the ts of the watermark" + REJECTED),
+        ("agg(F.count('*'))", "a total over all rows, without the ts of the watermark" + REJECTED),
+        (
+            "groupBy(F.window(F.col('ts').cast('timestamp'), '1 hour')).count()",
+            "its window is over an expression of ts, which has no watermark" + REJECTED,
+        ),
+        (
+            "withColumn('ts', F.col('other')).groupBy('ts').count()",
+            "withColumn of line 2 gives ts another value" + REJECTED,
+        ),
+        (
+            "withColumn('day', F.expr('ts + interval 1 day')).groupBy('day').count()",
+            "grouped by day, without the ts of the watermark" + REJECTED,
+        ),
+    ],
+)
+def test_an_idle_watermark_has_the_reason_that_is_true(rows: str, reason: str) -> None:
+    found = check_job(f"from pyspark.sql import functions as F\n{MARKED}.{rows}{SINK}", "x.py")
+
+    assert [one.what for one in found if one.construct == "watermark-without-effect"] == [f"withWatermark: {reason}"]
+
+
+def test_the_reason_of_an_idle_watermark_follows_the_output_mode() -> None:
+    def say(rows: str, mode: str) -> list[str]:
+        sink = f".writeStream.outputMode('{mode}').format('memory').option('checkpointLocation', '/c').start()"
+        found = check_job(f"from pyspark.sql import functions as F\n{rows}{sink}", "x.py")
         return [one.what for one in found if one.construct == "watermark-without-effect"]
 
-    assert say(f"{MARKED}.select('k')") == []
-    assert say(f"{MARKED}.groupBy('k').count()") == ["withWatermark: grouped by k, without the ts of the watermark"]
-    assert say(f"{READ}.union({MARKED}).groupBy('ts').count()") == [
-        "withWatermark: the ts of the grouping is no longer that of the watermark"
+    windows = f"{MARKED}.groupBy(F.window('ts', '1 hour')).count()"
+    assert say(f"{MARKED}.select('k')", "append") == []
+    assert say(windows, "update") == []
+    assert say(windows, "complete") == ["withWatermark: complete mode keeps every group"]
+    assert say(f"{MARKED}.groupBy('k').count()", "update") == [
+        "withWatermark: grouped by k, without the ts of the watermark"
     ]
+    assert say(f"{READ}.union({MARKED}).groupBy('ts').count()", "update") == [
+        "withWatermark: union of line 2 has that of its first DataFrame only"
+    ]
+
+
+def test_a_column_that_is_not_in_the_file_may_be_that_of_the_window() -> None:
+    source = "import yaml\nfrom pyspark.sql import functions as F\nconf = yaml.safe_load(open('c.yml'))\n"
+    rows = f"{READ}.withWatermark(conf['at'], '1 hour').groupBy(F.window(conf['at'], '1 hour')).count(){SINK}"
+
+    assert {str(one.construct) for one in check_job(source + rows, "x.py")} == {"watermark"}
+
+
+LEFT = f"{MARKED}.selectExpr('key AS k1', 'ts AS t1', 'value AS v1')"
+RIGHT = f"{MARKED}.selectExpr('key AS k2', 'ts AS t2', 'value AS v2')"
+HOUR = "F.expr('interval 1 hour')"
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_bounded"),
+    [
+        ("F.expr('k1 = k2 AND t2 >= t1 AND t2 <= t1 + interval 1 hour')", True),
+        ("F.expr('k1 = k2 AND t2 BETWEEN t1 AND t1 + interval 1 hour')", True),
+        (f"(F.col('k1') == F.col('k2')) & (F.col('t2') >= F.col('t1')) & (F.col('t2') < F.col('t1') + {HOUR})", True),
+        (f"(a.k1 == b.k2) & b.t2.between(a.t1, a.t1 + {HOUR})", True),
+        ("F.expr('k1 = k2 AND t1 = t2')", True),
+        ("F.expr('k1 = k2')", False),
+        ("F.expr('k1 = k2 AND t2 >= t1')", False),
+        ("F.expr('k1 = k2 AND v1 > v2 AND v1 < v2 + 5')", False),
+        ("F.expr('k1 = k2 AND t1 > v2 AND t1 < v2')", False),
+    ],
+)
+def test_a_join_of_streams_is_bounded_by_the_event_times_of_both_sides(condition: str, is_bounded: bool) -> None:
+    found = kinds(f"a = {LEFT}\nb = {RIGHT}\na.join(b, {condition})")
+
+    assert found == ({"watermark"} if is_bounded else {"watermark", "unbounded-state"})
+
+
+@pytest.mark.parametrize("option", ["ignoreChanges", "ignoreDeletes", "skipChangeCommits"])
+def test_a_stream_that_skips_changes_of_its_table_is_found(option: str) -> None:
+    rows = f"spark.readStream.option('{option}', {{}}).table('bronze').select('a')"
+
+    assert kinds(rows.format("'true'")) == {"data-loss"}
+    assert kinds(rows.format("False")) == set()
