@@ -12,6 +12,7 @@ from rich.table import Table
 
 from cutover.definition.loading import catalogue
 from cutover.lake.dimensions import load as dimension_load
+from cutover.lake.dimensions.dimension import own_uri, uri
 from cutover.lake.dimensions.load import Loaded
 from cutover.output.cells import visible
 from cutover.output.markup import literal_text
@@ -37,7 +38,12 @@ def load(
     name: Name,
     file: Annotated[Path, typer.Argument(help="CSV with a head line, or Parquet.", exists=True, dir_okay=False)],
     *,
-    key: Annotated[str | None, typer.Option("--key", help="Columns that must be unique and not null: a,b")] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", help="Columns that must be unique and not null: a,b. As before, unless given; '' for none."
+        ),
+    ] = None,
     schema: Annotated[
         str | None, typer.Option("--schema", help="Types of a CSV's columns: 'ad string, budget decimal(10,2)'.")
     ] = None,
@@ -46,7 +52,7 @@ def load(
 ) -> None:
     """Replace a dimension by a file, in one commit: running streams take it up within seconds, and record when."""
     settings = load_settings()
-    wanted = [part.strip() for part in key.split(",") if part.strip()] if key else []
+    wanted = None if key is None else [part.strip() for part in key.split(",") if part.strip()]
     joined = None if confirm else _list_joined_keys(settings, name)
     done = dimension_load.load(settings, name, file, key=wanted, schema=schema, joined=joined)
     _print_loaded(name, done, as_json=as_json)
@@ -69,10 +75,12 @@ def show(
         found = {"dimension": name, "versions": known, "columns": head.column_names, "rows": head.to_pylist()}
         sys.stdout.write(json.dumps(found, default=str) + "\n")
         return
-    table = Table("version", "written", "rows", "from", box=None, pad_edge=False)
+    table = Table("version", "written", "rows", "key", "from", box=None, pad_edge=False)
     for one in listed:
         number = "unknown" if one.rows is None else f"{one.rows:,}"
-        table.add_row(str(one.version), f"{one.at:%Y-%m-%d %H:%M:%S}", number, literal_text(one.source or "unknown"))
+        key = "unknown" if one.key is None else ", ".join(one.key) or "none"
+        source = literal_text(one.source or "unknown")
+        table.add_row(str(one.version), f"{one.at:%Y-%m-%d %H:%M:%S}", number, literal_text(key), source)
     console = Console(highlight=False)
     console.print(table)
     if head.num_rows:
@@ -98,10 +106,11 @@ def rollback(
 
 
 def _list_joined_keys(settings: Settings, name: str) -> list[tuple[str, ...]]:
-    """Return the columns by which pipelines join a dimension; definitions that do not load join nothing."""
+    """List the columns by which pipelines join a dimension; definitions that do not load join nothing."""
     pipelines, _ = catalogue.scan(settings)
     lookups = (lookup for pipeline in pipelines.values() for lookup in pipeline.lookups.values())
-    return [tuple(lookup.on.values()) for lookup in lookups if lookup.table == name]
+    own = own_uri(settings, name)
+    return [tuple(lookup.on.values()) for lookup in lookups if uri(settings, lookup).rstrip("/") == own]
 
 
 def _print_loaded(name: str, done: Loaded, *, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """Versions of the lake's own dimensions: a file, or an older version, becomes the newest in one checked commit."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-from deltalake import CommitProperties, Schema
+from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.transaction import create_table_with_add_actions
 
 from cutover.definition.model.schema import SIMPLE, check_name, decimal_parts, parse_schema
@@ -29,8 +30,8 @@ KEPT = {"delta.logRetentionDuration": "interval 30 days", "delta.deletedFileRete
 """How long older versions can be read: as long as records that were joined with them may be joined again."""
 
 FILE = "file"
-_ROWS, _FROM = "cutover.rows", "cutover.from"
-"""Keys in the words of a commit: how many rows the version has, and where they came from."""
+_ROWS, _FROM, _KEY = "cutover.rows", "cutover.from", "cutover.key"
+"""Keys in the words of a commit: how many rows the version has, where they came from, and which columns are unique."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class LoadedVersion:
     at: datetime
     rows: int | None  # None: its files are gone
     source: str | None  # the file's name, or the version that was gone back to; None: another writer's
+    key: tuple[str, ...] | None  # columns whose values were checked to be unique; None: another writer's
 
 
 def load(
@@ -58,7 +60,7 @@ def load(
     name: str,
     file: Path,
     *,
-    key: Sequence[str] = (),
+    key: Sequence[str] | None = None,
     schema: str | None = None,
     joined: Sequence[Sequence[str]] | None = (),
 ) -> Loaded:
@@ -68,15 +70,15 @@ def load(
         settings: Where the lake lies.
         name: Of the dimension.
         file: `.parquet`, or CSV with a header (also packed).
-        key: Columns whose values must be unique and not null.
+        key: Columns whose values must be unique and not null. None: those of the version before.
         schema: Types of the CSV's columns, such as `ad_id string, budget decimal(10,2)`. Of a column that it does not
             name: as in the version before, else text. Empty cells are null.
         joined: Columns by which pipelines join the dimension, a tuple each: their values are expected to stay. None:
             it may be empty, or lack anything that the version before holds.
 
     Raises:
-        DefinitionError: The name, the file, its columns, their types or the key do not fit, or it lacks much of what
-            the version before holds; nothing was written.
+        DefinitionError: The name, the file, its columns, their types or the key do not fit, it lacks much of what the
+            version before holds, or the key of that version is not known; nothing was written.
         LakeError: The table cannot be read or written.
     """
     check_name(name, of="Dimension")
@@ -88,8 +90,22 @@ def load(
             columns = _parquet(connection, place, file) if file.suffix == ".parquet" else None
             columns = columns or _csv(connection, place, file, known, schema)
             _check_columns(place, columns, known)
-            _check_key(connection, place, columns, key)
-            new = _make_new_rows(name, place, file.name, columns, [key, *(joined or ())])
+            before = _find_key(delta.open_table(uri)) if delta.exists(uri) else ()
+            unique = before if key is None else tuple(key)
+            if unique is None:
+                msg = f"{place}: expected the key of the version in force in the table's log, which no longer reaches "
+                msg += "back to its load.\nHint: nothing was written; name the key: "
+                raise DefinitionError(msg + "`--key COLUMNS`, or `--key ''` if there is none.")
+            _check_key(connection, place, columns, unique)
+            new = NewRows(
+                dimension=name,
+                place=place,
+                source=file.name,
+                relation=FILE,
+                columns=columns,
+                key=unique,
+                joined=[before or (), *(joined or ())],
+            )
             loaded = _replace(connection, uri, new, is_compared=joined is not None)
         except duckdb.Error as error:
             msg = f"{place}: expected a CSV or Parquet file that can be read, got: {queries.describe_error(error)}"
@@ -100,24 +116,64 @@ def load(
 def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[Sequence[str]] | None = ()) -> Loaded:
     """Make the rows of an older version of a dimension its newest version again; `joined` is as in `load`.
 
+    Its key is that of the version, else that of the version in force.
+
     Raises:
-        DefinitionError: The version is the one in force, lacks a column of it, or lacks much of what it holds.
-        LakeError: There is no such version, or its files are gone.
+        DefinitionError: There is no such version, it is the one in force, its key is not unique, or it lacks a column
+            or much of what the version in force holds.
+        LakeError: The files of the version are gone.
     """
     check_name(name, of="Dimension")
     uri = own_uri(settings, name)
-    newest, older = delta.open_table(uri), delta.open_table(uri, version)
+    newest = delta.open_table(uri)
     place = f"Dimension `{name}`, version {version}"
-    if int(newest.version()) == version:
-        msg = f"{place}: expected a version before the one in force, got that one."
-        raise DefinitionError(msg + f"\nHint: `cutover dimension show {name}` lists all.")
+    _check_version(name, place, newest, version)
+    older = delta.open_table(uri, version)
     columns = {field.name: spark_type(field.type) for field in delta.read_schema(older)}
     _check_columns(place, columns, _read_known_types(uri))
     with queries.connect(queries.reading(settings)) as connection:
         delta.bind(connection, FILE, older)
         with delta.naming(older):
-            new = _make_new_rows(name, place, f"version {version}", columns, joined or ())
+            before, own = _find_key(newest), _find_key(older)
+            unique = own or (before if joined is not None else ())
+            if unique is None:
+                msg = f"{place}: expected the key of a load before it in the table's log, which no longer reaches back "
+                msg += "to one.\nHint: nothing was written; `--confirm` puts it in force without a comparison."
+                raise DefinitionError(msg)
+            _check_key(connection, place, columns, unique)
+            new = NewRows(
+                dimension=name,
+                place=place,
+                source=f"version {version}",
+                relation=FILE,
+                columns=columns,
+                key=unique,
+                joined=[before or (), *(joined or ())],
+            )
             return _replace(connection, uri, new, is_compared=joined is not None)
+
+
+def _check_version(name: str, place: str, newest: DeltaTable, version: int) -> None:
+    """Reject a version that does not exist, or that is in force."""
+    current = int(newest.version())
+    numbers = [int(entry["version"]) for entry in delta.history(newest)]
+    if version == current:
+        msg = f"{place}: expected a version before the one in force, got that one."
+    elif version not in numbers:
+        others = f"{numbers[-1]} to {current - 1}" if len(numbers) > 1 else "there is none"
+        msg = f"{place}: expected a version before {current}, the one in force ({others}), got {version}."
+    else:
+        return
+    raise DefinitionError(msg + f"\nHint: `cutover dimension show {name}` lists all.")
+
+
+def _find_key(table: DeltaTable) -> tuple[str, ...] | None:
+    """Find the key of a version: that of the newest load up to it; none if it was never loaded; None if unknown."""
+    entry: Mapping[str, Any] = {"version": 1}
+    for entry in delta.history(table):
+        if _KEY in entry:
+            return tuple(json.loads(entry[_KEY]))
+    return () if int(entry["version"]) == 0 else None
 
 
 def list_versions(settings: Settings, name: str, *, most: int) -> list[LoadedVersion]:
@@ -134,6 +190,7 @@ def list_versions(settings: Settings, name: str, *, most: int) -> list[LoadedVer
             at=from_micros(int(entry.get("timestamp", 0)) * 1000),
             rows=_read_rows(table.table_uri, entry),
             source=entry.get(_FROM),
+            key=tuple(json.loads(entry[_KEY])) if _KEY in entry else None,
         )
         for entry in islice(delta.history(table), most)
     ]
@@ -163,18 +220,13 @@ def read_head(settings: Settings, name: str, number: int) -> pa.Table:
             return queries.read_table(connection, f"SELECT * FROM {FILE} ORDER BY ALL LIMIT {int(number)}")  # noqa: S608
 
 
-def _make_new_rows(
-    name: str, place: str, source: str, columns: Mapping[str, str], keys: Sequence[Sequence[str]]
-) -> NewRows:
-    return NewRows(dimension=name, place=place, source=source, relation=FILE, columns=columns, keys=keys)
-
-
 def _replace(connection: duckdb.DuckDBPyConnection, uri: str, new: NewRows, *, is_compared: bool) -> Loaded:
     """Write rows as the next version of a dimension, compared with the one in force if that is asked for."""
     if is_compared:
         check_replacement(connection, delta.open_table(uri) if delta.exists(uri) else None, new)
     (rows,) = connection.execute(f"SELECT count(*) FROM {FILE}").fetchall()[0]  # noqa: S608 -- ours
-    version = _write(connection, uri, new.columns, {_ROWS: str(rows), _FROM: new.source})
+    words = {_ROWS: str(rows), _FROM: new.source, _KEY: json.dumps(list(new.key))}
+    version = _write(connection, uri, new.columns, words)
     return Loaded(uri=uri, version=version, rows=int(rows), columns=new.columns)
 
 
@@ -240,7 +292,10 @@ def _check_key(
     doubled, without = connection.execute(f"SELECT ({twice}), ({nulls})").fetchall()[0]
     if doubled or without:
         msg = f"{place}: expected each key ({', '.join(key)}) once and none null, got {doubled:,} that stand more than "
-        raise DefinitionError(msg + f"once and {without:,} rows with a null.\nHint: nothing was written.")
+        msg += f"once and {without:,} rows with a null.\nHint: nothing was written. "
+        raise DefinitionError(
+            msg + "Without `--key`, the key of the version before counts; `--key ''` stands for none."
+        )
 
 
 def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str, str], words: dict[str, str]) -> int:

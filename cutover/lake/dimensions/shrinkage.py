@@ -27,7 +27,8 @@ class NewRows:
     source: str  # a file's name, or the version that it is a copy of
     relation: str
     columns: Mapping[str, str]  # name -> type
-    keys: Sequence[Sequence[str]]  # columns by which pipelines join, a tuple each
+    key: Sequence[str]  # columns whose values are unique
+    joined: Sequence[Sequence[str]]  # columns by which pipelines join, a tuple each, and the key of the version before
 
 
 def check_replacement(connection: duckdb.DuckDBPyConnection, table: DeltaTable | None, new: NewRows) -> None:
@@ -75,9 +76,11 @@ def _list_losses(connection: duckdb.DuckDBPyConnection, before: int, rows: int, 
     if before - rows >= MOST_LOST * before > 0:
         yield f"{before - rows:,} rows fewer"
     there = {str(row[0]) for row in connection.execute(f"DESCRIBE {BEFORE}").fetchall()}
-    for key in dict.fromkeys(tuple(key) for key in new.keys):
-        if key and set(key) <= there & set(new.columns):
-            yield from _find_lost_keys(connection, new.relation, key)
+    keys = [key for key in dict.fromkeys(map(tuple, (new.key, *new.joined))) if key and set(key) <= there]
+    for key in keys:
+        yield from _find_lost_keys(connection, new.relation, key)
+    if not keys:
+        yield from _find_other_rows(connection, new.relation, sorted(there & set(new.columns)))
     for column in new.columns:
         if column in there and _is_emptied(connection, new.relation, column):
             yield f"column `{column}` has no value any more"
@@ -90,6 +93,19 @@ def _find_lost_keys(connection: duckdb.DuckDBPyConnection, after: str, key: Sequ
     missing, all_keys = connection.execute(f"SELECT ({lost}), (SELECT count(*) FROM ({old}))").fetchall()[0]  # noqa: S608
     if missing >= MOST_LOST * all_keys > 0:
         yield f"{missing:,} of {all_keys:,} keys ({', '.join(key)}) are not in it"
+
+
+def _find_other_rows(connection: duckdb.DuckDBPyConnection, after: str, columns: Sequence[str]) -> Iterator[str]:
+    """Yield that no column keeps half of its values: of a dimension without a key, any of them may be what identifies.
+
+    Columns whose values are unique count alone, if there are any.
+    """
+    counted = ", ".join(f"count(DISTINCT {identifier(column)})" for column in columns)
+    total, *distinct = connection.execute(f"SELECT count(*), {counted} FROM {BEFORE}").fetchall()[0]  # noqa: S608
+    unique = [column for column, values in zip(columns, distinct, strict=True) if values == total]
+    lost = [list(_find_lost_keys(connection, after, (column,))) for column in unique or columns]
+    if lost and all(lost):
+        yield from lost[0]
 
 
 def _is_emptied(connection: duckdb.DuckDBPyConnection, after: str, column: str) -> bool:

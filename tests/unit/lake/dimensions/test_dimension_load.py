@@ -153,6 +153,124 @@ def test_keys_of_pipelines_are_compared_without_being_asked_for(settings: Settin
         load(settings, "ads", csv, joined=[("campaign",)])
 
 
+OTHERS = FULL.replace("\n", "\nx")[:-1]  # every key is another one
+
+
+def test_the_key_of_the_load_before_counts_without_being_named(settings: Settings, csv: Path) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv, key=["ad"])
+    load(settings, "ads", csv)
+    csv.write_text(OTHERS, encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=r"10 of 10 keys \(ad\) are not in it"):
+        load(settings, "ads", csv)
+    with pytest.raises(DefinitionError, match=r"10 of 10 keys \(ad\) are not in it"):
+        load(settings, "ads", csv, key=[])
+    csv.write_text(FULL + "9,c0\n", encoding="utf-8")
+    with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that stand"):
+        load(settings, "ads", csv, joined=None)
+
+    assert load(settings, "ads", csv, key=[]).version == 2
+    assert [one.key for one in list_versions(settings, "ads", most=9)] == [(), ("ad",), ("ad",)]
+
+
+def test_the_key_of_the_load_before_counts_behind_a_commit_of_another_writer(settings: Settings, csv: Path) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv, key=["ad"])
+    table = DeltaTable(own_uri(settings, "ads"))
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 31 days"})
+    csv.write_text(OTHERS, encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=r"version 1 has 10 rows.*10 of 10 keys \(ad\)"):
+        load(settings, "ads", csv)
+    assert [one.key for one in list_versions(settings, "ads", most=9)] == [None, ("ad",)]
+
+
+def test_a_key_that_the_log_no_longer_tells_has_to_be_named(settings: Settings, csv: Path) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv, key=["ad"])
+    load(settings, "ads", csv)
+    table = DeltaTable(own_uri(settings, "ads"))
+    table.alter.set_table_properties({"delta.logRetentionDuration": "interval 31 days"})
+    DeltaTable(own_uri(settings, "ads")).create_checkpoint()
+    for version in (0, 1):
+        (Path(own_uri(settings, "ads")) / "_delta_log" / f"{version:020}.json").unlink()
+
+    with pytest.raises(DefinitionError, match=r"`--key COLUMNS`, or `--key ''`"):
+        load(settings, "ads", csv)
+    assert load(settings, "ads", csv, key=["ad"]).version == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "lost"),
+    [
+        pytest.param(OTHERS, "10 of 10 keys (ad)", id="other values in the only unique column"),
+        pytest.param(
+            OTHERS.replace(",c", ",d").replace("dampaign", "campaign"),
+            "10 of 10 keys (ad)",
+            id="other values in all columns",
+        ),
+        pytest.param(FULL.replace(",c", ",d").replace(",dampaign", ",campaign"), None, id="in another column"),
+        pytest.param(FULL.replace("9,", "x9,"), None, id="one other value"),
+    ],
+)
+def test_a_dimension_without_a_key_is_compared_by_its_unique_columns(
+    settings: Settings, csv: Path, text: str, lost: str | None
+) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv)
+    csv.write_text(text, encoding="utf-8")
+
+    if lost is None:
+        assert load(settings, "ads", csv).version == 1
+    else:
+        with pytest.raises(DefinitionError, match=re.escape(lost)):
+            load(settings, "ads", csv)
+
+
+def test_a_dimension_without_a_unique_column_has_to_keep_one(settings: Settings, csv: Path) -> None:
+    csv.write_text("ad,campaign\n1,a\n1,b\n2,a\n2,b\n", encoding="utf-8")
+    load(settings, "ads", csv)
+    csv.write_text("ad,campaign\n8,a\n8,b\n9,a\n9,b\n", encoding="utf-8")
+    load(settings, "ads", csv)
+    csv.write_text("ad,campaign\n1,x\n1,y\n2,x\n2,y\n", encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=r"2 of 2 keys \(ad\)"):
+        load(settings, "ads", csv)
+
+
+def test_a_way_back_compares_by_the_key_of_the_load_before(settings: Settings, csv: Path) -> None:
+    csv.write_text(OTHERS + "1,c1\n1,c1\n", encoding="utf-8")
+    load(settings, "ads", csv)
+    csv.write_text(OTHERS, encoding="utf-8")
+    load(settings, "ads", csv)
+    csv.write_text(FULL, encoding="utf-8")
+    load(settings, "ads", csv, key=["ad"], joined=None)
+
+    with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that stand"):
+        roll_back(settings, "ads", 0)
+    with pytest.raises(DefinitionError, match=r"version 2 has 10 rows.*10 of 10 keys \(ad\)"):
+        roll_back(settings, "ads", 1)
+    assert roll_back(settings, "ads", 0, joined=None).rows == 12
+    assert list_versions(settings, "ads", most=1)[0].key == ()
+
+
+@pytest.mark.parametrize("version", [3, 99])
+def test_a_version_that_does_not_exist_is_answered_with_those_that_do(
+    settings: Settings, csv: Path, version: int
+) -> None:
+    csv.write_text(FULL, encoding="utf-8")
+    for _ in range(3):
+        load(settings, "ads", csv, key=["ad"])
+
+    with pytest.raises(DefinitionError) as caught:
+        roll_back(settings, "ads", version)
+
+    assert (f"got {version}" in str(caught.value), "(0 to 1)" in str(caught.value)) == (True, True)
+    assert "`cutover dimension show ads`" in str(caught.value)
+    assert caught.value.runbook is None
+
+
 def test_a_first_file_without_rows_is_rejected(settings: Settings, csv: Path) -> None:
     csv.write_text("ad\n", encoding="utf-8")
 
@@ -188,6 +306,7 @@ def test_the_commands_show_what_is_loaded_and_go_back(
     assert main(["dimension", "load", "ads", str(csv), "--key", "ad"]) == 0
     csv.write_text("ad,campaign\n", encoding="utf-8")
     assert main(["dimension", "load", "ads", str(csv)]) == 2
+    assert main(["dimension", "rollback", "ads", "--version", "99"]) == 2
     assert main(["dimension", "load", "ads", str(csv), "--confirm"]) == 0
     capsys.readouterr()
 
