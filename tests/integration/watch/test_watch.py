@@ -100,7 +100,7 @@ def beat(settings: Settings, **changes: object) -> None:
     """Write the heartbeat of this very process."""
     folder = settings.run_dir / "clicks"
     folder.mkdir(parents=True, exist_ok=True)
-    own = {**asdict(current()), "run_id": "r", "state": "RUNNING"}
+    own = {**asdict(current()), "run_id": "r", "state": "RUNNING", "at": SystemClock().now().isoformat()}
     (folder / "heartbeat.json").write_text(json.dumps(own | changes))
 
 
