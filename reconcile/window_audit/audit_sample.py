@@ -22,7 +22,7 @@ from cutover.reconcile.compare import compare_at_cut
 from cutover.reconcile.request import ComparisonRequest
 from cutover.reconcile.result.finding import Difference, Finding, Verdict
 from cutover.reconcile.verdict import history
-from cutover.reconcile.verdict.acceptance import Acceptance
+from cutover.reconcile.verdict.acceptance import Acceptance, place_of
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.reconcile.window_audit import population
@@ -32,7 +32,7 @@ from cutover.settings import Settings
 from cutover.timestamps import from_micros, parse_micros
 
 SHOWN = 20
-"""Rows and windows that an audit names."""
+"""Rows that an audit names."""
 
 
 @runs.tell_lineage("audit", lineage.find_touched_by_audit)
@@ -140,8 +140,10 @@ def _judge(made: WindowAudit, found: Population, drawn: Sequence[Interval], resu
     judged = counts[: len(counts) - left_out]
     open_rows = result.policy.unexplained - result.policy.accepted
     is_wrong = open_rows > result.policy.max_unexplained
-    wrong = [one for one in result.differences if one.cause == UNEXPLAINED]
-    starts = sorted({parse_micros(one.window_start) for one in wrong if one.window_start})
+    unexplained = [one for one in result.differences if UNEXPLAINED in one.cause]
+    wrong = [one for one in unexplained if one.accepted_by is None]
+    are_listed = len({place_of(one) for one in unexplained}) == result.causes[UNEXPLAINED].rows
+    starts = {parse_micros(one.window_start) for one in wrong if one.window_start}
     return replace(
         made,
         state=AuditState.REGRESSION if is_wrong else AuditState.AGREES,
@@ -150,7 +152,7 @@ def _judge(made: WindowAudit, found: Population, drawn: Sequence[Interval], resu
         rows=sum(judged),
         missed=power.find_sample_miss_chance(made.audit, judged),
         unexplained=open_rows,
-        wrong=tuple(starts[:SHOWN]) if is_wrong else (),
+        wrong=(tuple(sorted(starts)) if are_listed else made.windows) if is_wrong else (),
         examples=tuple(map(_describe_row, wrong[:SHOWN])) if is_wrong else (),
         causes={name: cause.rows for name, cause in result.causes.items() if cause.rows},
         runbook="RetirementRegression" if is_wrong else None,

@@ -48,7 +48,7 @@ class WindowAudit:
     epoch: int = -1  # of the cut
     stream_version: int | None = None
     unexplained: int = 0  # (window, key) rows
-    wrong: tuple[int, ...] = ()  # starts of windows with such rows; microseconds
+    wrong: tuple[int, ...] = ()  # starts of windows with such rows, or of all if not all are listed; microseconds
     examples: tuple[str, ...] = ()  # of such rows
     causes: dict[str, int] = field(default_factory=dict)  # cause -> rows that it explains
     runbook: str | None = None

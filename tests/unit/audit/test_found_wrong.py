@@ -1,0 +1,70 @@
+"""Windows that an audit found wrong are compared again by the next one, however many and whatever else is behind."""
+
+from typing import Any
+
+import pytest
+
+from cutover.definition import Audit
+from cutover.definition.windows.window_fn import Interval
+from cutover.lake.control.versions import Version
+from cutover.reconcile.result.finding import Cause, Difference, Finding, PolicyResult, Verdict, Windows
+from cutover.reconcile.verdict.audits.audit_record import AuditState
+from cutover.reconcile.verdict.audits.power import plan_sample
+from cutover.reconcile.window_audit.audit_sample import _judge
+from cutover.reconcile.window_audit.population import Population
+from cutover.timestamps import format_micros
+from tests.support.history.audits import audited
+
+HOUR = 3_600_000_000
+STARTS = tuple(n * HOUR for n in range(40))
+DRAWN = tuple(Interval(start, start + HOUR) for start in STARTS)
+POPULATION = Population(
+    version=Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="b", number=0, uri="x"),
+    since=0,
+    until=STARTS[-1] + HOUR,
+    windows=DRAWN,
+    rows=dict.fromkeys(STARTS, 1),
+    again=(),
+    plan=plan_sample(Audit(), [1] * len(STARTS), len(STARTS)),
+)
+
+
+def differs(start: int, cause: str = "unexplained", **changes: Any) -> Difference:
+    fields: dict[str, Any] = {"measure": "n", "kind": "changed", "streaming": 1, "batch": 2, "difference": -1}
+    return Difference(window_start=format_micros(start), key={"k": "a"}, cause=cause, **fields | changes)
+
+
+def find(*cells: Difference, rows: int, accepted: int = 0) -> tuple[AuditState, tuple[int, ...]]:
+    policy = PolicyResult(max_late_share=1.0, max_unexplained=0, unexplained=rows, accepted=accepted)
+    result = Finding(
+        pipeline="p",
+        verdict=Verdict.DIVERGED,
+        exit_code=1,
+        sentence="",
+        policy=policy,
+        windows=Windows(compared=len(STARTS)),
+        causes={"unexplained": Cause(rows=rows)},
+        differences=cells,
+    )
+    made = _judge(audited("p", windows=STARTS), POPULATION, DRAWN, result)
+    return made.state, made.wrong
+
+
+@pytest.mark.parametrize(
+    ("cells", "rows", "wrong"),
+    [
+        pytest.param([differs(HOUR)], 1, (HOUR,), id="one window"),
+        pytest.param([differs(HOUR, "late + unexplained")], 1, (HOUR,), id="beside another cause"),
+        pytest.param([differs(start) for start in STARTS], 40, STARTS, id="forty windows"),
+        pytest.param([differs(HOUR)], 2, STARTS, id="more than are listed"),
+        pytest.param([differs(HOUR), differs(2 * HOUR, "late")], 1, (HOUR,), id="another one is explained"),
+    ],
+)
+def test_every_wrong_window_is_to_be_compared_again(cells: list[Difference], rows: int, wrong: tuple[int, ...]) -> None:
+    assert find(*cells, rows=rows) == (AuditState.REGRESSION, wrong)
+
+
+def test_an_accepted_row_makes_no_window_wrong() -> None:
+    cells = (differs(HOUR), differs(2 * HOUR, accepted_by="known"))
+
+    assert find(*cells, rows=2, accepted=1) == (AuditState.REGRESSION, (HOUR,))
