@@ -204,7 +204,7 @@ def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry,
     # A comparison of a version that does not serve has no differences with a history: it is looked at once.
     if finding.seal.holds and settings.stream_version is None:
         opened = lifecycle.open_differences(settings, finding.pipeline, placed.lines, placed.version)
-        rows = lifecycle.rows(finding, placed.made, opened, placed.newer)
+        rows = lifecycle.rows(finding, placed.made, opened, placed.newer, placed.lines)
         if rows:
             control_tables.append(settings, "differences", rows)
     row = _row(settings, outcome, placed.made.fingerprint, placed.made.last)

@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.lake.control import control_tables, signature
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.codec import Scalar
@@ -138,6 +139,7 @@ def rows(
     made: RecordedComparison,
     opened: Mapping[Place, OpenDifference],
     newer: Sequence[RecordedComparison],
+    lines: Sequence[RecordedComparison],
 ) -> list[dict[str, Any]]:
     """Return an `open` row for each unexplained row of a run, `resolved` for each that it judged and did not find.
 
@@ -146,6 +148,7 @@ def rows(
         made: Its line, as it will stand in the history.
         opened: What is open without it.
         newer: Lines that stand behind it: what they judged, this run says nothing about any more.
+        lines: Of the definition, without it.
     """
     same = {
         "pipeline": finding.pipeline,
@@ -154,7 +157,12 @@ def rows(
         "at": made.last,
     }
     now = {place: d for place, d in _collect_unexplained(finding).items() if not _is_judged_by(newer, place)}
-    gone = {place: d for place, d in opened.items() if place not in now and _is_judged(made, place, d, finding)}
+    open_from = {line.run_id: _find_open_start(line) for line in lines}
+    gone = {
+        place: d
+        for place, d in opened.items()
+        if place not in now and _is_judged(made, place, d, finding, open_from.get(d.run_id, FOREVER))
+    }
     return [
         *(same | _row(place, d.kind, d.cause) | {"state": _state(d), "detail": _detail(d)} for place, d in now.items()),
         *(same | _row(place, d.kind, UNEXPLAINED) | {"state": "resolved", "detail": None} for place, d in gone.items()),
@@ -165,11 +173,25 @@ def _is_judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
     return any(one.has_judged(parse_micros(place[0])) for one in newer)
 
 
-def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, finding: Finding) -> bool:
-    """Return whether a run judged a difference away: its window is judged, and the run lists all that it found."""
+def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, finding: Finding, open_from: int) -> bool:
+    """Return whether a run judged a difference away: its window is judged, and the run lists all that it found.
+
+    Args:
+        made: Line of the run.
+        place: Of the difference.
+        one: The difference.
+        finding: Of the run.
+        open_from: First window start that was still open to the run that saw the difference last: of what that run had
+            no room to list, all lies before it.
+    """
     if len(_list_unexplained(finding)) < records.count_unexplained(made) or not made.has_judged(parse_micros(place[0])):
         return False
-    return one.kind != BEYOND or not made.unjudged
+    return one.kind != BEYOND or all(start >= open_from for start, _ in made.unjudged)
+
+
+def _find_open_start(line: RecordedComparison) -> int:
+    """Return the start of the first window that was still open at a cut, microseconds; FOREVER: all were closed."""
+    return min((start for start, end in line.unjudged if end == FOREVER), default=FOREVER)
 
 
 def _collect_unexplained(finding: Finding) -> dict[Place, Difference]:

@@ -68,7 +68,7 @@ def list_lives(
         return ()
     opened = lifecycle.open_differences(settings, pipeline.name, placed.lines, placed.version)
     rows = control_tables.read(settings, "differences", pipeline.name)
-    rows += lifecycle.rows(finding, placed.made, opened, placed.newer)
+    rows += lifecycle.rows(finding, placed.made, opened, placed.newer, placed.lines)
     positions = {one.run_id: records.position(one, placed.version) for one in (*placed.lines, placed.made)}
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
     found = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), placed.made, settles)

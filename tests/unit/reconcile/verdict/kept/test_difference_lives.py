@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Policy, Topic
+from cutover.definition.windows.window_fn import FOREVER
 from cutover.reconcile.result.finding import Cause, Difference, Finding, Verdict, Windows
 from cutover.reconcile.result.overview import DifferenceLife
 from cutover.reconcile.result.report import ComparisonOutcome
@@ -89,7 +90,7 @@ def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_a
     )
     made = made_by(found)
 
-    rows = lifecycle.rows(found, made, opened("a", "gone"), [])
+    rows = lifecycle.rows(found, made, opened("a", "gone"), [], [])
 
     assert states(rows) == [
         (A, "changed", "open"),
@@ -116,7 +117,7 @@ def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
     found = comparison(cell("a"), cell("a", SECOND))
     newer = [line(8, 9, unjudged=f"[[{START}, {START + HOUR}]]"), line(9, 9, said={"to": "x"})]
 
-    rows = lifecycle.rows(found, made_by(found), {}, newer)
+    rows = lifecycle.rows(found, made_by(found), {}, newer, [])
 
     assert [row["window_start"] for row in rows] == [datetime(2026, 1, 1, tzinfo=UTC)]
 
@@ -135,7 +136,7 @@ def test_a_difference_ends_if_its_window_was_judged_and_all_that_differs_is_list
 ) -> None:
     found = comparison(cell("a"), unexplained=unexplained)
 
-    rows = lifecycle.rows(found, made_by(found, **changes), opened("gone"), [])
+    rows = lifecycle.rows(found, made_by(found, **changes), opened("gone"), [], [])
 
     assert [row["state"] for row in rows if "gone" in row["key"]] == expected
 
@@ -149,19 +150,37 @@ def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_wi
 ) -> None:
     found = comparison(cell("a", SECOND), unexplained=unexplained, windows=Windows(first=first))
 
-    rows = lifecycle.rows(found, made_by(found), {}, [])
+    rows = lifecycle.rows(found, made_by(found), {}, [], [])
 
     assert states(rows) == [(A, "changed", "open"), *expected]
     assert [row["window_start"].hour for row in rows[1:]] == [0] * len(expected)
 
 
-@pytest.mark.parametrize(("unjudged", "expected"), [(None, ["resolved"]), (f"[[{START + HOUR}, {2**62}]]", [])])
-def test_what_was_beyond_the_list_ends_only_where_every_window_is_judged(
-    unjudged: str | None, expected: list[str]
+@pytest.mark.parametrize(
+    ("open_to_it", "unjudged", "expected"),
+    [
+        pytest.param(None, None, ["resolved"], id="all windows were closed to both"),
+        pytest.param(None, f"[[{START + HOUR}, {FOREVER}]]", [], id="some are open now"),
+        pytest.param(f"[[{START + HOUR}, {FOREVER}]]", None, ["resolved"], id="all are closed now"),
+        pytest.param(
+            f"[[{START + HOUR}, {FOREVER}]]", f"[[{START + HOUR}, {FOREVER}]]", ["resolved"], id="the same are open"
+        ),
+        pytest.param(f"[[{START + HOUR}, {FOREVER}]]", f"[[{START}, {FOREVER}]]", [], id="more are open now"),
+        pytest.param(
+            f"[[{START + HOUR}, {FOREVER}]]",
+            f"[[{START}, {START + 1}], [{START + 2 * HOUR}, {FOREVER}]]",
+            [],
+            id="one that was closed is not judged",
+        ),
+    ],
+)
+def test_what_was_beyond_the_list_ends_where_every_window_is_judged_that_was_closed_then(
+    open_to_it: str | None, unjudged: str | None, expected: list[str]
 ) -> None:
-    found = comparison()
+    found, before = comparison(), line(1, unjudged=open_to_it)
+    beyond = {place: replace(one, run_id=before.run_id) for place, one in opened("", kind=BEYOND).items()}
 
-    rows = lifecycle.rows(found, made_by(found, unjudged=unjudged), opened("", kind=BEYOND), [])
+    rows = lifecycle.rows(found, made_by(found, unjudged=unjudged), beyond, [], [before])
 
     assert [row["state"] for row in rows] == expected
 
