@@ -10,7 +10,7 @@ from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, newe
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete
 from cutover.lake.control.losses import is_touched, list_ends
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import log_of, name_offsets
 from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
 from cutover.records.reading.scan import Offsets
@@ -64,7 +64,12 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: Al
     gaps = retention.find_unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, mine)
     if not gaps:
         return None
-    log.warning("batch_log_expired", pipeline=work.pipeline.name, first_offsets=gaps, scanned_to=work.history.scanned)
+    log.warning(
+        "batch_log_expired",
+        pipeline=work.pipeline.name,
+        first_offsets=name_offsets(gaps),
+        scanned_to=name_offsets(work.history.scanned),
+    )
     topic = log_of(work.pipeline)
     left = retention.remaining_offsets(offsets, work.earliest)
     found = (

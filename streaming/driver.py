@@ -21,7 +21,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.cut import Cut
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import log_of, name_offsets
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import reader
@@ -160,13 +160,15 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
 
 def _announce(context: DriverContext, beginning: start_offsets.StartOffsets) -> None:
     if beginning.record is None:
-        log.info("stream_begins", pipeline=context.pipeline.name, offsets=dict(beginning.offsets))
+        log.info("stream_begins", pipeline=context.pipeline.name, offsets=name_offsets(beginning.offsets))
         return
     newest = beginning.record
     context.metrics.note_start(newest)
     context.beat.say(epoch=newest.epoch, watermark=format_micros(newest.watermark_after))
     sentence = f"epoch {newest.epoch} committed, resumed at {newest.epoch + 1}"
-    log.info("epoch_resumed", pipeline=context.pipeline.name, sentence=sentence, offsets=dict(beginning.offsets))
+    log.info(
+        "epoch_resumed", pipeline=context.pipeline.name, sentence=sentence, offsets=name_offsets(beginning.offsets)
+    )
 
 
 def _fail(name: str, beat: HeartbeatWriter, error: BaseException) -> None:

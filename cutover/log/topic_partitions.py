@@ -88,10 +88,14 @@ def format_number(partition: int) -> str:
     return str(partition) if partition < RIGHT else f"right {partition % RIGHT}"
 
 
+def name_offsets(offsets: Mapping[int, int]) -> dict[str, int]:
+    """Return an offset of each partition by the number of the partition as `format_number` writes it, for an event."""
+    return {format_number(partition): offset for partition, offset in sorted(offsets.items())}
+
+
 def format_offsets(offsets: Mapping[int, int]) -> str:
     """Return an offset of each partition: `0: 1,204, 1: 1,198`, of a join `0: 1,204, right 0: 88`."""
-    texts = (f"{format_number(partition)}: {offset:,}" for partition, offset in sorted(offsets.items()))
-    return ", ".join(texts) or "none"
+    return ", ".join(f"{name}: {offset:,}" for name, offset in name_offsets(offsets).items()) or "none"
 
 
 def format_partition(log: str, partition: int) -> str:

@@ -27,7 +27,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import MissingRecords, format_missing
-from cutover.log.topic_partitions import log_of, topics_of
+from cutover.log.topic_partitions import format_number, log_of, topics_of
 from cutover.settings import Settings
 from cutover.streaming.process.heartbeat import folder
 from cutover.streaming.process.lock import only_driver
@@ -83,7 +83,7 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Lo
             # Until its first epoch readers see what the version before served of the lost windows.
             schema = epoch_log_schema(pipeline)
             delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
-    lost = {f"{loss.partition}": [loss.first, loss.next] for loss in found}
+    lost = {format_number(loss.partition): [loss.first, loss.next] for loss in found}
     log.warning("loss_accepted", pipeline=pipeline.name, kind=step.kind, version=step.version, offsets=lost)
     return replace(step, losses=found)
 

@@ -15,7 +15,7 @@ from cutover.lake.integrity.same_log import History
 from cutover.log import options
 from cutover.log.cut import Cut, LogId
 from cutover.log.kafka import LogClient
-from cutover.log.topic_partitions import log_of
+from cutover.log.topic_partitions import log_of, name_offsets
 from cutover.settings import Settings
 
 
@@ -76,7 +76,7 @@ def begin(
         same_log.refuse_changed(pipeline.name, client, record, history)
     offsets = start_offsets(pipeline, wanted, earliest=earliest, latest=latest)
     if wanted is None and any(offsets.values()):
-        events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=offsets)
+        events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=name_offsets(offsets))
     return StartOffsets(log=log, offsets=offsets, record=record, accepted=tuple(accepted))
 
 

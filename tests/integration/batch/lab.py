@@ -19,6 +19,7 @@ from cutover.lake.paths import BatchTable, batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_schema, epoch_log_schema
 from cutover.log.kafka import LogClient
+from cutover.log.topic_partitions import log_of
 from cutover.settings import Settings
 
 HOUR = 3_600
@@ -75,19 +76,21 @@ class Lab:
         schema = epoch_log_schema(self.pipeline)
         table = delta.ensure(version.uri, schema, partition_by=["_kind"])
         client = LogClient(self.settings)
-        identity = client.describe(self.topic)
+        log = log_of(self.pipeline)
+        identity = client.describe(log)
         number = len(self.epochs(version.uri))
         record = EpochRecord(
             epoch=number,
             run_id="by hand",
-            topic=self.topic,
+            topic=log,
             topic_id=identity.topic_id,
             cluster_id=identity.cluster_id,
             start={},
-            end=client.latest(self.topic),
+            end=client.latest(log),
             max_event=dict(self.newest),
             watermark_before=None,
             watermark_after=None if watermark is None else (BASE + watermark) * 1_000_000,
+            isolation=self.pipeline.source.isolation,
             counts={"accepted": records},
             records=records,
         )

@@ -3,16 +3,20 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import product
 
 import pytest
 from confluent_kafka import Producer
 
 from cutover.batch.recompute import run
 from cutover.clock import SystemClock
+from cutover.definition import Count, Join, Pipeline, Topic
+from cutover.definition.model.joins import RIGHT
 from cutover.errors import LogError
 from cutover.lake.batch_runs import Incomplete, runs
 from cutover.lake.control import control_tables, losses, versions
-from tests.integration.batch.lab import BASE, HOUR, Lab
+from cutover.log.kafka import LogClient
+from tests.integration.batch.lab import BASE, HOUR, Lab, pipeline_of
 from tests.support.log import compacted
 from tests.support.log.losses import LOSS
 
@@ -97,8 +101,19 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
     lab.commit_epoch(watermark=6 * HOUR, records=23)
     first = run(lab.settings, lab.pipeline)
     assert lab.table(first, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
+    source = replace(lab.pipeline.source, isolation="read_uncommitted")
+    uncommitted = Lab(lab.settings, replace(lab.pipeline, name=f"{lab.topic}-all", source=source), lab.newest)
+    uncommitted.commit_epoch(watermark=6 * HOUR, records=48)
+    assert uncommitted.table(run(lab.settings, uncommitted.pipeline), "delay") == [(0, 12), (1, 12), (2, 12), (3, 12)]
 
-    assert compacted.remove_aborted(lab.settings, lab.topic)
+    gone = compacted.remove_aborted(lab.settings, lab.topic)
+
+    for anew in (False, True):
+        with pytest.raises(LogError) as lost:
+            run(lab.settings, uncommitted.pipeline, anew=anew)
+        assert lost.value.runbook == "LogDataLost"
+        assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(gone)} of them" in str(lost.value)
+    assert len(runs(lab.settings, uncommitted.pipeline)) == 1
 
     with pytest.raises(LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
         run(lab.settings, lab.pipeline, anew=True)
@@ -114,3 +129,35 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
         assert lab.table(done, "delay") == [(0, 6), (1, 6), (2, 6), (3, 6)]
         assert done is not None
         assert done.incomplete == ()
+
+
+def test_join_over_a_compacted_topic_ends_whichever_side_the_topic_is_on(lab: Lab) -> None:
+    whole = f"{lab.topic}-whole"
+    LogClient(lab.settings).create_topic(whole, partitions=1, config={"retention.ms": "-1"})
+    compacted.roll_segments(lab.settings, lab.topic)
+    for hour in range(4):
+        lab.send((0, hour * HOUR + 10, "AA", 1), (1, hour * HOUR + 30, "AA", 4))
+    here, there = lab.pipeline.source, replace(lab.pipeline.source, name=whole)
+    Lab(lab.settings, replace(lab.pipeline, source=there)).send(*((0, hour * HOUR + 20, "AA", 2) for hour in range(4)))
+    both = [
+        Lab(lab.settings, joined(f"{lab.topic}-{left.name == whole}", left, right), {0: 0, RIGHT: 0})
+        for left, right in ((here, there), (there, here))
+    ]
+    for each in both:
+        each.commit_epoch(watermark=6 * HOUR, records=12)
+        assert each.table(run(each.settings, each.pipeline), "pairs") == [(hour, 2) for hour in range(4)]
+
+    compacted.compact(lab.settings, lab.topic, least=6)
+    compacted.keep_all(lab.settings, lab.topic)
+
+    for each, anew in product(both, (False, True)):
+        with pytest.raises(LogError, match=f"opic {lab.topic}, partition 0: [0-9] of the offsets") as refused:
+            run(each.settings, each.pipeline, anew=anew)
+        assert refused.value.runbook == "LogDataLost"
+        assert str(RIGHT) not in str(refused.value)
+    assert [len(runs(each.settings, each.pipeline)) for each in both] == [1, 1]
+
+
+def joined(name: str, left: Topic, right: Topic) -> Pipeline:
+    join = Join(right=right, on={"carrier": "carrier"})
+    return replace(pipeline_of(left.name), name=name, source=left, where=None, join=join, measures={"pairs": Count()})
