@@ -76,9 +76,8 @@ def _run(pipeline: Pipeline, frame: Any) -> tuple[ExpectationResult, ...]:
 
 
 def _result(expect: Expect, found: Any) -> ExpectationResult:
-    arguments = ", ".join(f"{name}={value!r}" for name, value in sorted(expect.arguments.items()))
     return ExpectationResult(
-        expectation=f"{expect.type}({arguments})",
+        expectation=expect.text,
         severity=expect.severity,
         success=bool(found.success),
         observed=_format_observation(found),

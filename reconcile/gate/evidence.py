@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.loading import acceptance_files
-from cutover.definition.model.pipeline import Pipeline, Policy
+from cutover.definition.model.pipeline import Expect, Pipeline, Policy
 from cutover.definition.windows.window_fn import newest
 from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
@@ -92,7 +92,7 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
         earlier_self_tests=tuple(datetime.fromisoformat(test.at) for test in self_tests[:-1]),
         hazards=tuple(_list_hazards(settings, pipeline, records, lines, now)),
         settings_since=hazards.find_change_of_settings(records),
-        contract=_find_contract(batch),
+        contract=_find_contract(pipeline.contract, batch),
         expectations=len(pipeline.contract),
         audit_refusal=_find_audit_refusal(settings, pipeline),
         result_fingerprint=version.result_fingerprint,
@@ -317,17 +317,20 @@ def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
     return population.find_refusal(settings, pipeline)
 
 
-def _find_contract(batch: Sequence[BatchRun]) -> ContractCheck | None:
-    """Return what the newest published batch run said of the contract; one that broke it published nothing.
+def _find_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> ContractCheck | None:
+    """Find how the newest published batch run fared by the contract in force; one that broke it published nothing.
 
-    A run that computed no row was held to no expectation, so the one before it tells.
+    A run that computed no row was held to no expectation, so the one before it counts. An expectation that was added
+    or changed since then was evaluated by no run.
     """
     published = [run for run in batch if run.batch_version is not None]
     if not published:
         return None
     last = next((run for run in reversed(published) if run.contract), published[-1])
-    failed = tuple(one.expectation for one in last.contract if not one.success and one.severity == "critical")
-    return ContractCheck(run_id=last.run_id, judged=len(last.contract), failed=failed)
+    held = {result.expectation: result.success for result in last.contract}
+    judged = [expect for expect in contract if expect.text in held]
+    failed = tuple(expect.text for expect in judged if not held[expect.text] and expect.severity == "critical")
+    return ContractCheck(run_id=last.run_id, judged=len(judged), failed=failed)
 
 
 def _replay(

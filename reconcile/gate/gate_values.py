@@ -78,7 +78,7 @@ class ContractCheck:
     """What the expectations on the batch result said when it was published last."""
 
     run_id: str
-    judged: int  # expectations that the run looked at
+    judged: int  # expectations of the contract in force that the run evaluated
     failed: tuple[str, ...]  # critical ones that did not hold
 
 

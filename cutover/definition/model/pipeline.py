@@ -46,6 +46,11 @@ class Expect:
     arguments: Mapping[str, Any]
     severity: Literal["critical", "warning", "info"] = "critical"
 
+    @property
+    def text(self) -> str:
+        """Return type and arguments in one line, as batch runs record the expectation."""
+        return f"{self.type}({', '.join(f'{name}={value!r}' for name, value in sorted(self.arguments.items()))})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:

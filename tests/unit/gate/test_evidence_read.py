@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cutover.definition.compile.fingerprint import result_fingerprint
+from cutover.definition.model.pipeline import Expect
 from cutover.lake.batch_runs import ExpectationResult
 from cutover.lake.control.stages import Stage
 from cutover.lake.integrity.foreign_commits import Kind
@@ -52,6 +53,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "EpochLog": lambda _: SimpleNamespace(records=lambda: records),
         "losses.up_to": lambda *_: [],
         "table_weights.changes": lambda *_: iter(made.changes),
+        "high_water.read_note": lambda *_: None,
         "acceptance_files.load": lambda *_: GateEvidence().rules,
         "selftests.list_valid": lambda *_: (),
         "control_tables.read": lambda *_: made.versions,
@@ -65,12 +67,16 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
     return made
 
 
-def read() -> GateEvidence:
-    return evidence.read(Settings(), FLIGHTS, AT + HOUR)
+def read(*contract: Expect) -> GateEvidence:
+    return evidence.read(Settings(), replace(FLIGHTS, contract=contract), AT + HOUR)
 
 
-def expected(name: str, *, success: bool, severity: str = "critical") -> ExpectationResult:
-    return ExpectationResult(expectation=name, success=success, severity=severity, observed="3")
+def expect(column: str, **changes: Any) -> Expect:
+    return Expect(type="expect_column_values_to_not_be_null", arguments={"column": column}, **changes)
+
+
+def evaluated(expectation: Expect, *, success: bool) -> ExpectationResult:
+    return ExpectationResult(expectation=expectation.text, success=success, severity=expectation.severity, observed="3")
 
 
 def published(run_id: str, version: int | None, *contract: ExpectationResult) -> Any:
@@ -90,14 +96,27 @@ def test_evidence_is_of_the_version_in_force(lake: Lake) -> None:
 
 
 def test_the_newest_run_that_published_speaks_for_the_contract(lake: Lake) -> None:
-    broken = [expected("rows", success=False), expected("no null", success=False, severity="warning")]
+    broken, warned, kept = expect("a"), expect("b", severity="warning"), expect("c")
+    results = [evaluated(one, success=one is kept) for one in (broken, warned, kept)]
     lake.batch = [
         published("first", 1),
-        published("second", 2, *broken, expected("unique", success=True)),
-        published("refused", None, expected("unique", success=False)),
+        published("second", 2, *results),
+        published("refused", None, evaluated(kept, success=False)),
     ]
 
-    assert read().contract == ContractCheck(run_id="second", judged=3, failed=("rows",))
+    assert read(broken, warned, kept).contract == ContractCheck(run_id="second", judged=3, failed=(broken.text,))
+
+
+def test_an_expectation_that_was_changed_since_was_evaluated_by_no_run(lake: Lake) -> None:
+    was, warned = expect("a"), expect("b", severity="warning")
+    lake.batch = [published("first", 1, evaluated(was, success=True), evaluated(warned, success=False))]
+
+    found = read(expect("another"), replace(warned, severity="critical"))
+
+    assert (found.contract, found.expectations) == (
+        ContractCheck(run_id="first", judged=1, failed=(warned.text,)),
+        2,
+    )
 
 
 def test_a_contract_that_no_published_result_was_held_to_is_not_known(lake: Lake) -> None:
