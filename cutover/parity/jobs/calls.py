@@ -4,7 +4,7 @@ import ast
 from dataclasses import replace
 
 from cutover.parity.jobs import methods
-from cutover.parity.jobs.frames import has_rows, list_frames, note_user_function
+from cutover.parity.jobs.frames import has_rows, list_frames, note_collected_rows, note_user_function
 from cutover.parity.jobs.sources import note_setting
 from cutover.parity.jobs.sqltext import parse_column
 from cutover.parity.jobs.trace import Arguments
@@ -40,19 +40,11 @@ from cutover.parity.jobs.values import (
     walk,
 )
 from cutover.parity.jobs.walk import Walk
+from cutover.parity.purity import is_chance, is_clock, is_pure
 from cutover.parity.rules import Construct
 from cutover.parity.sql import CLOCK
 
 FUNCTIONS = ("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.", "pyspark.sql.Window.")
-CLOCKS = frozenset(
-    {
-        *(f"datetime.{name}" for name in ("datetime.now", "datetime.utcnow", "datetime.today", "date.today")),
-        *(f"datetime.datetime.{name}" for name in ("now", "utcnow", "today")),
-        *("datetime.date.today", "time.time", "time.time_ns", "time.localtime", "time.gmtime", "time.strftime"),
-        *("pandas.Timestamp.now", "pandas.Timestamp.today", "pendulum.now", "pendulum.today", "arrow.utcnow"),
-    }
-)
-CHANCE = ("random.", "tempfile.", "secrets.", "numpy.random.", "uuid.uuid1", "uuid.uuid4")
 HARMLESS = frozenset(
     {"print", "len", "isinstance", "hasattr", "type", "str", "repr", "id", "bool", "display", "displayHTML", "dir"}
     | {"getattr", "super", "list", "tuple", "iter", "enumerate", "zip", "reversed", "sorted", "set", "dict"}
@@ -110,9 +102,9 @@ def _call_own(job: Walk, function: JobFunction, arguments: Arguments) -> JobValu
 
 def _call_imported(job: Walk, path: str, arguments: Arguments) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     name, module = path.rpartition(".")[2], path.rpartition(".")[0]
-    if path in CLOCKS:
+    if is_clock(path):
         return UnknownValue(f"{path}()", frozenset({"clock"}))
-    if path.startswith(CHANCE):
+    if is_chance(path):
         return UnknownValue(f"{path}()", frozenset({"random"}))
     if path.startswith("pyspark.streaming") or name == "StreamingContext" or "KafkaUtils" in path:
         job.trace.steps += 1
@@ -200,12 +192,28 @@ def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # no
         table = Table(dict(first.items) if isinstance(first, Table) else {}, is_complete=is_complete)
         table.items.update(arguments.keywords)
         return table
+    if name == "super" and not arguments.positional and job.functions:
+        return _find_super(job.functions[-1]) or UnknownValue("super()")
     if name == "str" and first is not None:
         return first
     if name == "getattr" and first is not None and has_rows(first):
         job.trace.add_gap(arguments.node.lineno, "getattr: which method is called")
         return call_opaque(job, "getattr", arguments)
     return UnknownValue(f"{name}()") if name in HARMLESS else call_outside(job, name, arguments)
+
+
+def _find_super(function: JobFunction) -> JobValue | None:
+    """Return the object that a method belongs to as one of the class above that of the method, in the same file."""
+    owner = function.owner
+    pending = [owner.of] if owner is not None else []
+    while owner is not None and pending:
+        of = pending.pop()
+        bases = [of.scope.find(base.id) for base in of.node.bases if isinstance(base, ast.Name)]
+        known = [base for base in bases if isinstance(base, JobClass)]
+        if function.node in of.node.body and known:
+            return Instance(known[0], owner.attributes)
+        pending += known
+    return None
 
 
 def _list_numbers(arguments: Arguments) -> JobValue:
@@ -233,6 +241,8 @@ def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
         job.trace.add_gap(arguments.node.lineno, f"{name}: what it does to a DataFrame")
         return call_opaque(job, name, arguments)
     job.trace.outside.add((arguments.node.lineno, name))
+    if not is_pure(name):
+        note_collected_rows(job, name, arguments, arguments.node.lineno)
     taint = frozenset(mark for one in walk(arguments.values) if isinstance(one, UnknownValue) for mark in one.taint)
     said = ", ".join(describe(value) for value in arguments.values)
     if any(isinstance(value, JobColumn) for value in walk(arguments.values)):

@@ -124,7 +124,8 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
         case Imported():
             return Imported(f"{owner.path}.{name}")
         case Instance():
-            return owner.attributes.get(name) or calls.find_member(owner, name) or UnknownValue(f"self.{name}")
+            default = JobFunction(NO_INIT, Scope()) if name == "__init__" else UnknownValue(f"self.{name}")
+            return owner.attributes.get(name) or calls.find_member(owner, name) or default
         case JobClass():
             return calls.find_member(Instance(owner), name) or UnknownValue(f"{owner.node.name}.{name}")
         case Session():
@@ -144,7 +145,9 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
             return owner
         case UnknownValue():
             return _get_from_unknown(job, owner, node, line)
-        case Method(receiver=Frame()) if owner.name not in LOOKS:  # `df.at.between`: a column of the DataFrame
+        case Constant() if name == "value":  # of an enumeration
+            return owner
+        case Method(receiver=Frame()) if owner.name not in LOOKS and not owner.name.startswith("_"):
             return Method(make_column(owner), name, line)
         case _:
             return Method(owner, name, line)
@@ -215,6 +218,11 @@ def _evaluate_choice(job: Walk, node: ast.IfExp, scope: Scope) -> JobValue:
         del job.trace.branches[depth:]
     return join_values(values)
 
+
+NO_INIT = ast.Lambda(
+    args=ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), body=ast.Constant(None)
+)
+"""The `__init__` of a class that has none."""
 
 Operation = ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
 

@@ -1,5 +1,6 @@
 """Methods of DataFrames and groups: each yields the operation that it stands for."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -26,6 +27,7 @@ from cutover.parity.jobs.values import (
     choose,
     derive,
     describe,
+    get_taint,
     get_text,
     make_column,
     merge_columns,
@@ -55,6 +57,12 @@ LOOKS = frozenset(
     | {"isLocal", "getNumPartitions"}
 )
 """Methods that look at rows and write none."""
+VALUES = frozenset({"collect", "toLocalIterator", "take", "head", "first", "tail", "count"})
+"""Methods that give rows, or their number, to the driver."""
+
+LOGS = frozenset({"info", "debug", "warning", "warn", "error", "exception", "critical", "log", "print"})
+INSERT = re.compile(r"\binsert\b", re.IGNORECASE)
+UPSERT = re.compile(r"on conflict|on duplicate key|insert ignore|\bmerge\b|where not exists", re.IGNORECASE)
 ROW_FUNCTIONS = frozenset({"mapInPandas", "mapInArrow"})
 GROUP_FUNCTIONS = frozenset({"applyInPandas", "applyInArrow", "apply"})
 STATE_FUNCTIONS = frozenset(
@@ -122,7 +130,7 @@ def _call_on_frame_further(job: Walk, frame: Frame, name: str, arguments: Argume
         options = {} if (table := arguments.get(0, "table")) is None else {"path": table}
         return Writer(frame, is_stream=False, line=line, options=options, kind="writeTo")
     if name in LOOKS:
-        return UnknownValue(name)
+        return UnknownValue(name, frozenset({"rows"}) if job.trace.sinks and name in VALUES else frozenset())
     if name in {"foreach", "foreachPartition", "toPandas", "pandas_api", "toJSON", "to_pandas_on_spark"}:
         job.trace.add_gap(line, f"{name}: what happens to rows outside of DataFrames")
         return Legacy("rdd") if name == "toJSON" else UnknownValue(name)
@@ -285,3 +293,16 @@ def note_user_function(job: Walk, function: JobValue | None, name: str, line: in
             job.called.add(each.node)
         elif not isinstance(each, JobColumn):  # a function that `udf` was applied to
             job.trace.add_gap(line, f"{name}({describe(each).strip('{}')}): what it computes")
+
+
+def note_collected_rows(job: Walk, name: str, arguments: Arguments, line: int) -> None:
+    """Note a call that is given rows which the function of a micro-batch has collected."""
+    values = list(walk(arguments.values))
+    if not job.trace.sinks or name in LOGS or not any("rows" in get_taint(value) for value in values):
+        return
+    note_taint(job, values, line)
+    texts = [describe(value) for value in values]
+    if any(INSERT.search(text) and not UPSERT.search(text) for text in texts):
+        job.trace.sinks[-1].inserts.add(line)
+    else:
+        job.trace.add_gap(line, f"{name}: what it does with rows that were collected")

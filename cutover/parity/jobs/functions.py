@@ -1,18 +1,24 @@
 """Functions of Spark's that a job calls, and functions of users, each looked at where it stands."""
 
 import ast
+import builtins
 from collections.abc import Iterator
 
 from cutover.parity import sql
 from cutover.parity.jobs.expressions import MODULES
 from cutover.parity.jobs.trace import Found
+from cutover.parity.purity import is_chance, is_clock, is_pure, is_service
 from cutover.parity.rules import Construct
 
-IMPURE = frozenset({"random", "randint", "choice", "time", "now", "utcnow", "today", "uuid4", "uuid1", "get", "post"})
-OUTSIDE = frozenset({"requests", "urllib", "httpx", "redis", "boto3", "psycopg2", "pymysql", "socket"})
+DEPTH = 6  # names between a function and what it stands for
+GENERATORS = frozenset({"Random", "RandomState", "default_rng", "Faker"})
+"""Generators of random values; with a seed they give the same ones again."""
+
 USER_MARKS = frozenset({"udf", "pandas_udf"})
 ROW_TAKERS = (
-    frozenset({"mapInPandas", "mapInArrow", "applyInPandas", "applyInArrow", "foreach", "register"}) | USER_MARKS
+    frozenset({"mapInPandas", "mapInArrow", "applyInPandas", "applyInArrow", "foreach", "register"})
+    | {"applyInPandasWithState", "transformWithState", "transformWithStateInPandas", "registerFunction"}
+    | USER_MARKS
 )
 DOUBLES = frozenset({"double", "float", "DoubleType", "FloatType"})
 
@@ -24,9 +30,13 @@ class FunctionCalls:
         self.tree = tree
         self.calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         self.functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        self.classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+        self.assigned, self.paths = dict[str, ast.expr](), dict[str, str]()
         self.modules, self.names, self.others = set(MODULES), dict[str, str](), set(self.functions)
         for node in ast.walk(tree):
             self._read_import(node)
+            if isinstance(node, ast.Assign):
+                self.assigned.update({ast.unparse(target): node.value for target in node.targets})
         self.statements = _list_statements(tree)
 
     def find(self, *, has_zone: bool) -> Iterator[Found]:
@@ -51,12 +61,15 @@ class FunctionCalls:
     def _read_import(self, node: ast.AST) -> None:
         if isinstance(node, ast.Import):
             for name in node.names:
+                root = name.name.partition(".")[0]
+                self.paths[name.asname or root] = name.name if name.asname else root
                 if name.name == "pyspark.sql.functions":
                     self.modules.add(name.asname or name.name)
                 else:
                     self.others.add((name.asname or name.name).partition(".")[0])
         elif isinstance(node, ast.ImportFrom):
             for name in node.names:
+                self.paths[name.asname or name.name] = f"{node.module or '.'}.{name.name}"
                 if node.module == "pyspark.sql.functions":
                     self.names[name.asname or name.name] = name.name
                 elif node.module == "pyspark.sql" and name.name == "functions":
@@ -101,29 +114,83 @@ class FunctionCalls:
         return words
 
     def _judge_user_functions(self) -> Iterator[Found]:
-        """Yield functions of users that ask the clock, chance or another system."""
+        """Yield functions of users that ask the clock, chance or another system, or that call what is not known."""
         for name, function in self._list_user_functions():
-            for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
-                called = _get_method(call) or (call.func.id if isinstance(call.func, ast.Name) else "")
-                origin = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-                roots = {n.id for n in ast.walk(origin) if isinstance(n, ast.Name)}
-                if called == "get" and not roots & OUTSIDE:
-                    continue  # of a dict
-                if called in IMPURE or roots & OUTSIDE:
-                    yield call.lineno, Construct.UDF, f"{name} calls {called}"
+            for line, path in self._list_calls(function, set()):
+                if is_clock(path) or is_chance(path) or is_service(path):
+                    yield line, Construct.UDF, f"{name} calls {path}"
+                elif not is_pure(path):
+                    yield line, Construct.NOT_UNDERSTOOD, f"{name} calls {path}: a function of another module"
 
-    def _list_user_functions(self) -> Iterator[tuple[str, ast.FunctionDef | ast.Lambda]]:
+    def _list_user_functions(self) -> Iterator[tuple[str, ast.AST]]:
         for function in self.functions.values():
             marks = {part for mark in function.decorator_list for part in _list_names(mark)}
             if marks & USER_MARKS:
                 yield function.name, function
         for call in self.calls:
             name = _get_method(call) or (call.func.id if isinstance(call.func, ast.Name) else "")
-            for argument in call.args if self.names.get(name, name) in ROW_TAKERS else ():
-                if isinstance(argument, ast.Lambda):
-                    yield "lambda", argument
-                elif isinstance(argument, ast.Name) and argument.id in self.functions:
-                    yield argument.id, self.functions[argument.id]
+            arguments = (*call.args, *(keyword.value for keyword in call.keywords))
+            for argument in arguments if self.names.get(name, name) in ROW_TAKERS else ():
+                yield from self._find_functions(argument, 0)
+
+    def _find_functions(self, argument: ast.expr, depth: int) -> Iterator[tuple[str, ast.AST]]:
+        """Yield the functions of the file that an argument stands for: by name, method, partial or object."""
+        match argument:
+            case ast.Lambda():
+                yield "lambda", argument
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in self.functions:
+                yield name, self.functions[name]
+            case ast.Name(id=name) if name in self.assigned and depth < DEPTH:
+                yield from self._find_functions(self.assigned[name], depth + 1)
+            case ast.Call(func=ast.Name(id=name)) if name in self.classes:
+                for method in self.classes[name].body:
+                    if isinstance(method, ast.FunctionDef) and method.name != "__init__":
+                        yield f"{name}.{method.name}", method
+            case ast.Call() if depth < DEPTH:
+                for each in argument.args:
+                    yield from self._find_functions(each, depth + 1)
+            case _:
+                return
+
+    def _list_calls(self, function: ast.AST, visited: set[ast.AST]) -> Iterator[tuple[int, str]]:
+        """Yield the line and the dotted path of each call of another module, through functions of the file."""
+        if function in visited:
+            return
+        visited.add(function)
+        for call in (node for node in ast.walk(function) if isinstance(node, ast.Call)):
+            own = _get_method(call) or (call.func.id if isinstance(call.func, ast.Name) else "")
+            root = _find_root(call.func)
+            is_own = isinstance(call.func, ast.Name) or root in {"self", "cls"} or root in self.assigned
+            path = self._find_path(call.func, 0)
+            if path:
+                if not (_get_method(call) in GENERATORS and call.args):
+                    yield call.lineno, path
+            elif is_own and own in self.functions:
+                yield from self._list_calls(self.functions[own], visited)
+
+    def _find_path(self, node: ast.expr, depth: int) -> str:
+        """Return the dotted path of what a call is of, as far as imports and assignments tell; else empty."""
+        match node:
+            case ast.Name(id=name) if name in self.functions or name in self.classes:
+                return ""
+            case ast.Name(id=name) if name in self.paths:
+                return self.paths[name]
+            case ast.Name(id=name) if name not in self.assigned:
+                return f"builtins.{name}" if hasattr(builtins, name) else ""
+            case ast.Attribute() if ast.unparse(node) not in self.assigned:
+                path = self._find_path(node.value, depth + 1) if depth < DEPTH else ""
+                return f"{path}.{node.attr}" if path else ""
+            case ast.Name() | ast.Attribute():  # an object that a call of another module has made
+                value = self.assigned[ast.unparse(node)]
+                return self._find_path(value.func, depth + 1) if isinstance(value, ast.Call) and depth < DEPTH else ""
+            case _:
+                return ""
+
+
+def _find_root(node: ast.expr) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _get_method(call: ast.Call) -> str:

@@ -58,6 +58,7 @@ class Interpreter:
         self.module = Scope()
         self.activations: list[Activation] = []
         self.loops: list[Loop] = []
+        self.functions: list[JobFunction] = []
         self.yielded: list[list[JobValue]] = []
         self.active: list[ast.AST] = []
         self.called: set[ast.AST] = set()
@@ -102,10 +103,12 @@ class Interpreter:
         self.is_root = False
         self.called.add(node)
         self.trace.site.append(arguments.node.lineno)
+        self.functions.append(function)
         try:
             return self._run_body(node, scope)
         finally:
             self.trace.site.pop()
+            self.functions.pop()
 
     def call_value(self, target: JobValue, arguments: Arguments) -> JobValue | None:
         """Follow whatever of the job's own can be called; None if it cannot."""

@@ -1,6 +1,7 @@
 """Methods by the kind of their receiver: what a call yields on a session, a column, a list, or something unknown."""
 
 import re
+import string
 from dataclasses import replace
 
 from cutover.parity.jobs import writers
@@ -10,6 +11,7 @@ from cutover.parity.jobs.frames import (
     call_on_group,
     has_rows,
     list_frames,
+    note_collected_rows,
     note_user_function,
     spread,
 )
@@ -172,11 +174,28 @@ def _call_on_table(job: Walk, table: Table, name: str, arguments: Arguments) -> 
 def _call_on_text(text: str | None, name: str, arguments: Arguments) -> JobValue:
     if text is not None and name in {"strip", "lower", "upper"}:
         return Constant(getattr(text, name)())
-    if text is not None and name == "format" and not arguments.keywords:
-        return fill_text(re.split(r"\{\d*(?::[^{}]*)?\}", text), list(arguments.positional))
+    if text is not None and name == "format":
+        return _format_text(text, arguments)
     taint = frozenset(mark for value in arguments.values for mark in get_taint(value))
     said = ", ".join(describe(value) for value in arguments.values)
     return UnknownValue(f"{text}.{name}({said})", taint)
+
+
+def _format_text(text: str, arguments: Arguments) -> JobValue:
+    """Return what `text.format(...)` yields."""
+    pieces, values = [""], list[JobValue]()
+    try:
+        fields = list(string.Formatter().parse(text))
+    except ValueError:
+        return UnknownValue("format")
+    for literal, field, _, _ in fields:
+        pieces[-1] += literal
+        if field is not None:
+            number = int(field) if field.isdigit() else len(values) if not field else -1
+            value = arguments.get(number, field)
+            values.append(value if value is not None else UnknownValue(f"{{{field}}}"))
+            pieces.append("")
+    return fill_text(pieces, values)
 
 
 def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
@@ -214,6 +233,7 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
         job.trace.add_gap(line, f"{said.strip('{}')}.{name}: what it does to a DataFrame")
         parents = tuple(list_frames(arguments.values))
         return job.trace.keep(derive(parents, "opaque", line, what=name))
+    note_collected_rows(job, name, arguments, line)
     values = ", ".join(describe(value) for value in arguments.values)
     default = arguments.get(1, "default", "fallback") if name in {"get", "getenv", "pop"} else None
     return UnknownValue(f"{said}.{name}({values})", taint, default)

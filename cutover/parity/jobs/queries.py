@@ -158,7 +158,7 @@ def _judge_checkpoint(query: Query) -> Iterator[Found]:
     writer = query.writer
     place = get_option(writer.options, "checkpointLocation")
     if place is not None:
-        if get_taint(place):
+        if get_taint(place) & {"clock", "random"}:
             yield query.line, Construct.CHECKPOINT, "checkpointLocation by the clock or chance: every start begins anew"
     elif query.has_root and writer.is_complete:
         if get_option(writer.options, "queryName") is None:
@@ -278,10 +278,20 @@ def _judge_checkpoints(trace: Trace) -> Iterator[Found]:
             by_place[describe(option)].append(query)
     for place, queries in by_place.items():
         for query in queries:
-            others = (other for other in queries if other.site != query.site)
+            described = _describe_query(query)
+            others = (each for each in queries if each.site != query.site and _describe_query(each) != described)
             if any(not exclude_each_other(query.branches | other.branches) for other in others):
                 said = place.replace("{", "").replace("}", "")
                 yield query.line, Construct.CHECKPOINT, f"checkpointLocation {said} of several queries"
+
+
+def _describe_query(query: Query) -> tuple[object, ...]:
+    """Return what tells two queries apart: a loop that starts one query again, as retries do, has one query."""
+    sources = [frame for frame in list_ancestors(query.writer.frame) if frame.source is not None]
+    options = [
+        {name: describe(value) for name, value in frame.source.options.items()} for frame in sources if frame.source
+    ]
+    return [line for line in query.site if line >= 0], query.target, [frame.what for frame in sources], options
 
 
 def _judge_open_streams(trace: Trace) -> Iterator[Found]:

@@ -29,7 +29,9 @@ def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
         yield from _judge_totals(lineage, sink)
     for merged in sink.merged:
         yield from _judge_totals(list_ancestors(merged), sink)
-    if not (sink.writes or sink.merges or sink.has_gap):
+    for line in sink.inserts:
+        yield line, Construct.NOT_IDEMPOTENT, "INSERT of rows that foreachBatch has collected"
+    if not (sink.writes or sink.merges or sink.inserts or sink.has_gap):
         yield query.line, Construct.NOT_UNDERSTOOD, "foreachBatch: what its function does with the rows"
 
 

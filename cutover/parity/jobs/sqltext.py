@@ -273,7 +273,7 @@ class _Selection:
         """Return the DataFrame of a table, a view or a subquery."""
         if isinstance(node, exp.Table) and node.name:
             view = self.shared.get(node.name.lower()) or self.trace.views.get(node.name.lower())
-            if view is not None:
+            if view is not None and node.db.lower() in {"", "global_temp"}:  # a qualified name is a table
                 frames = [each for each in alternatives(view) if isinstance(each, Frame)]
                 if frames:
                     return frames[0] if len(frames) == 1 else derive(tuple(frames), "step", self.line)

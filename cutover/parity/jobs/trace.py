@@ -52,6 +52,7 @@ class Sink:
     writes: list[Query] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
     merged: list[Frame] = field(default_factory=list)  # rows that MERGE takes from
+    inserts: set[int] = field(default_factory=set)  # lines where collected rows are inserted by another client
     merges: bool = False
     has_gap: bool = False
 

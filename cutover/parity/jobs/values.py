@@ -390,7 +390,7 @@ def list_items(value: JobValue, node: ast.AST) -> list[JobValue]:
     if isinstance(value, Table) and value.is_complete and len(value.items) <= UNROLLED:
         return [Constant(key) for key in value.items]
     line = getattr(node, "lineno", 0)
-    return [UnknownValue(f"{{item {number} of line {line}}}") for number in (1, 2)]
+    return [UnknownValue(f"{{item {number} of line {line}}}", get_taint(value)) for number in (1, 2)]
 
 
 def join_texts(parts: list[JobValue]) -> JobValue:

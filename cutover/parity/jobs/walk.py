@@ -15,6 +15,7 @@ class Walk(Protocol):
     trace: Trace
     activations: list[Activation]  # functions that are being followed, the innermost last
     loops: list[Loop]
+    functions: list[JobFunction]  # that are being followed, the innermost last
     called: set[ast.AST]
     yielded: list[list[JobValue]]  # what generators yield, one list for each function that is being followed
     has_star: bool

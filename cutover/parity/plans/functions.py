@@ -1,14 +1,12 @@
 """What a function of Python's in a plan asks besides its arguments, as far as its code tells."""
 
+import dis
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from cutover.parity.jobs.functions import IMPURE
-
-HOMES = frozenset({"random", "time", "datetime", "uuid", "secrets", "requests", "urllib", "http", "httpx", "socket"})
-"""Modules whose functions ask the clock, chance or another system."""
+from cutover.parity.purity import is_chance, is_clock, is_service
 
 
 def find_impure(expression: Any) -> str:
@@ -34,23 +32,31 @@ def _find_byte_tag() -> Any:
 
 
 def _list_calls(function: FunctionType) -> Iterator[str]:
-    names = list(_list_names(function.__code__))
-    for name in names:
-        if _home(function.__globals__.get(name)) in HOMES:
-            yield from (called for called in names if called in IMPURE)
+    for path in _list_paths(function.__code__, function.__globals__):
+        if is_clock(path) or is_chance(path) or is_service(path):
+            yield path.rpartition(".")[2]
 
 
-def _list_names(code: CodeType) -> Iterator[str]:
-    """Yield the names that code uses, and those of functions inside it."""
-    yield from code.co_names
+def _list_paths(code: CodeType, names: Mapping[str, object]) -> Iterator[str]:
+    """Yield the dotted path of each global name that code uses with the attributes behind it, inner functions too."""
+    path = ""
+    for step in dis.get_instructions(code):
+        if step.opname == "LOAD_GLOBAL":
+            yield path
+            path = _name(names.get(str(step.argval)), str(step.argval))
+        elif step.opname in {"LOAD_ATTR", "LOAD_METHOD"} and path:
+            path = f"{path}.{step.argval}"
+        elif path:
+            yield path
+            path = ""
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
-            yield from _list_names(inner)
+            yield from _list_paths(inner, names)
 
 
-def _home(value: object) -> str:
-    """Return the outermost module that a value comes from."""
+def _name(value: object, name: str) -> str:
+    """Return the dotted path of a module, a class, a function, or a method of a module's own object."""
     if isinstance(value, ModuleType):
-        return value.__name__.partition(".")[0]
+        return value.__name__
     module = getattr(value, "__module__", None) or type(getattr(value, "__self__", None)).__module__
-    return str(module).partition(".")[0]
+    return f"{module}.{getattr(value, '__qualname__', name)}"

@@ -180,3 +180,11 @@ def test_a_removal_that_may_miss_rows_is_named(source: str) -> None:
 def test_a_script_that_empties_its_table_first_is_sound() -> None:
     assert check_script("TRUNCATE TABLE b;\nINSERT INTO b SELECT * FROM ev", "x.sql") == ()
     assert [one.line for one in check_script("INSERT INTO b SELECT * FROM ev;\nTRUNCATE TABLE b", "x.sql")] == [1]
+
+
+@pytest.mark.parametrize("rows", ["spark.range(5)", "spark.readStream.table('a')"])
+def test_a_view_hides_no_table_of_a_database(rows: str) -> None:
+    view, append = f"{rows}.createOrReplaceTempView('ev')\n", "spark.sql('INSERT INTO m SELECT * FROM dw.ev')"
+
+    assert kinds(view + append) == ["appended-again"]
+    assert kinds("spark.range(5).createOrReplaceTempView('ev')\nspark.sql('INSERT INTO m SELECT * FROM ev')") == []

@@ -159,3 +159,32 @@ def test_rounds_that_are_left_start_their_queries_once() -> None:
     names = "import yaml\nfor topic in yaml.safe_load(open('t.yml'))['topics']:\n"
     start = '.writeStream.format("delta").option("checkpointLocation", f"/c/{topic[\'name\']}").start("/o")'
     assert kinds(f"{names}    {READ}{start}") == set()
+
+
+def test_a_retry_starts_the_same_query_again() -> None:
+    start = f"def start():\n    return {READ}.{SINK}\n"
+
+    assert kinds(f"{start}for attempt in range(3):\n    start()") == set()
+    topics = READ.replace('"t"', "topic")
+    assert kinds(f"for topic in ['a', 'b']:\n    {topics}.{SINK}") == {"checkpoint"}
+
+
+def test_a_class_extends_what_its_base_returns() -> None:
+    source = """
+class Base:
+    def __init__(self, spark):
+        self.session = spark
+    def options(self):
+        return {"subscribe": "t"}
+    def read(self):
+        return self.session.readStream.format("kafka").options(**self.options()).load()
+class Late(Base):
+    def __init__(self, spark):
+        super().__init__(spark)
+    def options(self):
+        options = super().options()
+        options["startingOffsets"] = "latest"
+        return options
+"""
+    assert kinds(f"{source}Late(spark).read().{SINK}") == {"offsets"}
+    assert kinds(f"{source.replace('latest', 'earliest')}Late(spark).read().{SINK}") == set()

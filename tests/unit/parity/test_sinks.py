@@ -70,3 +70,38 @@ def test_totals_of_a_micro_batch_are_found_where_they_are_kept(body: list[str], 
 @pytest.mark.parametrize("body", ["print(number)", "requests.post('http://x', json=batch.collect())"])
 def test_a_function_that_writes_no_rows_is_not_understood(body: str) -> None:
     assert kinds(body) == {"not-understood"}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (["client.execute(f'INSERT INTO a VALUES ({batch.count()})')"], {"not-idempotent"}),
+        (["client.execute(f'INSERT INTO a VALUES ({batch.count()}, {datetime.now()})')"], {"not-idempotent", "clock"}),
+        (
+            ["for row in batch.collect():", "    client.execute('INSERT INTO a VALUES (%s)', (row.id,))"],
+            {"not-idempotent"},
+        ),
+        (
+            ["rows = [(row.id,) for row in batch.collect()]", "client.executemany('INSERT INTO a VALUES (%s)', rows)"],
+            {"not-idempotent"},
+        ),
+        (
+            [
+                "for row in batch.collect():",
+                "    client.execute(f'INSERT INTO a VALUES ({row}) ON CONFLICT DO NOTHING')",
+            ],
+            {"not-understood"},
+        ),
+        (["for row in batch.toLocalIterator():", "    client.put_item(row.asDict())"], {"not-understood"}),
+        (["logger.info('%s rows', batch.count())", "batch.write.mode('overwrite').save(f'/o/{number}')"], set()),
+        (["if batch.count() == 0:", "    return", "batch.write.mode('overwrite').save(f'/o/{number}')"], set()),
+    ],
+)
+def test_rows_that_leave_through_the_driver_are_followed_to_their_client(body: list[str], found: set[str]) -> None:
+    assert kinds("from datetime import datetime", "import psycopg2", "client = psycopg2.connect('x')", *body) == found
+
+
+def test_a_merge_by_the_session_of_the_batch_is_one() -> None:
+    merge = "'MERGE INTO {target} t USING b ON t.id = b.id WHEN MATCHED THEN UPDATE SET *'.format(target='gold.t')"
+
+    assert kinds("batch.createOrReplaceTempView('b')", f"batch._jdf.sparkSession().sql({merge})") == set()
