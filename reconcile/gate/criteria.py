@@ -196,13 +196,16 @@ def check_rules(evidence: GateEvidence, counted: tuple[EvidenceRun, ...], now: d
 
 def check_contract(found: ContractCheck | None, expectations: int) -> Condition:
     """Ask that the newest batch result was held to every expectation of the contract, and broke no critical one."""
+    dropped = ""
+    if found is not None and found.dropped:
+        dropped = f"; {found.dropped:,} that batch run {found.run_id} evaluated are no longer in the contract"
     if not expectations:
-        return _none_of("contract", 0, "expectations", "the definition has none", "")
+        return _none_of("contract", 0, "expectations", f"the definition has none{dropped}", "")
     if found is None:
         text = f"no batch run was held to the {expectations} expectations"
         return _none_of("contract", expectations, "expectations", text, "`cutover batch P`")
     open_ones = [*found.failed, *["not judged by it"] * max(0, expectations - found.judged)]
-    held = f"{expectations - len(open_ones)} of {expectations} hold in the newest batch run {found.run_id}"
+    held = f"{expectations - len(open_ones)} of {expectations} hold in the newest batch run {found.run_id}{dropped}"
     text = f"{held}: {'; '.join(open_ones[:_NAMED])}" if open_ones else held
     return _none_of("contract", len(open_ones), "expectations", text, "a batch run that holds them: `cutover batch P`")
 

@@ -25,6 +25,7 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
+from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.evidence_rows import is_ahead
 from cutover.reconcile.gate.gate_values import (
@@ -271,10 +272,12 @@ def _parse_time(said: str | None) -> int | None:
 
 
 def _is_within(result: Mapping[str, Any], policy: Policy | None) -> bool:
-    said = result.get("policy", {})
+    """Return whether a comparison is within a policy, which may have been another one when it was made."""
+    said, causes = result.get("policy", {}), result.get("causes", {})
     return policy is None or (
         said.get("late_share", 0.0) <= policy.max_late_share
         and said.get("unexplained", 0) - said.get("accepted", 0) <= policy.max_unexplained
+        and causes.get(DIMENSION, {}).get("rows", 0) <= policy.max_dimension_rows
     )
 
 
@@ -330,7 +333,8 @@ def _find_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> Con
     held = {result.expectation: result.success for result in last.contract}
     judged = [expect for expect in contract if expect.text in held]
     failed = tuple(expect.text for expect in judged if not held[expect.text] and expect.severity == "critical")
-    return ContractCheck(run_id=last.run_id, judged=len(judged), failed=failed)
+    dropped = len(set(held) - {expect.text for expect in contract})
+    return ContractCheck(run_id=last.run_id, judged=len(judged), failed=failed, dropped=dropped)
 
 
 def _replay(

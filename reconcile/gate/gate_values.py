@@ -80,6 +80,7 @@ class ContractCheck:
     run_id: str
     judged: int  # expectations of the contract in force that the run evaluated
     failed: tuple[str, ...]  # critical ones that did not hold
+    dropped: int = 0  # expectations that the run evaluated and that the contract no longer has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,16 @@ def test_newest_batch_result_holds_the_contract(
     assert (condition.met, condition.number) == (met, number)
 
 
+@pytest.mark.parametrize("expectations", [0, 2])
+def test_expectations_that_were_dropped_from_the_contract_are_named(expectations: int) -> None:
+    check = ContractCheck(run_id="b7", judged=expectations, failed=(), dropped=3)
+
+    condition = decided(contract=check, expectations=expectations)["contract"]
+
+    assert condition.met
+    assert "3 that batch run b7 evaluated are no longer in the contract" in condition.found
+
+
 LATE = SeenHazard(kind="late_burst", epoch=2, at=NOW - DAY, text="90 late records in epoch 2")
 WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
 

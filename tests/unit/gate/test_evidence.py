@@ -153,6 +153,13 @@ def test_runs_are_held_to_the_policy_in_force(policy: Policy, within: bool) -> N
     assert [run.within for run in runs(rows, policy=policy)] == [within]
 
 
+@pytest.mark.parametrize(("most", "within"), [(4, True), (3, False)])
+def test_runs_are_held_to_the_rows_that_a_dimension_may_explain_now(most: int, within: bool) -> None:
+    rows = [said(row(1), causes={"dimension": {"rows": 4}})]
+
+    assert [run.within for run in runs(rows, policy=Policy(max_dimension_rows=most))] == [within]
+
+
 def test_bad_run_after_a_move_is_seen_whatever_its_cut() -> None:
     found = runs([row(2, sequence=4, exit_code=1)])
 

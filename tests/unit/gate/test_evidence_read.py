@@ -114,8 +114,17 @@ def test_an_expectation_that_was_changed_since_was_evaluated_by_no_run(lake: Lak
     found = read(expect("another"), replace(warned, severity="critical"))
 
     assert (found.contract, found.expectations) == (
-        ContractCheck(run_id="first", judged=1, failed=(warned.text,)),
+        ContractCheck(run_id="first", judged=1, failed=(warned.text,), dropped=1),
         2,
+    )
+
+
+def test_expectations_that_the_contract_no_longer_has_are_counted(lake: Lake) -> None:
+    lake.batch = [published("first", 1, evaluated(expect("a"), success=True), evaluated(expect("b"), success=True))]
+
+    assert (read(expect("a")).contract, read().contract) == (
+        ContractCheck(run_id="first", judged=1, failed=(), dropped=1),
+        ContractCheck(run_id="first", judged=0, failed=(), dropped=2),
     )
 
 
