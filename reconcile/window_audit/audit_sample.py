@@ -134,6 +134,10 @@ def _judge(made: WindowAudit, found: Population, drawn: Sequence[Interval], resu
     counts = sorted(found.rows.get(one.start, 0) for one in drawn)
     held = sum(found.rows.get(start, 0) > 0 for start in made.windows)
     left_out = min(len(counts), max(0, held - result.windows.compared))
+    not_final = len(set(found.again) - set(made.windows))
+    if not_final:
+        missing = f"{not_final} of {len(found.again)} windows that were wrong are not final in this version."
+        return replace(made, reason=missing, runbook="RetirementRegression")
     if found.again and held > result.windows.compared:
         missing = f"{held - result.windows.compared} of {held} windows cannot be computed again, and some were wrong."
         return replace(made, reason=missing, runbook="RetirementRegression")

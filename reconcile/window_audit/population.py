@@ -66,7 +66,7 @@ def find_population(settings: Settings, pipeline: Pipeline, known: Sequence[Wind
     newest = EpochLog(version.uri).newest()
     until = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
     judged = audit_record.list_judged(known, version.number)
-    again = judged[-1].wrong if judged else ()
+    again = audit_record.find_wrong_windows(known)
     gap = 0 if until is None else _measure_gap(window, until)
     stretch = max(audit.within_days * DAY, gap)
     oldest, rows = (None, {}) if until is None else _count_rows(settings, pipeline, until - stretch, again)

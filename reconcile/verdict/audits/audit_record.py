@@ -91,6 +91,16 @@ def list_judged(known: Sequence[WindowAudit], number: int | None) -> tuple[Windo
     return tuple(one for one in mine if one.state is not AuditState.NOT_COMPARABLE)
 
 
+def find_wrong_windows(known: Sequence[WindowAudit]) -> tuple[int, ...]:
+    """Find the starts of the windows that the newest audit that says something found wrong, of whichever version.
+
+    A version that was forked from another one holds its windows, so an audit of it clears a regression only if it
+    compares them again.
+    """
+    conclusive = [one for one in known if one.state is not AuditState.NOT_COMPARABLE]
+    return conclusive[-1].wrong if conclusive else ()
+
+
 def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | None:
     """Return the audit whose finding still stands; None: there is none.
 

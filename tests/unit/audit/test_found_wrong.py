@@ -1,5 +1,6 @@
 """Windows that an audit found wrong are compared again by the next one, however many and whatever else is behind."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +35,9 @@ def differs(start: int, cause: str = "unexplained", **changes: Any) -> Differenc
     return Difference(window_start=format_micros(start), key={"k": "a"}, cause=cause, **fields | changes)
 
 
-def find(*cells: Difference, rows: int, accepted: int = 0) -> tuple[AuditState, tuple[int, ...]]:
+def find(
+    *cells: Difference, rows: int, accepted: int = 0, population: Population = POPULATION
+) -> tuple[AuditState, tuple[int, ...]]:
     policy = PolicyResult(max_late_share=1.0, max_unexplained=0, unexplained=rows, accepted=accepted)
     result = Finding(
         pipeline="p",
@@ -46,7 +49,7 @@ def find(*cells: Difference, rows: int, accepted: int = 0) -> tuple[AuditState, 
         causes={"unexplained": Cause(rows=rows)},
         differences=cells,
     )
-    made = _judge(audited("p", windows=STARTS), POPULATION, DRAWN, result)
+    made = _judge(audited("p", windows=STARTS), population, DRAWN, result)
     return made.state, made.wrong
 
 
@@ -68,3 +71,12 @@ def test_an_accepted_row_makes_no_window_wrong() -> None:
     cells = (differs(HOUR), differs(2 * HOUR, accepted_by="known"))
 
     assert find(*cells, rows=2, accepted=1) == (AuditState.REGRESSION, (HOUR,))
+
+
+@pytest.mark.parametrize(
+    ("again", "state"), [(STARTS[:2], AuditState.AGREES), ((*STARTS[:2], 99 * HOUR), AuditState.NOT_COMPARABLE)]
+)
+def test_an_audit_agrees_only_if_it_compared_every_window_that_was_wrong(
+    again: tuple[int, ...], state: AuditState
+) -> None:
+    assert find(rows=0, population=replace(POPULATION, again=again)) == (state, ())

@@ -55,6 +55,27 @@ def test_an_audit_is_kept_as_it_was_made(settings: Settings) -> None:
     assert audit_record.list_audits(settings, PIPELINE) == (replace(found, seen=0),)
 
 
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        pytest.param([], (), id="none"),
+        pytest.param([REGRESSION, SILENT], (0,), id="could not compare since"),
+        pytest.param([REGRESSION, AGREES], (), id="agrees since"),
+        pytest.param([REGRESSION, REGRESSION], (1,), id="found again"),
+    ],
+)
+@pytest.mark.parametrize("version", [0, 1], ids=["one version", "the last of another version"])
+def test_windows_stay_wrong_until_an_audit_agrees_whichever_version_serves(
+    states: list[AuditState], expected: tuple[int, ...], version: int
+) -> None:
+    known = [
+        audit(state, wrong=(number,) if state is REGRESSION else (), stream_version=version * number)
+        for number, state in enumerate(states)
+    ]
+
+    assert audit_record.find_wrong_windows(known) == expected
+
+
 def test_an_audit_that_compared_nothing_names_no_cut_no_row_and_no_cause() -> None:
     found = audit(SILENT)
 
