@@ -49,7 +49,7 @@ def find(
         causes={"unexplained": Cause(rows=rows)},
         differences=cells,
     )
-    made = _judge(audited("p", windows=STARTS), population, DRAWN, result)
+    made = _judge(audited("p", windows=STARTS, state=AuditState.NOT_COMPARABLE), population, DRAWN, result)
     return made.state, made.wrong
 
 
