@@ -1,15 +1,18 @@
 """Which windows this run computes: what the index and the log say, handed to the pure plan."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cutover.batch.context import RunContext
 from cutover.batch.plan import dirty, retention
 from cutover.batch.plan.dirty import PlanBounds, RunPlan
 from cutover.batch.read import index
+from cutover.definition.model.pipeline import Sql
 from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, newest
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete
 from cutover.lake.control.losses import is_touched, list_ends
+from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.log.topic_partitions import log_of, name_offsets
 from cutover.records.closing import find_closed_end
 from cutover.records.parsing import limits
@@ -54,6 +57,10 @@ def frozen_before(work: RunContext) -> int:
 def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: AlignedWindowFn) -> int | None:
     """Return the start before which windows may have lost records that nobody scanned; None: there are none.
 
+    Two bounds hold: log timestamps, by which a window's records are at most `max_ahead` older than it, and the event
+    times of what the stream has read. The team's own SQL may count records that neither path of ours does: log
+    timestamps alone bound what it lacks.
+
     Args:
         work: The run.
         offsets: What no run had scanned, lost records included.
@@ -77,11 +84,20 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: Al
         if gaps.keys() <= left.keys()
         else None
     )
-    if found is not None:
-        return found
-    # Nothing left bounds what is gone: it may belong to any window of which the stream has read a record.
-    read = (newest(window, at).start for at in work.target.record.max_event.values())
-    return window.following(max([*starts, *read], default=limits.MIN_MICROS))
+    if found is None:
+        # Nothing left bounds what is gone: it may belong to any window of which the stream has read a record.
+        read = (newest(window, at).start for at in work.target.record.max_event.values())
+        found = window.following(max([*starts, *read], default=limits.MIN_MICROS))
+    lost = None if isinstance(work.pipeline.batch, Sql) else _find_newest_lost(work, offsets, gaps)
+    return found if lost is None else min(found, window.following(newest(window, lost).start))
+
+
+def _find_newest_lost(work: RunContext, offsets: Offsets, gaps: Mapping[int, int]) -> int | None:
+    """Return an event time that no lost record is newer than, as the epochs tell; None: they do not."""
+    target = work.target.record
+    epochs = EpochLog(work.target.version.uri).records()
+    records = [each for each in epochs if each.topic_id == target.topic_id and each.epoch <= target.epoch]
+    return retention.find_newest_lost(records, offsets, gaps)
 
 
 def _find_windows_ahead(work: RunContext) -> frozenset[int] | None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Incomplete
 from cutover.lake.control.losses import Loss, Starts
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.parsing import limits
 from cutover.records.reading.scan import Offsets
 
@@ -67,6 +68,30 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
         else:
             low = middle + 1
     return starts[low] if low < len(starts) else None
+
+
+def find_newest_lost(records: Sequence[EpochRecord], offsets: Offsets, gaps: Mapping[int, int]) -> int | None:
+    """Return an event time that no record of the gaps is newer than, if it counts: the stream has read them all.
+
+    An epoch records the newest event time of each partition so far, of all records but malformed and future ones, which
+    count on neither path. That of the epoch that reached the first record left bounds whatever went before it.
+
+    Args:
+        records: Of all epochs up to the cut, by number, of the log that lost the records.
+        offsets: What no run had scanned, from its first offset on.
+        gaps: Partition -> first offset left.
+
+    Returns:
+        Microseconds; the beginning of time if no lost record counts. None: epochs do not cover the gaps.
+    """
+    newest = limits.MIN_MICROS
+    for partition, first in gaps.items():
+        start, end = offsets[partition]
+        behind = [record for record in records if record.end.get(partition, 0) >= min(first, end)]
+        if not behind or records[0].start.get(partition, 0) > start:
+            return None
+        newest = max(newest, behind[0].max_event.get(partition, limits.MIN_MICROS))
+    return newest
 
 
 def make_frozen_entry(before: int, pipeline: Pipeline) -> Incomplete:

@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.batch.plan.retention import (
+    find_newest_lost,
     find_unrecorded_gaps,
     first_left,
     frozen_before,
@@ -15,8 +16,10 @@ from cutover.batch.plan.retention import (
 )
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.lake.batch_runs import BatchRun, Incomplete
+from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.records.parsing import limits
 from tests.support.log.losses import LOSS as A_LOSS
+from tests.unit.verify.epochs import epoch
 
 HOUR = 3_600_000_000
 PIPELINE = Pipeline(
@@ -64,6 +67,43 @@ def test_the_log_is_asked_from_the_time_at_which_a_record_of_the_window_may_have
     whole_from([5 * HOUR], {0: 7}, ahead, lookup)
 
     assert asked == [3 * HOUR]
+
+
+def read_up_to(*events: tuple[int, int | None], start: int = 0) -> list[EpochRecord]:
+    """Return epochs of partition 0 that end at offsets, each with the newest event time so far."""
+    ends = [start, *(end for end, _ in events)]
+    return [
+        epoch(n, start={0: ends[n]}, end={0: end}, max_event={} if newest is None else {0: newest})
+        for n, (end, newest) in enumerate(events)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "first", "expected"),
+    [
+        (read_up_to((5, HOUR), (9, 3 * HOUR)), 5, HOUR),  # the epoch that ends at the first record left bounds the rest
+        (read_up_to((5, HOUR), (9, 3 * HOUR)), 6, 3 * HOUR),
+        (read_up_to((5, HOUR), (9, 3 * HOUR)), 12, 3 * HOUR),  # all is gone, up to the cut
+        (read_up_to((5, None), (9, HOUR)), 4, limits.MIN_MICROS),  # only malformed and future records are lost
+        (read_up_to((5, HOUR), (9, HOUR), start=3), 5, None),  # the version began behind records that were lost
+        (read_up_to((5, HOUR)), 7, None),  # nobody has read that far
+        ([], 5, None),
+    ],
+)
+def test_event_times_of_what_the_stream_read_bound_what_is_lost(
+    records: list[EpochRecord], first: int, expected: int | None
+) -> None:
+    assert find_newest_lost(records, {0: (2, 9)}, {0: first}) == expected
+
+
+def test_the_newest_event_time_of_all_partitions_that_lost_records_counts() -> None:
+    records = [
+        epoch(0, start={0: 0, 1: 0, 2: 0}, end={0: 5, 1: 5, 2: 5}, max_event={0: HOUR, 1: 2 * HOUR, 2: 9 * HOUR})
+    ]
+    offsets = dict.fromkeys(range(3), (0, 5))
+
+    assert find_newest_lost(records, offsets, {0: 3, 1: 3}) == 2 * HOUR
+    assert find_newest_lost(records, offsets | {3: (0, 5)}, {0: 3, 3: 1}) is None
 
 
 def test_the_entry_of_frozen_windows_gives_its_time_back() -> None:

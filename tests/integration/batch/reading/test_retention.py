@@ -58,6 +58,24 @@ def test_what_expired_before_anybody_scanned_it_leaves_older_windows_incomplete_
     assert lab.table(second, "delay") == [(4, 4)]
 
 
+def test_windows_newer_than_all_that_the_stream_read_of_what_expired_are_computed(lab: Lab) -> None:
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(2)), (1, 20, "AA", 9))
+    lab.commit_epoch(watermark=HOUR)
+    lab.send(*((0, hour * HOUR + 10, "AA", hour) for hour in range(2, 5)))
+    lab.commit_epoch(watermark=5 * HOUR)
+    expire(lab, 0, 2)
+
+    done = run(lab.settings, lab.pipeline)
+
+    assert done is not None
+    # By log timestamps records of hour 3 may be gone; by event times the stream had read none newer than hour 1.
+    assert hours(done.computed) == [(2, 5)]
+    assert [(row.window_start, row.window_end, row.reason) for row in done.incomplete] == [
+        (MIN_MICROS, (BASE + 2 * HOUR) * 1_000_000, "expired")
+    ]
+    assert lab.table(done, "delay") == [(2, 2), (3, 3), (4, 4)]
+
+
 def test_a_cut_before_retention_is_refused(lab: Lab) -> None:
     lab.send((0, 10, "AA", 5))
     lab.commit_epoch(watermark=HOUR)
