@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from cutover.definition.model.pipeline import Policy
 from cutover.reconcile.result.text import duration, number, share
 from cutover.reconcile.watch.alerts.spec import AlertSpec, Rule
-from cutover.reconcile.watch.facts import WatchFacts, require, seconds_since
+from cutover.reconcile.watch.facts import WatchFacts, require
 from cutover.records.classes import Class
 
 EPOCHS_IN_A_ROW = 10
@@ -53,9 +53,9 @@ def _find_mostly_filtered(facts: WatchFacts) -> Iterator[str]:
     Filtered records are normal, unlike the other classes, so the share of a few records means nothing.
     """
     total = filtered = 0
+    ages = facts.epoch_ages
     for epoch in reversed(require(facts.epochs)):
-        age = seconds_since(epoch.processing_time, facts.at) or 0.0
-        if age > facts.limits.rate_seconds and total >= facts.limits.filtered_records:
+        if ages.get(epoch.epoch, 0.0) > facts.limits.rate_seconds and total >= facts.limits.filtered_records:
             break
         total += epoch.records
         filtered += epoch.counts.get(Class.FILTERED, 0)

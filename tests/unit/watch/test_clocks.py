@@ -48,6 +48,20 @@ def test_shares_cover_the_same_epochs_whatever_the_drivers_clock(off: float) -> 
 
 
 @pytest.mark.parametrize("off", CLOCK_OFFSETS)
+@pytest.mark.parametrize(("filtered", "expected"), [((0, 200), ["FilteredRateHigh"]), ((200, 0), [])])
+def test_filtered_records_are_those_of_the_last_minutes_whatever_the_drivers_clock(
+    off: float, filtered: tuple[int, int], expected: list[str]
+) -> None:
+    driver = replace(RUNNING, ahead=off)
+    old, new = (
+        make_epoch(6 + n, age=age, counts={"filtered": count, "accepted": 200 - count}, records=200)
+        for n, (age, count) in enumerate(zip((700, 1), filtered, strict=True))
+    )
+
+    assert list_names(make_facts(epochs=shift_epochs([old, new], off), driver=driver)) == expected
+
+
+@pytest.mark.parametrize("off", CLOCK_OFFSETS)
 def test_topic_is_quiet_for_as_long_whatever_the_drivers_clock(off: float) -> None:
     epochs = shift_epochs([make_epoch(age=61)], off)
 
