@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from cutover.parity.jobs.paths import exclude_each_other
-from cutover.parity.jobs.sqltext import PARAMETER
+from cutover.parity.jobs.sqltext import PARAMETER, is_moving_query
 from cutover.parity.jobs.trace import Found, JobStep, Query, Removal, Trace
-from cutover.parity.jobs.values import Constant, Frame, Reader, describe, list_ancestors
+from cutover.parity.jobs.values import Constant, Frame, JobValue, Reader, list_ancestors
 from cutover.parity.jobs.writers import get_mode
 from cutover.parity.rules import Construct
 
@@ -35,7 +35,7 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
             if frame.op == "unknown":
                 yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.what}: where the rows of a query come from"
         return
-    if any(frame.is_bounded for frame in lineage if frame.op in {"filter", "step"}):
+    if _is_bounded(query) or makes_target(query):
         return
     removals = list_removals(trace.removals, trace.queries, query)
     if any(is_certain(removal, query) and _covers(removal, lineage) for removal in removals):
@@ -45,13 +45,34 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
     if unknown is not None:
         yield unknown.line, Construct.NOT_UNDERSTOOD, f"{unknown.what}: whether an append adds what is there already"
     elif sources and all(_is_full(frame.source) for frame in sources if frame.source is not None):
-        doubt = next((removal for removal in removals if _may_cover(removal, query, lineage)), None)
-        if doubt is not None:
-            what = doubt.what if isinstance(doubt, Removal) else "overwrite"
-            said = f"{what} (line {doubt.line}): whether it removes what line {query.line} appends"
-            yield query.line, Construct.NOT_UNDERSTOOD, said
-        else:
-            yield query.line, Construct.APPENDED_AGAIN, f"append of all of {sources[0].what}"
+        yield _judge_full_append(trace, query, removals, sources[0].what)
+
+
+def _judge_full_append(trace: Trace, query: Query, removals: Sequence[JobStep], source: str) -> Found:
+    """Return what an append of everything is: again in each run, or not known for what may be removed or selected."""
+    lineage = list_ancestors(query.writer.frame)
+    doubt = next((removal for removal in removals if _may_cover(removal, query, lineage)), None)
+    others = (each for each in trace.queries if each.site == query.site and each is not query)
+    if doubt is not None:
+        what = doubt.what if isinstance(doubt, Removal) else "overwrite"
+        said = f"{what} (line {doubt.line}): whether it removes what line {query.line} appends"
+        return query.line, Construct.NOT_UNDERSTOOD, said
+    if query.writer.frame.arms and any(_is_bounded(each) for each in others):
+        said = f"append of all of {source} where no condition selects what is new: whether that runs again"
+        return query.line, Construct.NOT_UNDERSTOOD, said
+    return query.line, Construct.APPENDED_AGAIN, f"append of all of {source}"
+
+
+def _is_bounded(query: Query) -> bool:
+    """Return whether a condition selects other rows in the next run."""
+    lineage = list_ancestors(query.writer.frame)
+    return any(frame.is_bounded for frame in lineage if frame.op in {"filter", "step"})
+
+
+def makes_target(query: Query) -> bool:
+    """Return whether a write runs only where a table or path does not exist: then it appends to nothing."""
+    arms = query.branches | query.writer.frame.arms
+    return any(arm.is_existence_test and arm.number is False for arm in arms)
 
 
 def list_removals(removals: Sequence[Removal], writes: Sequence[Query], query: Query) -> list[JobStep]:
@@ -106,11 +127,17 @@ def _is_full(reader: Reader) -> bool:
     place = options.get("dbtable", options.get("path", Constant("")))
     if not reader.is_complete or not isinstance(place, Constant):
         return False
-    if PARAMETER.search(str(place.value)) or "(" in str(place.value):  # a part of the data, or a query
+    text = str(place.value)
+    if PARAMETER.search(text) or ("(" in text and is_moving_query(text)):
         return False
     if reader.format not in FULL and reader.format is not None:
         return False
     begins = options.get("startingoffsets")
-    if begins is not None and describe(begins).lower() != "earliest":
+    if begins is not None and not isinstance(begins, Constant):
         return False
-    return not options.keys() & BOUNDS
+    return not any(_moves(value) for name, value in options.items() if name in BOUNDS)
+
+
+def _moves(value: JobValue) -> bool:
+    """Return whether an option that selects a part selects another one in the next run; a literal does not."""
+    return not isinstance(value, Constant) or is_moving_query(str(value.value))

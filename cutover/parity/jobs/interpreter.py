@@ -20,6 +20,7 @@ from cutover.parity.jobs.values import (
     JobValue,
     Listing,
     Scope,
+    Session,
     Table,
     UnknownValue,
     alternatives,
@@ -174,6 +175,8 @@ class Interpreter:
         said = "" if name.annotation is None else ast.unparse(name.annotation)
         if said.endswith("DataFrame"):
             return self.trace.keep(Frame(op="unknown", line=name.lineno, what=f"parameter {name.arg}"))
+        if said.endswith("SparkSession"):
+            return Session()
         value = expressions.guess(name.arg)
         if default is not None and isinstance(value, UnknownValue):
             return replace(value, default=expressions.evaluate(self, default, scope))

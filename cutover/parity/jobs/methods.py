@@ -108,11 +108,10 @@ def _call_on_column(column: JobColumn, name: str, arguments: Arguments) -> JobCo
         for value in walk(arguments.values)
         if not isinstance(value, Listing)
     ]
-    bounds = [make_column(value) for value in arguments.positional[:2]] if name == "between" else []
-    comparisons = [(low.names, column.names) for low in bounds[:1]] + [
-        (column.names, high.names) for high in bounds[1:]
-    ]
-    return merge_columns([column, *others], comparisons)
+    bounds = [make_column(value).names for value in arguments.positional[:2]] if name == "between" else []
+    pairs = [*((names, column.names) for names in bounds[:1]), *((column.names, names) for names in bounds[1:])]
+    merged = merge_columns([column, *others], pairs)
+    return replace(merged, functions=merged.functions | {name}) if name == "over" else merged
 
 
 def _call_on_legacy(job: Walk, legacy: Legacy, name: str, line: int) -> JobValue:

@@ -22,6 +22,7 @@ from cutover.parity.jobs.values import (
     alternatives,
     choose,
     derive,
+    describe,
 )
 
 Store = dict[Any, JobValue]
@@ -173,7 +174,7 @@ def make_arms(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Arm, ...], tupl
     positive, holds = _strip_negation(test)
     text = ast.unparse(positive)
     condition = (text, tuple(_identify_names(positive, evaluate)))
-    checks = "exist" in text.lower() or "isDeltaTable" in text
+    checks = isinstance(positive, ast.Call | ast.Name | ast.Attribute) and _asks_existence(text, positive, evaluate)
     arms = tuple(
         (Arm(condition, number=number, line=test.lineno, is_existence_test=checks),) for number in (holds, not holds)
     )
@@ -182,6 +183,12 @@ def make_arms(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Arm, ...], tupl
             equal = Arm(("value", ast.unparse(left), condition[1]), number=repr(literal.value), line=test.lineno)
             return (*arms[0], *[equal] * holds), (*arms[1], *[equal] * (not holds))
     return arms[0], arms[1]
+
+
+def _asks_existence(text: str, test: ast.expr, evaluate: Evaluate) -> bool:
+    """Return whether a test, or the call that made its value, asks if a table or a path exists."""
+    said = text if isinstance(test, ast.Call) else describe(evaluate(test))
+    return "exist" in said.lower() or "isDeltaTable" in said
 
 
 def _strip_negation(test: ast.expr) -> tuple[ast.expr, bool]:

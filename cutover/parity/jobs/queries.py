@@ -12,6 +12,7 @@ from cutover.parity.jobs.values import (
     STATEFUL,
     Constant,
     Frame,
+    JobColumn,
     JobValue,
     Reader,
     describe,
@@ -36,6 +37,9 @@ STARTS = (
     *("eventhubs.startingposition", "eventhubs.startingpositions"),
 )
 
+BUCKETS = frozenset({"date_trunc", "to_date", "trunc"})
+"""Functions that make a period of a time."""
+
 SKIPS: Mapping[str, tuple[str, Construct, str]] = {
     "cloudfiles.includeexistingfiles": ("false", Construct.OFFSETS, "cloudFiles.includeExistingFiles"),
     "failondataloss": ("false", Construct.DATA_LOSS, "failOnDataLoss"),
@@ -47,7 +51,7 @@ SKIPS: Mapping[str, tuple[str, Construct, str]] = {
 }
 """Options by which a stream skips what its source holds, has lost or has changed, with the value that does it."""
 
-REPLACED = frozenset({"memory", "delta"})
+REPLACED = frozenset({"memory", "delta", "iceberg", "table"})
 """Sinks that hold, in complete mode, the newest result alone."""
 
 FORGETFUL = "its timer goes by the clock"
@@ -180,42 +184,60 @@ def judge_state(lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
             yield state.line, Construct.CHAINED, f"{state.what} after {lower.what}"
         if state.op == "dedup":
             yield state.line, Construct.DEDUP, state.what
-        yield from _judge_bound(state, above)
+        if state.op == "aggregate":
+            yield from _judge_groups(state, above)
+        elif state.op == "join":
+            yield from _judge_join(state, above)
     for mark in (frame for frame in lineage if frame.op == "watermark" and frame.is_stream is not False):
         yield from _judge_watermark(mark, states, lineage, mode)
 
 
-def _judge_bound(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
-    """Look at whether a state ever lets go."""
+def _judge_groups(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
+    """Look at whether the groups of an aggregation are ever removed."""
     marks = [frame for frame in above if frame.op == "watermark"]
     is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
-    if state.op == "aggregate" and state.keys and any(find_window(key, above) for key in state.keys):
-        if not marks and not is_opaque:
-            yield state.line, Construct.UNBOUNDED, "windows without withWatermark"
-        elif not marks:
-            yield state.line, Construct.NOT_UNDERSTOOD, "windows of a DataFrame that may have a watermark"
-        elif not is_opaque and all(has_event_time(state, mark, above) is False for mark in marks):
-            windows = [window for key in state.keys if (window := find_window(key, above)) is not None]
-            marked = frozenset(name for mark in marks for name in mark.columns[0].names)
-            is_changed = any(window.names & marked for window in windows)
-            other = "what became of the column of withWatermark" if is_changed else "another column than withWatermark"
-            yield state.line, Construct.UNBOUNDED, f"windows of {other}"
-    if state.op == "join":
-        sides = [any(frame.op == "watermark" for frame in list_ancestors(side)) for side in state.parents]
-        bound = bound_join(state)
-        if bound is JoinBound.UNKNOWN or (is_opaque and not all(sides)):
-            yield state.line, Construct.NOT_UNDERSTOOD, "join of streams: whether its condition bounds the time"
-        elif bound is JoinBound.NONE or not all(sides):
-            yield state.line, Construct.UNBOUNDED, "join of streams without a bound in time"
-        elif bound is JoinBound.ONE:
-            yield state.line, Construct.UNBOUNDED, "join of streams with a bound in time on one side only"
+    keys = state.keys or ()
+    buckets = sorted({name for key in keys for name in _list_buckets(key, above)})
+    windows = [window for key in keys if (window := find_window(key, above)) is not None]
+    if buckets and not windows and not marks and not is_opaque:
+        yield state.line, Construct.UNBOUNDED, f"groups by {', '.join(buckets)} without withWatermark"
+    elif windows and not marks and not is_opaque:
+        yield state.line, Construct.UNBOUNDED, "windows without withWatermark"
+    elif windows and not marks:
+        yield state.line, Construct.NOT_UNDERSTOOD, "windows of a DataFrame that may have a watermark"
+    elif windows and not is_opaque and all(has_event_time(state, mark, above) is False for mark in marks):
+        marked = frozenset(name for mark in marks for name in mark.columns[0].names)
+        is_changed = any(window.names & marked for window in windows)
+        other = "what became of the column of withWatermark" if is_changed else "another column than withWatermark"
+        yield state.line, Construct.UNBOUNDED, f"windows of {other}"
+
+
+def _judge_join(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
+    """Look at whether the rows that a join of streams keeps are ever removed."""
+    is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
+    has_marks = all(any(frame.op == "watermark" for frame in list_ancestors(side)) for side in state.parents)
+    bound = bound_join(state)
+    if bound is JoinBound.UNKNOWN or (is_opaque and not has_marks):
+        yield state.line, Construct.NOT_UNDERSTOOD, "join of streams: whether its condition bounds the time"
+    elif bound is JoinBound.NONE or not has_marks:
+        yield state.line, Construct.UNBOUNDED, "join of streams without a bound in time"
+    elif bound is JoinBound.ONE:
+        yield state.line, Construct.UNBOUNDED, "join of streams with a bound in time on one side only"
+
+
+def _list_buckets(key: JobColumn, above: Sequence[Frame]) -> frozenset[str]:
+    """Return the functions by which a key is a period of time, such as an hour or a day."""
+    named = [column for frame in above for column in frame.columns if column.alias and column.alias in key.names]
+    return frozenset().union(*(column.functions & BUCKETS for column in (key, *named)))
 
 
 def _judge_watermark(mark: Frame, states: Sequence[Frame], lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
     """Look at what a watermark drops; one that drops nothing has another reason."""
     behind = [state for state in states if mark in list_ancestors(state)]
     reasons = {state: _explain_idle(state, mark, mode) for state in behind}
-    if not behind or "" in reasons.values():  # without state behind it a watermark changes nothing
+    marks = [frame for frame in lineage if frame.op == "watermark"]  # one query has one watermark, the least of all
+    drops = any(_explain_idle(state, other, mode) == "" for state in behind for other in marks)
+    if not behind or drops:  # without state behind it a watermark changes nothing
         yield from ((mark.line, Construct.WATERMARK, mark.what) for _ in behind[:1])
         return
     if mode == "?" or any(frame.op == "opaque" and mark in list_ancestors(frame) for frame in lineage):

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from cutover.parity.jobs.appends import is_certain, list_removals
+from cutover.parity.jobs.appends import is_certain, list_removals, makes_target
 from cutover.parity.jobs.eventtime import UNIONS
 from cutover.parity.jobs.trace import Found, Query, Removal, Sink, normalize_target
-from cutover.parity.jobs.values import Frame, Writer, list_ancestors
+from cutover.parity.jobs.values import Constant, Frame, Writer, describe, list_ancestors
 from cutover.parity.jobs.writers import NUMBER, get_mode, is_marked
 from cutover.parity.rules import Construct
 
@@ -16,6 +16,9 @@ ADDITIVE = frozenset(
 )
 """Aggregates whose value over a micro-batch says nothing about all records until values are added up."""
 
+NUMBERS = frozenset({"row_number", "rank", "dense_rank", "percent_rank"})
+NEIGHBOURS = frozenset({"lag", "lead", "first", "last", "first_value", "last_value", "nth_value", "ntile", "cume_dist"})
+
 
 def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
     """Look at what the function of a micro-batch writes: whatever is run again is written again."""
@@ -23,9 +26,7 @@ def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
         lineage = list_ancestors(write.writer.frame)
         yield from _judge_write(write, lineage, sink, query)
         if not sink.merges:
-            for frame in lineage:
-                if frame.op == "dedup":
-                    yield frame.line, Construct.DEDUP, f"{frame.what} of a micro-batch"
+            yield from _judge_choice(lineage, sink)
         yield from _judge_totals(lineage, sink)
     for merged in sink.merged:
         yield from _judge_totals(list_ancestors(merged), sink)
@@ -38,6 +39,8 @@ def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
 def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
     """Look at what a micro-batch that is run again appends again, and at what each micro-batch overwrites."""
     mode = get_mode(write.writer)
+    if makes_target(write):
+        return
     removals = [each for each in list_removals(sink.removals, (), write) if is_certain(each, write)]
     if mode == "append" and not is_marked(write.writer) and not any(_is_of_batch(each) for each in removals):
         if any(isinstance(each, Removal) and each.condition is None for each in removals):
@@ -46,7 +49,7 @@ def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -
             yield query.line, Construct.NOT_IDEMPOTENT, "foreachBatch that appends"
     elif mode == "?":
         yield write.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
-    elif mode == "overwrite" and not write.is_partial:
+    elif mode == "overwrite":
         yield from _judge_replacement(write, lineage, sink, query)
 
 
@@ -62,8 +65,12 @@ def _judge_replacement(write: Query, lineage: list[Frame], sink: Sink, query: Qu
     has_batch = any(batch in lineage for batch in sink.batches)
     keeps_old = any(frame.op in {"unknown", "opaque"} or _adds_old_rows(frame, target) for frame in lineage)
     if is_fixed and has_batch and not keeps_old and get_mode(query.writer) == "append":
-        what = "foreachBatch that overwrites: rows of the micro-batches before are lost"
-        yield query.line, Construct.OUTPUT_MODE, what
+        if not write.is_partial:
+            what = "foreachBatch that overwrites: rows of the micro-batches before are lost"
+            yield query.line, Construct.OUTPUT_MODE, what
+        elif NUMBERED not in normalize_target(describe(write.writer.options.get("replaceWhere", Constant("")))):
+            what = "foreachBatch that overwrites partitions: whether they hold rows of the micro-batches before"
+            yield write.line, Construct.NOT_UNDERSTOOD, what
 
 
 def _adds_old_rows(frame: Frame, target: str) -> bool:
@@ -81,12 +88,32 @@ def _find_origin(frame: Frame) -> Frame:
     return frame
 
 
+def _judge_choice(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
+    """Look at rows that are chosen, or joined with each other, within one micro-batch."""
+    for frame in lineage:
+        numbers = {
+            name for column in frame.columns if "over" in column.functions for name in column.functions & NUMBERS
+        }
+        if frame.op == "dedup":
+            yield frame.line, Construct.DEDUP, f"{frame.what} of a micro-batch"
+        for name in sorted(numbers):
+            yield frame.line, Construct.DEDUP, f"{name} of a micro-batch"
+        if frame.what == "join" and all(_is_of_sink(parent, sink) for parent in frame.parents):
+            yield frame.line, Construct.MICRO_BATCH, "join of a micro-batch with itself"
+
+
+def _is_of_sink(frame: Frame, sink: Sink) -> bool:
+    return any(batch in list_ancestors(frame) for batch in sink.batches)
+
+
 def _judge_totals(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
     """Look at totals over one micro-batch."""
     for frame in lineage:
-        is_total = frame.op == "aggregate" and bool(frame.functions & ADDITIVE)
-        if is_total and any(batch in list_ancestors(frame) for batch in sink.batches):
-            yield frame.line, Construct.MICRO_BATCH, f"{', '.join(sorted(frame.functions & ADDITIVE))} of a micro-batch"
+        functions = frame.functions if frame.op == "aggregate" else frozenset[str]()
+        over = [column.functions for column in frame.columns if "over" in column.functions]
+        totals = (functions & ADDITIVE).union(*(names & (ADDITIVE | NEIGHBOURS) for names in over))
+        if totals and _is_of_sink(frame, sink):
+            yield frame.line, Construct.MICRO_BATCH, f"{', '.join(sorted(totals))} of a micro-batch"
 
 
 def is_replaced(writer: Writer, mode: str, formats: frozenset[str]) -> bool:

@@ -62,7 +62,14 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
         is_window=window is not None,
         comparisons=tuple(_list_comparisons(inner)),
         varies=is_moving(inner),
+        functions=frozenset(_list_functions(inner)),
     )
+
+
+def _list_functions(node: exp.Expr) -> Iterator[str]:
+    """Yield the functions in an expression, and `over` where one is taken over a window of rows."""
+    yield from (_get_name(part) for part in node.find_all(exp.Func))
+    yield from ("over" for _ in node.find_all(exp.Window))
 
 
 def _list_comparisons(condition: exp.Expr) -> Iterator[Comparison]:
@@ -105,12 +112,20 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
             for sink in trace.sinks:
                 sink.merges = True
                 sink.merged += [] if source is None else [source]
+        elif isinstance(statement, exp.Update) and _adds_up(statement):
+            trace.add_gap(line, "UPDATE by its own column: whether it runs again over the same rows")
         elif isinstance(statement, exp.Command) and statement.name.upper() not in SILENT:
             trace.add_gap(line, f"statement {str(statement.this).upper()}")
         note_removal(trace, statement, line)
         for part in _list_insertions(statement):
             result = _follow_query(trace, part, line) or result
     return result
+
+
+def _adds_up(update: exp.Update) -> bool:
+    """Return whether UPDATE computes a column from itself: run again, it changes the rows again."""
+    changes = [each for each in update.expressions if isinstance(each, exp.EQ)]
+    return any(_list_names(each.this) & _list_names(each.expression) for each in changes)
 
 
 def _is_no_statement(statement: exp.Expr) -> bool:
@@ -300,6 +315,17 @@ def is_moving(condition: exp.Expr) -> bool:
         or condition.find(exp.Parameter, exp.Placeholder) is not None
         or any(_get_name(function) in CLOCK for function in condition.find_all(exp.Func))
     )
+
+
+def is_moving_query(text: str) -> bool:
+    """Return whether a query selects other rows in the next run: by a parameter, the clock, or rows of a table."""
+    if PARAMETER.search(text) is not None:
+        return True
+    try:
+        (statement,) = parse_statements(text.strip().removeprefix("(").rpartition(")")[0] if text[:1] == "(" else text)
+    except (sqlglot.errors.SqlglotError, ValueError):
+        return True  # no SQL of Spark: it may select what is new
+    return any(is_moving(each) or _has_other_rows(each.this) for each in statement.find_all(exp.Where))
 
 
 def _has_other_rows(condition: exp.Expr) -> bool:

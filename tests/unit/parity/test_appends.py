@@ -188,3 +188,54 @@ def test_a_view_hides_no_table_of_a_database(rows: str) -> None:
 
     assert kinds(view + append) == ["appended-again"]
     assert kinds("spark.range(5).createOrReplaceTempView('ev')\nspark.sql('INSERT INTO m SELECT * FROM ev')") == []
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ("format('kafka').option('startingOffsets', '{\"t\": {\"0\": 5}}').load()", ["appended-again"]),
+        (
+            "format('delta').option('readChangeFeed', 'true').option('startingVersion', 3).load('/a')",
+            ["appended-again"],
+        ),
+        ("format('delta').option('startingVersion', sys.argv[1]).load('/a')", []),
+        ("format('jdbc').option('query', 'SELECT * FROM t WHERE dt = 1').load()", ["appended-again"]),
+        ("format('jdbc').option('query', 'SELECT * FROM t WHERE dt = current_date').load()", []),
+        ("format('jdbc').option('dbtable', '(SELECT * FROM t) x').load()", ["appended-again"]),
+        ("format('jdbc').option('dbtable', '(SELECT * FROM t WHERE id > (SELECT max(id) FROM o)) x').load()", []),
+    ],
+)
+def test_a_part_that_is_written_in_the_file_is_read_again(read: str, found: list[str]) -> None:
+    assert kinds(f"import sys\nspark.read.{read}.write.mode('append').saveAsTable('o')") == found
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("if not spark.catalog.tableExists('m'):\n    APPEND", []),
+        ("exists = spark.catalog.tableExists('m')\nif not exists:\n    APPEND", []),
+        ("if spark.catalog.tableExists('m'):\n    APPEND", ["appended-again"]),
+        (
+            (
+                "ev = spark.table('ev')\nif spark.catalog.tableExists('m'):\n"
+                "    ev = ev.where(F.col('at') > spark.table('m').agg(F.max('at')).first()[0])\n"
+                "ev.write.mode('append').saveAsTable('m')"
+            ),
+            [],
+        ),
+        (
+            (
+                "import sys\nev = spark.table('ev')\nif sys.argv[1]:\n    ev = ev.where(F.col('at') > sys.argv[1])\n"
+                "ev.write.mode('append').saveAsTable('m')"
+            ),
+            ["not-understood"],
+        ),
+    ],
+)
+def test_the_first_append_to_a_table_is_none_of_what_is_there(source: str, found: list[str]) -> None:
+    assert kinds(source.replace("APPEND", APPEND)) == found
+
+
+def test_an_update_by_its_own_column_is_named() -> None:
+    assert kinds("spark.sql('UPDATE m SET n = n + 1')") == ["not-understood"]
+    assert kinds("spark.sql('UPDATE m SET n = 0')") == []

@@ -67,6 +67,52 @@ def test_totals_of_a_micro_batch_are_found_where_they_are_kept(body: list[str], 
     assert kinds(*body) == found
 
 
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("batch.withColumn('n', F.row_number().over(w)).where('n = 1')", {"dedup-within-watermark"}),
+        ("batch.withColumn('before', F.lag('v').over(w))", {"micro-batch-totals"}),
+        ("batch.withColumn('total', F.sum('v').over(w))", {"micro-batch-totals"}),
+        ("batch.alias('a').join(batch.alias('b'), 'k')", {"micro-batch-totals"}),
+        ("batch.join(spark.table('dimension'), 'k')", set()),
+    ],
+)
+def test_rows_that_meet_within_a_micro_batch_are_found(rows: str, found: set[str]) -> None:
+    window = "w = Window.partitionBy('k').orderBy('offset')"
+    start = "from pyspark.sql import Window"
+
+    assert kinds(start, window, f"{rows}.write.mode('overwrite').save(f'/o/{{number}}')") == found
+    if "a')" not in rows:  # the latest row of each key in a micro-batch, merged, is what a merge takes
+        merge = f"DeltaTable.forName(spark, 'm').merge({rows}{MERGE}"
+        assert kinds(start, window, merge) == found - {"dedup-within-watermark"}
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            [
+                "if spark.catalog.tableExists('m'):",
+                f"    DeltaTable.forName(spark, 'm').merge(batch{MERGE}",
+                "else:",
+                "    batch.write.mode('append').saveAsTable('m')",
+            ],
+            set(),
+        ),
+        (
+            [
+                "spark.conf.set('spark.sql.sources.partitionOverwriteMode', 'dynamic')",
+                "batch.write.mode('overwrite').partitionBy('dt').parquet('/o')",
+            ],
+            {"not-understood"},
+        ),
+        (["batch.write.option('replaceWhere', 'k = 1').mode('overwrite').save('/o')"], {"not-understood"}),
+    ],
+)
+def test_what_a_micro_batch_makes_or_replaces_in_part(body: list[str], found: set[str]) -> None:
+    assert kinds(*body) == found
+
+
 @pytest.mark.parametrize("body", ["print(number)", "requests.post('http://x', json=batch.collect())"])
 def test_a_function_that_writes_no_rows_is_not_understood(body: str) -> None:
     assert kinds(body) == {"not-understood"}

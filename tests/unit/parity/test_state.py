@@ -127,3 +127,23 @@ def test_a_stream_that_skips_changes_of_its_table_is_found(option: str) -> None:
 
     assert kinds(rows.format("'true'")) == {"data-loss"}
     assert kinds(rows.format("False")) == set()
+
+
+def test_all_watermarks_of_a_query_make_one() -> None:
+    other = MARKED.replace("1 hour", "2 hours")
+
+    assert kinds(f"{MARKED}.union({other}).groupBy(F.window('ts', '1 hour')).count()") == {"watermark"}
+
+
+def test_groups_by_a_period_are_windows() -> None:
+    for key in ("F.date_trunc('hour', 'ts')", "F.to_date('ts')"):
+        rows = f"{READ}.withColumn('period', {key}).groupBy('period').count()"
+        assert kinds(rows) == {"unbounded-state", "time-zone"}
+
+
+@pytest.mark.parametrize("sink", ["format('iceberg')", "format('delta')", "trigger(availableNow=True)"])
+def test_complete_mode_replaces_a_table(sink: str) -> None:
+    source = f"{READ}.groupBy('k').count().writeStream.outputMode('complete').{sink}"
+    start = ".option('checkpointLocation', '/c').toTable('t')"
+
+    assert check_job(f"from pyspark.sql import functions as F\n{source}{start}", "x.py") == ()
