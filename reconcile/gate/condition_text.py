@@ -1,4 +1,4 @@
-"""How the number of a condition and its threshold are written for people."""
+"""Numbers and thresholds of conditions, formatted for people."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,21 +8,21 @@ from cutover.reconcile.result.text import duration
 
 
 def describe_number(condition: Mapping[str, Any]) -> str:
-    """Return a condition's number with its unit; a dash where it is not known or has no end.
+    """Format a condition's number with its unit; a dash if it is unknown or infinite.
 
     Args:
         condition: As the JSON of `gate show` has it.
     """
-    return _write(condition["number"], condition["unit"])
+    return _format(condition["number"], condition["unit"])
 
 
 def describe_threshold(condition: Mapping[str, Any]) -> str:
-    """Return what a condition asks of its number: `at least 24 runs`; a dash where the policy asks for nothing."""
-    asked = _write(condition["threshold"], condition["unit"])
-    return asked if condition["threshold"] is None else f"{condition['sense']} {asked}"
+    """Format a condition's threshold, such as `at least 24 runs`; a dash if the policy sets none."""
+    threshold = _format(condition["threshold"], condition["unit"])
+    return threshold if condition["threshold"] is None else f"{condition['sense']} {threshold}"
 
 
-def _write(value: float | None, unit: str) -> str:
+def _format(value: float | None, unit: str) -> str:
     if value is None:
         return "-"
     if unit == SECONDS:

@@ -1,4 +1,4 @@
-"""The conditions of a move, one function each: its number, its threshold, and what would make it pass."""
+"""Conditions of a move, one function each: number, threshold, and what would satisfy them."""
 
 from datetime import datetime, timedelta
 
@@ -23,14 +23,14 @@ from cutover.recorded_times import find_earliest_times
 from cutover.timestamps import from_micros
 
 TESTED_WITHIN = timedelta(days=30)
-"""A self-test older than this says nothing of the reconciler as it is today."""
+"""Maximum age of a self-test."""
 
 REPLAY_MARGIN = 2.0
-"""The log must be kept this many times as long as a replay of it takes, beside detection and approval."""
+"""Replays that retention must cover, in addition to detection and approval."""
 
 SECONDS = "seconds"
-_BLOCKS, _FOUND = "of the blocks", "found"
-SHARES = frozenset({_BLOCKS, _FOUND})
+_BLOCKS, _DETECTED = "of the blocks", "found"
+SHARES = frozenset({_BLOCKS, _DETECTED})
 """Units of numbers between 0 and 1."""
 
 _OUTCOMES_BEYOND_POLICY = (verdicts.EXPLAINED_BEYOND_POLICY, verdicts.ACCEPTED_BEYOND_POLICY)
@@ -41,66 +41,66 @@ _BEYOND_POLICY = (
     "batch and reconcile alone do not pass: lengthen the allowed lateness (`cutover advise P` says to what), or change"
     " what the policy allows, `policy.max_late_share`"
 )
-_NAMED = 3  # violations that a refusal names
+_MOST_NAMED = 3  # violations that a refusal names
 
 
-def check_runs(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
-    """Ask for enough consecutive runs that count."""
-    found = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
+def evaluate_runs(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
+    """Require enough consecutive eligible runs."""
+    text = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
     repeated, missing = sum(run.within for run in runs) - len(counted), policy.runs - len(counted)
     if repeated > 0 and missing > 0:
-        why = f"same or older cut, a range, over {EXPIRES_AFTER.days} days, dated in the future, before a break"
-        found += f" ({repeated} more do not count: {why})"
+        reasons = f"same or older cut, a range, over {EXPIRES_AFTER.days} days, dated in the future, before a break"
+        text += f" ({repeated} more do not count: {reasons})"
     return Condition(
         name="runs",
         met=missing <= 0,
-        found=found,
+        found=text,
         number=len(counted),
         threshold=policy.runs,
         sense=AT_LEAST,
         unit="runs",
-        to_pass="" if missing <= 0 else f"{missing} more in a row: {_need_for_agreement(newest(runs))}",
+        to_pass="" if missing <= 0 else f"{missing} more in a row: {_describe_next_run(newest(runs))}",
     )
 
 
-def _need_for_agreement(last: EvidenceRun | None) -> str:
-    """Return what makes the next run pass; where the newest one is beyond policy, another run alone does not."""
+def _describe_next_run(last: EvidenceRun | None) -> str:
+    """Describe what makes the next run agree; if the latest one is beyond policy, another run alone does not."""
     return _BEYOND_POLICY if last is not None and last.outcome in _OUTCOMES_BEYOND_POLICY else _NEWER_CUT
 
 
-def check_last_run(runs: tuple[EvidenceRun, ...]) -> Condition:
-    """Ask that the run that speaks last is within policy."""
-    last = newest(runs)
-    met = last is not None and last.within
+def evaluate_latest_run(runs: tuple[EvidenceRun, ...]) -> Condition:
+    """Require that the latest run is within policy."""
+    latest = newest(runs)
+    met = latest is not None and latest.within
     return Condition(
         name="newest run",
         met=met,
         found="no reconciliation under this definition yet"
-        if last is None
-        else f"{last.outcome} at epoch {last.epoch}, {last.at:%Y-%m-%d %H:%M} UTC",
-        number=None if last is None else int(not last.within),
+        if latest is None
+        else f"{latest.outcome} at epoch {latest.epoch}, {latest.at:%Y-%m-%d %H:%M} UTC",
+        number=None if latest is None else int(not latest.within),
         threshold=0,
         unit="runs beyond policy",
-        to_pass="" if met else f"a whole run within policy: {_need_for_agreement(last)}",
+        to_pass="" if met else f"a whole run within policy: {_describe_next_run(latest)}",
     )
 
 
-def check_freshness(latest: datetime | None, policy: Policy, now: datetime) -> Condition:
-    """Ask that the newest run that counts was made a short while ago.
+def evaluate_freshness(latest: datetime | None, policy: Policy, now: datetime) -> Condition:
+    """Require that the latest eligible run is recent.
 
     Args:
-        latest: Earliest time at which it can have been made; None: no run counts.
+        latest: Earliest time at which it can have been made; None: no run is eligible.
         policy: In force.
         now: By the clock of this host.
     """
-    allowed = _length(policy.fresh_within, of="fresh_within")
+    allowed = _parse_length(policy.fresh_within, of="fresh_within")
     age = None if latest is None else now - latest
     met = age is not None and age <= allowed
-    seen = "no run counts" if age is None else f"the newest run that counts is {duration(age.total_seconds())} old"
+    text = "no run counts" if age is None else f"the newest run that counts is {duration(age.total_seconds())} old"
     return Condition(
         name="freshness",
         met=met,
-        found=f"{seen}; the policy allows {duration(allowed.total_seconds())}",
+        found=f"{text}; the policy allows {duration(allowed.total_seconds())}",
         number=None if age is None else age.total_seconds(),
         threshold=allowed.total_seconds(),
         unit=SECONDS,
@@ -108,16 +108,16 @@ def check_freshness(latest: datetime | None, policy: Policy, now: datetime) -> C
     )
 
 
-def check_unchanged(counted: tuple[EvidenceRun, ...], since: int, policy: Policy) -> Condition:
-    """Ask for as many runs at cuts of the settings that the stream runs with now: others speak for another stream."""
-    same = [run for run in counted if run.epoch >= since]
-    missing = min(policy.runs, len(counted)) - len(same)
-    found = f"{len(same)} of {len(counted)} runs that count are of the settings in force now"
+def evaluate_settings(counted: tuple[EvidenceRun, ...], since: int, policy: Policy) -> Condition:
+    """Require as many runs whose epochs used the settings that the stream uses now."""
+    current = [run for run in counted if run.epoch >= since]
+    missing = min(policy.runs, len(counted)) - len(current)
+    text = f"{len(current)} of {len(counted)} runs that count are of the settings in force now"
     return Condition(
         name="unchanged",
         met=missing <= 0,
-        found=found if since <= 0 else f"{found}, which changed with epoch {since}",
-        number=len(same),
+        found=text if since <= 0 else f"{text}, which changed with epoch {since}",
+        number=len(current),
         threshold=min(policy.runs, len(counted)),
         sense=AT_LEAST,
         unit="runs",
@@ -125,191 +125,193 @@ def check_unchanged(counted: tuple[EvidenceRun, ...], since: int, policy: Policy
     )
 
 
-def check_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
-    """Ask for a bound of the divergence rate below the policy's, at 95 % however often somebody looks."""
+def evaluate_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
+    """Require an upper bound of the divergence rate below the policy's, at 95 % after any number of runs."""
     blocks = list_blocks(runs)
     compared, diverged = len(blocks), sum(blocks)
-    bound, asked = divergence.upper_bound(compared, diverged), policy.max_divergence
-    met = asked is None or divergence.is_refuted(compared, diverged, asked)
-    found = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {bound:.2%} do "
-    found += f"({divergence.CONFIDENCE:.0%}, however often looked at); the policy "
-    found += "sets no limit" if asked is None else f"allows {asked * 100:g}%"
+    bound, limit = divergence.upper_bound(compared, diverged), policy.max_divergence
+    is_met = limit is None or divergence.is_refuted(compared, diverged, limit)
+    text = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {bound:.2%} do "
+    text += f"({divergence.CONFIDENCE:.0%}, however often looked at); the policy "
+    text += "sets no limit" if limit is None else f"allows {limit * 100:g}%"
     need = ""
-    if asked is not None and not met:
-        more = divergence.missing_blocks(compared, diverged, asked)
+    if limit is not None and not is_met:
+        more = divergence.missing_blocks(compared, diverged, limit)
         need = f"{'over a million' if more is None else f'{more:,}'} more without a divergence would show"
-        found += f", which {need}"
+        text += f", which {need}"
     return Condition(
         name="divergence rate",
-        met=met,
-        found=found,
+        met=is_met,
+        found=text,
         number=bound,
-        threshold=asked,
+        threshold=limit,
         unit=_BLOCKS,
         to_pass=need and f"{need} it: {_NEWER_CUT}",
     )
 
 
-def check_losses(evidence: GateEvidence) -> Condition:
-    """Ask that the newest run stands behind what an accepted loss touches."""
-    last = newest(evidence.runs)
-    inside = [lost for lost in evidence.losses if last is None or lost.touches(last)]
-    found = f"{len(evidence.losses)} accepted, all behind the newest run" if evidence.losses else "none accepted"
+def evaluate_losses(evidence: GateEvidence) -> Condition:
+    """Require that the latest run covers no window that an accepted loss affects."""
+    latest = newest(evidence.runs)
+    affecting = [loss for loss in evidence.losses if latest is None or loss.touches(latest)]
+    text = f"{len(evidence.losses)} accepted, all behind the newest run" if evidence.losses else "none accepted"
     need = ""
-    if inside:
-        worst = max(inside, key=lambda lost: lost.until)
-        epoch = max(lost.epoch for lost in inside)
+    if affecting:
+        worst = max(affecting, key=lambda loss: loss.until)
+        epoch = max(loss.epoch for loss in affecting)
         need = f"a cut of epoch {epoch} or later" if epoch else "a cut"
         need += f" on whose watermark is {from_micros(worst.until):%Y-%m-%d %H:%M} UTC or later"
-        found = f"{worst.text}; runs count from {need}"
-    return _none_of("losses", len(inside), "losses", found, need and f"runs from {need}")
+        text = f"{worst.text}; runs count from {need}"
+    return _require_none("losses", len(affecting), "losses", text, need and f"runs from {need}")
 
 
-def check_tables(evidence: GateEvidence) -> Condition:
-    """Ask that nobody else has changed a row of what the runs speak of."""
-    found = " ".join(evidence.foreign) or "nobody else has changed a row"
+def evaluate_tables(evidence: GateEvidence) -> Condition:
+    """Require that no other writer changed a row that the runs compared."""
+    text = " ".join(evidence.foreign) or "nobody else has changed a row"
     need = "undo them or compute the windows anew: docs/runbooks/ForeignWrite.md"
-    return _none_of("tables", len(evidence.foreign), "foreign writes", found, need)
+    return _require_none("tables", len(evidence.foreign), "foreign writes", text, need)
 
 
-def check_rules(evidence: GateEvidence, counted: tuple[EvidenceRun, ...], now: datetime) -> Condition:
-    """Ask that every rule of acceptance is in force and large enough, and as it was for the runs that count."""
-    rules, last = evidence.rules, newest(evidence.runs)
-    wrong = [*rules.problems.values()]
-    wrong += [
+def evaluate_rules(evidence: GateEvidence, counted: tuple[EvidenceRun, ...], now: datetime) -> Condition:
+    """Require that every acceptance rule is in force, is not exceeded, and is the rule that eligible runs used."""
+    rules, latest = evidence.rules, newest(evidence.runs)
+    problems = [*rules.problems.values()]
+    problems += [
         f"rule `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC: renew it or take it away"
         for name, rule in rules.rules.items()
         if rule.is_expired(now)
     ]
-    wrong += [f"rule `{name}` is exceeded: {why}" for name, why in (last.exceeded if last else ())]
-    needed = sorted({one for run in counted for one in run.accepted_by})
-    now_known = {(name, rule.digest) for name, rule in rules.rules.items()}
-    wrong += [
+    problems += [f"rule `{name}` is exceeded: {why}" for name, why in (latest.exceeded if latest else ())]
+    used = sorted({rule for run in counted for rule in run.accepted_by})
+    current = {(name, rule.digest) for name, rule in rules.rules.items()}
+    problems += [
         f"rule `{name}`, which runs that count need, was changed or taken away"
-        for name, digest in needed
-        if (name, digest) not in now_known
+        for name, digest in used
+        if (name, digest) not in current
     ]
-    good = f"{len(rules.rules)} in force" if rules.rules else "none"
+    summary = f"{len(rules.rules)} in force" if rules.rules else "none"
     need = f"put the rules right, then compare again: {_NEWER_CUT}"
-    return _none_of("accepted", len(wrong), "rules", "; ".join(wrong[:_NAMED]) or good, need)
+    return _require_none("accepted", len(problems), "rules", "; ".join(problems[:_MOST_NAMED]) or summary, need)
 
 
-def check_contract(found: ContractCheck | None, expectations: int) -> Condition:
-    """Ask that the newest batch result was held to every expectation of the contract, and broke no critical one."""
+def evaluate_contract(check: ContractCheck | None, expectations: int) -> Condition:
+    """Require that the latest batch result was checked against the contract and no critical expectation failed."""
     dropped = ""
-    if found is not None and found.dropped:
-        dropped = f"; {found.dropped:,} that batch run {found.run_id} evaluated are no longer in the contract"
+    if check is not None and check.dropped:
+        dropped = f"; {check.dropped:,} that batch run {check.run_id} evaluated are no longer in the contract"
     if not expectations:
-        return _none_of("contract", 0, "expectations", f"the definition has none{dropped}", "")
-    if found is None:
+        return _require_none("contract", 0, "expectations", f"the definition has none{dropped}", "")
+    if check is None:
         text = f"no batch run was held to the {expectations} expectations"
-        return _none_of("contract", expectations, "expectations", text, "`cutover batch P`")
-    open_ones = [*found.failed, *["not judged by it"] * max(0, expectations - found.judged)]
-    held = f"{expectations - len(open_ones)} of {expectations} hold in the newest batch run {found.run_id}{dropped}"
-    text = f"{held}: {'; '.join(open_ones[:_NAMED])}" if open_ones else held
-    return _none_of("contract", len(open_ones), "expectations", text, "a batch run that holds them: `cutover batch P`")
+        return _require_none("contract", expectations, "expectations", text, "`cutover batch P`")
+    unmet = [*check.failed, *["not judged by it"] * max(0, expectations - check.judged)]
+    summary = f"{expectations - len(unmet)} of {expectations} hold in the newest batch run {check.run_id}{dropped}"
+    text = f"{summary}: {'; '.join(unmet[:_MOST_NAMED])}" if unmet else summary
+    return _require_none("contract", len(unmet), "expectations", text, "a batch run that holds them: `cutover batch P`")
 
 
-def check_self_test(found: SelfTest | None, earlier: tuple[datetime, ...], now: datetime) -> Condition:
-    """Ask whether the reconciler was tested on this pipeline not long ago, and how it did.
+def evaluate_self_test(latest: SelfTest | None, earlier: tuple[datetime, ...], now: datetime) -> Condition:
+    """Require a recent self-test of this pipeline that passed.
 
     Args:
-        found: The newest self-test.
-        earlier: Times of those before it: one dated in the future was made after them.
+        latest: The latest self-test.
+        earlier: Times of the ones before it; if the latest is dated in the future, they limit its age.
         now: By the clock of this host.
     """
     need = "`cutover selftest P`"
-    if found is None:
+    if latest is None:
         text = "none under this definition: `cutover selftest P` makes one"
         return Condition(
-            name="self-test", met=False, found=text, threshold=1, sense=AT_LEAST, unit=_FOUND, to_pass=need
+            name="self-test", met=False, found=text, threshold=1, sense=AT_LEAST, unit=_DETECTED, to_pass=need
         )
-    alarms, named, caught = found.false_alarm_rate, found.right_cause_rate, found.detection_rate
-    told = f"{caught.hits:,} of {caught.of:,} planted rows found, "
-    told += f"{alarms.hits:,} false alarms in {alarms.of:,} windows, {named.hits:,} of {named.of:,} named right"
-    at = find_earliest_times([*earlier, datetime.fromisoformat(found.at)], now)[-1]
+    alarms, named, detected = latest.false_alarm_rate, latest.right_cause_rate, latest.detection_rate
+    text = f"{detected.hits:,} of {detected.of:,} planted rows found, "
+    text += f"{alarms.hits:,} false alarms in {alarms.of:,} windows, {named.hits:,} of {named.of:,} named right"
+    at = find_earliest_times([*earlier, datetime.fromisoformat(latest.at)], now)[-1]
     recent = at is not None and now - at <= TESTED_WITHIN
     if not recent:
-        told += f"; over {TESTED_WITHIN.days} days ago" if at else f"; dated {found.at}, in the future"
-    met = found.passed and recent
+        text += f"; over {TESTED_WITHIN.days} days ago" if at else f"; dated {latest.at}, in the future"
+    met = latest.passed and recent
     return Condition(
         name="self-test",
         met=met,
-        found=told,
-        number=caught.hits / caught.of if caught.of else None,
+        found=text,
+        number=detected.hits / detected.of if detected.of else None,
         threshold=1,
         sense=AT_LEAST,
-        unit=_FOUND,
+        unit=_DETECTED,
         to_pass="" if met else f"one that passes, within {TESTED_WITHIN.days} days: {need}",
     )
 
 
-def check_replay(replay: Replayability | None, policy: Policy, now: datetime) -> tuple[Condition, ...]:
-    """Ask that the log is kept, by time and by size, until a wrong result was found, a person spoke, and it was read.
+def evaluate_replay(replay: Replayability | None, policy: Policy, now: datetime) -> tuple[Condition, ...]:
+    """Require retention, by time and by size, that covers detection, approval and replays.
 
-    Of a bound of size nobody knows what it comes to tomorrow: what the log has held so far is taken for it.
+    What a limit of size will amount to is unknown, so the longest period retained so far is used.
     """
     if replay is None:
         text = "the log did not answer, so its retention is not known"
-        return (_unknown_replay(text, "a broker that answers: `cutover doctor`"),)
+        return (_make_unknown_replay(text, "a broker that answers: `cutover doctor`"),)
     if replay.needed is None:
         text = "no epoch was committed, so the time of a replay is not measured"
-        return (_unknown_replay(text, "an epoch with records: `cutover stream P --drain`"),)
-    detection = _length(policy.detected_within, of="detected_within")
-    approval = _length(policy.approved_within, of="approved_within")
+        return (_make_unknown_replay(text, "an epoch with records: `cutover stream P --drain`"),)
+    detection = _parse_length(policy.detected_within, of="detected_within")
+    approval = _parse_length(policy.approved_within, of="approved_within")
     needed = detection + approval + replay.needed * REPLAY_MARGIN
-    parts = f"{_say(detection)} until it is found, {_say(approval)} until it is approved, "
-    pace = f"twice the {_say(replay.needed)} of a replay at the pace of the epochs so far"
-    asked = f"{_say(needed)} are asked for: {parts}{pace}"
-    kept = "for ever" if replay.retention is None else f"for {_say(replay.retention)}"
-    how = "is compacted" if replay.retention == timedelta(0) else f"is kept {kept}"
-    more = f"`retention.ms` of at least {int(needed.total_seconds() * 1000)}, and no compaction"
-    by_size = None if not replay.is_bounded else _age(replay.held_since, now)
-    held = "has no bound of size" if by_size is None else f"has held its records for {_say(by_size)} within its size"
+    parts = f"{_format_time(detection)} until it is found, {_format_time(approval)} until it is approved, "
+    pace = f"twice the {_format_time(replay.needed)} of a replay at the pace of the epochs so far"
+    requirement = f"{_format_time(needed)} are asked for: {parts}{pace}"
+    period = "for ever" if replay.retention is None else f"for {_format_time(replay.retention)}"
+    state = "is compacted" if replay.retention == timedelta(0) else f"is kept {period}"
+    remedy = f"`retention.ms` of at least {int(needed.total_seconds() * 1000)}, and no compaction"
+    by_size = None if not replay.is_bounded else _measure_age(replay.held_since, now)
+    size_text = "has no bound of size"
+    if by_size is not None:
+        size_text = f"has held its records for {_format_time(by_size)} within its size"
     larger = "a larger `retention.bytes`, or more time for the log to show what it holds"
     return (
-        _check_kept("replay", replay.retention, needed, f"the log {how}; {asked}", more),
-        _check_kept("replay by size", by_size, needed, f"the log {held}; {asked}", larger),
+        _evaluate_retention("replay", replay.retention, needed, f"the log {state}; {requirement}", remedy),
+        _evaluate_retention("replay by size", by_size, needed, f"the log {size_text}; {requirement}", larger),
     )
 
 
-def check_audit(refusal: str | None, policy: Policy) -> Condition:
-    """Ask that a daily sample in KAPPA can find what the policy says, or that the policy does without by name."""
-    asked = power.describe(policy.audit)
+def evaluate_audit(refusal: str | None, policy: Policy) -> Condition:
+    """Require that daily samples in KAPPA can find what the policy names, or that it explicitly has no audit."""
+    requirement = power.describe(policy.audit)
     if policy.audit is None:
-        return Condition(name="audit", met=True, found=f"the policy says `audit=None`, {asked}")
+        return Condition(name="audit", met=True, found=f"the policy says `audit=None`, {requirement}")
     why, _, hint = (refusal or "").partition("\nHint: ")
-    found = why or f"daily samples can hold what the policy asks for: {asked}"
+    text = why or f"daily samples can hold what the policy asks for: {requirement}"
     need = hint.rstrip(".") or "a policy that a sample can meet: `policy.audit` in the definition"
-    return _none_of("audit", int(refusal is not None), "refusals", found, need)
+    return _require_none("audit", int(refusal is not None), "refusals", text, need)
 
 
-def check_present(present: PresentState) -> tuple[Condition, ...]:
-    """Ask of the present: agreement at the newest cut, no violated check, no page."""
-    run, agree = present.run, present.run.within and present.run.whole
-    broken = [*present.violations, *([present.unjudged] if present.unjudged else [])]
-    said, pages = "; ".join(broken[:_NAMED]) or "no check is violated", "; ".join(present.pages)
-    verified, mended = "`cutover verify P` without a violation", "what the alerts ask for: `cutover watch P --once`"
+def evaluate_present(present: PresentState) -> tuple[Condition, ...]:
+    """Require, at the moment of the move, agreement at the latest cut, no violated check and no page."""
+    run, agrees = present.run, present.run.within and present.run.whole
+    unmet = [*present.violations, *([present.unjudged] if present.unjudged else [])]
+    violations, pages = "; ".join(unmet[:_MOST_NAMED]) or "no check is violated", "; ".join(present.pages)
+    verified, cleared = "`cutover verify P` without a violation", "what the alerts ask for: `cutover watch P --once`"
     return (
-        _none_of(
+        _require_none(
             "compared now",
-            int(not agree),
+            int(not agrees),
             "runs beyond policy",
             f"{run.outcome}: {present.reason}",
-            _need_for_agreement(run),
+            _describe_next_run(run),
         ),
-        _none_of("verified now", len(broken), "violations", said, verified),
-        _none_of("alerts now", len(present.pages), "pages", pages or "none that wakes someone", mended),
+        _require_none("verified now", len(unmet), "violations", violations, verified),
+        _require_none("alerts now", len(present.pages), "pages", pages or "none that wakes someone", cleared),
     )
 
 
-def _none_of(name: str, number: int, unit: str, found: str, to_pass: str) -> Condition:
-    """Return a condition that allows none of something."""
+def _require_none(name: str, number: int, unit: str, found: str, to_pass: str) -> Condition:
+    """Build a condition that is met by zero."""
     need = to_pass if number else ""
     return Condition(name=name, met=not number, found=found, number=number, threshold=0, unit=unit, to_pass=need)
 
 
-def _check_kept(name: str, time: timedelta | None, needed: timedelta, found: str, to_pass: str) -> Condition:
+def _evaluate_retention(name: str, time: timedelta | None, needed: timedelta, found: str, to_pass: str) -> Condition:
     met = time is None or time >= needed
     return Condition(
         name=name,
@@ -323,17 +325,17 @@ def _check_kept(name: str, time: timedelta | None, needed: timedelta, found: str
     )
 
 
-def _unknown_replay(found: str, to_pass: str) -> Condition:
+def _make_unknown_replay(found: str, to_pass: str) -> Condition:
     return Condition(name="replay", met=False, found=found, sense=AT_LEAST, unit=SECONDS, to_pass=to_pass)
 
 
-def _age(since: datetime | None, now: datetime) -> timedelta:
+def _measure_age(since: datetime | None, now: datetime) -> timedelta:
     return timedelta(0) if since is None else max(timedelta(0), now - since)
 
 
-def _say(time: timedelta) -> str:
+def _format_time(time: timedelta) -> str:
     return duration(time.total_seconds())
 
 
-def _length(text: str, *, of: str) -> timedelta:
+def _parse_length(text: str, *, of: str) -> timedelta:
     return timedelta(microseconds=parse_duration(text, of=f"policy.{of}"))

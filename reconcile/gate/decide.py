@@ -1,4 +1,4 @@
-"""Whether a pipeline may move: a pure function of its stage, the evidence and the policy."""
+"""Decision on a move: a pure function of the stage, the evidence and the policy."""
 
 from datetime import datetime
 
@@ -58,11 +58,11 @@ def decide(
     *,
     back_to: Stage = Stage.LAMBDA,
 ) -> GateDecision:
-    """Return whether `move` is allowed from `stage`, and of each condition its number, threshold, and what it lacks.
+    """Decide whether `move` is allowed from `stage`, with number, threshold and remedy of each condition.
 
-    Back is always allowed: to LAMBDA, where batch serves again, or from KAPPA to SHADOW. Forward asks for consecutive
-    sealed runs within policy, each with a newer cut, the newest of them fresh, for the hazards that the policy names,
-    and for a log that is kept long enough to be replayed; to KAPPA also for windows that a daily sample can speak for.
+    A rollback is always allowed: to LAMBDA, where batch serves again, or from KAPPA to SHADOW. An advance requires
+    consecutive sealed runs within policy, each at a newer cut, of which the latest is recent; the hazards that the
+    policy names; and retention that covers replays. An advance to KAPPA also requires windows that samples can audit.
     """
     if move == "rollback":
         return GateDecision(move=move, stage=stage, target=back_to if back_to in _BACK[stage] else None)
@@ -70,20 +70,20 @@ def decide(
     earliest = find_earliest_times(evidence.runs, now)
     times = [at for run in counted if (at := earliest[run.run_id]) is not None]
     conditions = (
-        criteria.check_runs(counted, evidence.runs, policy),
-        criteria.check_last_run(evidence.runs),
-        criteria.check_freshness(max(times, default=None), policy, now),
-        criteria.check_unchanged(counted, evidence.settings_since, policy),
-        criteria.check_divergence(evidence.runs, policy),
-        *hazards.check_hazards(evidence.hazards, evidence.runs, policy, now),
-        criteria.check_losses(evidence),
-        criteria.check_tables(evidence),
-        criteria.check_rules(evidence, counted, now),
-        criteria.check_contract(evidence.contract, evidence.expectations),
-        criteria.check_self_test(evidence.self_test, evidence.earlier_self_tests, now),
-        *criteria.check_replay(evidence.replay, policy, now),
-        *([criteria.check_audit(evidence.audit_refusal, policy)] if stage is Stage.SHADOW else []),
-        *([] if evidence.present is None else criteria.check_present(evidence.present)),
+        criteria.evaluate_runs(counted, evidence.runs, policy),
+        criteria.evaluate_latest_run(evidence.runs),
+        criteria.evaluate_freshness(max(times, default=None), policy, now),
+        criteria.evaluate_settings(counted, evidence.settings_since, policy),
+        criteria.evaluate_divergence(evidence.runs, policy),
+        *hazards.evaluate_hazards(evidence.hazards, evidence.runs, policy, now),
+        criteria.evaluate_losses(evidence),
+        criteria.evaluate_tables(evidence),
+        criteria.evaluate_rules(evidence, counted, now),
+        criteria.evaluate_contract(evidence.contract, evidence.expectations),
+        criteria.evaluate_self_test(evidence.self_test, evidence.earlier_self_tests, now),
+        *criteria.evaluate_replay(evidence.replay, policy, now),
+        *([criteria.evaluate_audit(evidence.audit_refusal, policy)] if stage is Stage.SHADOW else []),
+        *([] if evidence.present is None else criteria.evaluate_present(evidence.present)),
     )
     return GateDecision(
         move=move,

@@ -1,4 +1,4 @@
-"""Which recorded runs count: the unbroken row of those within policy, the one that speaks last, blocks of windows."""
+"""Eligible runs of the history: the consecutive ones within policy, the latest one, and blocks of windows."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from cutover.reconcile.gate.gate_values import EvidenceRun, LostWindows
 from cutover.reconcile.result.finding import Verdict
 
 EXPIRES_AFTER = timedelta(days=7)
-"""Evidence older than this says nothing about the pipeline as it runs today."""
+"""Maximum age of an eligible run."""
 
 _DIVERGED = (str(Verdict.DIVERGED), str(Verdict.ACCEPTED))  # an accepted difference is one: nothing explains it
 
@@ -16,17 +16,17 @@ _DIVERGED = (str(Verdict.DIVERGED), str(Verdict.ACCEPTED))  # an accepted differ
 def consecutive(
     runs: tuple[EvidenceRun, ...], now: datetime, losses: tuple[LostWindows, ...] = ()
 ) -> tuple[EvidenceRun, ...]:
-    """Return the newest unbroken row of runs that count: within policy, not expired, each with a newer cut.
+    """Select the latest consecutive eligible runs: within policy, not expired, each at a newer cut.
 
-    A run that is not within policy, could not compare, or speaks for windows that a loss touched ends the row at its
-    cut: no run at an older cut counts, and of those at the same cut none that was recorded before it. A run whose cut
-    is not ahead of those that were first made before it, or one over a range, adds nothing: an older cut that is
-    compared again takes nothing away, and one that is compared late for the first time is no evidence.
+    A run that is not within policy, could not compare, or covers windows that a loss affects interrupts the sequence:
+    no run at an older cut is eligible, and no run at the same cut that was recorded before it. A run whose cut is not
+    ahead of the runs that were first recorded before it, or one over a range, is not eligible itself: comparing an
+    older cut again removes no evidence, and comparing it late for the first time adds none.
 
     Args:
         runs: In the order in which they were recorded last.
-        now: For what is expired.
-        losses: That somebody accepted.
+        now: By the clock of this host.
+        losses: Accepted losses.
     """
     bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
     end = max((place.at for place in bad), default=(-2, -1))
@@ -42,7 +42,7 @@ def consecutive(
 
 
 class _Place(NamedTuple):
-    """A run, and where it stands: by its cut, then by when it was recorded."""
+    """Run with its position: epoch of its cut, then order of recording."""
 
     at: tuple[int, int]
     run: EvidenceRun
@@ -53,16 +53,16 @@ def _places(runs: tuple[EvidenceRun, ...]) -> list[_Place]:
 
 
 def newest(runs: tuple[EvidenceRun, ...]) -> EvidenceRun | None:
-    """Return the run that speaks last: at the newest cut, of those the last that was recorded; none over a range.
+    """Find the latest run: at the newest cut, and of several there the one that was recorded last.
 
-    One over a range that is not within policy speaks too.
+    A run over a range is considered only if it is not within policy.
     """
-    spoken = [place for place in _places(runs) if place.run.whole or not place.run.within]
-    return max(spoken, key=lambda place: place.at).run if spoken else None
+    considered = [place for place in _places(runs) if place.run.whole or not place.run.within]
+    return max(considered, key=lambda place: place.at).run if considered else None
 
 
 def is_ahead(run: EvidenceRun, before: EvidenceRun) -> bool:
-    """Return whether a cut holds records that another does not: a later epoch, and one that read something."""
+    """Return whether a cut contains records that another one lacks: its epoch is later, and read some."""
     read_more = run.end is None or before.end is None or run.end > before.end
     return run.epoch > before.epoch and read_more
 
@@ -84,11 +84,11 @@ def _adds_windows(run: EvidenceRun, before: EvidenceRun) -> bool:
 
 
 def list_blocks(runs: tuple[EvidenceRun, ...]) -> tuple[bool, ...]:
-    """Return for each block of windows whether it diverged, in the order in which they were first compared.
+    """List for each block of windows whether it diverged, in the order in which they were first compared.
 
-    A block is the windows that a comparison of all of them at a newer cut adds. A later look that adds none, or is at
-    the same or an older cut, or at a range, makes no block: what it finds is held against the newest one. A run that
-    could not compare leaves its windows to the next.
+    A block is the set of windows that a comparison of all windows at a newer cut adds. A comparison that adds none, at
+    the same or an older cut, or over a range, makes no block: a divergence that it finds counts against the latest
+    block. The windows of a run that could not compare belong to the next block.
     """
     blocks: list[bool] = []
     last: EvidenceRun | None = None

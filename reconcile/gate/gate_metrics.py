@@ -1,4 +1,4 @@
-"""What a decision of the gate tells: the stage behind it, whether it allowed the move, how much is missing."""
+"""Metrics of a decision of the gate: the resulting stage, whether the move was allowed, unmet conditions."""
 
 from collections.abc import Iterator
 

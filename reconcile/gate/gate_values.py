@@ -1,4 +1,4 @@
-"""What the gate looks at and what it says, as frozen values: runs, losses, hazards, the present, conditions."""
+"""Input and output of the gate as frozen values: runs, losses, hazards, the present state, conditions, decisions."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,12 @@ Sense = Literal["at least", "at most"]
 AT_LEAST: Sense = "at least"
 AT_MOST: Sense = "at most"
 NOT_LOOKED = "nobody has looked"
-"""Whether windows can be sampled: it is asked one step before KAPPA alone."""
+"""Audit refusal before SHADOW: whether windows can be sampled is evaluated only one stage before KAPPA."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceRun:
-    """One reconciliation as the gate sees it."""
+    """Recorded comparison, reduced to what the gate needs."""
 
     run_id: str
     at: datetime  # when it was made last, by the clock of its host
@@ -42,20 +42,20 @@ class EvidenceRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostWindows:
-    """Windows that can be proven no more, since the log lost records of theirs: evidence begins anew behind them."""
+    """Windows that can no longer be verified because the log lost records; only later runs are eligible."""
 
     epoch: int  # the first behind the loss; 0: the loss is of an earlier version of the stream
     until: int  # watermark at which the last of these windows is closed, microseconds
     text: str  # which, by whom
 
     def touches(self, run: EvidenceRun) -> bool:
-        """Return whether a run speaks for these windows: at a cut before the loss, or one that leaves some open."""
+        """Return whether a run covers these windows: its cut is before the loss, or some of them were still open."""
         return run.epoch < self.epoch or run.watermark is None or run.watermark < self.until
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayability:
-    """Whether the log could be read again from its start, before it lets go of what would be read."""
+    """Retention of the log and duration of a full replay."""
 
     retention: timedelta | None  # how long the topic keeps a record; zero: compacted; None: for ever
     needed: timedelta | None  # measured: reading the whole log again; None: nothing was measured
@@ -65,17 +65,17 @@ class Replayability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenHazard:
-    """The newest time at which a hazard happened to the stream, as an epoch or a version has recorded it."""
+    """Latest recorded occurrence of a hazard."""
 
     kind: HazardKind
-    epoch: int  # a comparison at this cut or a newer one has seen it
+    epoch: int  # a comparison at this cut or a newer one covers it
     at: datetime | None  # earliest time at which it can have happened; None: no clock tells
     text: str  # what was recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractCheck:
-    """What the expectations on the batch result said when it was published last."""
+    """Results of the contract for the latest published batch run."""
 
     run_id: str
     judged: int  # expectations of the contract in force that the run evaluated
@@ -85,7 +85,7 @@ class ContractCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentState:
-    """What was found inside the move: both sides compared anew at the newest cut, the checks, the pages that fire."""
+    """State at the moment of a move: a new comparison at the latest cut, the checks, the pages that fire."""
 
     run: EvidenceRun  # the comparison
     reason: str  # its sentence
@@ -96,15 +96,15 @@ class PresentState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateEvidence:
-    """All that speaks for or against a move."""
+    """Evidence for or against a move."""
 
     runs: tuple[
         EvidenceRun, ...
     ] = ()  # of the version and definition in force, since the last move, as they were recorded
     replay: Replayability | None = None  # None: the log did not answer
     losses: tuple[LostWindows, ...] = ()  # accepted, of the version in force and of those before it
-    present: PresentState | None = None  # None: nobody looked, since the rest does not suffice
-    foreign: tuple[str, ...] = ()  # what somebody else did to the tables that the runs speak of
+    present: PresentState | None = None  # None: not examined, since other conditions are not met
+    foreign: tuple[str, ...] = ()  # changes by other writers to the tables that the runs compared
     rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
     self_test: SelfTest | None = None  # the newest under the definition in force
     earlier_self_tests: tuple[datetime, ...] = ()  # when those before it were made
@@ -119,7 +119,7 @@ class GateEvidence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """One thing that a move asks for: its number, the threshold, and what would make it pass."""
+    """Requirement of a move: its number, its threshold, and what would satisfy it."""
 
     name: str
     met: bool
@@ -133,7 +133,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateDecision:
-    """What the gate says."""
+    """Decision of the gate on a move."""
 
     move: Move
     stage: Stage
@@ -149,7 +149,7 @@ class GateDecision:
         return self.target is not None and all(condition.met for condition in self.conditions)
 
     def name_pipeline(self, pipeline: str) -> "GateDecision":
-        """Return the same with the pipeline's name in the commands of its texts, where conditions write `P`."""
+        """Replace the placeholder `P` in the commands of all conditions by the pipeline's name."""
         conditions = (
             replace(one, found=_name(one.found, pipeline), to_pass=_name(one.to_pass, pipeline))
             for one in self.conditions
@@ -158,7 +158,7 @@ class GateDecision:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Return what stands in the way, in words."""
+        """Describe the conditions that are not met."""
         return tuple(f"{c.name}: {c.found}" for c in self.conditions if not c.met)
 
 

@@ -1,4 +1,4 @@
-"""What a stream has gone through, found in what was recorded: nobody can claim a hazard, and none is taken on trust.
+"""Hazards that a stream has survived, detected in recorded data and never declared by hand.
 
 Epoch records name their driver's run, the partitions and their leaders, late records and fields that the schema does
 not name; the history of versions names replays. A hazard counts once both paths were compared at its cut or a newer
@@ -24,13 +24,13 @@ from cutover.records.classes import Class
 from cutover.timestamps import parse_micros
 
 LATE_AT_LEAST = 10
-"""Late records of one epoch below which there was no burst, whatever their share."""
+"""Minimum number of late records in an epoch for a burst, whatever their share."""
 
 PEAK = 2.0
-"""An hour is a peak with this many times the records of the median hour."""
+"""Ratio to the median hour from which an hour is a peak."""
 
 HOURS_AT_LEAST = 24
-"""Hours with records below which no hour can be called a peak."""
+"""Minimum number of hours with records for a peak."""
 
 _PROMPT = timedelta(minutes=10)  # read this soon after it was sent: an epoch that caught up holds many hours' records
 _HOUR = 3_600_000_000
@@ -47,7 +47,7 @@ _HOW: Mapping[HazardKind, str] = {
 
 
 def find_hazards(records: Sequence[EpochRecord], policy: Policy, now: datetime) -> tuple[SeenHazard, ...]:
-    """Return the newest sighting of each hazard in the epochs of a version.
+    """Find the latest occurrence of each hazard in the epochs of a version.
 
     Args:
         records: By their numbers.
@@ -73,7 +73,7 @@ def find_hazards(records: Sequence[EpochRecord], policy: Policy, now: datetime) 
 
 
 class _Sighting(NamedTuple):
-    """A hazard that an epoch has recorded."""
+    """Occurrence of a hazard in an epoch."""
 
     kind: HazardKind
     record: EpochRecord
@@ -83,7 +83,7 @@ class _Sighting(NamedTuple):
 def find_replay(
     registered: Sequence[Mapping[str, Any]], lines: Sequence[RecordedComparison], now: datetime
 ) -> SeenHazard | None:
-    """Return the newest comparison in which a version that a replay had filled beside another agreed with batch.
+    """Find the latest comparison in which a version that a replay filled agreed with batch.
 
     Args:
         registered: Rows of `versions`.
@@ -101,16 +101,16 @@ def find_replay(
 
 
 def find_change_of_settings(records: Sequence[EpochRecord]) -> int:
-    """Return the first epoch of the settings that the newest ones ran with; -1: nothing says that any changed."""
+    """Find the first epoch with the settings of the latest ones; -1: no recorded setting changed."""
     known = [one for one in records if one.in_force is not None]
     changed = [now.epoch for before, now in pairwise(known) if before.in_force != now.in_force]
     return changed[-1] if changed else -1
 
 
-def check_hazards(
+def evaluate_hazards(
     seen: tuple[SeenHazard, ...], runs: tuple[EvidenceRun, ...], policy: Policy, now: datetime
 ) -> tuple[Condition, ...]:
-    """Return a condition for each hazard that the policy asks for; for none, one that lists what was seen."""
+    """Evaluate each hazard that the policy requires; without any, return one condition that lists the recorded ones."""
     by_kind = {one.kind: one for one in seen}
     if not policy.hazards:
         text = ", ".join(name for name in by_kind) or "none"
@@ -118,10 +118,10 @@ def check_hazards(
             Condition(name="hazards", met=True, found=f"the policy asks for none; seen: {text}", number=0, threshold=0),
         )
     within = timedelta(microseconds=parse_duration(policy.hazards_within, of="policy.hazards_within"))
-    return tuple(_check_hazard(kind, by_kind.get(kind), runs, within, now) for kind in dict.fromkeys(policy.hazards))
+    return tuple(_evaluate_hazard(kind, by_kind.get(kind), runs, within, now) for kind in dict.fromkeys(policy.hazards))
 
 
-def _check_hazard(
+def _evaluate_hazard(
     kind: HazardKind, seen: SeenHazard | None, runs: tuple[EvidenceRun, ...], within: timedelta, now: datetime
 ) -> Condition:
     at = None if seen is None else find_earliest_times([seen.at], now)[0]
@@ -150,7 +150,7 @@ def _check_hazard(
 
 
 def _find_between(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
-    """Yield what the difference of an epoch to those before it shows."""
+    """Yield hazards that show in the difference between an epoch and the earlier ones."""
     leaders: dict[int, int] = {}
     known_fields = False
     before: EpochRecord | None = None
@@ -180,7 +180,7 @@ def _describe_late(one: EpochRecord) -> str:
 
 
 def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
-    """Yield the hours of the log that brought far more than the median one, by epochs that were read as it came."""
+    """Yield hours of the log with far more records than the median hour, counted in epochs that read promptly."""
     hours: Counter[int] = Counter()
     last: dict[int, EpochRecord] = {}
     for one in records:

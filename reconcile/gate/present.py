@@ -1,7 +1,7 @@
-"""What is there at the moment of a move: both sides compared anew, every check judged, every alert looked at.
+"""State at the moment of a move: a new comparison, every check, every alert.
 
-Recorded evidence says what was there when it was made. Rows may have changed behind it, records may be gone from the
-log, the stream may stand.
+Recorded evidence describes an earlier moment. Since then rows may have changed, the log may have lost records, and the
+stream may have stopped.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from cutover.settings import Settings
 
 
 def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
-    """Compare at the newest cut, judge the checks, and look at the alerts; comparison and checks are recorded.
+    """Compare at the latest cut, run the checks and evaluate the alerts; record the comparison and the checks.
 
     Raises:
         LakeError: The history cannot be read or written. What else is wrong is part of what is returned.

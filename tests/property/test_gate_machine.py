@@ -257,7 +257,7 @@ REAL_ROW, REAL_APPEND = decide.consecutive, World.append
 DEFECTS: dict[str, Callable[[], Any]] = {
     "a bad run breaks no row": lambda: mock.patch.object(decide, "consecutive", count_all),
     "evidence never expires": lambda: mock.patch.multiple(
-        decide, consecutive=count_old, criteria=mock.MagicMock(wraps=criteria, check_freshness=always_fresh)
+        decide, consecutive=count_old, criteria=mock.MagicMock(wraps=criteria, evaluate_freshness=always_fresh)
     ),
     "a run of the future is fresh": count_future_runs,
     "an approval fits every evidence": lambda: mock.patch.object(stage, "refuse_changed"),
