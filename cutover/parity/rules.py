@@ -115,8 +115,8 @@ RULES: Mapping[Construct, ParityRule] = {
         instead='startingOffsets "earliest", or the offsets that batch begins with',
     ),
     Construct.DATA_LOSS: ParityRule(
-        why="records that were lost or changed at the source are skipped silently, and the batch reads what is there",
-        instead='failOnDataLoss "true"; for a table that changes, its change feed',
+        why="the stream goes on without records that were lost, changed or not written, which a batch may still read",
+        instead='failOnDataLoss "true"; the change feed of a table that changes; an exception where a write fails',
     ),
     Construct.APPENDED_AGAIN: ParityRule(
         why="a batch that reads everything again and appends it counts each record once per run",

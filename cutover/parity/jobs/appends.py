@@ -6,7 +6,7 @@ from cutover.parity.jobs.paths import exclude_each_other
 from cutover.parity.jobs.sqltext import PARAMETER, is_moving_query
 from cutover.parity.jobs.trace import Found, JobStep, Query, Removal, Trace
 from cutover.parity.jobs.values import Constant, Frame, JobValue, Reader, list_ancestors
-from cutover.parity.jobs.writers import get_mode
+from cutover.parity.jobs.writers import get_mode, is_upsert
 from cutover.parity.rules import Construct
 
 FULL = frozenset(
@@ -35,7 +35,7 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
             if frame.op == "unknown":
                 yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.what}: where the rows of a query come from"
         return
-    if _is_bounded(query) or makes_target(query):
+    if _is_bounded(query) or makes_target(query) or is_upsert(query.writer):
         return
     removals = list_removals(trace.removals, trace.queries, query)
     if any(is_certain(removal, query) and _covers(removal, lineage) for removal in removals):

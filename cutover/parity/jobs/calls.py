@@ -44,7 +44,10 @@ from cutover.parity.purity import is_chance, is_clock, is_pure
 from cutover.parity.rules import Construct
 from cutover.parity.sql import CLOCK
 
-FUNCTIONS = ("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.", "pyspark.sql.Window.")
+FUNCTIONS = (
+    *("pyspark.sql.functions.", "pyspark.sql.types.", "pyspark.sql.window.", "pyspark.sql.Window."),
+    *("pyspark.sql.avro.functions.", "pyspark.sql.protobuf.functions."),
+)
 HARMLESS = frozenset(
     {"print", "len", "isinstance", "hasattr", "type", "str", "repr", "id", "bool", "display", "displayHTML", "dir"}
     | {"getattr", "super", "list", "tuple", "iter", "enumerate", "zip", "reversed", "sorted", "set", "dict"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pyspark.sql import types
 
 from cutover.parity.jobs import calls
-from cutover.parity.jobs.frames import LOOKS
+from cutover.parity.jobs.frames import COLLECTS, LOOKS
 from cutover.parity.jobs.paths import decide, join_values, make_arms, select_possible
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
@@ -413,4 +413,5 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue:
         return choose(values) if values else UnknownValue()
     said = describe(owner)
     text = ast.unparse(node) if "?" in said else f"{{{said.strip('{}')}[{ast.unparse(node.slice)}]}}"
-    return UnknownValue(text, get_taint(owner))
+    is_one = isinstance(constant, int) and said in COLLECTS  # one row of those that were collected
+    return UnknownValue(text, get_taint(owner) - ({"rows"} if is_one else set()))

@@ -211,7 +211,9 @@ def _run_attempt(
     attempt = journal.begin_attempt()
     taken: tuple[Arm, ...] = (Arm(id(node), number=0, line=node.lineno, is_attempt=True),)
     branches += taken
+    effects = _count_effects(job)
     goes_on = job.run_block(body, scope)
+    writes = _count_effects(job) > effects
     journal.attempts.pop()
     del branches[depth:]
     changes = journal.undo(start)
@@ -221,12 +223,30 @@ def _run_attempt(
         taken = (Arm(id(node), number=number, line=node.lineno, is_handler=True),)
         branches += taken
         journal.assume_cut(attempt)
+        effects, returns = _count_effects(job), _count_returns(job)
         goes_on = job.run_block(handler, scope)
+        if writes and _count_effects(job) == effects and (goes_on or _count_returns(job) > returns):
+            _note_swallowed(job, node.lineno)
         del branches[depth:]
         changes = journal.undo(start)
         if goes_on:
             ends.append((changes, taken))
     return _go_on(job, ends)
+
+
+def _count_effects(job: Walk) -> int:
+    return job.trace.sinks[-1].effects if job.trace.sinks else 0
+
+
+def _count_returns(job: Walk) -> int:
+    return len(job.activations[-1].ends) if job.activations else 0
+
+
+def _note_swallowed(job: Walk, line: int) -> None:
+    """Note a function of micro-batches that goes on after a write that failed; one in a loop may try again."""
+    sink = job.trace.sinks[-1]
+    if len(job.loops) == sink.loops:
+        sink.swallowed.add(line)
 
 
 RUNNERS: Mapping[type[ast.stmt], Callable[[Walk, Any, Scope], bool]] = {

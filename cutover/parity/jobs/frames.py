@@ -13,6 +13,7 @@ from cutover.parity.jobs.values import (
     Frame,
     Grouped,
     Imported,
+    JobClass,
     JobColumn,
     JobFunction,
     JobValue,
@@ -53,11 +54,22 @@ VIEWS = frozenset(
 )
 LOOKS = frozenset(
     {"show", "printSchema", "explain", "collect", "first", "head", "take", "tail", "count", "isEmpty", "columns"}
-    | {"toLocalIterator", "schema", "dtypes", "isStreaming", "storageLevel", "exists", "inputFiles", "display"}
-    | {"isLocal", "getNumPartitions"}
+    | {
+        "toLocalIterator",
+        "toArrow",
+        "schema",
+        "dtypes",
+        "isStreaming",
+        "storageLevel",
+        "exists",
+        "inputFiles",
+        "display",
+    }
+    | {"isLocal", "getNumPartitions", "toArrow"}
 )
 """Methods that look at rows and write none."""
-VALUES = frozenset({"collect", "toLocalIterator", "take", "head", "first", "tail", "count"})
+COLLECTS = frozenset({"collect", "toLocalIterator"})
+VALUES = COLLECTS | {"take", "head", "first", "tail", "count"}
 """Methods that give rows, or their number, to the driver."""
 
 LOGS = frozenset({"info", "debug", "warning", "warn", "error", "exception", "critical", "log", "print"})
@@ -130,7 +142,8 @@ def _call_on_frame_further(job: Walk, frame: Frame, name: str, arguments: Argume
         options = {} if (table := arguments.get(0, "table")) is None else {"path": table}
         return Writer(frame, is_stream=False, line=line, options=options, kind="writeTo")
     if name in LOOKS:
-        return UnknownValue(name, frozenset({"rows"}) if job.trace.sinks and name in VALUES else frozenset())
+        is_rows = name in (VALUES if job.trace.sinks else COLLECTS)
+        return UnknownValue(name, frozenset({"rows"}) if is_rows else frozenset())
     if name in {"foreach", "foreachPartition", "toPandas", "pandas_api", "toJSON", "to_pandas_on_spark"}:
         job.trace.add_gap(line, f"{name}: what happens to rows outside of DataFrames")
         return Legacy("rdd") if name == "toJSON" else UnknownValue(name)
@@ -289,20 +302,24 @@ def _name_timer(value: JobValue) -> str:
 def note_user_function(job: Walk, function: JobValue | None, name: str, line: int) -> None:
     """Note a function over rows that is not in the file; one that is there is read as functions of users are."""
     for each in alternatives(function or UnknownValue()):
-        if isinstance(each, JobFunction):
+        if isinstance(each, JobFunction | JobClass):
             job.called.add(each.node)
         elif not isinstance(each, JobColumn):  # a function that `udf` was applied to
             job.trace.add_gap(line, f"{name}({describe(each).strip('{}')}): what it computes")
 
 
 def note_collected_rows(job: Walk, name: str, arguments: Arguments, line: int) -> None:
-    """Note a call that is given rows which the function of a micro-batch has collected."""
+    """Note a call that is given rows which the job has collected."""
     values = list(walk(arguments.values))
-    if not job.trace.sinks or name in LOGS or not any("rows" in get_taint(value) for value in values):
+    if name in LOGS or not any("rows" in get_taint(value) for value in values):
         return
-    note_taint(job, values, line)
     texts = [describe(value) for value in values]
-    if any(INSERT.search(text) and not UPSERT.search(text) for text in texts):
+    is_insert = any(INSERT.search(text) and not UPSERT.search(text) for text in texts)
+    if job.trace.sinks:
+        note_taint(job, values, line)
+    if job.trace.sinks and is_insert:
         job.trace.sinks[-1].inserts.add(line)
+    elif is_insert:
+        job.trace.add_gap(line, f"{name}: whether the next run inserts again what was collected")
     else:
         job.trace.add_gap(line, f"{name}: what it does with rows that were collected")

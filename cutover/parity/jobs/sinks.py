@@ -6,7 +6,7 @@ from cutover.parity.jobs.appends import is_certain, list_removals, makes_target
 from cutover.parity.jobs.eventtime import UNIONS
 from cutover.parity.jobs.trace import Found, Query, Removal, Sink, normalize_target
 from cutover.parity.jobs.values import Constant, Frame, Writer, describe, list_ancestors
-from cutover.parity.jobs.writers import NUMBER, get_mode, is_marked
+from cutover.parity.jobs.writers import NUMBER, get_mode, is_marked, is_upsert
 from cutover.parity.rules import Construct
 
 NUMBERED = normalize_target(f"{{{NUMBER}}}")
@@ -30,6 +30,8 @@ def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
         yield from _judge_totals(lineage, sink)
     for merged in sink.merged:
         yield from _judge_totals(list_ancestors(merged), sink)
+    for line in sink.swallowed:
+        yield line, Construct.DATA_LOSS, "foreachBatch that goes on after a write that failed"
     for line in sink.inserts:
         yield line, Construct.NOT_IDEMPOTENT, "INSERT of rows that foreachBatch has collected"
     if not (sink.writes or sink.merges or sink.inserts or sink.has_gap):
@@ -39,7 +41,7 @@ def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
 def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
     """Look at what a micro-batch that is run again appends again, and at what each micro-batch overwrites."""
     mode = get_mode(write.writer)
-    if makes_target(write):
+    if makes_target(write) or (mode == "append" and is_upsert(write.writer)):
         return
     removals = [each for each in list_removals(sink.removals, (), write) if is_certain(each, write)]
     if mode == "append" and not is_marked(write.writer) and not any(_is_of_batch(each) for each in removals):
@@ -120,7 +122,9 @@ def is_replaced(writer: Writer, mode: str, formats: frozenset[str]) -> bool:
     """Return whether results that come again replace those before, in a sink of one of some formats or a merge."""
     sink = writer.sink
     if not isinstance(sink, Sink):
-        return mode == "complete" and writer.format in formats
-    modes = {get_mode(write.writer) for write in sink.writes}
+        return is_upsert(writer) or (mode == "complete" and writer.format in formats)
+    modes = {get_mode(write.writer) for write in sink.writes if not is_upsert(write.writer)}
+    if sink.writes and not modes:
+        return True
     overwrites = mode == "complete" and bool(modes) and modes <= {"overwrite"}
     return sink.merges or overwrites or (sink.has_gap and "append" not in modes)

@@ -297,6 +297,10 @@ class _Selection:
             return self._keep(Frame(op="source", line=self.line, what=what, is_stream=False, source=reader))
         if isinstance(node, exp.Subquery | exp.Query):
             return self.follow(node)
+        if isinstance(node, exp.Values) or (isinstance(node, exp.Table) and isinstance(node.this, exp.Func)):
+            called = _get_name(node.this) if isinstance(node.this, exp.Func) else "values"
+            if called in {"values", "range", "explode"}:
+                return self._keep(Frame(op="literal", line=self.line, what=called, is_stream=False))
         self.trace.add_gap(self.line, f"source {node.sql(dialect='spark')[:60]}")
         return self._keep(Frame(op="unknown", line=self.line, what="source"))
 

@@ -52,9 +52,16 @@ class Sink:
     writes: list[Query] = field(default_factory=list)
     removals: list[Removal] = field(default_factory=list)
     merged: list[Frame] = field(default_factory=list)  # rows that MERGE takes from
+    loops: int = 0  # that were being followed when it was called
+    swallowed: set[int] = field(default_factory=set)  # lines of `try` after whose failed writes it goes on
     inserts: set[int] = field(default_factory=set)  # lines where collected rows are inserted by another client
     merges: bool = False
     has_gap: bool = False
+
+    @property
+    def effects(self) -> int:
+        """Return how many writes of any kind were seen."""
+        return len(self.writes) + len(self.inserts) + len(self.merged) + self.merges
 
 
 @dataclass(eq=False)

@@ -125,7 +125,7 @@ def _find_target(writer: Writer, name: str, arguments: Arguments) -> str:
 
 def _follow_batches(job: Walk, writer: Writer, function: JobValue | None, line: int) -> Writer:
     """Follow the function of foreachBatch with a micro-batch, and keep what it does."""
-    sink = Sink()
+    sink = Sink(loops=len(job.loops))
     node = ast.Call(func=ast.Name(id="foreachBatch"), args=[], keywords=[], lineno=line)
     for each in alternatives(function if function is not None else UnknownValue()):
         batch = job.trace.keep(Frame(op="batch", line=line, what="micro-batch", is_stream=False))
@@ -141,6 +141,23 @@ def _follow_batches(job: Walk, writer: Writer, function: JobValue | None, line: 
 def is_marked(writer: Writer) -> bool:
     """Return whether what a write appends is appended once, however often it is run."""
     return {"txnAppId", "txnVersion"} <= set(writer.options)
+
+
+UPSERTS = frozenset({"cassandra", "hbase", "redis"})
+"""Stores that keep one row by key, whatever the mode of a write."""
+
+
+def is_upsert(writer: Writer) -> bool:
+    """Return whether a store replaces rows by their key, so that rows that are appended again change nothing."""
+    names = set((writer.format or "").split("."))
+    if names & {"hudi"}:
+        operation = get_option(writer.options, "hoodie.datasource.write.operation")
+        return operation is None or "insert" not in describe(operation)
+    if names & {"es", "elasticsearch"}:
+        return get_option(writer.options, "es.mapping.id") is not None
+    if names & {"mongodb", "mongo"}:
+        return get_option(writer.options, "idFieldList") is not None
+    return bool(names & UPSERTS)
 
 
 def get_mode(writer: Writer) -> str:

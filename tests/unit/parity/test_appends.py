@@ -239,3 +239,19 @@ def test_the_first_append_to_a_table_is_none_of_what_is_there(source: str, found
 def test_an_update_by_its_own_column_is_named() -> None:
     assert kinds("spark.sql('UPDATE m SET n = n + 1')") == ["not-understood"]
     assert kinds("spark.sql('UPDATE m SET n = 0')") == []
+
+
+@pytest.mark.parametrize(
+    ("use", "found"),
+    [
+        ("for row in rows:\n    cursor.execute('INSERT INTO t VALUES (%s)', (row[0],))", ["not-understood"]),
+        ("cursor.executemany('INSERT INTO t VALUES (%s)', rows)", ["not-understood"]),
+        ("requests.post('http://x', json=rows)", ["not-understood"]),
+        ("print(rows)", []),
+        ("spark.table('b').where(f'id > {rows[0]}').show()", []),
+    ],
+)
+def test_rows_that_a_batch_collects_are_followed_to_their_client(use: str, found: list[str]) -> None:
+    start = "import psycopg2, requests\ncursor = psycopg2.connect('x').cursor()\n"
+
+    assert kinds(f"{start}rows = spark.table('a').groupBy('k').count().collect()\n{use}") == found

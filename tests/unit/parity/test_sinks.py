@@ -151,3 +151,49 @@ def test_a_merge_by_the_session_of_the_batch_is_one() -> None:
     merge = "'MERGE INTO {target} t USING b ON t.id = b.id WHEN MATCHED THEN UPDATE SET *'.format(target='gold.t')"
 
     assert kinds("batch.createOrReplaceTempView('b')", f"batch._jdf.sparkSession().sql({merge})") == set()
+
+
+WRITE = "batch.write.mode('overwrite').save(f'/o/{number}')"
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (["try:", f"    {WRITE}", "except Exception as error:", "    print(error)"], {"data-loss"}),
+        (["try:", f"    {WRITE}", "except Exception:", "    return"], {"data-loss"}),
+        (["try:", f"    {WRITE}", "except Exception:", "    print('failed')", "    raise"], set()),
+        (["try:", f"    {WRITE}", "except Exception:", f"    {WRITE}"], set()),
+        (
+            [
+                "for _ in range(3):",
+                "    try:",
+                f"        {WRITE}",
+                "        break",
+                "    except OSError:",
+                "        pass",
+            ],
+            set(),
+        ),
+        (["try:", "    print(number)", "except Exception:", "    pass", WRITE], set()),
+    ],
+)
+def test_a_write_that_fails_may_not_be_passed_over(body: list[str], found: set[str]) -> None:
+    assert kinds(*body) == found
+
+
+@pytest.mark.parametrize(
+    ("writer", "found"),
+    [
+        ("format('org.apache.spark.sql.cassandra').mode('append').option('table', 't').save()", set()),
+        ("format('hudi').mode('append').save('/o')", set()),
+        ("format('hudi').option('hoodie.datasource.write.operation', 'insert').mode('append').save('/o')", None),
+        ("format('org.elasticsearch.spark.sql').option('es.mapping.id', 'id').mode('append').save('i')", set()),
+        ("format('org.elasticsearch.spark.sql').mode('append').save('i')", None),
+        ("format('mongodb').option('idFieldList', 'id').mode('append').save()", set()),
+        ("format('mongodb').mode('append').save()", None),
+    ],
+)
+def test_a_store_that_keeps_one_row_by_key_counts_no_row_twice(writer: str, found: set[str] | None) -> None:
+    assert kinds(f"batch.write.{writer}") == ({"not-idempotent"} if found is None else found)
+    (*batch,) = check_job(f"spark.table('a').write.{writer}", "x.py")
+    assert [str(finding.construct) for finding in batch] == (["appended-again"] if found is None else [])
