@@ -11,8 +11,9 @@ from itertools import zip_longest
 from typing import Any
 
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.result.finding import Difference, WindowPoint
+from cutover.reconcile.result.finding import Cause, Difference, WindowPoint
 from cutover.reconcile.result.report import Report
+from cutover.reconcile.verdict.acceptance import place_of
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.timestamps import parse_micros
 
@@ -79,7 +80,7 @@ class WindowState(StrEnum):
     """What one comparison says of one window."""
 
     EQUAL = "equal"
-    EXPLAINED = "explained"  # it differs, each listed row has a cause
+    EXPLAINED = "explained"  # it differs, and each row has a cause
     UNEXPLAINED = "unexplained"
     DIFFERS = "differs"  # in rows that the report has no room for
     UNJUDGED = "not judged"  # open, incomplete, out of the range, or nothing was comparable
@@ -94,7 +95,9 @@ def window_state(line: RecordedComparison, run: Report | None, start: int) -> Wi
         run: Its report; None: it is gone.
         start: Of the window, microseconds.
     """
-    if not line.is_comparable or any(first <= start < end for first, end in line.unjudged):
+    begin, end = (line.result.get(bound) for bound in ("from", "to"))
+    outside = (begin and start < parse_micros(begin)) or (end and start >= parse_micros(end))
+    if not line.is_comparable or outside or any(first <= start < last for first, last in line.unjudged):
         return WindowState.UNJUDGED
     return WindowState.UNKNOWN if run is None else _state_in_report(run, start)
 
@@ -104,11 +107,19 @@ def _state_in_report(run: Report, start: int) -> WindowState:
     if point is None:
         return WindowState.UNJUDGED
     causes = [d.cause for d in run.finding.differences if d.window_start and parse_micros(d.window_start) == start]
+    if any(UNEXPLAINED in cause for cause in causes):
+        return WindowState.UNEXPLAINED
     if causes:
-        return WindowState.UNEXPLAINED if any(UNEXPLAINED in cause for cause in causes) else WindowState.EXPLAINED
+        return WindowState.EXPLAINED if _lists_all_unexplained(run) else WindowState.DIFFERS
     if point.different_rows == 0 or len(run.finding.differences) == run.finding.differences_total:
         return WindowState.EQUAL  # if any differ, others of its point do
     return WindowState.DIFFERS if point.windows == 1 else WindowState.UNKNOWN
+
+
+def _lists_all_unexplained(run: Report) -> bool:
+    """Return whether a report has room for all rows without a cause, which it lists first."""
+    rows = {place_of(one) for one in run.finding.differences if UNEXPLAINED in one.cause}
+    return len(rows) >= run.finding.causes.get(UNEXPLAINED, Cause()).rows
 
 
 def _find_point(series: Sequence[WindowPoint], start: int) -> WindowPoint | None:

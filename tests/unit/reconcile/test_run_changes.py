@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.reconcile.result.finding import Difference, Verdict, WindowPoint
+from cutover.reconcile.result.finding import Cause, Difference, Verdict, WindowPoint
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.reconcile.verdict.run_changes import WindowState, compare_runs, window_state
@@ -31,7 +31,13 @@ def cell(window: str = FIRST, shop: str = "a", amount: int = 1, cause: str = "la
     )
 
 
-def run(name: str, *cells: Difference, total: int | None = None, series: tuple[WindowPoint, ...] = ()) -> Report:
+def run(
+    name: str,
+    *cells: Difference,
+    total: int | None = None,
+    unexplained: int = 0,
+    series: tuple[WindowPoint, ...] = (),
+) -> Report:
     return make_report(
         pipeline="sales",
         run_id=name,
@@ -42,6 +48,7 @@ def run(name: str, *cells: Difference, total: int | None = None, series: tuple[W
         differences=cells,
         differences_total=len(cells) if total is None else total,
         window_series=series,
+        causes={"unexplained": Cause(rows=unexplained)},
     )
 
 
@@ -122,6 +129,12 @@ BOTH = (point(FIRST, 0), point(SECOND, 2))
             WindowState.UNEXPLAINED,
         ),
         (run("a", total=2, series=BOTH), SECOND, WindowState.DIFFERS),
+        (run("a", cell(SECOND), total=900, unexplained=1, series=BOTH), SECOND, WindowState.DIFFERS),
+        (
+            run("a", cell(SECOND), cell(FIRST, cause="unexplained"), total=900, unexplained=1, series=BOTH),
+            SECOND,
+            WindowState.EXPLAINED,
+        ),
         (run("a", total=900, series=BOTH), FIRST, WindowState.EQUAL),
         (run("a", total=900, series=(point(FIRST, 1),)), FIRST, WindowState.DIFFERS),
         (run("a", series=BOTH), "2026-01-01T00:30:00Z", WindowState.UNJUDGED),
@@ -134,6 +147,20 @@ BOTH = (point(FIRST, 0), point(SECOND, 2))
 )
 def test_what_a_comparison_says_of_a_window(found: Report | None, window: str, state: WindowState) -> None:
     assert window_state(LINE, found, parse_micros(window)) is state
+
+
+@pytest.mark.parametrize(
+    ("bounds", "state"),
+    [
+        ({"to": FIRST}, WindowState.UNJUDGED),
+        ({"from": SECOND}, WindowState.UNJUDGED),
+        ({"from": FIRST, "to": SECOND}, WindowState.EQUAL),
+    ],
+)
+def test_a_window_outside_the_range_of_a_comparison_is_not_judged(bounds: dict[str, str], state: WindowState) -> None:
+    line = replace(LINE, result={**LINE.result, **bounds})
+
+    assert window_state(line, run("a", series=(point(FIRST, 0, 2),)), START) is state
 
 
 def test_a_window_that_was_left_out_is_not_judged() -> None:
