@@ -61,9 +61,7 @@ def replace_windows(
             if kept is None:
                 kept = read_rows_outside(table, delta.actions(table), rows.schema, ranges)
             made = _write_files(table, pa.concat_tables([rows, kept]), of)
-            schema = Schema.from_arrow(rows.schema)
-            table.create_write_transaction([*made], mode="overwrite", schema=schema, commit_properties=commit)
-            table.update_incremental()
+            commits.overwrite(table, made, Schema.from_arrow(rows.schema), commit=commit)
             return int(table.version())
         touched = _list_touched_files(table, ranges)
         kept = read_rows_outside(table, touched, rows.schema, ranges)

@@ -11,7 +11,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.transaction import create_table_with_add_actions
 
 from cutover.definition.model.schema import SIMPLE, check_name, decimal_parts, parse_schema
 from cutover.engine import queries
@@ -306,10 +305,7 @@ def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str
     with commits.refusing(uri):
         made, own = data_files.stream(uri, rows, checksums.new_stem("loaded")), Schema.from_arrow(schema)
         if delta.exists(uri):  # all files that the version before lists go with it, and its schema may gain columns
-            delta.open_table(uri).create_write_transaction(
-                [made], mode="overwrite", schema=own, commit_properties=commit
-            )
+            commits.overwrite(delta.open_table(uri), [made], own, commit=commit)
         else:
-            settled = {**delta.CONFIGURATION, **KEPT}
-            create_table_with_add_actions(uri, own, [made], configuration=settled, commit_properties=commit)
+            commits.create(uri, [made], own, configuration={**delta.CONFIGURATION, **KEPT}, commit=commit)
     return int(delta.open_table(uri).version())

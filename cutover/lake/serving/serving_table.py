@@ -11,13 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError
-from deltalake.transaction import AddAction, create_table_with_add_actions
+from deltalake.transaction import AddAction
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from cutover.definition.model.pipeline import Pipeline
@@ -309,14 +308,11 @@ def _commit(
     if table is None:
         if delta.exists(uri):
             raise _Overtaken
-        settled: dict[str, Any] = {"partition_by": [MONTH], "configuration": dict(delta.CONFIGURATION)}
-        create_table_with_add_actions(uri, own, list(made), mode="error", commit_properties=commit, **settled)
+        commits.create(uri, made, own, partition_by=[MONTH], configuration=delta.CONFIGURATION, commit=commit)
         return delta.open_table(uri)
-    if months is None:  # another definition: other columns, all rows anew
-        table.create_write_transaction(
-            list(made), mode="overwrite", schema=own, partition_by=[MONTH], commit_properties=commit
-        )
-        return delta.open_table(uri)
+    if months is None:  # another definition: other columns, all rows from scratch
+        commits.overwrite(table, made, own, partition_by=[MONTH], commit=commit)
+        return table
     gone = [action for action in delta.actions(table) if action[f"partition.{MONTH}"] in months]
     commits.replace(table, gone, made, commit=commit)
     return table

@@ -1,13 +1,13 @@
 """Commits of ours to Delta tables: files that are named by their checksum, listed in one transaction."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from cutover.errors import LakeError
 from cutover.lake.tables import checksums, commit_outcome, data_files, delta, delta_log
@@ -79,18 +79,71 @@ def transact(
     Raises:
         CommitFailedError, DeltaError, OSError: As delta-rs has it.
     """
-    added = ((action.path, action.size) for action in actions if isinstance(action, AddAction))
+    added = [action for action in actions if isinstance(action, AddAction)]
     removed = (action.path for action in actions if isinstance(action, RemoveAction))
-    commit = commit_outcome.add_words(commit, {delta_log.DIGEST: delta_log.digest(added, removed)})
     table.create_write_transaction(
         list(actions),
         mode="append",
         schema=table.schema(),
         partition_by=table.metadata().partition_columns,
-        commit_properties=commit,
+        commit_properties=_add_digest(commit, added, removed),
         post_commithook_properties=hooks,
     )
     table.update_incremental()  # such a commit leaves its handle at the version before
+
+
+def overwrite(
+    table: DeltaTable,
+    made: Sequence[AddAction],
+    schema: Schema,
+    *,
+    partition_by: Sequence[str] = (),
+    commit: CommitProperties | None = None,
+) -> None:
+    """List files in the place of all that a handle lists, under a schema of their own; it shows the new version then.
+
+    Raises:
+        CommitFailedError, DeltaError, OSError: As delta-rs has it.
+    """
+    table.create_write_transaction(
+        list(made),
+        mode="overwrite",
+        schema=schema,
+        partition_by=list(partition_by),
+        commit_properties=_add_digest(commit, made, delta.paths(table)),
+    )
+    table.update_incremental()
+
+
+def create(
+    uri: str,
+    made: Sequence[AddAction],
+    schema: Schema,
+    *,
+    configuration: Mapping[str, str],
+    partition_by: Sequence[str] = (),
+    commit: CommitProperties | None = None,
+) -> None:
+    """Make a table that lists files from its first version on.
+
+    Raises:
+        DeltaError, OSError: As delta-rs has it, also if there is one already.
+    """
+    create_table_with_add_actions(
+        uri,
+        schema,
+        list(made),
+        mode="error",
+        partition_by=list(partition_by),
+        configuration=dict(configuration),
+        commit_properties=_add_digest(commit, made, ()),
+    )
+
+
+def _add_digest(commit: CommitProperties | None, made: Iterable[AddAction], removed: Iterable[str]) -> CommitProperties:
+    """Let a commit say what it lists and lists no more, so that an entry that was changed is known."""
+    added = ((action.path, action.size) for action in made)
+    return commit_outcome.add_words(commit, {delta_log.DIGEST: delta_log.digest(added, iter(removed))})
 
 
 @contextmanager

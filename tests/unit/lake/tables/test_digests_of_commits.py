@@ -1,0 +1,74 @@
+"""Every commit of ours says what it lists and lists no more, so that an entry of the log that was changed is known."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, Schema
+from deltalake.transaction import AddAction
+
+from cutover.lake.tables import checksums, commits, data_files, delta, delta_log
+from cutover.lake.tables.schemas import make_schema
+
+SCHEMA = make_schema({"n": pa.int64()})
+Write = Callable[[str], None]
+
+
+def file_of(uri: str, n: int) -> AddAction:
+    return data_files.write(uri, pa.table({"n": [n]}, schema=SCHEMA), checksums.new_stem("rows"))
+
+
+def create(uri: str) -> None:
+    made = [file_of(uri, 1), file_of(uri, 2)]
+    commits.create(uri, made, Schema.from_arrow(SCHEMA), configuration=delta.CONFIGURATION)
+
+
+def append(uri: str) -> None:
+    commits.append(opened(uri), pa.table({"n": [3]}, schema=SCHEMA))
+
+
+def replace(uri: str) -> None:
+    table = opened(uri)
+    commits.replace(table, delta.actions(table)[:1], [file_of(uri, 4)])
+
+
+def overwrite(uri: str) -> None:
+    commits.overwrite(opened(uri), [file_of(uri, 5)], Schema.from_arrow(SCHEMA))
+
+
+def opened(uri: str) -> DeltaTable:
+    create(uri)
+    return delta.open_table(uri)
+
+
+@pytest.mark.parametrize("write", [create, append, replace, overwrite])
+@pytest.mark.parametrize("action", ["add", "remove"])
+def test_entry_that_lists_other_files_than_were_committed_is_damaged(tmp_path: Path, write: Write, action: str) -> None:
+    uri = str(tmp_path / "t")
+    write(uri)
+    entry = max((tmp_path / "t" / delta_log.FOLDER).glob("*.json"))
+    lines = entry.read_text(encoding="utf-8").splitlines()
+    whole = delta_log.damage(uri, read=True)
+
+    kept = [line for line in lines if action not in json.loads(line)]
+    entry.write_text("\n".join(kept), encoding="utf-8")
+    found = delta_log.damage(uri, read=True)
+
+    assert whole is None
+    if action == "remove" and write in {create, append}:
+        assert len(kept) == len(lines)
+    else:
+        assert found is not None
+        assert (Path(found.file).name, "digest" in found.what) == (entry.name, True)
+
+
+def test_handle_shows_what_an_overwrite_lists(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    table = opened(uri)
+    made = file_of(uri, 6)
+
+    commits.overwrite(table, [made], Schema.from_arrow(SCHEMA))
+
+    assert (delta.paths(table), int(table.version())) == ([made.path], 1)
