@@ -20,8 +20,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine.spark import session
 from cutover.engine.usage import UsageMeter
 from cutover.lake.batch_runs import ExpectationResult, Incomplete, Range
-from cutover.lake.control.losses import Loss, Starts, find_touched_windows
+from cutover.lake.control.losses import Starts, find_touched_windows
 from cutover.lake.integrity import complete_read
+from cutover.lake.journal_rows import Loss
 from cutover.log.kafka import LogClient
 from cutover.records.enrich import NONE, Dimensions
 from cutover.records.reading.counted import CountedRead, count_records

@@ -13,7 +13,7 @@ from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, versions
-from cutover.lake.control.control_tables import OvertakenError
+from cutover.lake.journal import SequenceConflictError
 from cutover.lake.tables.run_memory import read_once
 from cutover.lineage import runs
 from cutover.metrics import tasks
@@ -138,7 +138,7 @@ class _Run:
             report = self._build_report(entry, seconds=seconds, has_table=table.is_file())
             table = files.write(settings, report, table=table, probe=self.probe).with_suffix(".parquet")
             written.add(report.run.run_id)
-            with contextlib.suppress(OvertakenError):
+            with contextlib.suppress(SequenceConflictError):
                 history.record(settings, self.outcome, entry, report.run.report_path)
                 files.remove(settings, name, (written & {run_id}) - {report.run.run_id})
                 files.show_latest(settings, name, lambda: history.find_present(settings, self.pipeline))

@@ -13,7 +13,7 @@ from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError, LakeError
 from cutover.events import log
-from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control import losses, versions
 from cutover.lake.dimensions import dimension
 from cutover.lake.integrity import same_log
 from cutover.lake.recorded_definitions import record_definition
@@ -130,7 +130,7 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
 
 def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
-    context.beat.say(losses_seen=control_tables.next_turn(context.settings, "losses", context.pipeline.name))
+    context.beat.say(losses_seen=losses.next_sequence(context.settings, context.pipeline.name))
     start_offsets.refuse_unsafe(context.settings, context.pipeline)
     dimension.check(context.settings, context.pipeline)
     reader.prepare(context)

@@ -23,7 +23,7 @@ from cutover.errors import LakeError, LogError
 from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
-from cutover.lake.control.losses import Loss
+from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri
 from cutover.lake.tables import checksums, commits, data_files, delta, upkeep
 from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_schema

@@ -101,14 +101,14 @@ def restore_control(
         sys.stdout.write(
             f"{found.table}: {found.rows:,} rows to write again, {found.files:,} files of others to leave\n"
         )
-    gone = [f"{found.table} of {name}: {n:,} commits" for found in done for name, n in found.gone.items()]
+    gone = [f"{found.table} of {name}: {n:,} commits" for found in done for name, n in found.lost.items()]
     if gone:
         msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(gone)}."
         hint = "\nHint: put the newest copy of the table back. The page says what to do where there is none."
         raise LakeError(msg + hint, runbook="ForeignWrite")
     if done:
         told = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
-    elif restore.has_begun(settings):
+    elif restore.any_table_exists(settings):
         told = "The control tables hold all that was written to them."
     else:
         told = "There are no control tables: nothing has begun, or `_control` is gone; then put it back from a copy."

@@ -1,7 +1,7 @@
-"""What lies where in the lake.
+"""Locations in the lake.
 
 `<lake>/<pipeline>/<result fingerprint>/{batch, batch_index, batch_ledger, stream-<n>/stream}`,
-`<lake>/<pipeline>/{serving, turns}`, `<lake>/<pipeline>/definition.json`, `<lake>/_control/...`.
+`<lake>/<pipeline>/{serving, sequences}`, `<lake>/<pipeline>/definition.json`, `<lake>/_control/...`.
 """
 
 from typing import Literal
@@ -11,22 +11,6 @@ from cutover.definition.model.lookups import CONTROL
 from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
-ControlTable = Literal[
-    "versions",
-    "gate",
-    "pins",
-    "losses",
-    "reconciliations",
-    "verifications",
-    "differences",
-    "proofs",
-    "selftests",
-    "lateness",
-    "advice",
-    "noise",
-    "audits",
-    "swaps",
-]
 BatchTable = Literal["batch", "batch_index", "batch_ledger"]
 BATCH_TABLES: tuple[BatchTable, ...] = ("batch", "batch_index", "batch_ledger")
 
@@ -51,14 +35,14 @@ def serving_uri(settings: Settings, name: str) -> str:
     return f"{settings.lake_uri}/{name}/serving"
 
 
-def control_uri(settings: Settings, table: ControlTable) -> str:
+def control_uri(settings: Settings, table: str) -> str:
     """Return a table of the installation's own history."""
     return f"{settings.lake_uri}/{CONTROL}/{table}"
 
 
-def turns_uri(settings: Settings, name: str, table: ControlTable) -> str:
-    """`<lake>/<pipeline>/turns/<table>`: notes of its newest row in a control table."""
-    return f"{settings.lake_uri}/{name}/turns/{table}"
+def sequence_marks_uri(settings: Settings, name: str, table: str) -> str:
+    """Return `<lake>/<pipeline>/sequences/<table>`: the mark of its latest row in a control table."""
+    return f"{settings.lake_uri}/{name}/sequences/{table}"
 
 
 def definition_uri(settings: Settings, name: str) -> str:

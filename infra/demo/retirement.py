@@ -20,7 +20,9 @@ from cutover.infra.demo.send import run
 from cutover.infra.demo.story import Story
 from cutover.infra.progress import progress
 from cutover.infra.waiting import Tell, until
-from cutover.lake.control import control_tables, stages
+from cutover.lake.control import stages, versions
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import WindowAuditRow
 from cutover.lake.serving import views
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
@@ -90,8 +92,8 @@ class Retirement:
         run_id = self.runs.trigger(dag)
         if self.runs.wait(dag, run_id, title="audits a sample of windows") != expected:
             raise self._explain(dag, run_id)
-        newest = control_tables.read(self.settings, "audits", PIPELINE)[-1]
-        self.story.tell("audit", f"{newest['state']}, seed {newest['seed']}, epoch {newest['epoch']}")
+        latest = Journal(self.settings, PIPELINE, WindowAuditRow).read()[-1]
+        self.story.tell("audit", f"{latest.state}, seed {latest.seed}, epoch {latest.epoch}")
 
     def await_batch(self) -> None:
         """Wait until batch, which the audit's DAG started, serves the newest week again."""
@@ -167,8 +169,7 @@ def _refuse_begun(settings: Settings) -> None:
     Raises:
         DefinitionError: Names what is there.
     """
-    made = control_tables.read(settings, "versions", PIPELINE)
-    if made:
+    if versions.read_events(settings, PIPELINE):
         msg = f"Demonstration: expected an installation without `{PIPELINE}`, its home {settings.home} has one."
         raise DefinitionError(msg + "\nHint: `make demo-cutover` begins with a new home of its own.")
 

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 
+from cutover import json_text
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import kept_results
+from cutover.lake.journal import Journal
+from cutover.reconcile.journal_rows import AdviceRow, LatenessRow, list_result_rows
 from cutover.reconcile.result.advice import Advice
 from cutover.reconcile.result.timeliness import LogLateness
 from cutover.settings import Settings
@@ -13,7 +15,14 @@ from cutover.settings import Settings
 
 def record(settings: Settings, found: LogLateness, clock: Clock) -> None:
     """Append a look to the history."""
-    kept_results.keep(settings, "lateness", found, clock, lateness_fingerprint=found.lateness_fingerprint)
+    row = LatenessRow(
+        pipeline=found.pipeline,
+        result_fingerprint=found.result_fingerprint,
+        lateness_fingerprint=found.lateness_fingerprint,
+        at=clock.now(),
+        result=json_text.write(found),
+    )
+    Journal(settings, found.pipeline, LatenessRow).append(row)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
@@ -23,12 +32,20 @@ def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
         LakeError: The history cannot be read.
     """
     lateness = lateness_fingerprint(pipeline)
-    return kept_results.newest(settings, "lateness", pipeline, LogLateness, lateness_fingerprint=lateness)
+    rows = list_result_rows(settings, pipeline, LatenessRow)
+    results = [row.result for row in rows if row.lateness_fingerprint == lateness]
+    return json_text.read(LogLateness, results[-1]) if results else None
 
 
 def record_advice(settings: Settings, found: Advice, clock: Clock) -> None:
     """Append what was advised to the history."""
-    kept_results.keep(settings, "advice", found, clock)
+    row = AdviceRow(
+        pipeline=found.pipeline,
+        result_fingerprint=found.result_fingerprint,
+        at=clock.now(),
+        result=json_text.write(found),
+    )
+    Journal(settings, found.pipeline, AdviceRow).append(row)
 
 
 def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
@@ -39,7 +56,7 @@ def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    mine = kept_results.list_results(settings, "advice", pipeline, Advice)
+    mine = [json_text.read(Advice, row.result) for row in list_result_rows(settings, pipeline, AdviceRow)]
     if not mine:
         return None
     found = mine[-1]

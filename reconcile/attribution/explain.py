@@ -12,9 +12,9 @@ import duckdb
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval, newest
 from cutover.errors import DefinitionError, LakeError, LogError
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records
+from cutover.lake.journal_rows import Loss
 from cutover.lake.serving.spans import is_affected
 from cutover.log.kafka import LogClient
 from cutover.quoting import identifier

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from cutover.lake.batch_runs import LOST
-from cutover.lake.control.losses import Loss
+from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_partition
 from cutover.reconcile.result.finding import LostRange
 from cutover.timestamps import format_micros

@@ -13,8 +13,9 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import Interval
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
 from cutover.reconcile.attribution.claims import Place
+from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.records.reference import ResultRow
 from cutover.settings import Settings
 
@@ -47,18 +48,18 @@ def read_proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]
     Raises:
         LakeError: The table cannot be read.
     """
-    rows = control_tables.read(settings, "proofs", pipeline.name)
-    mine = result_fingerprint(pipeline)
-    return frozenset(one for row in rows if row["result_fingerprint"] == mine for one in row["digests"])
+    rows = Journal(settings, pipeline.name, ProvenClaims).read()
+    fingerprint = result_fingerprint(pipeline)
+    return frozenset(digest for row in rows if row.result_fingerprint == fingerprint for digest in row.digests)
 
 
 def remember(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) -> None:
     """Keep the digests of claims that were proven just now."""
     if digests:
-        row = {
-            "pipeline": pipeline.name,
-            "result_fingerprint": result_fingerprint(pipeline),
-            "at": datetime.now(UTC),
-            "digests": sorted(digests),
-        }
-        control_tables.append(settings, "proofs", [row])
+        claims = ProvenClaims(
+            pipeline=pipeline.name,
+            result_fingerprint=result_fingerprint(pipeline),
+            at=datetime.now(UTC),
+            digests=tuple(sorted(digests)),
+        )
+        Journal(settings, pipeline.name, ProvenClaims).append(claims)

@@ -1,16 +1,24 @@
 """Measurements of noise: one row each, the newest of a definition counts."""
 
+from cutover import json_text
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import kept_results
+from cutover.lake.journal import Journal
 from cutover.reconcile.audit.noise import Noise, NoiseOfMeasure
+from cutover.reconcile.journal_rows import NoiseRow, list_result_rows
 from cutover.reconcile.result.overview import NoiseLevel, NoiseMeasure
 from cutover.settings import Settings
 
 
 def record(settings: Settings, found: Noise, clock: Clock) -> None:
     """Append a measurement to the history."""
-    kept_results.keep(settings, "noise", found, clock)
+    row = NoiseRow(
+        pipeline=found.pipeline,
+        result_fingerprint=found.result_fingerprint,
+        at=clock.now(),
+        result=json_text.write(found),
+    )
+    Journal(settings, found.pipeline, NoiseRow).append(row)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
@@ -19,7 +27,8 @@ def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
     Raises:
         LakeError: The history cannot be read.
     """
-    return kept_results.newest(settings, "noise", pipeline, Noise)
+    rows = list_result_rows(settings, pipeline, NoiseRow)
+    return json_text.read(Noise, rows[-1].result) if rows else None
 
 
 def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:

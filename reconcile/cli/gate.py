@@ -1,6 +1,7 @@
 """`cutover gate P show|advance|rollback`: look at the evidence, move on, go back."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -13,8 +14,8 @@ from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.journal_rows import GateEvent
 from cutover.output.markup import literal_text
 from cutover.reconcile.cli.recorded.cost import nine_table, path_table
 from cutover.reconcile.cost.measure import measure_present
@@ -53,7 +54,7 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     evidence = evidence_of.read(settings, pipeline, now)
     decision = decide(current_stage(settings, pipeline), evidence, "advance", pipeline.policy, now)
     decision = decision.name_pipeline(pipeline.name)
-    history = control_tables.read(settings, "gate", pipeline.name)
+    history = read_events(settings, pipeline.name)
     costs = measure_present(settings, pipeline)
     found = _object(pipeline, evidence, decision, history) | {"cost": encode(costs)}
     if as_json:
@@ -118,7 +119,7 @@ def _show_move(pipeline: Pipeline, decision: GateDecision) -> None:
 
 
 def _object(
-    pipeline: Pipeline, evidence: GateEvidence, decision: GateDecision, history: list[dict[str, Any]]
+    pipeline: Pipeline, evidence: GateEvidence, decision: GateDecision, history: Sequence[GateEvent]
 ) -> dict[str, Any]:
     return {
         "pipeline": pipeline.name,
@@ -131,7 +132,7 @@ def _object(
         "expires": decision.expires,
         "differences_by_cause": evidence_of.by_cause(decision.counted),
         "runs": len(evidence.runs),
-        "history": [row | {"evidence": json.loads(row["evidence"] or "{}")} for row in history],
+        "history": [asdict(event) | {"evidence": json.loads(event.evidence)} for event in history],
     }
 
 

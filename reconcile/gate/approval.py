@@ -16,8 +16,7 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables
-from cutover.lake.control.stages import Stage, current_stage, list_moves
+from cutover.lake.control.stages import Stage, current_stage, list_moves, read_events
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.verdict.audits import power
@@ -58,7 +57,7 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
     Raises:
         LakeError: A table of the lake cannot be read.
     """
-    turn = len(control_tables.read(settings, "gate", pipeline.name))
+    turn = len(read_events(settings, pipeline.name))
     stage, now = current_stage(settings, pipeline), clock.now()
     evidence = evidence_of.read(settings, pipeline, now)
     decision = decide(stage, evidence, "advance", pipeline.policy, now).name_pipeline(pipeline.name)
@@ -131,7 +130,7 @@ def has_moved(settings: Settings, proposal: Proposal) -> bool:
     rows = list_moves(settings, proposal.pipeline)
     if not rows:
         return False
-    return bool(json.loads(rows[-1]["evidence"] or "{}").get("approved") == proposal.digest)
+    return bool(json.loads(rows[-1].evidence).get("approved") == proposal.digest)
 
 
 def _make_refusal(pipeline: Pipeline, why: str) -> ApprovalRefusedError:

@@ -15,13 +15,13 @@ from cutover.definition.windows.window_fn import newest
 from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control import control_tables, losses, versions
-from cutover.lake.control.losses import Loss
+from cutover.lake.control import losses, versions
 from cutover.lake.control.stages import Stage, current_stage, list_moves
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
+from cutover.lake.journal_rows import GateEvent, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import log_of, topics_of
@@ -159,9 +159,7 @@ def runs(
     return tuple(run for run in found if run is not None)
 
 
-def since(
-    found: tuple[EvidenceRun, ...], moves: Sequence[Mapping[str, Any]], version: Version
-) -> tuple[EvidenceRun, ...]:
+def since(found: tuple[EvidenceRun, ...], moves: Sequence[GateEvent], version: Version) -> tuple[EvidenceRun, ...]:
     """Return the runs that speak after the last move: good ones that no earlier move has used, and every bad one.
 
     Unused is what was recorded after the last move, at a cut ahead of what was counted, and of all that was compared
@@ -171,28 +169,24 @@ def since(
     """
     if not moves:
         return found
-    advances = [(_read_sequence(row), _read_used_runs(row, version)) for row in moves if row["event"] == "advanced"]
+    advances = [(move.next_comparison, _read_used_runs(move, version)) for move in moves if move.event == "advanced"]
     used = [run for _, counted in advances for run in counted]
-    back = max((_read_sequence(row) for row in moves if row["event"] == "rolled_back"), default=-1)
+    back = max((move.next_comparison for move in moves if move.event == "rolled_back"), default=-1)
     before = [run for run in found if run.whole and run.begun < back]
     if before:
         used += [max(before, key=lambda run: run.epoch), max(before, key=lambda run: run.end or 0)]
 
     def speaks(run: EvidenceRun) -> bool:
         if run.within:
-            return run.sequence >= _read_sequence(moves[-1]) and all(is_ahead(run, before) for before in used)
+            return run.sequence >= moves[-1].next_comparison and all(is_ahead(run, before) for before in used)
         return not any(run.sequence < seen and any(run.epoch <= one.epoch for one in of) for seen, of in advances)
 
     return tuple(filter(speaks, found))
 
 
-def _read_sequence(row: Mapping[str, Any]) -> int:
-    return int(row["seen"])
-
-
-def _read_used_runs(row: Mapping[str, Any], version: Version) -> list[EvidenceRun]:
+def _read_used_runs(move: GateEvent, version: Version) -> list[EvidenceRun]:
     """Return what a move counted, if it was one of this version."""
-    kept = json.loads(row["evidence"] or "{}")
+    kept = json.loads(move.evidence)
     return [_parse_run(run) for run in kept.get("counted", [])] if _is_of(kept, version) else []
 
 
@@ -308,7 +302,7 @@ def _list_hazards(
 ) -> Iterator[SeenHazard]:
     yield from hazards.find_hazards(records, pipeline.policy, now)
     mine = recorded.of_definition(lines, result_fingerprint(pipeline))
-    replay = hazards.find_replay(control_tables.read(settings, "versions", pipeline.name), mine, now)
+    replay = hazards.find_replay(versions.read_events(settings, pipeline.name), mine, now)
     if replay is not None:
         yield replay
 

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import Any, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 from cutover.definition.model.pipeline import HazardKind, Policy
 from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import VersionEvent
 from cutover.log.topic_partitions import format_number
 from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, SeenHazard
 from cutover.reconcile.result.text import duration
@@ -81,16 +82,16 @@ class _Sighting(NamedTuple):
 
 
 def find_replay(
-    registered: Sequence[Mapping[str, Any]], lines: Sequence[RecordedComparison], now: datetime
+    events: Sequence[VersionEvent], lines: Sequence[RecordedComparison], now: datetime
 ) -> SeenHazard | None:
     """Find the latest comparison in which a version that a replay filled agreed with batch.
 
     Args:
-        registered: Rows of `versions`.
+        events: History of versions.
         lines: Comparisons under the definition in force.
         now: By the clock of this host.
     """
-    replayed = {(row["result_fingerprint"], row["stream_version"]) for row in registered if row["beside"]}
+    replayed = {(event.result_fingerprint, event.stream_version) for event in events if event.parallel}
     agreed = [one for one in lines if (one.fingerprint, one.version) in replayed and _agrees(one)]
     if not agreed:
         return None

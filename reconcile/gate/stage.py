@@ -13,9 +13,10 @@ from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.events import log
-from cutover.lake.control import control_tables
-from cutover.lake.control.signature import ReasonRefusedError, reason, user
-from cutover.lake.control.stages import WITHDRAWN, Stage, current_stage
+from cutover.lake.control.signature import InvalidReasonError, reason, user
+from cutover.lake.control.stages import WITHDRAWN, Stage, current_stage, read_events
+from cutover.lake.journal import Journal, SequenceConflictError, retry_conflicts
+from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.lake.serving import serving_table
 from cutover.metrics import tasks
 from cutover.probe import Probe, silent
@@ -28,7 +29,7 @@ from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudi
 from cutover.settings import Settings
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
-_ANSWERS = (ReasonRefusedError, control_tables.OvertakenError, ApprovalRefusedError)
+_ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRefusedError)
 """A reason that is none, a move of somebody else in that turn, an approval of what is no more: no task has failed."""
 
 
@@ -87,7 +88,7 @@ def _move(  # noqa: PLR0913 -- as `move`
     probe: Probe = silent,
 ) -> GateDecision:
     given = reason(why, of="Gate")
-    turn = len(control_tables.read(settings, "gate", pipeline.name))  # read first: a move made from here on is refused
+    turn = len(read_events(settings, pipeline.name))  # read first: a move made from here on is refused
     stage = current_stage(settings, pipeline, way_back=wanted == "rollback")
     seen = _read_next_sequence(settings, pipeline.name)
     now = clock.now()
@@ -106,24 +107,21 @@ def _move(  # noqa: PLR0913 -- as `move`
         decision = decide(stage, evidence, wanted, pipeline.policy, now).name_pipeline(pipeline.name)
         if approved is not None and decision.allowed:  # the look takes minutes, in which others may change things
             refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
-    entry: dict[str, object] = {
-        "at": clock.now(),
-        "why": given,
-        "who": (who or user()) if approved is None else approved.who,
-        "seen": seen,
-        "stream_version": evidence.stream_version,
-    }
+    signature = ((who or user()) if approved is None else approved.who, given)
+    event = _make_withdrawal(
+        pipeline, decision, evidence, signature, next_comparison=seen, because=because, clock=clock
+    )
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
         audit = power.describe(pipeline.policy.audit)
         kept = evidence_of.record(decision, evidence, approved=digest, because=because, audit=audit)
-        _append(settings, pipeline, decision, entry | {"evidence": kept}, turn=turn)
+        made = replace(event, event=_EVENTS[decision.move], stage=decision.target, evidence=kept)
+        _append(settings, made, decision, turn=turn)
         decision = replace(decision, behind=serving_table.keep_up(settings, pipeline))
         probe("move.switched", -1)
     elif stays(decision, back_to):
-        _append_withdrawal(
-            settings, pipeline, decision, entry | {"evidence": json.dumps({"because": because})}, turn=turn
-        )
+        Journal(settings, pipeline.name, GateEvent).append(event, expected_sequence=turn)
+        log.warning("move_withdrawn", pipeline=pipeline.name, target=None, why=given)
     return decision
 
 
@@ -136,30 +134,30 @@ def withdraw(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> 
     Raises:
         LakeError: The history cannot be read, or other processes were always faster.
     """
-    control_tables.unless_overtaken(lambda: _withdraw_now(settings, proposal, why, clock))
+    retry_conflicts(lambda: _withdraw_now(settings, proposal, why, clock))
 
 
 def _withdraw_now(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> None:
-    turn = len(control_tables.read(settings, "gate", proposal.pipeline))
+    turn = len(read_events(settings, proposal.pipeline))
     if turn != proposal.turn:
         return
-    row = {
-        "pipeline": proposal.pipeline,
-        "at": clock.now(),
-        "event": WITHDRAWN,
-        "stage": proposal.stage,
-        "result_fingerprint": proposal.result_fingerprint,
-        "stream_version": proposal.stream_version,
-        "who": user(),
-        "why": why,
-        "evidence": json.dumps({"withdrawn": proposal.digest}),
-        "seen": _read_next_sequence(settings, proposal.pipeline),
-    }
-    control_tables.append(settings, "gate", [row], turn=turn)
+    event = GateEvent(
+        pipeline=proposal.pipeline,
+        at=clock.now(),
+        event=WITHDRAWN,
+        stage=proposal.stage,
+        result_fingerprint=proposal.result_fingerprint,
+        stream_version=proposal.stream_version,
+        who=user(),
+        why=why,
+        evidence=json.dumps({"withdrawn": proposal.digest}),
+        next_comparison=_read_next_sequence(settings, proposal.pipeline),
+    )
+    Journal(settings, proposal.pipeline, GateEvent).append(event, expected_sequence=turn)
     log.warning("move_withdrawn", pipeline=proposal.pipeline, target=proposal.target, why=why)
 
 
-@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples), answers=(ReasonRefusedError,))
+@tasks.write_metrics("gate", tasks.texts(gate_metrics.samples), answers=(InvalidReasonError,))
 def roll_back(  # noqa: PLR0913 -- as `move`
     settings: Settings,
     pipeline: Pipeline,
@@ -176,7 +174,7 @@ def roll_back(  # noqa: PLR0913 -- as `move`
         DefinitionError: `why` is empty or too long.
         LakeError: The history cannot be read or written, or other processes were always faster.
     """
-    return control_tables.unless_overtaken(
+    return retry_conflicts(
         lambda: _move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
     )
 
@@ -189,7 +187,7 @@ def stays(decision: GateDecision, back_to: Stage) -> bool:
 
 def _read_next_sequence(settings: Settings, name: str) -> int:
     """Return the sequence of the next comparison; read before the evidence, which then holds all before it."""
-    return control_tables.next_turn(settings, "reconciliations", name)
+    return Journal(settings, name, ComparisonRow).next_sequence()
 
 
 def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move, now: datetime) -> GateEvidence:
@@ -197,32 +195,35 @@ def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move, now: datetim
     return GateEvidence() if wanted == "rollback" else evidence_of.read(settings, pipeline, now)
 
 
-def _append(
-    settings: Settings, pipeline: Pipeline, decision: GateDecision, entry: dict[str, object], *, turn: int
-) -> None:
-    row = entry | {
-        "pipeline": pipeline.name,
-        "event": _EVENTS[decision.move],
-        "stage": str(decision.target),
-        "result_fingerprint": result_fingerprint(pipeline),
-    }
-    sequence = control_tables.append(settings, "gate", [row], turn=turn)
-    names = {"pipeline": pipeline.name, "before": str(decision.stage), "after": str(decision.target)}
-    log.info("stage_changed", **names, sequence=sequence, who=entry["who"])
+def _make_withdrawal(  # noqa: PLR0913 -- the columns of a row
+    pipeline: Pipeline,
+    decision: GateDecision,
+    evidence: GateEvidence,
+    signature: tuple[str, str],
+    *,
+    next_comparison: int,
+    because: Mapping[str, Any] | None,
+    clock: Clock,
+) -> GateEvent:
+    """Make the row that leaves the stage as it is; a move replaces its event, stage and evidence."""
+    return GateEvent(
+        pipeline=pipeline.name,
+        at=clock.now(),
+        event=WITHDRAWN,
+        stage=decision.stage,
+        result_fingerprint=result_fingerprint(pipeline),
+        stream_version=evidence.stream_version,
+        who=signature[0],
+        why=signature[1],
+        evidence=json.dumps({"because": because}),
+        next_comparison=next_comparison,
+    )
 
 
-def _append_withdrawal(
-    settings: Settings, pipeline: Pipeline, decision: GateDecision, entry: dict[str, object], *, turn: int
-) -> None:
-    """Append a row that takes the turn of whoever would move on, and leaves the stage."""
-    row = entry | {
-        "pipeline": pipeline.name,
-        "event": WITHDRAWN,
-        "stage": str(decision.stage),
-        "result_fingerprint": result_fingerprint(pipeline),
-    }
-    control_tables.append(settings, "gate", [row], turn=turn)
-    log.warning("move_withdrawn", pipeline=pipeline.name, target=None, why=entry["why"])
+def _append(settings: Settings, event: GateEvent, decision: GateDecision, *, turn: int) -> None:
+    sequence = Journal(settings, event.pipeline, GateEvent).append(event, expected_sequence=turn)
+    names = {"pipeline": event.pipeline, "before": str(decision.stage), "after": str(decision.target)}
+    log.info("stage_changed", **names, sequence=sequence, who=event.who)
 
 
 def put_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -> bool:

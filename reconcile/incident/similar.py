@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import Loss
+from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.report import verdicts
 from cutover.reconcile.result.text import count_noun
 from cutover.reconcile.verdict import records
@@ -43,8 +44,8 @@ def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
     """
     histories = (
         list_of_comparisons(records.read(settings, pipeline), name),
-        list_of_checks(control_tables.read(settings, "verifications", pipeline), name),
-        list_of_losses(control_tables.read(settings, "losses", pipeline), name),
+        list_of_checks(Journal(settings, pipeline, VerificationRow).read(), name),
+        list_of_losses(Journal(settings, pipeline, Loss).read(), name),
     )
     # Each history is in its own order. Only times tell which of their newest incidents is the newest, for a reader.
     newest = [found[-1] for found in map(list, histories) if found]
@@ -63,29 +64,29 @@ def list_of_comparisons(lines: Iterable[RecordedComparison], name: str) -> Itera
             standing = []
 
 
-def list_of_checks(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Incident]:
+def list_of_checks(rows: Iterable[VerificationRow], name: str) -> Iterator[Incident]:
     """Yield the runs of the checks that found a violation and were followed by one that found none."""
     standing: list[Incident] = []
     for row in rows if name == "InvariantBroken" else ():
-        violated = sorted(check for check, state in json.loads(row["checks"]).items() if state == CheckState.VIOLATED)
+        violated = sorted(check for check, state in json.loads(row.checks).items() if state == CheckState.VIOLATED)
         if violated:
-            text = f"{', '.join(violated)} violated at epoch {row['epoch']}"
-            standing.append(Incident(at=row["at"], text=text))
+            text = f"{', '.join(violated)} violated at epoch {row.epoch}"
+            standing.append(Incident(at=row.at, text=text))
         else:
             yield from standing
             standing = []
 
 
-def list_of_losses(rows: Iterable[Mapping[str, Any]], name: str) -> Iterator[Incident]:
+def list_of_losses(rows: Iterable[Loss], name: str) -> Iterator[Incident]:
     """Yield the accepted losses of a page: who accepted what, and why; one for each recorded step."""
-    steps: dict[int, list[Mapping[str, Any]]] = {}
+    steps: dict[int, list[Loss]] = {}
     for row in rows:
-        if OF_LOSSES.get(row["kind"]) == name or (row["kind"] == "anew" and name in ANEW):
-            steps.setdefault(row["sequence"], []).append(row)
+        if OF_LOSSES.get(row.kind) == name or (row.kind == "anew" and name in ANEW):
+            steps.setdefault(row.sequence, []).append(row)
     for lost in steps.values():
         first = lost[0]
-        what = f"{count_noun(len(lost), 'partition')} of {first['topic']}, {first['who']}: {first['why']}"
-        yield Incident(at=first["at"], text=f"a loss was accepted ({what})")
+        what = f"{count_noun(len(lost), 'partition')} of {first.topic}, {first.who}: {first.why}"
+        yield Incident(at=first.at, text=f"a loss was accepted ({what})")
 
 
 def _pages(line: RecordedComparison) -> set[str | None]:

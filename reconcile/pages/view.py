@@ -9,8 +9,7 @@ from cutover.clock import Clock
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import CutoverError
-from cutover.lake.control import control_tables
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage, read_events
 from cutover.reconcile.cli.recorded.differences import REST, count_states, describe_state
 from cutover.reconcile.cost.measure import measure_present
 from cutover.reconcile.gate import evidence as evidence_of
@@ -172,10 +171,9 @@ def _decide(settings: Settings, pipeline: Pipeline, clock: Clock) -> GateDecisio
 
 
 def _list_moves(settings: Settings, pipeline: Pipeline) -> tuple[MoveLine, ...]:
-    rows = control_tables.read(settings, "gate", pipeline.name)[-SHOWN:]
+    rows = read_events(settings, pipeline.name)[-SHOWN:]
     return tuple(
-        MoveLine(at=row["at"], stage=row["stage"], event=row["event"], who=row["who"], why=row["why"] or "")
-        for row in reversed(rows)
+        MoveLine(at=row.at, stage=row.stage, event=row.event, who=row.who, why=row.why) for row in reversed(rows)
     )
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import islice
 
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import Loss
 from cutover.reconcile.preconditions import settings_in_force
 from cutover.reconcile.preconditions.settings_in_force import SettingsOfSides
 from cutover.reconcile.result.seal import SealBreach

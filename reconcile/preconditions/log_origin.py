@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import DriverState, read_driver_state
 from cutover.errors import LakeError, LogError
-from cutover.lake.control import control_tables, losses, versions
-from cutover.lake.control.losses import Loss
+from cutover.lake.control import losses, versions
 from cutover.lake.epochs import offset_gaps
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import lost_records, same_log
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow, Loss
 from cutover.lake.tables import delta
 from cutover.log.kafka import LogClient
 from cutover.reconcile.preconditions.damage import breach_of
@@ -55,7 +56,7 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
         _refuse(pipeline, client, newest, accepted, known)
         lost_records.refuse_compacted(client, newest.topic)
         if count:
-            turn = control_tables.next_turn(settings, "reconciliations", pipeline.name)
+            turn = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
             lost = losses.up_to(settings, version)
             lost_records.refuse_lost(pipeline.name, client, known(), lost, pipeline.window, turn=turn)
     except LogError as error:

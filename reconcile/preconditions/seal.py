@@ -14,7 +14,6 @@ from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control import losses, version_changes, versions
-from cutover.lake.control.losses import Loss
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import delivery
 from cutover.lake.epochs.delivery import NOTHING, Delivered
@@ -23,6 +22,7 @@ from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import epoch_history, high_water, table_weights
 from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.integrity.high_water import Witness
+from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.log.cut import Cut, LogId

@@ -5,14 +5,22 @@ import json
 from cutover import json_text
 from cutover.clock import Clock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import kept_results
+from cutover.lake.journal import Journal
+from cutover.reconcile.journal_rows import SelfTestRow, list_result_rows
 from cutover.reconcile.selftest.outcome import RULES, SelfTest
 from cutover.settings import Settings
 
 
 def record(settings: Settings, found: SelfTest, clock: Clock) -> None:
     """Append a self-test to the history."""
-    kept_results.keep(settings, "selftests", found, clock, passed=found.passed)
+    row = SelfTestRow(
+        pipeline=found.pipeline,
+        result_fingerprint=found.result_fingerprint,
+        at=clock.now(),
+        passed=found.passed,
+        result=json_text.write(found),
+    )
+    Journal(settings, found.pipeline, SelfTestRow).append(row)
 
 
 def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:
@@ -21,8 +29,8 @@ def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:
     Raises:
         LakeError: The history cannot be read.
     """
-    mine = kept_results.list_texts(settings, "selftests", pipeline)
-    return tuple(json_text.read(SelfTest, text) for text in mine if json.loads(text).get("rules") == RULES)
+    results = [row.result for row in list_result_rows(settings, pipeline, SelfTestRow)]
+    return tuple(json_text.read(SelfTest, text) for text in results if json.loads(text).get("rules") == RULES)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> SelfTest | None:

@@ -7,7 +7,7 @@ nothing was to change, is a line of its own.
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,10 +18,13 @@ from cutover.durations import parse_duration
 from cutover.errors import LakeError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import Range
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.journal import Journal, JournalRow
+from cutover.lake.journal_rows import ComparisonRow, PinEvent
+from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta, upkeep
+from cutover.reconcile.journal_rows import DifferenceEvent, ProvenClaims, VerificationRow
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.finding import Finding
 from cutover.reconcile.result.report import ComparisonOutcome
@@ -31,7 +34,7 @@ from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.recorded_times import settle_times
 from cutover.settings import Settings
 
-_GROWING: tuple[ControlTable, ...] = ("reconciliations", "verifications", "differences", "proofs", "pins")
+_GROWING: tuple[type[JournalRow], ...] = (ComparisonRow, VerificationRow, DifferenceEvent, ProvenClaims, PinEvent)
 _LEFT_TO_REPORT = frozenset(
     {
         "window_series",
@@ -101,13 +104,13 @@ def find_entry(
         at: Time of the run.
     """
     name = outcome.finding.pipeline
-    turn = control_tables.next_turn(settings, "reconciliations", name)
-    rows = control_tables.read(settings, "reconciliations", name)
-    row = _row(settings, outcome, fingerprint, at) | {"run_id": run_id, "report": None, "sequence": turn}
+    journal = Journal(settings, name, ComparisonRow)
+    turn, rows = journal.next_sequence(), journal.read()
+    row = replace(_make_row(settings, outcome, run_id=run_id, fingerprint=fingerprint, at=at), sequence=turn)
     mine = [one for one in records.lines(rows) if one.fingerprint == fingerprint]
-    before = max((one for one in mine if one.key == row["cut_key"]), key=lambda one: one.sequence, default=None)
-    run_id = before.run_id if before is not None and before.content == row["content"] else run_id
-    placed = records.lines([*rows, row | {"run_id": run_id}])
+    before = max((one for one in mine if one.key == row.comparison_key), key=lambda one: one.sequence, default=None)
+    run_id = before.run_id if before is not None and before.content == row.content_digest else run_id
+    placed = records.lines([*rows, replace(row, run_id=run_id)])
     return HistoryEntry(
         pipeline=name,
         turn=turn,
@@ -198,7 +201,7 @@ def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry,
         report: Path of its report, relative to the reports folder.
 
     Raises:
-        OvertakenError: Another run was recorded in the meantime; find the place again.
+        SequenceConflictError: Another run was recorded in the meantime; find the place again.
     """
     finding = outcome.finding
     # A comparison of a version that does not serve has no differences with a history: it is looked at once.
@@ -206,33 +209,43 @@ def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry,
         opened = lifecycle.open_differences(settings, finding.pipeline, placed.lines, placed.version)
         rows = lifecycle.rows(finding, placed.made, opened, placed.newer, placed.lines)
         if rows:
-            control_tables.append(settings, "differences", rows)
-    row = _row(settings, outcome, placed.made.fingerprint, placed.made.last)
-    own = {"run_id": placed.made.run_id, "report": report}
-    control_tables.append(settings, "reconciliations", [row | own], turn=placed.turn)
-    for table in _GROWING:
-        uri = control_uri(settings, table)
+            Journal(settings, finding.pipeline, DifferenceEvent).append(*rows)
+    made = placed.made
+    row = _make_row(settings, outcome, run_id=made.run_id, fingerprint=made.fingerprint, at=made.last, report=report)
+    Journal(settings, finding.pipeline, ComparisonRow).append(row, expected_sequence=placed.turn)
+    for row_type in _GROWING:
+        uri = control_uri(settings, row_type.TABLE)
         if delta.exists(uri) and upkeep.compact(uri):
             upkeep.clean(uri)
 
 
-def _row(settings: Settings, outcome: ComparisonOutcome, fingerprint: str, at: datetime) -> dict[str, Any]:
-    """Return the row without run id and report; its epoch is None where the requested cut was not read."""
+def _make_row(
+    settings: Settings,
+    outcome: ComparisonOutcome,
+    *,
+    run_id: str,
+    fingerprint: str,
+    at: datetime,
+    report: str | None = None,
+) -> ComparisonRow:
+    """Make the row of a comparison; its epoch is None where the requested cut was not read."""
     finding = outcome.finding
     version = finding.seal.stream_version
-    return {
-        "pipeline": finding.pipeline,
-        "at": at,
-        "epoch": None if version is None else finding.seal.epoch,
-        "result_fingerprint": fingerprint,
-        "stream_version": settings.stream_version if version is None else version,
-        "verdict": finding.verdict.value,
-        "exit_code": finding.exit_code,
-        "cut_key": _digest_request(finding, fingerprint),
-        "content": finding.digest,
-        "unjudged": json.dumps(_merge_ranges(outcome.unjudged)),
-        "result": json.dumps(_summarize(outcome), sort_keys=True),
-    }
+    return ComparisonRow(
+        pipeline=finding.pipeline,
+        run_id=run_id,
+        at=at,
+        epoch=None if version is None else finding.seal.epoch,
+        result_fingerprint=fingerprint,
+        stream_version=settings.stream_version if version is None else version,
+        verdict=finding.verdict.value,
+        exit_code=finding.exit_code,
+        comparison_key=_digest_request(finding, fingerprint),
+        content_digest=finding.digest,
+        skipped_windows=json.dumps(_merge_ranges(outcome.unjudged)),
+        result=json.dumps(_summarize(outcome), sort_keys=True),
+        report=report,
+    )
 
 
 def _summarize(outcome: ComparisonOutcome) -> dict[str, Any]:

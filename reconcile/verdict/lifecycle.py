@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from cutover.definition.windows.window_fn import FOREVER
-from cutover.lake.control import control_tables, signature
+from cutover.lake.control import signature
+from cutover.lake.journal import Journal
 from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.finding import Difference, Finding
 from cutover.reconcile.verdict import records
@@ -73,7 +74,7 @@ def open_differences(
         lines: The history under the definition in force.
         version: In force.
     """
-    rows = control_tables.read(settings, "differences", pipeline)
+    rows = Journal(settings, pipeline, DifferenceEvent).read()
     return fold_differences(rows, {one.run_id: records.position(one, version) for one in lines})
 
 
@@ -106,13 +107,23 @@ def close(settings: Settings, pipeline: str, fingerprint: str, one: OpenDifferen
         DefinitionError: `why` is empty or too long.
     """
     said = json.dumps({"who": signature.user(), "why": signature.reason(why, of="Resolve")})
-    row = _row((one.window_start, one.key), one.kind, UNEXPLAINED)
-    same = {"pipeline": pipeline, "result_fingerprint": fingerprint, "run_id": one.run_id, "at": now}
-    control_tables.append(settings, "differences", [row | same | {"state": _CLOSED, "detail": said}])
+    event = DifferenceEvent(
+        pipeline=pipeline,
+        result_fingerprint=fingerprint,
+        run_id=one.run_id,
+        at=now,
+        window_start=datetime.fromisoformat(one.window_start),
+        key=one.key,
+        kind=one.kind,
+        cause=UNEXPLAINED,
+        state=_CLOSED,
+        detail=said,
+    )
+    Journal(settings, pipeline, DifferenceEvent).append(event)
 
 
 def fold_differences(
-    rows: Iterable[Mapping[str, Any]], positions: Mapping[str, records.Position]
+    rows: Iterable[DifferenceEvent], positions: Mapping[str, records.Position]
 ) -> dict[Place, OpenDifference]:
     """Return what is open by rows of `differences`; those of a run without a line in the history do not count.
 
@@ -120,12 +131,12 @@ def fold_differences(
         rows: In the order in which they were appended, which alone orders the words of one run.
         positions: Run id -> where its line stands in the history.
     """
-    known = [row for row in rows if row["run_id"] in positions]
+    known = [row for row in rows if row.run_id in positions]
     found: dict[Place, OpenDifference] = {}
     ended: dict[Place, OpenDifference] = {}
-    for row in sorted(known, key=lambda row: (positions[row["run_id"]], row["state"] == _CLOSED)):
-        place = (_iso(row["window_start"]), str(row["key"]))
-        if row["state"] in _SEEN:
+    for row in sorted(known, key=lambda row: (positions[row.run_id], row.state == _CLOSED)):
+        place = (_iso(row.window_start), row.key)
+        if row.state in _SEEN:
             back = ended.pop(place, None)
             before = found.get(place) or (back and replace(back, returned=back.returned + 1))
             found[place] = _update_difference(before, place, row)
@@ -140,7 +151,7 @@ def rows(
     opened: Mapping[Place, OpenDifference],
     newer: Sequence[RecordedComparison],
     lines: Sequence[RecordedComparison],
-) -> list[dict[str, Any]]:
+) -> list[DifferenceEvent]:
     """Return an `open` row for each unexplained row of a run, `resolved` for each that it judged and did not find.
 
     Args:
@@ -150,12 +161,21 @@ def rows(
         newer: Lines that stand behind it: what they judged, this run says nothing about any more.
         lines: Of the definition, without it.
     """
-    same = {
-        "pipeline": finding.pipeline,
-        "result_fingerprint": made.fingerprint,
-        "run_id": made.run_id,
-        "at": made.last,
-    }
+
+    def make_event(place: Place, kind: str, cause: str, state: str, detail: str | None) -> DifferenceEvent:
+        return DifferenceEvent(
+            pipeline=finding.pipeline,
+            result_fingerprint=made.fingerprint,
+            run_id=made.run_id,
+            at=made.last,
+            window_start=datetime.fromisoformat(place[0]),
+            key=place[1],
+            kind=kind,
+            cause=cause,
+            state=state,
+            detail=detail,
+        )
+
     now = {place: d for place, d in _collect_unexplained(finding).items() if not _is_judged_by(newer, place)}
     open_from = {line.run_id: _find_open_start(line) for line in lines}
     gone = {
@@ -164,8 +184,8 @@ def rows(
         if place not in now and _is_judged(made, place, d, finding, open_from.get(d.run_id, FOREVER))
     }
     return [
-        *(same | _row(place, d.kind, d.cause) | {"state": _state(d), "detail": _detail(d)} for place, d in now.items()),
-        *(same | _row(place, d.kind, UNEXPLAINED) | {"state": "resolved", "detail": None} for place, d in gone.items()),
+        *(make_event(place, d.kind, d.cause, _state(d), _detail(d)) for place, d in now.items()),
+        *(make_event(place, d.kind, UNEXPLAINED, "resolved", None) for place, d in gone.items()),
     ]
 
 
@@ -216,18 +236,18 @@ def _list_unexplained(finding: Finding) -> dict[Place, Difference]:
     return {place_of(d): d for d in finding.differences if UNEXPLAINED in d.cause}
 
 
-def _update_difference(before: OpenDifference | None, place: Place, row: Mapping[str, Any]) -> OpenDifference:
+def _update_difference(before: OpenDifference | None, place: Place, row: DifferenceEvent) -> OpenDifference:
     now = OpenDifference(
         window_start=place[0],
         key=place[1],
-        kind=row["kind"],
-        first_seen=row["at"],
-        first_run=row["run_id"],
-        last_seen=row["at"],
+        kind=row.kind,
+        first_seen=row.at,
+        first_run=row.run_id,
+        last_seen=row.at,
         runs=1,
-        run_id=row["run_id"],
-        state=DifferenceState(row["state"]),
-        rule=json.loads(row.get("detail") or "{}").get("accepted_by"),
+        run_id=row.run_id,
+        state=DifferenceState(row.state),
+        rule=json.loads(row.detail or "{}").get("accepted_by"),
     )
     if before is None:
         return now
@@ -238,10 +258,6 @@ def _update_difference(before: OpenDifference | None, place: Place, row: Mapping
         runs=before.runs + 1,
         returned=before.returned,
     )
-
-
-def _row(place: Place, kind: str, cause: str) -> dict[str, Any]:
-    return {"window_start": datetime.fromisoformat(place[0]), "key": place[1], "kind": kind, "cause": cause}
 
 
 def _state(difference: Difference) -> str:

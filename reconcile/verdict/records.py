@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from cutover.lake.batch_runs import Range
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result.finding import Verdict
 from cutover.recorded_times import settle_times
@@ -79,10 +80,10 @@ def read(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
     Raises:
         LakeError: The history cannot be read.
     """
-    return lines(control_tables.read(settings, "reconciliations", pipeline))
+    return lines(Journal(settings, pipeline, ComparisonRow).read())
 
 
-def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedComparison, ...]:
+def lines(rows: Iterable[ComparisonRow]) -> tuple[RecordedComparison, ...]:
     """Return the lines that rows of `reconciliations` amount to; rows of one run id are one line, made again.
 
     Args:
@@ -91,7 +92,7 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> tuple[RecordedComparison, ...]:
     found: dict[str, RecordedComparison] = {}
     known: dict[tuple[str, int | None], int] = {}  # newest epoch of a cut so far
     ordered = list(rows)
-    for row, settled in zip(ordered, settle_times([row["at"] for row in ordered]), strict=True):
+    for row, settled in zip(ordered, settle_times([row.at for row in ordered]), strict=True):
         one = _parse_comparison(row, settled)
         newest = max((epoch for key, epoch in known.items() if _is_same(key, one)), default=-1)
         if one.has_cut:
@@ -109,28 +110,28 @@ def _is_same(key: tuple[str, int | None], one: RecordedComparison) -> bool:
     return key[0] == one.fingerprint and (one.version is None or key[1] == one.version)
 
 
-def _parse_comparison(row: Mapping[str, Any], settled: datetime) -> RecordedComparison:
-    result = json.loads(row["result"] or "{}")
+def _parse_comparison(row: ComparisonRow, settled: datetime) -> RecordedComparison:
+    result = json.loads(row.result)
     return RecordedComparison(
-        run_id=row["run_id"],
-        key=row["cut_key"],
-        content=row["content"],
-        first=row["at"],
-        last=row["at"],
+        run_id=row.run_id,
+        key=row.comparison_key,
+        content=row.content_digest,
+        first=row.at,
+        last=row.at,
         settled=settled,
         times=1,
-        begun=row["sequence"],
-        sequence=row["sequence"],
-        fingerprint=row["result_fingerprint"],
-        version=row["stream_version"],
-        epoch=-1 if row["epoch"] is None else row["epoch"],
-        has_cut=row["epoch"] is not None,
+        begun=row.sequence,
+        sequence=row.sequence,
+        fingerprint=row.result_fingerprint,
+        version=row.stream_version,
+        epoch=-1 if row.epoch is None else row.epoch,
+        has_cut=row.epoch is not None,
         whole=result.get("from") is None and result.get("to") is None,
-        verdict=Verdict(row["verdict"]),
-        exit_code=row["exit_code"],
+        verdict=Verdict(row.verdict),
+        exit_code=row.exit_code,
         result=result,
-        unjudged=tuple((start, end) for start, end in json.loads(row["unjudged"] or "[]")),
-        report=row["report"],
+        unjudged=tuple((start, end) for start, end in json.loads(row.skipped_windows)),
+        report=row.report,
     )
 
 

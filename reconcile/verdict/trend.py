@@ -5,8 +5,9 @@ from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
 from cutover.reconcile.attribution.causes import UNEXPLAINED
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Difference, Finding
 from cutover.reconcile.result.overview import DifferenceLife, RunOfTrend
 from cutover.reconcile.verdict import lifecycle, records
@@ -67,7 +68,7 @@ def list_lives(
     if not cells or not finding.seal.holds or settings.stream_version is not None:
         return ()
     opened = lifecycle.open_differences(settings, pipeline.name, placed.lines, placed.version)
-    rows = control_tables.read(settings, "differences", pipeline.name)
+    rows = Journal(settings, pipeline.name, DifferenceEvent).read()
     rows += lifecycle.rows(finding, placed.made, opened, placed.newer, placed.lines)
     positions = {one.run_id: records.position(one, placed.version) for one in (*placed.lines, placed.made)}
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")

@@ -5,17 +5,18 @@ A run that draws a sample may miss what another one found, so of the checks that
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from cutover.clock import Clock, SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
+from cutover.lake.journal import Journal
 from cutover.metrics import tasks
+from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.verify import verify_metrics
 from cutover.reconcile.verify.model import CheckState, Verification
 from cutover.reconcile.verify.runner import verify
@@ -55,7 +56,9 @@ def verify_and_record(
     found = verify(settings, pipeline, only=only, every=every, seed=seed, clock=clock)
     if found.error is None:
         try:
-            control_tables.append(settings, "verifications", [_row(settings, pipeline, found, clock, every=every)])
+            Journal(settings, pipeline.name, VerificationRow).append(
+                _row(settings, pipeline, found, clock, every=every)
+            )
         except (LakeError, OSError) as error:
             log.warning("checks_not_recorded", pipeline=pipeline.name, error=str(error))
     return found
@@ -68,36 +71,36 @@ def list_standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...
         LakeError: The record of the checks cannot be read.
     """
     version = versions.current(settings, pipeline)
-    rows = control_tables.read(settings, "verifications", pipeline.name)
+    rows = Journal(settings, pipeline.name, VerificationRow).read()
     number = None if version is None else version.number
     wanted = (result_fingerprint(pipeline), number)
-    return fold_violations(row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)
+    return fold_violations(row for row in rows if (row.result_fingerprint, row.stream_version) == wanted)
 
 
-def fold_violations(rows: Iterable[Mapping[str, Any]]) -> tuple[Standing, ...]:
+def fold_violations(rows: Iterable[VerificationRow]) -> tuple[Standing, ...]:
     """Return the violations that stand, one for each check, of rows of `verifications` in their order."""
     found: dict[str, Standing] = {}
     for row in rows:
-        epoch = -1 if row["epoch"] is None else row["epoch"]
-        for name, state in json.loads(row["checks"]).items():
+        epoch = -1 if row.epoch is None else row.epoch
+        for name, state in json.loads(row.checks).items():
             before = found.get(name)
-            ends = state == CheckState.HELD and (row["every"] or name not in SAMPLED)
+            ends = state == CheckState.HELD and (row.exhaustive or name not in SAMPLED)
             if ends and before is not None and epoch >= before.epoch:
                 del found[name]
-        for name, text in reversed(json.loads(row["violations"])):
+        for name, text in reversed(json.loads(row.violations)):
             found[name] = Standing(check=name, text=text, epoch=epoch)
     return tuple(found[name] for name in sorted(found))
 
 
-def _row(settings: Settings, pipeline: Pipeline, found: Verification, clock: Clock, *, every: bool) -> dict[str, Any]:
+def _row(settings: Settings, pipeline: Pipeline, found: Verification, clock: Clock, *, every: bool) -> VerificationRow:
     version = versions.current(settings, pipeline)
-    return {
-        "pipeline": pipeline.name,
-        "at": clock.now(),
-        "epoch": found.epoch,
-        "result_fingerprint": result_fingerprint(pipeline),
-        "stream_version": None if version is None else version.number,
-        "every": every,
-        "checks": json.dumps({name: checked.state.value for name, checked in found.checks.items()}),
-        "violations": json.dumps([[violation.check, violation.text] for violation in found.violations]),
-    }
+    return VerificationRow(
+        pipeline=pipeline.name,
+        at=clock.now(),
+        epoch=found.epoch,
+        result_fingerprint=result_fingerprint(pipeline),
+        stream_version=None if version is None else version.number,
+        exhaustive=every,
+        checks=json.dumps({name: checked.state.value for name, checked in found.checks.items()}),
+        violations=json.dumps([[violation.check, violation.text] for violation in found.violations]),
+    )

@@ -18,7 +18,7 @@ from cutover.definition.model.pipeline import Audit, Pipeline
 from cutover.definition.windows.window_fn import AlignedWindowFn, list_windows
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
 from cutover.lake.control.stages import Stage, current_stage, list_moves, stage_since
 from cutover.lake.control.versions import Registration, Version
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -202,14 +202,12 @@ def _has_unaudited_window(
 def _read_approved_audit(settings: Settings, pipeline: Pipeline) -> str:
     """Read the audit that was approved with the latest move; that of the policy, if the move did not record it."""
     moves = list_moves(settings, pipeline.name)
-    evidence = json.loads(moves[-1]["evidence"] or "{}") if moves else {}
+    evidence = json.loads(moves[-1].evidence) if moves else {}
     return str(evidence.get("audit", power.describe(pipeline.policy.audit or Audit())))
 
 
 def _find_served_since(settings: Settings, pipeline: Pipeline, number: int) -> datetime:
     """Find when a version was last registered or started to serve."""
-    fingerprint = result_fingerprint(pipeline)
-    rows = control_tables.read(settings, "versions", pipeline.name)
-    registrations = [r for r in rows if r["result_fingerprint"] == fingerprint and versions.is_registration(r)]
-    served_since: datetime = [row["created_at"] for row in registrations if row["stream_version"] == number][-1]
-    return served_since
+    place = (result_fingerprint(pipeline), number)
+    events = [event for event in versions.read_events(settings, pipeline.name) if event.registers]
+    return [event.at for event in events if (event.result_fingerprint, event.stream_version) == place][-1]

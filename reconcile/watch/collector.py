@@ -14,10 +14,10 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.driver_state import read_driver_state
 from cutover.errors import LakeError, LogError
 from cutover.lake.control import losses, versions
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
 from cutover.lake.integrity import epoch_history, high_water, lost_records, same_log, table_weights
+from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.log.topic_partitions import format_partition, log_of, topics_of
 from cutover.output.cells import visible

@@ -117,10 +117,10 @@ def list_pins(settings: Settings, pipeline: Pipeline, *, now: datetime) -> Itera
     retention = _parse_file_retention(delta.open_table(version.uri).metadata().configuration)
     for row in rows:
         yield Pin(
-            holder=row["holder"],
-            epoch=row["epoch"],
-            expires_at=row["expires_at"],
-            files_until=row["at"] + retention,
+            holder=row.holder,
+            epoch=row.epoch,
+            expires_at=row.expires_at,
+            files_until=row.at + retention,
         )
 
 

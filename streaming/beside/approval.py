@@ -19,6 +19,7 @@ from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, swaps, versions
+from cutover.lake.journal_rows import SwapEvent
 from cutover.settings import Settings
 from cutover.streaming.beside.compare import StreamComparison, compare_definitions
 from cutover.streaming.beside.serve import Agreed, refuse_others
@@ -48,8 +49,8 @@ class SwapBasis:
         return cls(
             pipeline=new.name,
             of=old.name,
-            turns=(swaps.next_turn(settings, new.name), swaps.next_turn(settings, old.name)),
-            versions=(versions.next_turn(settings, new), versions.next_turn(settings, old)),
+            turns=(swaps.next_sequence(settings, new.name), swaps.next_sequence(settings, old.name)),
+            versions=(versions.next_sequence(settings, new), versions.next_sequence(settings, old)),
             results=(streams[0].version.result_fingerprint, streams[1].version.result_fingerprint),
             lateness=(lateness_fingerprint(new), lateness_fingerprint(old)),
             note=json.dumps(None if new.change is None else asdict(new.change), sort_keys=True),
@@ -174,7 +175,9 @@ def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock)
         LakeError: The history cannot be read, or other processes were always faster.
     """
     kept = json.dumps({"withdrawn": approved.digest})
-    swaps.withdraw(settings, approved.basis.of, why=why, found=kept, clock=clock, turn=approved.basis.turns[1])
+    swaps.withdraw(
+        settings, approved.basis.of, why=why, evidence=kept, clock=clock, expected_sequence=approved.basis.turns[1]
+    )
 
 
 class SwapState(StrEnum):
@@ -195,9 +198,9 @@ def find_state(settings: Settings, approved: SwapProposal) -> SwapState:
     rows = swaps.history(settings, name)
     if _is_of(rows[-1:], approved):
         return SwapState.MADE
-    is_back = _is_of(rows[-2:-1], approved) and rows[-1]["served_by"] == name
+    is_back = _is_of(rows[-2:-1], approved) and rows[-1].served_by == name
     return SwapState.TAKEN_BACK if is_back else SwapState.NEITHER
 
 
-def _is_of(rows: Sequence[Mapping[str, Any]], approved: SwapProposal) -> bool:
-    return any(json.loads(row["found"] or "{}").get("approved") == approved.digest for row in rows)
+def _is_of(rows: Sequence[SwapEvent], approved: SwapProposal) -> bool:
+    return any(json.loads(row.evidence or "{}").get("approved") == approved.digest for row in rows)

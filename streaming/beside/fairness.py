@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from cutover.errors import LakeError
 from cutover.lake.control import losses
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.delivery import EXACTLY_ONCE
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_partition
 from cutover.records.classes import Class
 from cutover.settings import Settings

@@ -153,14 +153,14 @@ def _has_driver(settings: Settings, pipeline: Pipeline) -> bool:
 
 
 def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Clock, epoch: int | None) -> Version:
-    turn = versions.next_turn(settings, pipeline)
+    sequence = versions.next_sequence(settings, pipeline)
     known = versions.list_versions(settings, pipeline)
     there = next((version for version in known if version.number == number), None)
     following = versions.next_number(settings, pipeline)
     if there is None and number == following:
         if epoch is not None:
             return fork.branch(settings, pipeline, epoch, clock, beside=True)
-        return versions.register(settings, pipeline, clock, turn=turn, beside=True)
+        return versions.register(settings, pipeline, clock, expected_sequence=sequence, beside=True)
     if there is None or not there.beside:
         msg = f"Replay of `{pipeline.name}`: expected the next version ({following}) or one that a replay fills, "
         got = f"{number}, which is not there" if there is None else f"{number}, which serves or has served"

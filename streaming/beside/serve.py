@@ -40,7 +40,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
         LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
     """
     reason(why, of="Version")  # refused before a comparison of minutes
-    turn, found, is_new = versions.next_turn(settings, pipeline), None, _never_served(settings, pipeline, number)
+    turn, found, is_new = versions.next_sequence(settings, pipeline), None, _never_served(settings, pipeline, number)
     if is_new and not agreed.uncompared:
         found = compare_versions(settings, pipeline, number)
         refuse_others(found, agreed, f"cutover replay {pipeline.name} --compare {number}")
@@ -48,7 +48,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
         msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it beside `--uncompared`." if is_new else ": it has served before."))
     said = f" ({describe(found)})" if is_new else ""
-    made = versions.serve(settings, pipeline, number, why=why, found=said, clock=clock, turn=turn)
+    made = versions.serve(settings, pipeline, number, why=why, finding=said, clock=clock, expected_sequence=turn)
     return Served(version=made, found=found, behind=serving_table.keep_up(settings, pipeline))
 
 

@@ -64,7 +64,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     """
     reason(why, of="Swap")  # refused before a comparison of minutes
     settings, found = versions.looking_at_served(settings), None
-    turn, turns = swaps.next_turn(settings, old.name), _read_turns(settings, new, old)
+    turn, turns = swaps.next_sequence(settings, old.name), _read_turns(settings, new, old)
     refuse_replaced(settings, new, old)
     streams = find_stream(settings, new), find_stream(settings, old)
     if approved is not None:
@@ -82,7 +82,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the versions that were compared, others serve by now."
         raise LakeError(msg + "\nHint: compare again.")
     kept, who = _keep(found, streams, approved), "" if approved is None else approved.who
-    swaps.swap(settings, old.name, new.name, why=why, found=kept, clock=clock, turn=turn, who=who)
+    swaps.swap(settings, old.name, new.name, why=why, evidence=kept, clock=clock, expected_sequence=turn, who=who)
     return Swap(found=found, behind=serving_table.keep_up(settings, new))
 
 
@@ -116,9 +116,9 @@ def swap_back(  # noqa: PLR0913 -- as above
     """
     reason(why, of="Swap")
     settings = versions.looking_at_served(settings)
-    turn = swaps.next_turn(settings, old.name) if turn is None else turn
+    turn = swaps.next_sequence(settings, old.name) if turn is None else turn
     rows = swaps.history(settings, old.name)
-    serves = str(rows[-1]["served_by"]) if rows else old.name  # not followed further: a circle is broken here
+    serves = str(rows[-1].served_by) if rows else old.name  # not followed further: a circle is broken here
     if serves == old.name:
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
         raise DefinitionError(msg)
@@ -147,9 +147,20 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, given: _Reas
     """
     before = _read_turns(settings, old)
     find_stream(settings, old)  # again: waiting took time
-    swaps.swap(settings, old.name, old.name, why=given.why, found="", clock=given.clock, turn=turn, who=given.who)
+    swaps.swap(
+        settings,
+        old.name,
+        old.name,
+        why=given.why,
+        evidence="",
+        clock=given.clock,
+        expected_sequence=turn,
+        who=given.who,
+    )
     if _read_turns(settings, old) != before:
-        swaps.swap(settings, old.name, serves, why="taken back", found="", clock=given.clock, turn=turn + 1)
+        swaps.swap(
+            settings, old.name, serves, why="taken back", evidence="", clock=given.clock, expected_sequence=turn + 1
+        )
         msg = f"Swap of `{old.name}`: expected its versions as they were, one was deleted or let serve meanwhile."
         raise LakeError(
             msg + f"\nHint: `{serves}` serves as before; `cutover unserved {old.name}` shows what is there."
@@ -157,7 +168,7 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, given: _Reas
 
 
 def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
-    return tuple(versions.next_turn(settings, pipeline) for pipeline in pipelines)
+    return tuple(versions.next_sequence(settings, pipeline) for pipeline in pipelines)
 
 
 def _keep(found: StreamComparison | None, streams: tuple[Stream, Stream], approved: SwapApproval | None) -> str:

@@ -12,7 +12,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn, newest
-from cutover.lake.control.losses import Loss
+from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_number
 from cutover.records.parsing import limits
 from cutover.settings import load_settings

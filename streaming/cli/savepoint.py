@@ -54,7 +54,7 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List versions and savepoints."""
     settings, pipeline = _find_shown(context)
     known = versions.list_versions(settings, pipeline)
-    kept = [savepoint for version in known for savepoint in savepoints.of(settings, version)]
+    kept = [savepoint for version in known for savepoint in savepoints.list_savepoints(settings, version)]
     if as_json:
         rows = [{"version": v.number, "fork": None if v.fork is None else asdict(v.fork)} for v in known]
         typer.echo(json.dumps({"versions": rows, "savepoints": [_object(savepoint) for savepoint in kept]}))
@@ -104,7 +104,7 @@ def go_back(
 
 def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, known: Sequence[Version]) -> Savepoint:
     """Return a savepoint of some versions by name, that of the last of them first."""
-    kept = [savepoint for version in reversed(known) for savepoint in savepoints.of(settings, version)]
+    kept = [savepoint for version in reversed(known) for savepoint in savepoints.list_savepoints(settings, version)]
     found = next((savepoint for savepoint in kept if savepoint.name == name), None)
     if found is not None:
         return found

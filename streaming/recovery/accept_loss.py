@@ -12,8 +12,8 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries, spark
 from cutover.errors import CutoverError, LakeError, LogError
 from cutover.events import log
-from cutover.lake.control import control_tables, losses, versions
-from cutover.lake.control.losses import Kind, Loss, Starts
+from cutover.lake.control import losses, versions
+from cutover.lake.control.losses import Starts
 from cutover.lake.control.signature import reason, user
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs import offset_gaps
@@ -23,6 +23,7 @@ from cutover.lake.epochs.row_kinds import COUNTED
 from cutover.lake.integrity import complete_read, lost_records, same_log
 from cutover.lake.integrity.complete_read import ReadLog
 from cutover.lake.integrity.same_log import History
+from cutover.lake.journal_rows import Loss, LossKind
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
@@ -48,7 +49,7 @@ class LossAcceptance:
     pipeline: str
     trouble: str  # why the stream stopped, one sentence
     runbook: str
-    kind: Kind
+    kind: LossKind
     version: int  # the version that goes on
     losses: tuple[Loss, ...]
     turn: int  # of the table of losses, before this was decided
@@ -75,11 +76,11 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Lo
     given = reason(why, of="`cutover accept-loss`")
     with only_driver(folder(settings, pipeline.name), pipeline.name):
         step = _decide(settings, pipeline, why=given, clock=clock)
-        turn = versions.next_turn(settings, pipeline)
+        sequence = versions.next_sequence(settings, pipeline)
         # The rows first: a version that was opened without them would begin as if nothing were lost.
-        found = step.losses if step.is_recorded else losses.record(settings, step.losses, turn=step.turn)
+        found = step.losses if step.is_recorded else losses.record(settings, step.losses, expected_sequence=step.turn)
         if step.kind == "anew":
-            version = versions.register(settings, pipeline, clock, turn=turn)
+            version = versions.register(settings, pipeline, clock, expected_sequence=sequence)
             # Until its first epoch readers see what the version before served of the lost windows.
             schema = epoch_log_schema(pipeline)
             delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
@@ -89,7 +90,7 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Lo
 
 
 def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -> LossAcceptance:
-    turn = control_tables.next_turn(settings, "losses", pipeline.name)
+    turn = losses.next_sequence(settings, pipeline.name)
     version = versions.current(settings, pipeline)
     if version is None:
         raise _make_nothing_error(pipeline, "no stream has begun under this definition")
@@ -303,7 +304,7 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
     )
 
 
-def _judge_case(case: _Case) -> tuple[Kind, tuple[LossExtent, ...]]:
+def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
     """Return whether the version goes on or a new one has to begin, and what is lost by it.
 
     Raises:
@@ -343,7 +344,7 @@ def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
         raise LogError(msg, runbook="TopicIdentityChanged")
 
 
-def _row(case: _Case, kind: Kind, onward: tuple[int, int], lost: LossExtent, why: str) -> Loss:
+def _row(case: _Case, kind: LossKind, onward: tuple[int, int], lost: LossExtent, why: str) -> Loss:
     first, end = lost.windows or (None, None)
     return Loss(
         pipeline=case.pipeline.name,

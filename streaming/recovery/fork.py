@@ -52,11 +52,11 @@ def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | No
         LakeError: The epoch was folded into later ones; nothing is kept.
     """
     version = _require_version(settings, pipeline)
-    if any(found.name == name for found in savepoints.of(settings, version)):
+    if any(found.name == name for found in savepoints.list_savepoints(settings, version)):
         msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
     record = _record(pipeline, EpochLog(version.uri), epoch)
-    made = savepoints.keep(settings, version, record.epoch, name=name, now=clock.now())
+    made = savepoints.create(settings, version, record.epoch, name=name, now=clock.now())
     try:
         _refuse_folded(pipeline, version, record)  # looked at behind the pin: no fold crosses it any more
     except BaseException:
@@ -86,13 +86,13 @@ def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, 
         LakeError: As `fork`, but for the driver: one that lives is not disturbed by a version beside its own.
         LogError: The log no longer holds what follows the epoch.
     """
-    turn = versions.next_turn(settings, pipeline)
+    sequence = versions.next_sequence(settings, pipeline)
     source = _require_version(settings, pipeline)
     record = _record(pipeline, EpochLog(source.uri), epoch)
     _can_go_on(settings, pipeline, source, record)
     _refuse_folded(pipeline, source, record)
     origin = Fork(version=source.number, epoch=record.epoch)
-    made = versions.register(settings, pipeline, clock, turn=turn, fork=origin, beside=beside)
+    made = versions.register(settings, pipeline, clock, expected_sequence=sequence, fork=origin, beside=beside)
     fill(settings, pipeline, made)
     log.warning("stream_forked", version=made.app_id, source=source.app_id, epoch=record.epoch, beside=beside)
     return made

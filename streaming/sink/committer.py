@@ -12,12 +12,12 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake.control.losses import Loss
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord, open_log
 from cutover.lake.epochs.next_epoch import follows
 from cutover.lake.epochs.row_kinds import RowKind
 from cutover.lake.integrity import foreign_commits, high_water, table_weights
+from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.streaming.sink import fencing
 from cutover.streaming.sink.run_id import pid_of

@@ -7,11 +7,11 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import spark
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.events import log as events
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.offset_gaps import find_missing, format_gaps, next_offsets
 from cutover.lake.integrity import lost_records, same_log
 from cutover.lake.integrity.same_log import History
+from cutover.lake.journal_rows import Loss
 from cutover.log import options
 from cutover.log.cut import Cut, LogId
 from cutover.log.kafka import LogClient

@@ -10,16 +10,15 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from cutover_tasks.audit_task import audit_sample, put_back_regression, read_end, report
 from cutover_tasks.moves.rollback_task import move_back_to
 
-from cutover.clock import SystemClock
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.infra.processes.child import ChildEnd
-from cutover.lake.control import control_tables
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.verdict.audits import audit_record
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.settings import load_settings
 from tests.support.history.audits import audited
+from tests.support.history.journal_rows import put_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,13 +33,11 @@ BACK_WITHIN = 60.0
 
 def put(stage: str) -> None:
     settings = load_settings()
-    row = {"pipeline": "flights", "event": "advanced", "stage": stage, "at": SystemClock().now(), "who": "t"}
-    fingerprint = result_fingerprint(catalogue.get(settings, "flights"))
-    control_tables.append(settings, "gate", [row | {"result_fingerprint": fingerprint, "evidence": "{}", "seen": 0}])
+    put_stage(settings, catalogue.get(settings, "flights"), stage)
 
 
-def rows() -> list[dict[str, Any]]:
-    return control_tables.read(load_settings(), "gate", "flights")
+def rows() -> list[GateEvent]:
+    return read_events(load_settings(), "flights")
 
 
 def stage() -> Stage:
@@ -116,10 +113,10 @@ def test_a_regression_puts_batch_back_once_and_keeps_the_audit_as_evidence(home:
     put_back_regression("flights", FOUND)
     put_back_regression("flights", FOUND)
 
-    assert (stage(), [row["event"] for row in rows()]) == (Stage.LAMBDA, ["advanced", "rolled_back"])
-    kept = json.loads(rows()[-1]["evidence"])["because"]["audit"]
+    assert (stage(), [row.event for row in rows()]) == (Stage.LAMBDA, ["advanced", "rolled_back"])
+    kept = json.loads(rows()[-1].evidence)["because"]["audit"]
     assert (kept["seed"], kept["windows"], kept["wrong"], kept["unexplained"]) == (7, [3], [3], 1)
-    assert "audit at 2026-01-01" in rows()[-1]["why"]
+    assert "audit at 2026-01-01" in rows()[-1].why
     assert home.is_dir()
 
 
@@ -137,7 +134,7 @@ def test_batch_serves_again_within_a_minute_from_any_stage(bag: "DagBag", home: 
     assert move_back_to("flights", {"why": "a drill"}, "run-1", "ada") == "LAMBDA"
     assert stage() is Stage.LAMBDA
     assert time.monotonic() - begun < BACK_WITHIN
-    assert (rows()[-1]["who"], rows()[-1]["why"]) == ("airflow:ada", "a drill")
+    assert (rows()[-1].who, rows()[-1].why) == ("airflow:ada", "a drill")
     assert task.downstream_task_ids == {"start_batch"}
     assert home.is_dir()
 
@@ -156,8 +153,8 @@ def test_a_rollback_to_where_a_pipeline_is_stays_and_takes_the_turn(home: "Path"
     put(where)
 
     assert move_back_to("flights", {"why": "a drill", "to": where}, "run-1", "ada") == where
-    assert [(row["event"], row["stage"]) for row in rows()][1:] == [("withdrawn", where)]
-    assert (rows()[-1]["who"], rows()[-1]["why"]) == ("airflow:ada", "a drill")
+    assert [(row.event, row.stage) for row in rows()][1:] == [("withdrawn", where)]
+    assert (rows()[-1].who, rows()[-1].why) == ("airflow:ada", "a drill")
     put("KAPPA")  # a week later; somebody clears the old run
     assert move_back_to("flights", {"why": "a drill", "to": where}, "run-1", "ada") == where
     assert stage() is Stage.KAPPA

@@ -9,14 +9,14 @@ from cutover_tasks.moves.approval_words import name_of_person
 from cutover_tasks.moves.cutover_end import put_back
 from cutover_tasks.moves.cutover_task import collect, move_on
 
-from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
-from cutover.lake.control import control_tables
-from cutover.lake.control.control_tables import OvertakenError
-from cutover.lake.control.stages import current_stage, list_moves
+from cutover.lake.control.stages import current_stage, list_moves, read_events
+from cutover.lake.journal import Journal, SequenceConflictError
+from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate.approval import Proposal
 from cutover.settings import load_settings
+from tests.support.history.journal_rows import make_row, put_stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,9 +34,9 @@ def proposal(stage: str = "LAMBDA", target: str = "SHADOW") -> dict[str, Any]:
 def put(said: dict[str, Any]) -> None:
     """Append the move that a proposal asks for, as the task before would have made it."""
     wanted = Proposal(**{name: value for name, value in said.items() if name != "text"} | {"runs": tuple(said["runs"])})
-    row = {"pipeline": "flights", "event": "advanced", "stage": wanted.target, "at": SystemClock().now(), "who": "t"}
-    kept = {"result_fingerprint": wanted.result_fingerprint, "evidence": json.dumps({"approved": wanted.digest})}
-    control_tables.append(load_settings(), "gate", [row | kept | {"seen": 0}])
+    settings, evidence = load_settings(), json.dumps({"approved": wanted.digest})
+    values = {"result_fingerprint": wanted.result_fingerprint, "evidence": evidence}
+    put_stage(settings, catalogue.get(settings, "flights"), wanted.target, **values)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_a_move_that_is_made_is_not_made_twice(home: "Path") -> None:
     put(said)
 
     assert move_on("flights", said, {"responded_by_user": {"name": "ada"}}) == "SHADOW"
-    assert len(control_tables.read(load_settings(), "gate", "flights")) == 1
+    assert len(read_events(load_settings(), "flights")) == 1
     assert home.is_dir()
 
 
 def test_an_approval_without_evidence_behind_it_is_refused(home: "Path") -> None:
     with pytest.raises(AirflowFailException, match="expected the evidence that was shown"):
         move_on("flights", proposal(), {"responded_by_user": {"name": "ada"}})
-    assert control_tables.read(load_settings(), "gate", "flights") == []
+    assert read_events(load_settings(), "flights") == []
     assert home.is_dir()
 
 
@@ -88,7 +88,7 @@ def test_what_was_moved_is_put_back_and_is_red(home: "Path") -> None:
         put_back("flights", said)
 
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
-    assert [row["event"] for row in control_tables.read(settings, "gate", "flights")] == ["advanced", "rolled_back"]
+    assert [row.event for row in read_events(settings, "flights")] == ["advanced", "rolled_back"]
     assert home.is_dir()
 
 
@@ -97,9 +97,9 @@ def test_nothing_is_put_back_where_nothing_was_moved_and_it_cannot_be_made_any_m
         with pytest.raises(AirflowSkipException, match="was not moved"):
             put_back("flights", proposal())
     settings = load_settings()
-    with pytest.raises(OvertakenError):  # by a task that somebody marked failed at its commit
-        control_tables.append(settings, "gate", [{"pipeline": "flights", "event": "advanced"}], turn=0)
-    assert [row["event"] for row in control_tables.read(settings, "gate", "flights")] == ["withdrawn"]
+    with pytest.raises(SequenceConflictError):  # by a task that somebody marked failed at its commit
+        Journal(settings, "flights", GateEvent).append(make_row(GateEvent, pipeline="flights"), expected_sequence=0)
+    assert [row.event for row in read_events(settings, "flights")] == ["withdrawn"]
     assert list_moves(settings, "flights") == []
     assert str(current_stage(settings, catalogue.get(settings, "flights"))) == "LAMBDA"
     with pytest.raises(AirflowSkipException, match="no move of flights was proposed"):

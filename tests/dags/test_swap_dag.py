@@ -10,7 +10,8 @@ from deltalake import DeltaTable
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.lake.control import control_tables, swaps
+from cutover.lake.control import swaps
+from cutover.lake.journal import Journal
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
 from cutover.reconcile.verify import record
@@ -73,7 +74,7 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     assert swap_approved("clicks_2", proposal, ADA) == "clicks"  # the task was killed after its write: once more
 
     (row,) = swaps.history(at_work, "clicks")
-    assert (row["served_by"], row["who"], row["why"]) == ("clicks_2", "airflow:ada", "dropped clicks are paid for")
+    assert (row.served_by, row.who, row.why) == ("clicks_2", "airflow:ada", "dropped clicks are paid for")
     assert verify_served("clicks_2", "clicks") == f"{count_served(at_work)} rows of clicks_2 as clicks"
     assert count_served(at_work) == before + DROPS
 
@@ -88,7 +89,7 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
         put_back("clicks_2", proposal)
     assert (swaps.served_by(at_work, "clicks"), count_served(at_work)) == ("clicks", before)
-    assert [row["who"] for row in swaps.history(at_work, "clicks")] == ["airflow:ada", "airflow"]
+    assert [row.who for row in swaps.history(at_work, "clicks")] == ["airflow:ada", "airflow"]
     with pytest.raises(AirflowFailException, match="one of the two was swapped or a swap withdrawn since"):
         swap_approved("clicks_2", proposal, ADA)
     with pytest.raises(AirflowFailException, match="`clicks` serves it"):
@@ -128,22 +129,22 @@ def test_a_swap_that_somebody_made_during_the_comparison_is_not_taken_back(
 
     with pytest.raises(AirflowSkipException, match="clicks_2 serves clicks, and a swap of this run is not the newest"):
         put_back("clicks_2", proposal)
-    assert [row["why"] for row in swaps.history(at_work, "clicks")] == ["by hand"]
+    assert [row.why for row in swaps.history(at_work, "clicks")] == ["by hand"]
 
 
 def test_a_swap_that_overtakes_its_withdrawal_is_taken_back(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    proposal, append = compare("clicks_2", "run-1"), control_tables.append
+    proposal, append = compare("clicks_2", "run-1"), Journal.append
 
     def append_behind_the_swap(*given: Any, **named: Any) -> int:
-        monkeypatch.setattr(control_tables, "append", append)
+        monkeypatch.setattr(Journal, "append", append)
         assert swap_approved("clicks_2", proposal, ADA) == "clicks"
         return append(*given, **named)
 
-    monkeypatch.setattr(control_tables, "append", append_behind_the_swap)
+    monkeypatch.setattr(Journal, "append", append_behind_the_swap)
 
     with pytest.raises(AirflowFailException, match=r"clicks serves its name again\. "):
         put_back("clicks_2", proposal)
-    assert [row["served_by"] for row in swaps.history(at_work, "clicks")] == ["clicks_2", "clicks"]
+    assert [row.served_by for row in swaps.history(at_work, "clicks")] == ["clicks_2", "clicks"]
 
 
 def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +161,7 @@ def test_a_swap_that_is_withdrawn_at_its_commit_is_not_made(at_work: Settings, m
     with pytest.raises(AirflowFailException, match="another process appended row 0 first"):
         swap_approved("clicks_2", proposal, ADA)
     (row,) = swaps.history(at_work, "clicks")
-    assert (row["served_by"], "withdrawn by Airflow" in row["why"]) == ("clicks", True)
+    assert (row.served_by, "withdrawn by Airflow" in row.why) == ("clicks", True)
 
 
 def test_a_try_that_the_one_before_overtook_has_made_its_swap(
@@ -176,7 +177,7 @@ def test_a_try_that_the_one_before_overtook_has_made_its_swap(
     monkeypatch.setattr(swapping, "compare_definitions", compare_beside_the_try_before)
 
     assert swap_approved("clicks_2", proposal, ADA) == "clicks"
-    assert [row["served_by"] for row in swaps.history(at_work, "clicks")] == ["clicks_2"]
+    assert [row.served_by for row in swaps.history(at_work, "clicks")] == ["clicks_2"]
 
 
 @pytest.mark.parametrize(

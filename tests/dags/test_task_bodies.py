@@ -12,13 +12,12 @@ from cutover_tasks.reconcile_task import address, label, requests
 from cutover_tasks.run_range import RunRange
 from cutover_tasks.task_errors import fail_without_retries
 
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.errors import LogError
 from cutover.infra.airflow import samples
 from cutover.infra.processes.child import ChildEnd
-from cutover.lake.control import control_tables
 from cutover.settings import Settings, load_settings
+from tests.support.history.journal_rows import put_stage
 
 if TYPE_CHECKING:
     from airflow.dag_processing.dagbag import DagBag
@@ -123,10 +122,7 @@ def test_failure_keeps_its_sentence_and_runbook() -> None:
 
 
 def test_batch_is_skipped_in_kappa(bag: "DagBag", home: Path) -> None:
-    row = {"pipeline": "flights", "sequence": 1, "at": FEB_8, "event": "advanced", "stage": "KAPPA"}
-    fingerprint = result_fingerprint(catalogue.get(load_settings(), "flights"))
-    rest = {"result_fingerprint": fingerprint, "stream_version": 0, "who": "me", "why": "test", "evidence": "{}"}
-    control_tables.append(Settings(home=home), "gate", [row | rest])
+    put_stage(Settings(home=home), catalogue.get(load_settings(), "flights"), "KAPPA", at=FEB_8)
 
     run = bag.dags["flights_batch"].test()
 

@@ -41,7 +41,7 @@ def told(drawn: Sequence[tuple[int, str, int, bool]], times: Sequence[datetime])
     lines = records.of_definition(records.lines(rows), "aa")
     positions = {one.run_id: records.position(one, 0) for one in lines}
     seen = [
-        state(f"r{name}", "open" if is_open else "resolved") | {"at": at}
+        replace(state(f"r{name}", "open" if is_open else "resolved"), at=at)
         for (_, _, name, is_open), at in zip(drawn, times, strict=True)
     ]
     present = records.find_present(lines, 0)

@@ -18,13 +18,16 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precon
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, stages
+from cutover.lake.control import stages
 from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.journal import Journal, SequenceConflictError
+from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate import approval, criteria, decide, evidence_rows, stage
 from cutover.reconcile.gate.approval import Approval, Proposal
 from cutover.reconcile.verdict.audits import power
 from cutover.settings import MetricsSettings, Settings
 from tests.support.history.gate_world import CLICKS, OTHER, RUNS, Killed, World, WorldClock
+from tests.support.history.journal_rows import make_row
 
 WEEK = timedelta(days=7)
 HOUR = timedelta(hours=1)
@@ -132,9 +135,9 @@ class Gate(RuleBasedStateMachine):
         self.world.meanwhile = None
         after = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
         assert beside or after == before, "a withdrawal changed what counts"
-        made = [one for one in self.world.tables["gate"] if one["event"] == "advanced"]
+        made = [one for one in self.world.tables["gate"] if one.event == "advanced"]
         self.move(proposal, "airflow:ada")
-        assert [one for one in self.world.tables["gate"] if one["event"] == "advanced"] == made, "it was withdrawn"
+        assert [one for one in self.world.tables["gate"] if one.event == "advanced"] == made, "it was withdrawn"
 
     def move(self, proposal: Proposal, who: str) -> None:
         """Do what the task of the DAG does with an answer."""
@@ -148,10 +151,10 @@ class Gate(RuleBasedStateMachine):
     def history_is_only_appended_to(self) -> None:
         rows = self.world.tables["gate"]
         assert rows[: len(self.kept)] == self.kept
-        assert [one["sequence"] for one in rows] == list(range(len(rows)))
+        assert [one.sequence for one in rows] == list(range(len(rows)))
         for one in rows[len(self.kept) :]:
             self.check_move(one)
-        self.kept = [dict(one) for one in rows]
+        self.kept = list(rows)
 
     @invariant()
     def readers_have_a_path(self) -> None:
@@ -161,46 +164,44 @@ class Gate(RuleBasedStateMachine):
         assert now in {Stage.LAMBDA, Stage.SHADOW, Stage.KAPPA}
         assert back.allowed is (now is not Stage.LAMBDA)
 
-    def check_move(self, one: dict[str, Any]) -> None:
+    def check_move(self, one: GateEvent) -> None:
         """Hold a new row of the history to what was there, read from the bare rows."""
-        if one["event"] != "advanced":
+        if one.event != "advanced":
             return
-        rows = [row for row in self.world.tables["gate"][: one["sequence"]] if row["event"] != "withdrawn"]
-        same = rows and rows[-1]["result_fingerprint"] == result_fingerprint(self.world.pipeline)
-        before = rows[-1]["stage"] if same else "LAMBDA"
-        assert (before, one["stage"]) in {("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA")}
-        proposal = self.issued[json.loads(one["evidence"])["approved"]]
-        assert proposal.turn == one["sequence"], "approved for another moment of the history"
-        assert (proposal.stage, proposal.target) == (before, one["stage"])
-        assert one["who"].startswith("airflow:"), "approved by nobody"
+        rows = [row for row in self.world.tables["gate"][: one.sequence] if row.event != "withdrawn"]
+        same = rows and rows[-1].result_fingerprint == result_fingerprint(self.world.pipeline)
+        before = rows[-1].stage if same else "LAMBDA"
+        assert (before, one.stage) in {("LAMBDA", "SHADOW"), ("SHADOW", "KAPPA")}
+        proposal = self.issued[json.loads(one.evidence)["approved"]]
+        assert proposal.turn == one.sequence, "approved for another moment of the history"
+        assert (proposal.stage, proposal.target) == (before, one.stage)
+        assert one.who.startswith("airflow:"), "approved by nobody"
         assert self.world.agrees, "the paths differed within the move"
-        assert json.loads(one["evidence"])["audit"] == power.describe(self.world.pipeline.policy.audit)
-        assert one["stage"] != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
+        assert json.loads(one.evidence)["audit"] == power.describe(self.world.pipeline.policy.audit)
+        assert one.stage != "KAPPA" or not self.world.refused, "retired though no sample can be drawn"
         assert len(self.find_evidence(rows)) >= RUNS, "moved without evidence"
 
-    def find_evidence(self, moves: list[dict[str, Any]]) -> set[int]:
+    def find_evidence(self, moves: list[GateEvent]) -> set[int]:
         """Return the cuts that speak for a move now: agreed on since the last one, lately, and by nothing gainsaid."""
         own = (result_fingerprint(self.world.pipeline), self.world.version)
         known = [
-            one
-            for one in self.world.tables["reconciliations"]
-            if (one["result_fingerprint"], one["stream_version"]) == own
+            one for one in self.world.tables["reconciliations"] if (one.result_fingerprint, one.stream_version) == own
         ]
-        last = moves[-1]["seen"] if moves else 0
-        known = [one for one in known if one["sequence"] >= last]
-        bad = [(one["epoch"], one["sequence"]) for one in known if one["exit_code"]]
-        good = [one for one in known if not one["exit_code"] and "from" not in json.loads(one["result"])]
+        last = moves[-1].next_comparison if moves else 0
+        known = [one for one in known if one.sequence >= last]
+        bad = [(one.epoch, one.sequence) for one in known if one.exit_code]
+        good = [one for one in known if not one.exit_code and "from" not in json.loads(one.result)]
         now = self.world.now
         recent = [
-            one["sequence"]
+            one.sequence
             for one in self.world.tables["reconciliations"]
-            if now - WEEK <= one["at"] <= now + HOUR  # what is dated later may be of any time
+            if now - WEEK <= one.at <= now + HOUR  # what is dated later may be of any time
         ]
         return {
-            one["epoch"]
+            one.epoch
             for one in good
-            if min(recent, default=one["sequence"] + 1) <= one["sequence"]
-            and all((one["epoch"], one["sequence"]) > place for place in bad)
+            if min(recent, default=one.sequence + 1) <= one.sequence
+            and all((one.epoch, one.sequence) > place for place in bad)
         }
 
 
@@ -219,7 +220,7 @@ def test_no_path_leads_on_without_evidence_and_approval() -> None:
 
     class Watched(Gate):
         def teardown(self) -> None:
-            reached.update(one["stage"] + "/" + one["event"] for one in self.world.tables["gate"])
+            reached.update(one.stage + "/" + one.event for one in self.world.tables["gate"])
             super().teardown()
 
     run_state_machine_as_test(Watched, settings=RULES)
@@ -249,8 +250,8 @@ def count_future_runs() -> Iterator[None]:
         yield
 
 
-def append_out_of_turn(self: World, settings: Any, table: str, rows: Any, **_: object) -> int:
-    return REAL_APPEND(self, settings, table, rows)
+def append_out_of_turn(self: World, journal: Any, *rows: Any, **_: object) -> int:
+    return REAL_APPEND(self, journal, *rows)
 
 
 REAL_ROW, REAL_APPEND = decide.consecutive, World.append
@@ -304,7 +305,8 @@ def test_planted_defect_is_found(defect: str, said: str) -> None:
 
 def test_the_world_refuses_as_the_lake_does() -> None:
     world = World()
-    world.append(NOWHERE, "gate", [{}], turn=0)
+    journal = Journal(NOWHERE, "clicks", GateEvent)
+    world.append(journal, make_row(GateEvent), expected_sequence=0)
 
-    with pytest.raises(control_tables.OvertakenError):
-        world.append(NOWHERE, "gate", [{}], turn=0)
+    with pytest.raises(SequenceConflictError):
+        world.append(journal, make_row(GateEvent), expected_sequence=0)

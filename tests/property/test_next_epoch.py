@@ -6,11 +6,11 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start, find_breaks, follows, next_number
 from cutover.lake.epochs.offset_gaps import next_offsets
+from cutover.lake.journal_rows import Loss
 from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import epoch
 

@@ -1,120 +1,133 @@
-"""Pins: an epoch that a reader still needs; no fold merges across it while the pin holds.
+"""Pins: epochs that a reader still needs; no fold merges across a pinned epoch.
 
-A pin protects files, so where clocks leave a doubt it holds: it ends once its length has passed since the latest time
-at which it can have been written, and another row of the history shows that as well, or a week more has passed.
+A pin protects files, so it holds while clocks leave a doubt: it expires once its duration has passed since the latest
+time at which it can have been written, and either another row of the history confirms that or a week more has passed.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Any
 
 from cutover.clock import Clock
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake.control import control_tables
 from cutover.lake.control.versions import Version
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import PinEvent
 from cutover.recorded_times import find_latest_times
 from cutover.settings import Settings
 
 LONGEST = timedelta(days=1)
 UNCONFIRMED = timedelta(days=7)
-"""How long a pin that has expired by the clock of who asks still holds while no row of the history shows it, too."""
+"""Time for which an expired pin still holds if no row of the history confirms the reader's clock."""
 
 
 @contextmanager
 def hold_for_reader(settings: Settings, version: Version, epoch: int, *, holder: str, clock: Clock) -> Iterator[None]:
-    """Hold an epoch for a day at most; let it go on a failure, else leave that to whoever reads the result.
+    """Pin an epoch for a day at most; release it after a failure, otherwise leave that to the reader of the result.
 
     A batch run ends before its cut is compared; a fold across the cut in between would leave nothing to compare.
     """
     try:
-        # Inside: a pin whose answer was lost may be there, and would stay for a day.
+        # Inside: a pin whose acknowledgement was lost may exist, and would stay for a day.
         pin(settings, version, epoch, holder=holder, expires_at=clock.now() + LONGEST, now=clock.now())
         yield
     except BaseException:
         try:
             release(settings, version, epoch, holder=holder, now=clock.now())
-        except LakeError as unreleased:  # it must not stand in the place of why the run failed
-            log.warning("pin_not_released", pipeline=version.pipeline, epoch=epoch, error=str(unreleased))
+        except LakeError as release_error:  # it must not replace the reason of the failure
+            log.warning("pin_not_released", pipeline=version.pipeline, epoch=epoch, error=str(release_error))
         raise
 
 
 def batch_holder(run_id: str) -> str:
-    """Return the name under which a batch run holds its cut until it was compared."""
+    """Return the name under which a batch run holds its cut until the cut has been compared."""
     return f"batch/{run_id}"
 
 
 def pin(settings: Settings, version: Version, epoch: int, *, holder: str, expires_at: datetime, now: datetime) -> None:
-    """Write a pin. Readers pin before they read."""
-    row = _row(version, epoch, holder) | {"expires_at": expires_at, "released": False, "at": now}
-    control_tables.append(settings, "pins", [row])
+    """Pin an epoch. Readers pin before they read."""
+    _append(settings, version, epoch, holder=holder, expires_at=expires_at, released=False, now=now)
 
 
 def release(settings: Settings, version: Version, epoch: int, *, holder: str, now: datetime) -> None:
-    """Let a pin go."""
-    row = _row(version, epoch, holder) | {"expires_at": now, "released": True, "at": now}
-    control_tables.append(settings, "pins", [row])
+    """Release a pin."""
+    _append(settings, version, epoch, holder=holder, expires_at=now, released=True, now=now)
+
+
+def _append(  # noqa: PLR0913 -- the columns of a row
+    settings: Settings,
+    version: Version,
+    epoch: int,
+    *,
+    holder: str,
+    expires_at: datetime,
+    released: bool,
+    now: datetime,
+) -> None:
+    event = PinEvent(
+        pipeline=version.pipeline,
+        at=now,
+        result_fingerprint=version.result_fingerprint,
+        stream_version=version.number,
+        epoch=epoch,
+        holder=holder,
+        expires_at=expires_at,
+        released=released,
+    )
+    Journal(settings, version.pipeline, PinEvent).append(event)
+
+
+def is_of_version(event: PinEvent, version: Version) -> bool:
+    """Return whether a pin holds an epoch of a stream version."""
+    return (event.result_fingerprint, event.stream_version) == (version.result_fingerprint, version.number)
 
 
 def list_pinned_epochs(settings: Settings, version: Version, *, now: datetime) -> tuple[int, ...]:
-    """Ascending, without those whose pin expired or was released: no fold may merge across one of them."""
-    return tuple(sorted({row["epoch"] for row in list_held_by_version(settings, version, now=now)}))
+    """List the epochs of a version with a pin that holds, ascending: no fold may merge across one of them."""
+    return tuple(sorted({event.epoch for event in list_held_by_version(settings, version, now=now)}))
 
 
-def list_held_by_version(settings: Settings, version: Version, *, now: datetime) -> list[dict[str, Any]]:
-    """Return the newest row of each pin of a stream version that holds: the columns of the control table `pins`."""
-    held = list_held(settings, version.pipeline, now=now)
-    return [row for row in held if _get_version(row) == (version.result_fingerprint, version.number)]
+def list_held_by_version(settings: Settings, version: Version, *, now: datetime) -> list[PinEvent]:
+    """List the latest row of each pin of a stream version that holds."""
+    return [event for event in list_held(settings, version.pipeline, now=now) if is_of_version(event, version)]
 
 
-def list_held(settings: Settings, pipeline: str, *, now: datetime) -> list[dict[str, Any]]:
-    """Return the newest row of each pin that holds, of all versions: the columns of the control table `pins`."""
-    rows = control_tables.read(settings, "pins", pipeline)
-    written = find_latest_times([row["at"] for row in rows], now)
-    shown = max((row["at"] for row in rows if row["at"] <= now), default=None)
-    last = {(*_get_version(row), row["epoch"], row["holder"]): (row, at) for row, at in zip(rows, written, strict=True)}
-    held = ((row, at) for row, at in last.values() if not row["released"])
-    return [row for row, at in held if not _has_expired(row, at, now=now, shown=shown)]
+def list_held(settings: Settings, pipeline: str, *, now: datetime) -> list[PinEvent]:
+    """List the latest row of each pin that holds, of all versions."""
+    events = Journal(settings, pipeline, PinEvent).read()
+    written = find_latest_times([event.at for event in events], now)
+    confirmed = max((event.at for event in events if event.at <= now), default=None)
+    latest = {
+        (event.result_fingerprint, event.stream_version, event.epoch, event.holder): (event, at)
+        for event, at in zip(events, written, strict=True)
+    }
+    pinned = ((event, at) for event, at in latest.values() if not event.released)
+    return [event for event, at in pinned if not _has_expired(event, at, now=now, confirmed=confirmed)]
 
 
-def _has_expired(row: dict[str, Any], written: datetime, *, now: datetime, shown: datetime | None) -> bool:
-    """Return whether a pin's length has passed, whichever clock is wrong.
+def _has_expired(event: PinEvent, written: datetime, *, now: datetime, confirmed: datetime | None) -> bool:
+    """Return whether the duration of a pin has passed, whichever clock is wrong.
 
     Args:
-        row: Of the pin.
-        written: The latest time at which it can have been written.
-        now: By the clock of who asks.
-        shown: The newest time of the history that is not beyond it.
+        event: Latest row of the pin.
+        written: Latest time at which it can have been written.
+        now: By the reader's clock.
+        confirmed: Latest time in the history that is not after `now`.
     """
-    length = row["expires_at"] - row["at"]
-    is_shown = shown is not None and shown - written >= length
-    return bool(now - written >= length and (is_shown or now - written - length >= UNCONFIRMED))
+    duration = event.expires_at - event.at
+    is_confirmed = confirmed is not None and confirmed - written >= duration
+    return now - written >= duration and (is_confirmed or now - written - duration >= UNCONFIRMED)
 
 
 def holders(settings: Settings, pipeline: str, fingerprint: str, *, now: datetime) -> tuple[str, ...]:
-    """Return who holds an epoch of any version under a result fingerprint now."""
+    """List the holders of epochs of any version under a result fingerprint."""
     return list_holders(settings, pipeline, fingerprint, None, now=now)
 
 
 def list_holders(
     settings: Settings, pipeline: str, fingerprint: str, number: int | None, *, now: datetime
 ) -> tuple[str, ...]:
-    """Return who holds an epoch of one version now; None: of any version under the fingerprint."""
-    held = (row for row in list_held(settings, pipeline, now=now) if row["result_fingerprint"] == fingerprint)
-    return tuple(sorted({row["holder"] for row in held if number in {None, row["stream_version"]}}))
-
-
-def _get_version(row: dict[str, Any]) -> tuple[str, int]:
-    """Return the result fingerprint and the number of the stream version that a pin is of."""
-    return row["result_fingerprint"], row["stream_version"]
-
-
-def _row(version: Version, epoch: int, holder: str) -> dict[str, Any]:
-    return {
-        "pipeline": version.pipeline,
-        "result_fingerprint": version.result_fingerprint,
-        "stream_version": version.number,
-        "epoch": epoch,
-        "holder": holder,
-    }
+    """List the holders of epochs of one version; None: of any version under the fingerprint."""
+    held = (event for event in list_held(settings, pipeline, now=now) if event.result_fingerprint == fingerprint)
+    return tuple(sorted({event.holder for event in held if number in {None, event.stream_version}}))

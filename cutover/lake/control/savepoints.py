@@ -1,14 +1,17 @@
-"""Savepoints: named pins without an end, to which a stream can go back."""
+"""Savepoints: named pins without an expiry, to which a stream can return."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cutover.definition.model.schema import check_name
-from cutover.lake.control import control_tables, pins
+from cutover.lake.control import pins
 from cutover.lake.control.versions import Version
+from cutover.lake.journal import Journal, latest_by
+from cutover.lake.journal_rows import PinEvent
 from cutover.settings import Settings
 
-FOREVER = datetime(9000, 1, 1, tzinfo=UTC)
+NEVER = datetime(9000, 1, 1, tzinfo=UTC)
+"""Expiry of a savepoint."""
 _PREFIX = "savepoint/"
 
 
@@ -22,32 +25,31 @@ class Savepoint:
     at: datetime
 
 
-def keep(settings: Settings, version: Version, epoch: int, *, name: str, now: datetime) -> Savepoint:
-    """Keep an epoch until `release`: no fold merges across it.
+def create(settings: Settings, version: Version, epoch: int, *, name: str, now: datetime) -> Savepoint:
+    """Pin an epoch under a name until `release`: no fold merges across it.
 
     Raises:
-        DefinitionError: It is no name.
+        DefinitionError: The name is invalid.
     """
     check_name(name, of="savepoint")
-    pins.pin(settings, version, epoch, holder=_PREFIX + name, expires_at=FOREVER, now=now)
+    pins.pin(settings, version, epoch, holder=_PREFIX + name, expires_at=NEVER, now=now)
     return Savepoint(name=name, version=version.number, epoch=epoch, at=now)
 
 
-def release(settings: Settings, version: Version, found: Savepoint, *, now: datetime) -> None:
-    """Let a savepoint go."""
-    pins.release(settings, version, found.epoch, holder=_PREFIX + found.name, now=now)
+def release(settings: Settings, version: Version, savepoint: Savepoint, *, now: datetime) -> None:
+    """Release a savepoint."""
+    pins.release(settings, version, savepoint.epoch, holder=_PREFIX + savepoint.name, now=now)
 
 
-def of(settings: Settings, version: Version) -> tuple[Savepoint, ...]:
-    """List what is held under a name and not released, by epoch."""
-    last = {
-        (row["holder"], row["epoch"]): row
-        for row in control_tables.read(settings, "pins", version.pipeline)
-        if (row["result_fingerprint"], row["stream_version"]) == (version.result_fingerprint, version.number)
-    }
-    found = (
-        Savepoint(name=holder.removeprefix(_PREFIX), version=version.number, epoch=epoch, at=row["at"])
-        for (holder, epoch), row in last.items()
-        if holder.startswith(_PREFIX) and not row["released"]
+def list_savepoints(settings: Settings, version: Version) -> tuple[Savepoint, ...]:
+    """List the savepoints of a version that were not released, by epoch and name."""
+    events = Journal(settings, version.pipeline, PinEvent).read()
+    latest = latest_by(
+        (event for event in events if pins.is_of_version(event, version)), lambda event: (event.holder, event.epoch)
     )
-    return tuple(sorted(found, key=lambda savepoint: (savepoint.epoch, savepoint.name)))
+    savepoints = (
+        Savepoint(name=event.holder.removeprefix(_PREFIX), version=version.number, epoch=event.epoch, at=event.at)
+        for event in latest.values()
+        if event.holder.startswith(_PREFIX) and not event.released
+    )
+    return tuple(sorted(savepoints, key=lambda savepoint: (savepoint.epoch, savepoint.name)))

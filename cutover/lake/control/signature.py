@@ -1,4 +1,4 @@
-"""Who takes a step that is kept, and why: what the histories of gate and losses hold of a person."""
+"""Person and reason of a recorded step, as the histories keep them."""
 
 import os
 import pwd
@@ -8,12 +8,12 @@ from cutover.errors import DefinitionError
 LONGEST_WHY = 500
 
 
-class ReasonRefusedError(DefinitionError):
-    """A reason that says nothing, or too much."""
+class InvalidReasonError(DefinitionError):
+    """Reason that is empty or too long."""
 
 
 def user() -> str:
-    """Return who runs this process, by the system's own list of users and not by a variable that anyone can set."""
+    """Return the user of this process, from the system's user database: any process can set an environment variable."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -21,17 +21,17 @@ def user() -> str:
 
 
 def reason(why: str, *, of: str) -> str:
-    """Strip a reason that a person gave and check that it says something.
+    """Strip a person's reason and check its length.
 
     Args:
-        why: As it was given.
-        of: What asks for it, as the message names it: `Gate`.
+        why: As given.
+        of: Step that requires it, as the message names it: `Gate`.
 
     Raises:
-        ReasonRefusedError: It is empty or too long.
+        InvalidReasonError: It is empty or too long.
     """
     text = why.strip()
     if not text or len(text) > LONGEST_WHY:
         msg = f"{of}: expected a reason (`--why`) of 1 to {LONGEST_WHY} characters, got {len(text)}."
-        raise ReasonRefusedError(msg)
+        raise InvalidReasonError(msg)
     return text

@@ -1,67 +1,77 @@
-"""The stage of a pipeline: which path people are served from. The newest row of its history is the truth."""
+"""Stage of a pipeline: the path from which people are served. The latest row of the gate's history decides."""
 
 import contextlib
-from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import GateEvent
 from cutover.settings import Settings
 
 WITHDRAWN = "withdrawn"
-"""Event of a row that takes the turn of a proposed move, which nobody can make any more then."""
+"""Event of a row that takes the sequence of a proposed move, so that the move can no longer be made."""
 
 
 class Stage(StrEnum):
-    """Where a pipeline stands on its way from two paths to one."""
+    """Stage of a pipeline on its way from two paths to one."""
 
     LAMBDA = "LAMBDA"  # batch is served up to its horizon, the stream after it
     SHADOW = "SHADOW"  # the stream is served, batch audits
     KAPPA = "KAPPA"  # the stream is served, batch does not run
 
 
-def current_stage(settings: Settings, pipeline: Pipeline, *, way_back: bool = False) -> Stage:
-    """Return the stage that the newest row of the gate's history names.
-
-    LAMBDA before the first, and under a definition that is not the one that was moved: its evidence proves nothing
-    about another truth, or whose tables were deleted since.
-
-    Args:
-        settings: Where the lake is.
-        pipeline: Its definition.
-        way_back: The history of the gate has to do, where that of versions cannot be read.
+def read_events(settings: Settings, name: str) -> list[GateEvent]:
+    """Read the gate's history of a pipeline, withdrawals included, oldest first.
 
     Raises:
-        LakeError: One of both cannot be read, or rows of it are gone.
+        LakeError: The table cannot be read, or rows are missing.
     """
-    return Stage.LAMBDA if (move := _newest_move(settings, pipeline, way_back)) is None else Stage(move["stage"])
+    return Journal(settings, name, GateEvent).read()
+
+
+def current_stage(settings: Settings, pipeline: Pipeline, *, way_back: bool = False) -> Stage:
+    """Return the stage that the latest row of the gate's history names.
+
+    LAMBDA before the first row, under a definition other than the one that was moved (its evidence proves nothing about
+    another result), and after its tables were deleted.
+
+    Args:
+        settings: Location of the lake.
+        pipeline: Its definition.
+        way_back: Decide by the gate's history alone if the history of versions cannot be read.
+
+    Raises:
+        LakeError: One of the two histories cannot be read, or rows are missing.
+    """
+    latest = _find_latest_move(settings, pipeline, way_back=way_back)
+    return Stage.LAMBDA if latest is None else Stage(latest.stage)
 
 
 def stage_since(settings: Settings, pipeline: Pipeline) -> datetime | None:
-    """Return when the newest move under the definition in force was made; None before the first."""
-    move = _newest_move(settings, pipeline, way_back=False)
-    return None if move is None else move["at"]
+    """Return the time of the latest move under the current definition; None before the first."""
+    latest = _find_latest_move(settings, pipeline, way_back=False)
+    return None if latest is None else latest.at
 
 
-def list_moves(settings: Settings, name: str) -> list[dict[str, Any]]:
-    """Return the moves in the gate's history of a pipeline, the oldest first; what was withdrawn was no move.
+def list_moves(settings: Settings, name: str) -> list[GateEvent]:
+    """List the moves of a pipeline, oldest first, without those that were withdrawn.
 
     Raises:
-        LakeError: The table cannot be read, or rows of it are gone.
+        LakeError: The table cannot be read, or rows are missing.
     """
-    return [row for row in control_tables.read(settings, "gate", name) if row["event"] != WITHDRAWN]
+    return [event for event in read_events(settings, name) if event.event != WITHDRAWN]
 
 
-def _newest_move(settings: Settings, pipeline: Pipeline, way_back: bool) -> Mapping[str, Any] | None:
-    rows, own = list_moves(settings, pipeline.name), result_fingerprint(pipeline)
-    if not rows or rows[-1]["result_fingerprint"] != own:
+def _find_latest_move(settings: Settings, pipeline: Pipeline, *, way_back: bool) -> GateEvent | None:
+    moves, fingerprint = list_moves(settings, pipeline.name), result_fingerprint(pipeline)
+    if not moves or moves[-1].result_fingerprint != fingerprint:
         return None
-    deleted = None
+    deletion = None
     with contextlib.suppress(*[LakeError] if way_back else []):
-        deleted = versions.find_deletion(settings, pipeline.name, own, versions.BATCH)
-    is_of_now = deleted is None or deleted.is_before("gate", rows[-1])
-    return rows[-1] if is_of_now else None  # its tables are gone: it begins anew
+        deletion = versions.find_deletion(settings, pipeline.name, fingerprint, versions.BATCH)
+    was_deleted_since = deletion is not None and not deletion.is_before(moves[-1])
+    return None if was_deleted_since else moves[-1]

@@ -1,114 +1,129 @@
-"""Which definition is served under a pipeline's name: its own, or one that took its place. The newest row says it."""
-
-from typing import Any
+"""Definition that is served under a pipeline's name: its own, or one that replaced it. The latest row decides."""
 
 from cutover.clock import Clock
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import turns
-from cutover.lake.control import control_tables
+from cutover.lake import sequence_marks
 from cutover.lake.control.signature import reason, user
+from cutover.lake.journal import Journal, read_all, retry_conflicts
+from cutover.lake.journal_rows import SwapEvent
 from cutover.settings import Settings
 
 
 def served_by(settings: Settings, name: str) -> str:
-    """Return the name of the pipeline whose rows are served under a name: its own where nothing took its place.
+    """Return the name of the pipeline whose rows are served under a name: its own if nothing replaced it.
 
     Raises:
-        LakeError: The history cannot be read, rows of it are gone, or it leads in a circle.
+        LakeError: The history cannot be read, rows are missing, or the swaps form a cycle.
     """
-    seen = [name]
-    while (follower := _newest(settings, seen[-1])) != seen[-1]:
-        if follower in seen:
-            circle = ", ".join([*seen, follower])
-            msg = f"Swaps of `{name}`: expected a definition that is served, got a circle: {circle}."
+    names = [name]
+    while (follower := _read_follower(settings, names[-1])) != names[-1]:
+        if follower in names:
+            cycle = ", ".join([*names, follower])
+            msg = f"Swaps of `{name}`: expected a definition that is served, found a cycle: {cycle}."
             raise LakeError(msg + f"\nHint: `cutover swap {name} --back` lets it serve itself.")
-        seen.append(follower)
-    return seen[-1]
+        names.append(follower)
+    return names[-1]
 
 
 def list_names(settings: Settings, served: str) -> list[str]:
-    """Return the names under which a pipeline is served, its own first if that is one of them; others by name.
+    """List the names under which a pipeline is served: its own first, if it is one of them, the others sorted.
 
     Raises:
         LakeError: See `served_by`.
     """
-    told = {str(row["pipeline"]) for row in control_tables.read_all(settings, "swaps")}
-    known = told | turns.list_noted(settings, "swaps") | {served}  # of a name that only notes tell of, reading refuses
-    names = [name for name in known if served_by(settings, name) == served]
+    recorded = {event.pipeline for event in read_all(settings, SwapEvent)}
+    # A name of which only marks exist is included: reading its history raises.
+    candidates = recorded | sequence_marks.list_marked_pipelines(settings, SwapEvent.TABLE) | {served}
+    names = [name for name in candidates if served_by(settings, name) == served]
     return sorted(names, key=lambda name: (name != served, name))
 
 
-def history(settings: Settings, name: str) -> list[dict[str, Any]]:
-    """Return every swap of a name, and every one that was withdrawn (`found` says so), the oldest first.
+def history(settings: Settings, name: str) -> list[SwapEvent]:
+    """Read every swap of a name and every withdrawal of one (its evidence says so), oldest first.
 
     Raises:
-        LakeError: The table cannot be read, or rows of it are gone.
+        LakeError: The table cannot be read, or rows are missing.
     """
-    return control_tables.read(settings, "swaps", name)
+    return Journal(settings, name, SwapEvent).read()
 
 
-def next_turn(settings: Settings, name: str) -> int:
-    """Return the turn of the next swap of a name; read it before what the swap is decided by."""
-    return control_tables.next_turn(settings, "swaps", name)
+def next_sequence(settings: Settings, name: str) -> int:
+    """Return the sequence of the next swap of a name; read it before the facts on which the swap is decided."""
+    return Journal(settings, name, SwapEvent).next_sequence()
 
 
-def swap(  # noqa: PLR0913 -- what is served by what, why, by what evidence, and what a test hands in
-    settings: Settings, name: str, follower: str, *, why: str, found: str, clock: Clock, turn: int, who: str = ""
+def swap(  # noqa: PLR0913 -- what is served by what, why, on what evidence, and what a test passes
+    settings: Settings,
+    name: str,
+    follower: str,
+    *,
+    why: str,
+    evidence: str,
+    clock: Clock,
+    expected_sequence: int,
+    who: str = "",
 ) -> None:
-    """Let a name be served by a pipeline from now on, in one commit.
+    """Serve a name from another pipeline from now on, in one commit.
 
     Args:
-        settings: Where the lake is.
-        name: Of the pipeline that is replaced, or that serves itself again.
-        follower: Of the pipeline that is served.
+        settings: Location of the lake.
+        name: Pipeline that is replaced, or that serves itself again.
+        follower: Pipeline that is served.
         why: A person's reason.
-        found: What a comparison said.
-        clock: When that is.
-        turn: Of `next_turn`, before that comparison.
-        who: Decides it; empty: who runs this process.
+        evidence: Result of the comparison of both.
+        clock: Time of the swap.
+        expected_sequence: Of `next_sequence`, read before that comparison.
+        who: Person who decides; empty: the user of this process.
 
     Raises:
         DefinitionError: The reason is empty or too long.
-        OvertakenError: Another swap was made meanwhile; nothing was written.
+        SequenceConflictError: Another swap was made in the meantime; nothing was written.
     """
-    row = {
-        "pipeline": name,
-        "at": clock.now(),
-        "served_by": follower,
-        "who": who or user(),
-        "why": reason(why, of="Swap"),
-        "found": found,
-    }
-    control_tables.append(settings, "swaps", [row], turn=turn)
+    event = SwapEvent(
+        pipeline=name,
+        at=clock.now(),
+        served_by=follower,
+        who=who or user(),
+        why=reason(why, of="Swap"),
+        evidence=evidence,
+    )
+    Journal(settings, name, SwapEvent).append(event, expected_sequence=expected_sequence)
     log.warning("definition_swapped", pipeline=name, served_by=follower, why=why)
 
 
-def withdraw(settings: Settings, name: str, *, why: str, found: str, clock: Clock, turn: int) -> None:
-    """Take the turn of a swap that is not made, so that whoever is still at it cannot make it; who serves stays.
+def withdraw(settings: Settings, name: str, *, why: str, evidence: str, clock: Clock, expected_sequence: int) -> None:
+    """Take the sequence of a proposed swap, so that no one can make it any more; what is served does not change.
 
     Args:
-        settings: Where the lake is.
-        name: Of the pipeline that was to be replaced.
+        settings: Location of the lake.
+        name: Pipeline that was to be replaced.
         why: The reason.
-        found: What was withdrawn, as JSON.
-        clock: When that is.
-        turn: Of `next_turn`, before the swap was proposed; nothing is written once it is over.
+        evidence: What was withdrawn, as JSON.
+        clock: Time of the withdrawal.
+        expected_sequence: Of `next_sequence`, read before the swap was proposed; nothing is written if it is taken.
 
     Raises:
-        LakeError: The history cannot be read, or other processes were always faster.
+        LakeError: The history cannot be read, or other processes were faster in every attempt.
     """
 
     def write() -> None:
-        if next_turn(settings, name) != turn:
+        if next_sequence(settings, name) != expected_sequence:
             return
-        row = {"pipeline": name, "at": clock.now(), "who": user(), "why": why, "found": found}
-        control_tables.append(settings, "swaps", [row | {"served_by": _newest(settings, name)}], turn=turn)
+        event = SwapEvent(
+            pipeline=name,
+            at=clock.now(),
+            served_by=_read_follower(settings, name),
+            who=user(),
+            why=why,
+            evidence=evidence,
+        )
+        Journal(settings, name, SwapEvent).append(event, expected_sequence=expected_sequence)
         log.warning("swap_withdrawn", pipeline=name, why=why)
 
-    control_tables.unless_overtaken(write)
+    retry_conflicts(write)
 
 
-def _newest(settings: Settings, name: str) -> str:
-    rows = history(settings, name)
-    return str(rows[-1]["served_by"]) if rows else name
+def _read_follower(settings: Settings, name: str) -> str:
+    events = history(settings, name)
+    return events[-1].served_by if events else name

@@ -1,51 +1,56 @@
-"""Why a version of the stream stands beside nothing: what changed in the definition since the one before, or a fork."""
+"""Differences between the definitions of two versions: why the current definition has no stream, or another one."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cutover.definition.compile.fingerprint import describe_version
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
+from cutover.lake.journal_rows import VersionEvent
 from cutover.settings import Settings
 
-MOST = 120
-"""Characters of one value that a message shows."""
+LONGEST_VALUE = 120
+"""Characters of a value that a message shows."""
 
 
 def describe_changes(settings: Settings, pipeline: Pipeline, version: Version | None) -> str:
-    """Return sentences that say what is new, each behind a blank; nothing where nothing is.
+    """Describe what changed in the definition since the previous version, each sentence after a blank.
 
     Args:
-        settings: Where the lake lies.
+        settings: Location of the lake.
         pipeline: The definition.
-        version: The one in force; None: none is under this definition.
+        version: The current one; None: there is none under this definition.
+
+    Returns:
+        Nothing if nothing changed.
     """
     if version is not None and version.fork is not None:
-        of = f"stream-{version.fork.version} behind epoch {version.fork.epoch}"
-        return f" Version stream-{version.number} is a fork of {of}."
-    rows = [row for row in control_tables.read(settings, "versions", pipeline.name) if versions.is_registration(row)]
-    before = _before(rows, version)
-    if before is None:
-        return "" if version is not None else " No stream of this name has begun yet."
-    was, now = json.loads(before["definition"]), json.loads(json.dumps(describe_version(pipeline)))
-    changed = [name for name in sorted({*was, *now}) if was.get(name) != now.get(name)]
-    found = "; ".join(f"`{name}` is {_format_item(now, name)}, was {_format_item(was, name)}" for name in changed)
-    return (
-        f" Since stream-{before['stream_version']} of {before['result_fingerprint']} began: {found}." if found else ""
-    )
+        origin = f"stream-{version.fork.version} after epoch {version.fork.epoch}"
+        return f" Version stream-{version.number} is a fork of {origin}."
+    events = [event for event in versions.read_events(settings, pipeline.name) if event.registers]
+    previous = _find_previous(events, version)
+    if previous is None:
+        return "" if version is not None else " No stream of this name has been started yet."
+    before = json.loads(previous.definition or "{}")
+    now = json.loads(json.dumps(describe_version(pipeline)))
+    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    if not changed:
+        return ""
+    text = "; ".join(f"`{name}` is {_format_value(now, name)}, was {_format_value(before, name)}" for name in changed)
+    return f" Since stream-{previous.stream_version} of {previous.result_fingerprint} was created: {text}."
 
 
-def _before(rows: list[dict[str, Any]], version: Version | None) -> dict[str, Any] | None:
-    """Return the row of the version that was registered before one; of none the newest."""
+def _find_previous(events: Sequence[VersionEvent], version: Version | None) -> VersionEvent | None:
+    """Return the row before the registration of a version; without a version, the latest row."""
     if version is None:
-        return rows[-1] if rows else None
-    mine = (version.result_fingerprint, version.number)
-    places = [i for i, row in enumerate(rows) if (row["result_fingerprint"], row["stream_version"]) == mine]
-    return rows[places[0] - 1] if places and places[0] else None
+        return events[-1] if events else None
+    place = (version.result_fingerprint, version.number)
+    indexes = [i for i, event in enumerate(events) if (event.result_fingerprint, event.stream_version) == place]
+    return events[indexes[0] - 1] if indexes and indexes[0] else None
 
 
-def _format_item(definition: Mapping[str, Any], name: str) -> str:
+def _format_value(definition: Mapping[str, Any], name: str) -> str:
     text = json.dumps(definition.get(name))
-    return text if len(text) <= MOST else f"{text[:MOST]}..."
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."

@@ -1,35 +1,34 @@
-"""Versions of a pipeline's streaming side: a new lateness makes a new one, beside the batch truth that stays."""
+"""Versions of a pipeline's streaming side: a new lateness creates a new one, next to the batch result that stays."""
 
 import contextlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import describe_version, lateness_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
 from cutover.events import log
-from cutover.lake.control import control_tables
 from cutover.lake.control.signature import reason, user
-from cutover.lake.paths import ControlTable, stream_uri
+from cutover.lake.journal import Journal, JournalRow
+from cutover.lake.journal_rows import ComparisonRow, GateEvent, VersionEvent, VersionEventKind
+from cutover.lake.paths import stream_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 
 BATCH = -1
-"""Stands for the batch tables of a definition where a deletion names a version."""
+"""Version number by which a deletion names the batch tables of a definition."""
 
-_NO_DEFINITION, _SEEN = "{}", "seen"
-"""Of a row that is a word on a deletion and registers nothing: empty, or which numbers came next in other tables."""
+RETRIES = 5  # of a registration: it fails only if another process has just registered another version
 
-RETRIES = 5  # of a registration: one fails only if another process has just registered another version
+Place = tuple[str, int]  # result fingerprint, version number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fork:
-    """Where a version begins that another one had begun: behind an epoch of it, with everything up to there."""
+    """Origin of a version that begins with the epochs of another one, up to and including `epoch`."""
 
     version: int
     epoch: int
@@ -45,8 +44,8 @@ class Version:
     number: int
     uri: str  # of the epoch log
     fork: Fork | None = None  # None: it begins where the log does
-    beside: bool = False  # a replay fills it; it never served
-    deleted: bool = False  # its tables went, since nobody was served from them
+    beside: bool = False  # filled by a replay in parallel; it never served
+    deleted: bool = False  # its tables were deleted because no one was served from them
 
     @property
     def app_id(self) -> str:
@@ -56,256 +55,269 @@ class Version:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """A row of the history: tables were deleted, and that was not taken back."""
+    """Deletion of tables that was not undone."""
 
     sequence: int
     at: datetime
-    seen: Mapping[str, int]  # control table -> sequence of its first row behind the deletion; none: an older release
+    next_sequences: Mapping[str, int]  # control table -> sequence of its first row after the deletion
 
-    def is_before(self, table: str, row: Mapping[str, Any]) -> bool:
-        """Return whether a row of another control table was appended behind the deletion."""
-        return bool(row["sequence"] >= self.seen[table] if table in self.seen else row["at"] > self.at)
+    def is_before(self, row: JournalRow) -> bool:
+        """Return whether a row of another control table was appended after the deletion."""
+        return row.sequence >= self.next_sequences[row.TABLE]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A row of the history: a version was registered, or let serve."""
+    """Registration of a version, or its promotion to the one that serves."""
 
     sequence: int
     fingerprint: str  # of the result
     number: int
     at: datetime
-    beside: bool
-    fork: int | None = None  # of which version it begins with what
-    deleted: bool = False  # its tables were deleted, and were not made again
+    beside: bool  # filled by a replay in parallel, not promoted yet
+    fork: int | None = None  # number of the version with whose epochs it begins
+    deleted: bool = False  # its tables were deleted and not created again
+
+
+def read_events(settings: Settings, name: str) -> list[VersionEvent]:
+    """Read the history of versions under all definitions of a name, oldest first.
+
+    Raises:
+        LakeError: The table cannot be read, or rows are missing.
+    """
+    return Journal(settings, name, VersionEvent).read()
 
 
 def list_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
-    """Return all versions under the definition's result fingerprint whose tables were not deleted, by number."""
-    newest = {row.number: row for row in _rows(settings, pipeline) if not row.deleted}
-    return [newest[number] for number in sorted(newest)]
+    """List the versions under the definition's result fingerprint whose tables were not deleted, by number."""
+    latest = {version.number: version for version in _read_versions(settings, pipeline) if not version.deleted}
+    return [latest[number] for number in sorted(latest)]
 
 
 def read_registrations(settings: Settings, name: str) -> list[Registration]:
-    """Return every registration and every later word on a version, of all definitions of a name, but for deletions.
+    """Read every registration and promotion of a version, under all definitions of a name, oldest first.
 
     Raises:
-        LakeError: The table cannot be read, or rows of it are gone.
+        LakeError: The table cannot be read, or rows are missing.
     """
-    rows = control_tables.read(settings, "versions", name)
-    deleted = _list_deleted(rows)
+    events = read_events(settings, name)
+    deleted = _list_deleted(events)
     return [
         Registration(
-            sequence=row["sequence"],
-            fingerprint=row["result_fingerprint"],
-            number=row["stream_version"],
-            at=row["created_at"],
-            beside=bool(row["beside"]),
-            fork=row["fork_version"],
-            deleted=(row["result_fingerprint"], row["stream_version"]) in deleted,
+            sequence=event.sequence,
+            fingerprint=event.result_fingerprint,
+            number=event.stream_version,
+            at=event.at,
+            beside=event.parallel,
+            fork=event.fork_version,
+            deleted=_place(event) in deleted,
         )
-        for row in rows
-        if is_registration(row)
+        for event in events
+        if event.registers
     ]
 
 
-def is_registration(row: Mapping[str, Any]) -> bool:
-    """Return whether a row of the history registers a version or lets it serve: others are words on deletions."""
-    text = row["definition"]
-    return bool(text != _NO_DEFINITION and not text.startswith(f'{{"{_SEEN}"'))
+def _place(event: VersionEvent) -> Place:
+    return event.result_fingerprint, event.stream_version
 
 
-def _list_deleted(rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, int]]:
-    """Return the fingerprints and numbers of what was deleted, and not taken back."""
-    places = {(row["result_fingerprint"], row["stream_version"]) for row in rows if row["deleted"]}
-    return {place for place in places if _find_deletion(rows, place) is not None}
+def _list_deleted(events: Sequence[VersionEvent]) -> set[Place]:
+    """Return the fingerprint and number of each version whose deletion was not undone."""
+    places = {_place(event) for event in events if event.event is VersionEventKind.DELETED}
+    return {place for place in places if _find_latest_deletion(events, place) is not None}
 
 
-def _find_deletion(rows: Sequence[Mapping[str, Any]], place: tuple[str, int]) -> Deletion | None:
-    """Return the newest deletion of something; one that was taken back is none."""
-    standing: list[Mapping[str, Any]] = []
-    for row in rows:
-        if (row["result_fingerprint"], row["stream_version"]) == place and not is_registration(row):
-            if row["deleted"]:
-                standing.append(row)
-            elif standing:
-                standing.pop()
-    if not standing:
+def _find_latest_deletion(events: Iterable[VersionEvent], place: Place) -> Deletion | None:
+    """Return the latest deletion of a version that was not undone."""
+    deletions: list[VersionEvent] = []
+    for event in events:
+        if _place(event) == place:
+            if event.event is VersionEventKind.DELETED:
+                deletions.append(event)
+            elif event.event is VersionEventKind.DELETION_UNDONE and deletions:
+                deletions.pop()
+    if not deletions:
         return None
-    row = standing[-1]
-    return Deletion(sequence=row["sequence"], at=row["created_at"], seen=json.loads(row["definition"]).get(_SEEN, {}))
+    latest = deletions[-1]
+    return Deletion(sequence=latest.sequence, at=latest.at, next_sequences=json.loads(latest.next_sequences or "{}"))
 
 
-def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test hands in
-    settings: Settings, name: str, fingerprint: str, number: int, *, why: str, clock: Clock, turn: int
+def record_deletion(  # noqa: PLR0913 -- what is deleted, why, and what a test passes
+    settings: Settings, name: str, fingerprint: str, number: int, *, why: str, clock: Clock, expected_sequence: int
 ) -> None:
-    """Note that the tables of a version, or of a definition's batch path (`BATCH`), go.
+    """Record that the tables of a version, or of a definition's batch path (`BATCH`), are about to be deleted.
 
     Raises:
         DefinitionError: The reason is empty or too long.
-        OvertakenError: A version was registered or let serve meanwhile; nothing was written.
+        SequenceConflictError: A version was registered or promoted in the meantime; nothing was written.
     """
-    given = reason(why, of="Deletion")
-    others: tuple[ControlTable, ...] = ("gate", "reconciliations")
-    seen = {table: control_tables.next_turn(settings, table, name) for table in others}
-    row = _make_word(name, fingerprint, number, clock) | {"deleted": True, "why": given}
-    row["definition"] = json.dumps({_SEEN: seen})
-    control_tables.append(settings, "versions", [row], turn=turn)
+    text = reason(why, of="Deletion")
+    following = {row.TABLE: Journal(settings, name, row).next_sequence() for row in (GateEvent, ComparisonRow)}
+    event = VersionEvent(
+        pipeline=name,
+        at=clock.now(),
+        event=VersionEventKind.DELETED,
+        result_fingerprint=fingerprint,
+        stream_version=number,
+        next_sequences=json.dumps(following),
+        who=user(),
+        why=text,
+    )
+    Journal(settings, name, VersionEvent).append(event, expected_sequence=expected_sequence)
     log.warning("tables_deleted", pipeline=name, fingerprint=fingerprint, stream_version=number, why=why)
 
 
-def take_deletion_back(settings: Settings, name: str, fingerprint: str, number: int, clock: Clock) -> None:
-    """Note that what the newest deletion named is there still: nothing was removed. Who serves does not change."""
-    row = _make_word(name, fingerprint, number, clock) | {"deleted": False, "why": "deletion taken back"}
-    control_tables.append(settings, "versions", [row])
-
-
-def _make_word(name: str, fingerprint: str, number: int, clock: Clock) -> dict[str, Any]:
-    """Return what a row has that is a word on a deletion."""
-    return {
-        "pipeline": name,
-        "result_fingerprint": fingerprint,
-        "stream_version": number,
-        "created_at": clock.now(),
-        "definition": _NO_DEFINITION,
-        "who": user(),
-    }
+def undo_deletion(settings: Settings, name: str, fingerprint: str, number: int, clock: Clock) -> None:
+    """Record that the latest deletion removed nothing. The version that serves does not change."""
+    event = VersionEvent(
+        pipeline=name,
+        at=clock.now(),
+        event=VersionEventKind.DELETION_UNDONE,
+        result_fingerprint=fingerprint,
+        stream_version=number,
+        who=user(),
+        why="deletion undone",
+    )
+    Journal(settings, name, VersionEvent).append(event)
 
 
 def current(settings: Settings, pipeline: Pipeline) -> Version | None:
-    """Return the version that is in force: the one that the settings name, else the one that serves.
+    """Return the current version: the one that the settings name, otherwise the one that serves.
 
-    The last that was registered or was let serve under this definition and this lateness; None before the first start,
-    and where its tables were deleted: what it had replaced does not come back by that.
+    That is the last one that was registered or promoted under this definition and this lateness. None before the first
+    start, and if its tables were deleted: a deletion does not bring back the version that it had replaced.
 
     Raises:
-        DefinitionError: The settings name a version that is not there under this definition and this lateness.
+        DefinitionError: The settings name a version that does not exist under this definition and this lateness.
     """
     lateness = lateness_fingerprint(pipeline)
-    same = [version for version in _rows(settings, pipeline) if version.lateness_fingerprint == lateness]
+    versions = [version for version in _read_versions(settings, pipeline) if version.lateness_fingerprint == lateness]
     if settings.stream_version is not None:
-        return _find_version(same, pipeline, settings.stream_version)
-    last = next((version for version in reversed(same) if not version.beside), None)
-    return None if last is None or last.deleted else last
+        return _select_version(versions, pipeline, settings.stream_version)
+    serving = next((version for version in reversed(versions) if not version.beside), None)
+    return None if serving is None or serving.deleted else serving
 
 
 def format_option(number: int | None) -> str:
-    """Return the option by which a command that is named looks at a version; nothing of the first, which needs none."""
+    """Return the option by which a command selects a version; empty for the first, which needs none."""
     return f" --version {number}" if number else ""
 
 
 def looking_at(settings: Settings, number: int | None) -> Settings:
-    """Return settings under which everything looks at one version, whichever serves; None: as they are."""
+    """Return settings that select a version, whichever serves; None: unchanged settings."""
     return settings if number is None else settings.model_copy(update={"stream_version": number})
 
 
 def looking_at_served(settings: Settings) -> Settings:
-    """Return settings under which everything looks at the versions that serve, whatever a user asked to look at."""
+    """Return settings that select the versions that serve, whichever version a user selected."""
     return settings.model_copy(update={"stream_version": None})
 
 
-def serve(  # noqa: PLR0913 -- what to let serve, why, by what evidence, and what a test hands in
+def serve(  # noqa: PLR0913 -- which version, why, on what evidence, and what a test passes
     settings: Settings,
     pipeline: Pipeline,
     number: int,
     *,
     why: str,
-    found: str = "",
+    finding: str = "",
     clock: Clock,
-    turn: int | None = None,
+    expected_sequence: int | None = None,
 ) -> Version:
-    """Let a version serve in place of the one that does, in one commit; the other one stays as it is.
+    """Promote a version to the one that serves, in one commit; the tables of the previous one stay as they are.
 
     Args:
-        settings: Where the lake is.
+        settings: Location of the lake.
         pipeline: The definition.
         number: Of the version.
         why: A person's reason.
-        found: What a comparison said of it, kept behind the reason.
-        clock: When that is.
-        turn: Of `next_turn`, before that comparison; None: from now on.
+        finding: Result of the comparison with the previous version, recorded after the reason.
+        clock: Time of the promotion.
+        expected_sequence: Of `next_sequence`, read before that comparison; None: the next one.
 
     Raises:
-        DefinitionError: There is no such version under this definition and this lateness, or it serves already.
-        LakeError: Another process registered or changed a version meanwhile; nothing was written.
+        DefinitionError: There is no such version under this definition and this lateness, or it already serves.
+        LakeError: Another process registered or changed a version in the meantime; nothing was written.
     """
-    turn = next_turn(settings, pipeline) if turn is None else turn
-    rows = [row for row in _rows(settings, pipeline) if row.lateness_fingerprint == lateness_fingerprint(pipeline)]
-    wanted, serving = _find_version(rows, pipeline, number), current(settings, pipeline)
-    if serving is not None and serving.number == number:
+    sequence = next_sequence(settings, pipeline) if expected_sequence is None else expected_sequence
+    lateness = lateness_fingerprint(pipeline)
+    versions = [version for version in _read_versions(settings, pipeline) if version.lateness_fingerprint == lateness]
+    version, previous = _select_version(versions, pipeline, number), current(settings, pipeline)
+    if previous is not None and previous.number == number:
         msg = f"Version of `{pipeline.name}`: expected one that does not serve yet, stream-{number} does."
         raise DefinitionError(msg)
-    row = _row(replace(wanted, beside=False), pipeline, clock) | {
-        "who": user(),
-        "why": reason(why, of="Version") + found,
-    }
-    control_tables.append(settings, "versions", [row], turn=turn)
-    log.warning("version_serves", version=wanted.app_id, before=None if serving is None else serving.app_id, why=why)
-    return replace(wanted, beside=False)
+    promoted = replace(version, beside=False)
+    event = replace(
+        _make_event(promoted, pipeline, clock),
+        event=VersionEventKind.SERVED,
+        who=user(),
+        why=reason(why, of="Version") + finding,
+    )
+    Journal(settings, pipeline.name, VersionEvent).append(event, expected_sequence=sequence)
+    before = None if previous is None else previous.app_id
+    log.warning("version_serves", version=version.app_id, before=before, why=why)
+    return promoted
 
 
-def _find_version(versions: list[Version], pipeline: Pipeline, number: int) -> Version:
-    known = [version for version in versions if not version.deleted]
-    for version in reversed(known):
-        if version.number == number:
-            return version
-    there = ", ".join(str(each) for each in sorted({version.number for version in known})) or "none"
-    msg = f"Version of `{pipeline.name}`: expected one under this definition and lateness ({there}), got {number}."
+def _select_version(versions: Sequence[Version], pipeline: Pipeline, number: int) -> Version:
+    latest = {version.number: version for version in versions if not version.deleted}
+    if number in latest:
+        return latest[number]
+    numbers = ", ".join(map(str, sorted(latest))) or "none"
+    msg = f"Version of `{pipeline.name}`: expected one under this definition and lateness ({numbers}), got {number}."
     raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
 
 
-def _rows(settings: Settings, pipeline: Pipeline) -> list[Version]:
-    """Return every registration and every later word on a version, in their order."""
-    first = stream_uri(settings, pipeline, 0)
-    was_there = delta.exists(first)  # asked first: a version is registered before its table is made
+def _read_versions(settings: Settings, pipeline: Pipeline) -> list[Version]:
+    """Read every registration and promotion under the definition's result fingerprint, in order."""
+    first_uri = stream_uri(settings, pipeline, 0)
+    first_exists = delta.exists(first_uri)  # checked first: a version is registered before its table is created
     fingerprint = result_fingerprint(pipeline)
-    rows = control_tables.read(settings, "versions", pipeline.name)
-    mine = [row for row in rows if row["result_fingerprint"] == fingerprint]
-    deleted = _list_deleted(mine)
-    told = [row for row in mine if is_registration(row)]
-    found = [_version(settings, pipeline, row, deleted) for row in told]
-    if was_there and not mine:
-        msg = f"Versions of `{pipeline.name}`: expected the one of table `{first}`, none is registered."
-        hint = "\nHint: `_control` of this lake is gone or another one; put it back from a copy."
+    events = [event for event in read_events(settings, pipeline.name) if event.result_fingerprint == fingerprint]
+    if first_exists and not events:
+        msg = f"Versions of `{pipeline.name}`: expected the one of table `{first_uri}`, none is registered."
+        hint = "\nHint: `_control` of this lake is missing or belongs to another lake; restore it from a copy."
         raise LakeError(msg + hint, runbook="ForeignWrite")
-    return found
+    deleted = _list_deleted(events)
+    return [_make_version(settings, pipeline, event, deleted) for event in events if event.registers]
 
 
-def _version(
-    settings: Settings, pipeline: Pipeline, row: Mapping[str, Any], deleted: Collection[tuple[str, int]]
-) -> Version:
+def _make_version(settings: Settings, pipeline: Pipeline, event: VersionEvent, deleted: Collection[Place]) -> Version:
+    fork = None
+    if event.fork_version is not None and event.fork_epoch is not None:
+        fork = Fork(version=event.fork_version, epoch=event.fork_epoch)
     return Version(
         pipeline=pipeline.name,
-        result_fingerprint=row["result_fingerprint"],
-        lateness_fingerprint=row["lateness_fingerprint"],
-        number=row["stream_version"],
-        uri=stream_uri(settings, pipeline, row["stream_version"]),
-        fork=None if row["fork_version"] is None else Fork(version=row["fork_version"], epoch=row["fork_epoch"]),
-        beside=bool(row["beside"]),
-        deleted=(row["result_fingerprint"], row["stream_version"]) in deleted,
+        result_fingerprint=event.result_fingerprint,
+        lateness_fingerprint=event.lateness_fingerprint or "",
+        number=event.stream_version,
+        uri=stream_uri(settings, pipeline, event.stream_version),
+        fork=fork,
+        beside=event.parallel,
+        deleted=_place(event) in deleted,
     )
 
 
-def _row(version: Version, pipeline: Pipeline, clock: Clock) -> dict[str, Any]:
-    return {
-        "pipeline": version.pipeline,
-        "result_fingerprint": version.result_fingerprint,
-        "stream_version": version.number,
-        "lateness_fingerprint": version.lateness_fingerprint,
-        "created_at": clock.now(),
-        "definition": json.dumps(describe_version(pipeline), sort_keys=True),
-        "fork_version": None if version.fork is None else version.fork.version,
-        "fork_epoch": None if version.fork is None else version.fork.epoch,
-        "beside": version.beside,
-        "deleted": False,
-    }
+def _make_event(version: Version, pipeline: Pipeline, clock: Clock) -> VersionEvent:
+    """Make the row that registers a version."""
+    return VersionEvent(
+        pipeline=version.pipeline,
+        at=clock.now(),
+        event=VersionEventKind.REGISTERED,
+        result_fingerprint=version.result_fingerprint,
+        stream_version=version.number,
+        lateness_fingerprint=version.lateness_fingerprint,
+        definition=json.dumps(describe_version(pipeline), sort_keys=True),
+        fork_version=None if version.fork is None else version.fork.version,
+        fork_epoch=None if version.fork is None else version.fork.epoch,
+        parallel=version.beside,
+    )
 
 
 def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
-    """Return the current version; if there is none, register the next one and say where the old one is.
+    """Return the current version; if there is none, register the next one and log which one it follows.
 
     Raises:
-        LakeError: The table of versions cannot be read, or others register without end.
+        LakeError: The table of versions cannot be read, or other processes were faster in every attempt.
     """
     for _ in range(RETRIES):
         with contextlib.suppress(LakeError):
@@ -314,25 +326,26 @@ def open_or_create(settings: Settings, pipeline: Pipeline, clock: Clock) -> Vers
 
 
 def _open_current(settings: Settings, pipeline: Pipeline, clock: Clock) -> Version:
-    turn = next_turn(settings, pipeline)
-    return current(settings, pipeline) or register(settings, pipeline, clock, turn=turn)
+    sequence = next_sequence(settings, pipeline)
+    return current(settings, pipeline) or register(settings, pipeline, clock, expected_sequence=sequence)
 
 
 def next_number(settings: Settings, pipeline: Pipeline) -> int:
-    """Return the number of the next version: no number is given twice, also not that of one that was deleted."""
+    """Return the number of the next version; numbers are never reused, including those of deleted versions."""
     fingerprint = result_fingerprint(pipeline)
-    rows = control_tables.read(settings, "versions", pipeline.name)
-    return max([row["stream_version"] for row in rows if row["result_fingerprint"] == fingerprint], default=BATCH) + 1
+    events = read_events(settings, pipeline.name)
+    numbers = [event.stream_version for event in events if event.result_fingerprint == fingerprint]
+    return max(numbers, default=BATCH) + 1
 
 
 def find_deletion(settings: Settings, name: str, fingerprint: str, number: int) -> Deletion | None:
-    """Return the newest deletion of the tables of a version, or of a definition's batch path; None: there is none."""
-    return _find_deletion(control_tables.read(settings, "versions", name), (fingerprint, number))
+    """Find the latest deletion of the tables of a version, or of a definition's batch path, that was not undone."""
+    return _find_latest_deletion(read_events(settings, name), (fingerprint, number))
 
 
-def next_turn(settings: Settings, pipeline: Pipeline) -> int:
-    """Return the turn of the next registration; read it before what the version is decided by."""
-    return control_tables.next_turn(settings, "versions", pipeline.name)
+def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
+    """Return the sequence of the next registration; read it before the facts on which that is decided."""
+    return Journal(settings, pipeline.name, VersionEvent).next_sequence()
 
 
 def register(
@@ -340,26 +353,26 @@ def register(
     pipeline: Pipeline,
     clock: Clock,
     *,
-    turn: int,
+    expected_sequence: int,
     fork: Fork | None = None,
     beside: bool = False,
 ) -> Version:
     """Register the next version of a pipeline under its definition.
 
     Args:
-        settings: Where the lake lies.
+        settings: Location of the lake.
         pipeline: The definition.
-        clock: For the row.
-        turn: `next_turn`, as it was before the caller looked at the versions that are known.
-        fork: Of which version it begins with what; None: it begins where the log does.
-        beside: A replay fills it; it serves nothing until it is let.
+        clock: Time of the row.
+        expected_sequence: Of `next_sequence`, read before the caller read the registered versions.
+        fork: With whose epochs it begins; None: it begins where the log does.
+        beside: A replay fills it in parallel; it serves nothing until it is promoted.
 
     Raises:
-        LakeError: Another process registered one meanwhile; nothing was written.
+        LakeError: Another process registered a version in the meantime; nothing was written.
     """
     older = list_versions(settings, pipeline)
     number = next_number(settings, pipeline)
-    made = Version(
+    version = Version(
         pipeline=pipeline.name,
         result_fingerprint=result_fingerprint(pipeline),
         lateness_fingerprint=lateness_fingerprint(pipeline),
@@ -368,6 +381,7 @@ def register(
         fork=fork,
         beside=beside,
     )
-    control_tables.append(settings, "versions", [_row(made, pipeline, clock)], turn=turn)
-    log.info("version_created", version=made.app_id, before=older[-1].app_id if older else None)
-    return made
+    event = _make_event(version, pipeline, clock)
+    Journal(settings, pipeline.name, VersionEvent).append(event, expected_sequence=expected_sequence)
+    log.info("version_created", version=version.app_id, before=older[-1].app_id if older else None)
+    return version

@@ -9,9 +9,9 @@ takes the same ones.
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start, find_breaks
+from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_partition
 
 

@@ -6,8 +6,8 @@ The one meaning of "follows" for whoever writes an epoch, looks for its records 
 from collections.abc import Iterable, Iterator, Mapping
 
 from cutover.lake.control import losses
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import Loss
 
 
 def next_number(record: EpochRecord | None) -> int:

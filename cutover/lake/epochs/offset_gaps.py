@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cutover.lake.control.losses import Loss, list_ends
+from cutover.lake.control.losses import list_ends
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.epochs.next_epoch import expect_start
+from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import place
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pyarrow import fs
 
@@ -18,13 +18,15 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake import batch_runs
-from cutover.lake.control import control_tables
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow, PinEvent
 from cutover.log.topic_partitions import format_offsets
 from cutover.settings import Settings
 
 NOTE = "newest.json"
+EpochRowT = TypeVar("EpochRowT", ComparisonRow, PinEvent)
 _READABLE = 0o644  # as the table beside it
 
 
@@ -135,22 +137,22 @@ def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -
 
 
 def _read_reconciliations(settings: Settings, version: Version) -> Iterator[Witness]:
-    for row in _filter_own_rows(control_tables.read_witnesses(settings, "reconciliations", version.pipeline), version):
-        if row["epoch"] is not None:
-            result = _json(row["result"] or "{}")
+    for row in _filter_own_rows(Journal(settings, version.pipeline, ComparisonRow).read_available(), version):
+        if row.epoch is not None:
+            result = _json(row.result)
             # A broken seal names a table that need not hold its epoch: a damaged log opens at an earlier version.
             table = result.get("tables", {}).get("stream") if result.get("seal", {}).get("holds") else None
-            yield Witness(who=f"reconciliation {row['run_id']}", epoch=int(row["epoch"]), table_version=table)
+            yield Witness(who=f"reconciliation {row.run_id}", epoch=row.epoch, table_version=table)
 
 
 def _read_pins(settings: Settings, version: Version) -> Iterator[Witness]:
-    for row in _filter_own_rows(control_tables.read_witnesses(settings, "pins", version.pipeline), version):
-        yield Witness(who=f"the pin of {row['holder']}", epoch=int(row["epoch"]))
+    for row in _filter_own_rows(Journal(settings, version.pipeline, PinEvent).read_available(), version):
+        yield Witness(who=f"the pin of {row.holder}", epoch=row.epoch)
 
 
-def _filter_own_rows(rows: Sequence[Mapping[str, Any]], version: Version) -> Iterator[Mapping[str, Any]]:
-    wanted = (version.result_fingerprint, version.number)
-    return (row for row in rows if (row["result_fingerprint"], row["stream_version"]) == wanted)
+def _filter_own_rows(rows: Sequence[EpochRowT], version: Version) -> Iterator[EpochRowT]:
+    place = (version.result_fingerprint, version.number)
+    return (row for row in rows if (row.result_fingerprint, row.stream_version) == place)
 
 
 def _place(version: Version) -> tuple[fs.FileSystem, str]:

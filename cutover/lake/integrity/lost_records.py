@@ -14,8 +14,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import LogError
 from cutover.lake.control import losses, versions
-from cutover.lake.control.losses import Loss, find_incomplete_ranges
+from cutover.lake.control.losses import find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
+from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, Ranges

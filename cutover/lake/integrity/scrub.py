@@ -15,8 +15,8 @@ from deltalake import DeltaTable
 from cutover.definition.model.pipeline import Pipeline
 from cutover.files import write_json
 from cutover.lake.control import versions
-from cutover.lake.control.control_schemas import SCHEMAS
 from cutover.lake.dimensions import dimension
+from cutover.lake.journal import list_row_types
 from cutover.lake.paths import BATCH_TABLES, batch_uri, control_uri
 from cutover.lake.tables import checksums, delta
 from cutover.settings import Settings
@@ -108,4 +108,4 @@ def _uris(settings: Settings, pipeline: Pipeline) -> Iterator[str]:
         yield version.uri
     yield from (batch_uri(settings, pipeline, name) for name in BATCH_TABLES)
     yield from (dimension.uri(settings, lookup) for lookup in pipeline.lookups.values() if lookup.is_named)
-    yield from (control_uri(settings, name) for name in SCHEMAS)
+    yield from (control_uri(settings, table) for table in list_row_types())

@@ -15,15 +15,16 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import storage
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import batch_runs, turns
+from cutover.lake import batch_runs, journal, sequence_marks
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control import control_tables, versions
-from cutover.lake.control.control_schemas import SCHEMAS
+from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.dimensions import dimension
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import foreign_commits, high_water
 from cutover.lake.integrity.foreign_commits import Kind, TableChange
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow
 from cutover.lake.paths import BATCH_TABLES, BatchTable, batch_uri, control_uri
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.checksums import Name
@@ -53,19 +54,19 @@ def changes(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[TableChang
 
 def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]:
     """Yield changes of the control tables: files of others, and rows of this pipeline that are gone."""
-    for name in SCHEMAS:
-        noted = turns.read_newest(settings, name, pipeline.name)
-        if not control_tables.exists(settings, name):
+    for name, row_type in journal.list_row_types().items():
+        marked = sequence_marks.read_latest(settings, name, pipeline.name)
+        if not journal.table_exists(settings, name):
             continue
         table = delta.open_table(control_uri(settings, name))
-        if control_tables.noted_behind(table, pipeline.name, noted):
+        if journal.find_marked_sequences(table, pipeline.name, marked):
             delta.refuse_damaged_log(table.table_uri)
-            yield TableChange(uri=control_uri(settings, name), kind=Kind.FOREIGN, noted=noted)
+            yield TableChange(uri=control_uri(settings, name), kind=Kind.FOREIGN, noted=marked)
             continue
         if table.version() == 0:  # just made: nobody has written to it
             continue
         found = foreign_commits.change(table, None)
-        if found is None and control_tables.missing_sequences(table, name, pipeline.name):
+        if found is None and journal.list_missing_sequences(table, row_type, pipeline.name):
             delta.refuse_damaged_log(table.table_uri)
             found = foreign_commits.find_removed(table)
         if found is not None:  # to restore the table as a whole would undo what ours did since
@@ -120,10 +121,10 @@ def _find_compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
     """Return a batch run of the definition in force that was compared; None: none was."""
     fingerprint = result_fingerprint(pipeline)
     deleted = versions.find_deletion(settings, pipeline.name, fingerprint, versions.BATCH)
-    rows = control_tables.read(settings, "reconciliations", pipeline.name)
-    mine = (row for row in rows if row["result_fingerprint"] == fingerprint)
-    later = (row for row in mine if deleted is None or deleted.is_before("reconciliations", row))
-    tables = (json.loads(row["result"]).get("tables", {}) for row in later)
+    rows = Journal(settings, pipeline.name, ComparisonRow).read()
+    mine = (row for row in rows if row.result_fingerprint == fingerprint)
+    later = (row for row in mine if deleted is None or deleted.is_before(row))
+    tables = (json.loads(row.result).get("tables", {}) for row in later)
     return next((str(one["batch_run"]) for one in tables if one.get("batch_run")), None)
 
 

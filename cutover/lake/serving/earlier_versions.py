@@ -13,9 +13,9 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.control import losses, versions
-from cutover.lake.control.losses import Loss
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.journal_rows import Loss
 from cutover.quoting import identifier
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings

@@ -21,10 +21,12 @@ from cutover.driver_state import read_driver_state
 from cutover.durations import parse_duration
 from cutover.engine import storage
 from cutover.errors import CutoverError, LakeError
-from cutover.lake.control import control_tables, pins, swaps, versions
+from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.versions import BATCH, Registration
 from cutover.lake.epochs.epoch_log import EpochLog
-from cutover.lake.paths import BATCH_TABLES, ControlTable
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow, GateEvent, PinEvent
+from cutover.lake.paths import BATCH_TABLES
 from cutover.lake.serving.earlier_versions import list_earlier
 from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
@@ -87,20 +89,20 @@ def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why
     """
     gone: list[Unserved] = []
     while True:  # each in a turn of its own: one row a deletion
-        turn = versions.next_turn(settings, pipeline)
+        sequence = versions.next_sequence(settings, pipeline)
         found = list_unserved(settings, pipeline, clock.now())
         going = next((one for one in found if one.held is None and one.uri not in {each.uri for each in gone}), None)
         if going is None:
             return gone
         place = (pipeline.name, going.fingerprint, going.number)
-        versions.record_deletion(settings, *place, why=why, clock=clock, turn=turn)
+        versions.record_deletion(settings, *place, why=why, clock=clock, expected_sequence=sequence)
         try:
             is_wanted = _is_wanted_again(settings, pipeline, going, clock.now())
         except BaseException:
-            versions.take_deletion_back(settings, *place, clock)
+            versions.undo_deletion(settings, *place, clock)
             raise
         if is_wanted:  # one's own row alone: a deletion that was killed before stands
-            versions.take_deletion_back(settings, *place, clock)
+            versions.undo_deletion(settings, *place, clock)
             return gone
         for folder in going.folders:
             _remove(folder)
@@ -118,7 +120,7 @@ def _is_wanted_again(settings: Settings, pipeline: Pipeline, going: Unserved, no
 def _list(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Unserved]:
     rows = versions.read_registrations(settings, pipeline.name)
     serves = swaps.served_by(settings, pipeline.name)
-    replaced = swaps.history(settings, pipeline.name)[-1]["at"] if serves != pipeline.name else None
+    replaced = swaps.history(settings, pipeline.name)[-1].at if serves != pipeline.name else None
     served = _find_served(settings, pipeline) if replaced is None else set()
     folder = f"{settings.lake_uri}/{pipeline.name}"
     there = {place: _look(folder, *place) for place in dict.fromkeys(_list_places(rows)) if place not in served}
@@ -238,10 +240,13 @@ def find_shown_time(settings: Settings, names: Collection[str], now: datetime) -
     Raises:
         LakeError: A history cannot be read.
     """
-    tables: tuple[ControlTable, ...] = ("pins", "reconciliations", "gate")
-    rows = (row for name in names for table in tables for row in control_tables.read_witnesses(settings, table, name))
-    registered = (row.at for name in names for row in versions.read_registrations(settings, name))
-    return max((at for at in (*registered, *(row["at"] for row in rows)) if at <= now), default=None)
+    times: list[datetime] = []
+    for name in names:
+        times += [registration.at for registration in versions.read_registrations(settings, name)]
+        times += [pin.at for pin in Journal(settings, name, PinEvent).read_available()]
+        times += [comparison.at for comparison in Journal(settings, name, ComparisonRow).read_available()]
+        times += [move.at for move in Journal(settings, name, GateEvent).read_available()]
+    return max((at for at in times if at <= now), default=None)
 
 
 def _find_holder(  # noqa: PLR0913 -- what is held, and three times

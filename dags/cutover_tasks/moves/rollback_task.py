@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -11,6 +11,9 @@ from cutover.clock import SystemClock
 from cutover.settings import load_settings
 from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
+
+if TYPE_CHECKING:
+    from cutover.lake.journal_rows import GateEvent
 
 log = logging.getLogger("airflow.task")
 
@@ -27,17 +30,16 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
     Raises:
         AirflowFailException: There is no way back from here to that stage, or no reason was given.
     """
-    from cutover.lake.control import control_tables  # noqa: PLC0415 -- brings duckdb: only where a task runs
-    from cutover.lake.control.stages import Stage  # noqa: PLC0415 -- as above
+    from cutover.lake.control.stages import Stage, read_events  # noqa: PLC0415 -- brings duckdb: only where a task runs
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()
         definition, wanted = find_definition(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
-        made = [row for row in control_tables.read(settings, "gate", pipeline) if _is_of_run(row, run_id)]
+        made = [event for event in read_events(settings, pipeline) if _is_of_run(event, run_id)]
         if made:
-            log.info("%s was in %s by this run", pipeline, made[-1]["stage"])
-            return str(made[-1]["stage"])
+            log.info("%s was in %s by this run", pipeline, made[-1].stage)
+            return made[-1].stage
         why, clock = str(params.get("why") or ""), SystemClock()
         kept: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{who or 'unknown'}"}
         decision = stage.roll_back(settings, definition, why, clock, back_to=wanted, **kept)
@@ -51,6 +53,6 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
     return str(decision.target)
 
 
-def _is_of_run(row: Mapping[str, Any], run_id: str) -> bool:
-    because = json.loads(row["evidence"] or "{}").get("because") or {}
+def _is_of_run(event: "GateEvent", run_id: str) -> bool:
+    because = json.loads(event.evidence).get("because") or {}
     return bool(because.get("run") == run_id)

@@ -30,8 +30,8 @@ def release(stack: Stack) -> None:
     """Let it go, whichever epochs came since: the holder is done."""
     now = SystemClock().now()
     for held in pins.list_held_by_version(stack.settings, stack.version, now=now):
-        if held["holder"] == HOLDER:
-            pins.release(stack.settings, stack.version, held["epoch"], holder=HOLDER, now=now)
+        if held.holder == HOLDER:
+            pins.release(stack.settings, stack.version, held.epoch, holder=HOLDER, now=now)
 
 
 def compare(stack: Stack) -> None:

@@ -5,17 +5,27 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.infra.demo.defect import plant
 from cutover.infra.drills.drill import Drill
 from cutover.infra.drills.stack import PIPELINE, Stack
-from cutover.lake.control import control_tables
+from cutover.lake.control.stages import Stage
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import GateEvent
 
 SOON = 30 / 86_400  # of a day: 30 seconds
 
 
 def retire(stack: Stack) -> None:
     """Write the move to KAPPA, which takes a day of evidence and two people's approvals elsewhere."""
-    own = {"pipeline": PIPELINE, "result_fingerprint": result_fingerprint(stack.pipeline)}
-    said = {"event": "advanced", "stage": "KAPPA", "why": "drill", "who": "drill", "evidence": "{}"}
-    row = own | said | {"at": SystemClock().now(), "stream_version": stack.version.number, "seen": 0}
-    control_tables.append(stack.settings, "gate", [row])
+    event = GateEvent(
+        pipeline=PIPELINE,
+        at=SystemClock().now(),
+        event="advanced",
+        stage=Stage.KAPPA,
+        result_fingerprint=result_fingerprint(stack.pipeline),
+        stream_version=stack.version.number,
+        who="drill",
+        why="drill",
+        next_comparison=0,
+    )
+    Journal(stack.settings, PIPELINE, GateEvent).append(event)
 
 
 def audit(stack: Stack) -> None:

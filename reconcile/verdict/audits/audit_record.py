@@ -8,7 +8,9 @@ from enum import StrEnum
 from cutover import json_text
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Audit, Pipeline
-from cutover.lake.control import control_tables, kept_results
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow, WindowAuditRow
+from cutover.reconcile.journal_rows import list_result_rows
 from cutover.reconcile.verdict import history
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
@@ -62,18 +64,18 @@ class WindowAudit:
 
 def record(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> int:
     """Append an audit to the history and return its sequence."""
-    kept = replace(found, seen=control_tables.next_turn(settings, "reconciliations", pipeline.name))
-    row = {
-        "pipeline": found.pipeline,
-        "result_fingerprint": result_fingerprint(pipeline),
-        "stream_version": found.stream_version,
-        "at": datetime.fromisoformat(found.at),
-        "epoch": found.epoch,
-        "state": str(found.state),
-        "seed": found.seed,
-        "result": json_text.write(kept),
-    }
-    return control_tables.append(settings, "audits", [row])
+    following = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
+    row = WindowAuditRow(
+        pipeline=found.pipeline,
+        result_fingerprint=result_fingerprint(pipeline),
+        stream_version=found.stream_version,
+        at=datetime.fromisoformat(found.at),
+        epoch=found.epoch,
+        state=found.state,
+        seed=found.seed,
+        result=json_text.write(replace(found, seen=following)),
+    )
+    return Journal(settings, found.pipeline, WindowAuditRow).append(row)
 
 
 def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ...]:
@@ -82,7 +84,8 @@ def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ..
     Raises:
         LakeError: The history cannot be read.
     """
-    return tuple(kept_results.list_results(settings, "audits", pipeline, WindowAudit))
+    rows = list_result_rows(settings, pipeline, WindowAuditRow)
+    return tuple(json_text.read(WindowAudit, row.result) for row in rows)
 
 
 def list_judged(known: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:

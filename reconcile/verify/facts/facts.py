@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity.high_water import Witness
+from cutover.lake.journal_rows import Loss
 from cutover.reconcile.verify.model import Unknown
 from cutover.records.reference import ResultRow, UncountedPair
 

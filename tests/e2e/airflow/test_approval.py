@@ -23,8 +23,7 @@ from cutover.infra import start, stop
 from cutover.infra.airflow import instance
 from cutover.infra.airflow.api import FINAL
 from cutover.infra.demo.runs import Runs
-from cutover.lake.control import control_tables
-from cutover.lake.control.stages import current_stage
+from cutover.lake.control.stages import current_stage, read_events
 from cutover.log.kafka import LogClient
 from cutover.reconcile.gate import stage
 from cutover.settings import KafkaSettings, Settings
@@ -194,8 +193,8 @@ def _find_running(runs: Runs, run: str, task: str) -> str | None:
 
 def read_moves(runs: Runs) -> list[tuple[str, str, str]]:
     """Return the gate's history: what happened, to which stage, by whom."""
-    rows = control_tables.read(runs.settings, "gate", NAME)
-    return [(str(row["event"]), str(row["stage"]), str(row["who"])) for row in rows]
+    rows = read_events(runs.settings, NAME)
+    return [(row.event, row.stage, row.who) for row in rows]
 
 
 def answer(page: Page, runs: Runs, run: str) -> None:
@@ -251,8 +250,8 @@ def test_a_move_takes_the_word_of_an_operator_and_not_that_of_a_viewer(page: Pag
         log_in(other, runs, instance.ADMIN)
         answer(other, runs, run)
         assert find_end(runs, run) == "success"
-    row = control_tables.read(settings, "gate", NAME)[-1]
-    assert (str(current_stage(settings, pipeline)), row["who"], row["why"]) == ("SHADOW", "airflow:admin", WHY)
+    row = read_events(settings, NAME)[-1]
+    assert (str(current_stage(settings, pipeline)), row.who, row.why) == ("SHADOW", "airflow:admin", WHY)
 
 
 def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) -> None:

@@ -10,16 +10,16 @@ from cutover.batch.cli import nothing_computed
 from cutover.batch.recompute import run
 from cutover.clock import SystemClock
 from cutover.definition import Fixed, Pipeline
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import LogError
 from cutover.lake.batch_runs import runs
-from cutover.lake.control import control_tables, pins, versions
+from cutover.lake.control import pins, versions
 from cutover.probe import Point
 from cutover.records.reading.scan import Offsets, read
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
+from tests.support.history.journal_rows import put_stage
 
 CLOCK = SystemClock()
 
@@ -206,7 +206,6 @@ def test_the_cut_is_pinned_from_the_start_until_it_is_compared(lab: Lab) -> None
 
 
 def test_in_kappa_batch_does_not_run(lab: Lab) -> None:
-    row = {"pipeline": lab.pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": "KAPPA"}
-    control_tables.append(lab.settings, "gate", [row | {"result_fingerprint": result_fingerprint(lab.pipeline)}])
+    put_stage(lab.settings, lab.pipeline, "KAPPA")
 
     assert run(lab.settings, lab.pipeline) is None

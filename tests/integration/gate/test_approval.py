@@ -12,9 +12,8 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.definition import Count, Pipeline
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables
-from cutover.lake.control.control_tables import OvertakenError
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.journal import Journal, SequenceConflictError
 from cutover.reconcile.gate import approval, evidence, present, stage
 from cutover.reconcile.gate.approval import Approval, Proposal
 from cutover.reconcile.gate.decide import EvidenceRun, GateEvidence, PresentState, Replayability
@@ -68,9 +67,9 @@ def test_approved_move_keeps_who_why_and_what_was_approved(place: Settings, clic
     proposal = proposed(place, clicks)
 
     assert move(place, clicks, approval.parse(json.loads(json.dumps(asdict(proposal))))) is Stage.SHADOW
-    (row,) = control_tables.read(place, "gate", "clicks")
-    assert (row["who"], row["why"], row["stage"]) == ("airflow:ada", "it is time", "SHADOW")
-    assert json.loads(row["evidence"])["approved"] == proposal.digest
+    (row,) = read_events(place, "clicks")
+    assert (row.who, row.why, row.stage) == ("airflow:ada", "it is time", "SHADOW")
+    assert json.loads(row.evidence)["approved"] == proposal.digest
     assert approval.has_moved(place, proposal)
 
 
@@ -81,14 +80,14 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
 
     with pytest.raises(LakeError, match="moves and withdrawals: 0 was approved, it is 1"):
         move(place, clicks, proposal)
-    assert len(control_tables.read(place, "gate", "clicks")) == 1
+    assert len(read_events(place, "clicks")) == 1
 
 
 @pytest.mark.usefixtures("shown")
 def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
     with pytest.raises(LakeError, match="expected the person who gave it, got nobody"):
         move(place, clicks, proposed(place, clicks), who=" ")
-    assert control_tables.read(place, "gate", "clicks") == []
+    assert read_events(place, "clicks") == []
 
 
 def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
@@ -106,16 +105,16 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
 
     monkeypatch.setattr(present, "look", look)
 
-    with pytest.raises(OvertakenError):
+    with pytest.raises(SequenceConflictError):
         move(place, clicks, proposal)
-    (row,) = control_tables.read(place, "gate", "clicks")
-    assert (row["event"], row["why"]) == ("withdrawn", "it was marked failed")
+    (row,) = read_events(place, "clicks")
+    assert (row.event, row.why) == ("withdrawn", "it was marked failed")
     assert (current_stage(place, clicks), approval.has_moved(place, proposal)) == (Stage.LAMBDA, False)
 
     monkeypatch.setattr(present, "look", lambda *_: PresentState(run=run(3), reason="they agree"))
     assert move(place, clicks, proposed(place, clicks)) is Stage.SHADOW  # what spoke for it speaks for it still
     stage.withdraw(place, proposal, "too late", CLOCK)
-    assert len(control_tables.read(place, "gate", "clicks")) == 2
+    assert len(read_events(place, "clicks")) == 2
 
 
 @pytest.mark.usefixtures("shown")
@@ -124,18 +123,18 @@ def test_a_withdrawal_that_the_move_overtakes_leaves_the_move(
     clicks: Pipeline,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    proposal, append = proposed(place, clicks), control_tables.append
+    proposal, append = proposed(place, clicks), Journal.append
 
     def append_behind_the_move(*given: Any, **named: Any) -> int:
-        monkeypatch.setattr(control_tables, "append", append)
+        monkeypatch.setattr(Journal, "append", append)
         assert move(place, clicks, proposal) is Stage.SHADOW
         return append(*given, **named)
 
-    monkeypatch.setattr(control_tables, "append", append_behind_the_move)
+    monkeypatch.setattr(Journal, "append", append_behind_the_move)
 
     stage.withdraw(place, proposal, "it was marked failed", CLOCK)
     assert approval.has_moved(place, proposal)
-    assert [row["event"] for row in control_tables.read(place, "gate", "clicks")] == ["advanced"]
+    assert [row.event for row in read_events(place, "clicks")] == ["advanced"]
 
 
 def test_what_changes_during_the_look_is_not_approved(
@@ -154,7 +153,7 @@ def test_what_changes_during_the_look_is_not_approved(
 
     with pytest.raises(LakeError, match="version of the stream: 0 was approved, it is 1"):
         move(place, clicks, proposal)
-    assert control_tables.read(place, "gate", "clicks") == []
+    assert read_events(place, "clicks") == []
 
 
 def test_old_runs_that_expire_take_nothing_from_an_approval(
@@ -215,11 +214,11 @@ def test_approval_of_what_is_no_more_is_refused_and_writes_nothing(
 ) -> None:
     proposal = proposed(place, clicks)
     now = change(place, clicks, shown)
-    before = control_tables.read(place, "gate", "clicks")
+    before = read_events(place, "clicks")
 
     with pytest.raises(LakeError, match=said):
         move(place, now, proposal)
-    assert control_tables.read(place, "gate", "clicks") == before
+    assert read_events(place, "clicks") == before
 
 
 @pytest.mark.usefixtures("shown")
@@ -250,7 +249,7 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
     decision = stage.move(place, clicks, "advance", "x", CLOCK, approved=Approval(proposal=proposal, who="ada"))
 
     assert (decision.allowed, Path(place.home).is_dir()) == (False, True)
-    assert control_tables.read(place, "gate", "clicks") == []
+    assert read_events(place, "clicks") == []
 
 
 @pytest.mark.usefixtures("shown")
@@ -262,4 +261,4 @@ def test_what_audits_are_asked_for_is_part_of_what_is_approved_before_kappa(plac
     with pytest.raises(LakeError, match=r"`policy\.audit`: a fault in 1 % .* was approved, it is no samples"):
         move(place, other, proposed(place, clicks))
     assert move(place, clicks, proposed(place, clicks)) is Stage.KAPPA
-    assert "a fault in 1 %" in json.loads(control_tables.read(place, "gate", "clicks")[-1]["evidence"])["audit"]
+    assert "a fault in 1 %" in json.loads(read_events(place, "clicks")[-1].evidence)["audit"]

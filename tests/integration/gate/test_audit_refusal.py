@@ -8,10 +8,8 @@ import pytest
 
 from cutover.clock import SystemClock
 from cutover.definition import Audit, Count, Daily, Fixed, Global, Monthly, Pipeline, Policy, Sessions, Sliding
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.window_fn import AlignedWindowFn
-from cutover.lake.control import control_tables
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
@@ -29,6 +27,7 @@ from cutover.reconcile.window_audit.sentence import describe_audit, say_next
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.audits import audited
+from tests.support.history.journal_rows import put_stage
 from tests.support.history.reconciliations import flights
 from tests.support.history.reports import change_report
 
@@ -95,16 +94,7 @@ def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic
 
 def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sales: Pipeline) -> None:
     before = evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal
-    kept = {"result_fingerprint": result_fingerprint(sales), "stream_version": 0, "evidence": "{}", "seen": 0}
-    row = {
-        "pipeline": sales.name,
-        "at": SystemClock().now(),
-        "event": "advanced",
-        "stage": "SHADOW",
-        "why": "",
-        "who": "test",
-    }
-    control_tables.append(kafka_settings, "gate", [row | kept])
+    put_stage(kafka_settings, sales, "SHADOW")
 
     assert (before, evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
         "nobody has looked",

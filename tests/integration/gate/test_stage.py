@@ -15,17 +15,20 @@ import pytest
 
 from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import control_tables, versions
+from cutover.lake import journal
+from cutover.lake.control import versions
 from cutover.lake.control.signature import user
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control.stages import Stage, current_stage, read_events
+from cutover.lake.journal import Journal, SequenceConflictError
+from cutover.lake.journal_rows import GateEvent
 from cutover.lake.serving import serving_table
 from cutover.metrics import text_files
 from cutover.reconcile.gate import evidence, stage
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row, put_stage
 from tests.support.history.reconciliations import record_line
 
 DEFINITION = '''
@@ -70,9 +73,7 @@ def clicks(place: Settings) -> Pipeline:
 
 def put(settings: Settings, pipeline: Pipeline, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    entry = {"pipeline": pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": name, "why": "", "who": "test"}
-    rest = {"result_fingerprint": result_fingerprint(pipeline), "stream_version": 0, "evidence": "{}"}
-    control_tables.append(settings, "gate", [entry | rest])
+    put_stage(settings, pipeline, name)
 
 
 def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline) -> None:
@@ -82,17 +83,17 @@ def test_pipeline_without_history_is_in_lambda(place: Settings, clicks: Pipeline
 def test_advance_without_evidence_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:
     decision = stage.move(place, clicks, "advance", "because", CLOCK)
 
-    assert (decision.allowed, control_tables.read(place, "gate", "clicks")) == (False, [])
+    assert (decision.allowed, read_events(place, "clicks")) == (False, [])
 
 
 def test_rollback_needs_no_log_and_keeps_who_why_and_hash(place: Settings, clicks: Pipeline) -> None:
     put(place, clicks, "SHADOW")
     stage.move(place, clicks, "rollback", " late burst ", CLOCK)
 
-    row = control_tables.read(place, "gate", "clicks")[-1]
-    kept = json.loads(row["evidence"])
-    assert (row["stage"], row["event"], row["why"], row["sequence"]) == ("LAMBDA", "rolled_back", "late burst", 1)
-    assert (row["who"], evidence.digest(kept)) == (user(), kept["hash"])
+    row = read_events(place, "clicks")[-1]
+    kept = json.loads(row.evidence)
+    assert (row.stage, row.event, row.why, row.sequence) == ("LAMBDA", "rolled_back", "late burst", 1)
+    assert (row.who, evidence.digest(kept)) == (user(), kept["hash"])
 
 
 def test_evidence_holds_runs_when_the_log_is_silent(place: Settings, clicks: Pipeline) -> None:
@@ -108,7 +109,7 @@ def test_move_is_dated_by_the_clock(place: Settings, clicks: Pipeline) -> None:
     before = CLOCK.now()
     stage.move(place, clicks, "rollback", "drill", CLOCK)
 
-    assert timedelta(0) <= control_tables.read(place, "gate", "clicks")[-1]["at"] - before < timedelta(minutes=5)
+    assert timedelta(0) <= read_events(place, "clicks")[-1].at - before < timedelta(minutes=5)
 
 
 def test_a_move_that_was_decided_before_another_one_is_refused(place: Settings, clicks: Pipeline) -> None:
@@ -220,7 +221,7 @@ def test_command_refuses_a_way_back_that_leads_on_or_nowhere(
     put(place, clicks, at)
 
     assert main(["gate", "clicks", "rollback", "--why", "drill", "--to", to]) == 1
-    assert [row["stage"] for row in control_tables.read(place, "gate", "clicks")] == [at]
+    assert [row.stage for row in read_events(place, "clicks")] == [at]
 
 
 @pytest.mark.parametrize("at", ["LAMBDA", "SHADOW"])
@@ -228,16 +229,18 @@ def test_a_way_back_to_where_a_pipeline_is_stops_a_move_that_had_begun(
     place: Settings, clicks: Pipeline, at: str
 ) -> None:
     put(place, clicks, at)
-    turn = len(control_tables.read(place, "gate", "clicks"))
+    turn = len(read_events(place, "clicks"))
     (place.home / "lake" / "_control" / "versions" / "_delta_log" / f"{0:020}.json").unlink()  # a way back needs none
 
     stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage(at))
 
     with pytest.raises(LakeError, match="another process appended row"):
-        control_tables.append(place, "gate", [{"pipeline": "clicks", "stage": "KAPPA"}], turn=turn)
+        Journal(place, "clicks", GateEvent).append(
+            make_row(GateEvent, pipeline="clicks", stage="KAPPA"), expected_sequence=turn
+        )
     assert current_stage(place, clicks, way_back=True) == at
-    newest = control_tables.read(place, "gate", "clicks")[-1]
-    assert (newest["event"], newest["why"]) == ("withdrawn", "late burst")
+    newest = read_events(place, "clicks")[-1]
+    assert (newest.event, newest.why) == ("withdrawn", "late burst")
 
 
 def test_a_way_back_that_others_always_overtake_is_a_failed_task(
@@ -247,12 +250,12 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
 
     def overtaken(*_: Any, **__: Any) -> int:
         msg = "others"
-        raise control_tables.OvertakenError(msg)
+        raise SequenceConflictError(msg)
 
-    monkeypatch.setattr(control_tables, "append", overtaken)
-    monkeypatch.setattr(control_tables, "_TRIED_SECONDS", 0.0)
-    monkeypatch.setattr(control_tables, "_ATTEMPTS", 2)
-    with pytest.raises(control_tables.OvertakenError):
+    monkeypatch.setattr(Journal, "append", overtaken)
+    monkeypatch.setattr(journal, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(journal, "ATTEMPTS", 2)
+    with pytest.raises(SequenceConflictError):
         stage.roll_back(place, clicks, "late burst", CLOCK)
 
     told = text_files.path_of(place, "gate_run", "clicks").read_text()
@@ -262,14 +265,14 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
 def test_a_way_back_follows_a_move_that_was_made_meanwhile(
     place: Settings, clicks: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    append, others = control_tables.append, ["SHADOW"]
+    append, others = Journal.append, ["SHADOW"]
 
     def overtaken(*words: Any, **named: Any) -> int:
         if others:
             put(place, clicks, others.pop())
         return append(*words, **named)
 
-    monkeypatch.setattr(control_tables, "append", overtaken)
+    monkeypatch.setattr(Journal, "append", overtaken)
     decision = stage.roll_back(place, clicks, "late burst", CLOCK, back_to=Stage.LAMBDA)
 
     assert (decision.stage, decision.target) == (Stage.SHADOW, Stage.LAMBDA)
@@ -325,7 +328,7 @@ def test_a_lake_that_cannot_be_written_keeps_its_stage_and_tells_it(place: Setti
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "expected a place that can be written, got: [Errno 13] Permission denied" in refused.stderr
     assert "Hint: nothing was committed" in refused.stderr
-    assert [row["stage"] for row in control_tables.read(place, "gate", "clicks")] == ["KAPPA"]
+    assert [row.stage for row in read_events(place, "clicks")] == ["KAPPA"]
     assert main(["gate", "clicks", "rollback", "--why", "drill"]) == 0
 
 

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import psycopg
 import pyarrow as pa
@@ -11,17 +10,16 @@ import pytest
 from pydantic import SecretStr
 
 from cutover.definition import Bag, Count, Daily, Fixed, Pipeline, Quantile, Sessions, Stddev, Sum, TopK
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.sessions import Window
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables
 from cutover.lake.paths import batch_uri, serving_uri
 from cutover.lake.serving import postgres_copy, serving_table
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.settings import ServingSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
+from tests.support.history.journal_rows import put_stage
 from tests.support.servers.postgres import ask, running_server
 
 HOSTILE = ("<script>", "a'b\"c", "tab\tand\nline \\N \\.", "\u202e", "", None)
@@ -48,8 +46,7 @@ def copied(settings: Settings, address: str) -> Settings:
 
 def put(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": name}
-    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    put_stage(settings, PIPELINE, name)
 
 
 def in_lake(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:

@@ -8,13 +8,13 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from cutover.cli import app
-from cutover.lake.control import control_tables
 from cutover.lake.integrity import scrub
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
+from tests.support.history.journal_rows import put_stage
 
 KINDS = ("_kind=partial", "_kind=ledger", "_kind=epoch", "/batch/", "/batch_index/", "_control/gate/")
 
@@ -28,9 +28,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("CUTOVER_PIPELINES", str(tmp_path / "pipelines"))
     settings, made = Settings(home=tmp_path / "home"), lake_of(SALES)
     write(settings, made)
-    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
-    truth = {"result_fingerprint": made.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control_tables.append(settings, "gate", [row | truth])
+    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     return settings
 
 

@@ -17,12 +17,11 @@ from pyspark.sql import SparkSession
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Count, Daily, Fixed, Lateness, Pipeline, Sum
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.windows.sessions import Sessions
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.engine import queries
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
 from cutover.lake.control.stages import Stage
 from cutover.lake.paths import batch_uri, serving_uri
 from cutover.lake.serving import serving_table, views
@@ -32,6 +31,7 @@ from cutover.lake.tables.schemas import batch_ledger_schema, epoch_log_schema
 from cutover.reconcile.gate import stage
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, micros, replace_batch, write
+from tests.support.history.journal_rows import put_stage
 from tests.support.suite.until import until
 
 HOSTILE = ("<script>alert(1)</script>", "a'b\"c", "line\nbreak", "\x1b[31m", "", None)
@@ -50,8 +50,7 @@ def ledger(settings: Settings) -> None:
 
 def put(settings: Settings, name: str) -> None:
     """Append a move, as if it had been allowed."""
-    row = {"pipeline": PIPELINE.name, "at": datetime.now(UTC), "event": "advanced", "stage": name}
-    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    put_stage(settings, PIPELINE, name)
 
 
 def by_view(settings: Settings, pipeline: Pipeline = PIPELINE) -> list[tuple[object, ...]]:

@@ -13,15 +13,16 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Lateness, Pipeline, Sum
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import control_tables, pins, swaps, versions
-from cutover.lake.control.control_tables import OvertakenError
+from cutover.lake.control import pins, swaps, versions
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.integrity import table_weights
+from cutover.lake.journal import SequenceConflictError
 from cutover.lake.paths import version_uri
 from cutover.lake.serving import unserved
 from cutover.lake.serving.unserved import Unserved, delete_unserved, list_unserved
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
+from tests.support.history.journal_rows import put_stage
 from tests.support.suite.standing_clock import StandingClock
 
 SALES = tuple(Sale(hour=hour) for hour in range(3))
@@ -116,7 +117,7 @@ def replaced(settings: Settings, tmp_path: Path) -> Settings:
     write(known, lake_of(SALES))
     follower = replace(PIPELINE, name="sales_2")
     write(known, lake_of(SALES, follower), follower)
-    swaps.swap(known, "sales", "sales_2", why="x", found="", clock=LATER, turn=0)
+    swaps.swap(known, "sales", "sales_2", why="x", evidence="", clock=LATER, expected_sequence=0)
     return known
 
 
@@ -148,7 +149,7 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
 
     def swapped_back(*args: Any, **named: Any) -> None:
         real(*args, **named)
-        swaps.swap(replaced, "sales", "sales", why="back", found="", clock=MUCH_LATER, turn=1)
+        swaps.swap(replaced, "sales", "sales", why="back", evidence="", clock=MUCH_LATER, expected_sequence=1)
 
     monkeypatch.setattr(versions, "record_deletion", swapped_back)
 
@@ -166,15 +167,15 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
 ) -> None:
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=PIPELINE.lateness)
-    turn = versions.next_turn(settings, slower)
-    beside = versions.register(settings, slower, SystemClock(), turn=turn, beside=True)
+    sequence = versions.next_sequence(settings, slower)
+    beside = versions.register(settings, slower, SystemClock(), expected_sequence=sequence, beside=True)
     write(settings.model_copy(update={"stream_version": 1}), lake_of(SALES, slower), slower)
     versions.serve(settings, slower, 1, why="new", clock=SystemClock())
     real = versions.record_deletion
 
     def pinned(*args: Any, **named: Any) -> None:
         real(*args, **named)
-        (old,) = [one for one in versions._rows(settings, slower) if one.number == 0]
+        (old,) = [one for one in versions._read_versions(settings, slower) if one.number == 0]
         pins.pin(settings, old, 1, holder="batch/now", expires_at=LATER.now() + timedelta(days=1), now=NOW)
 
     monkeypatch.setattr(versions, "record_deletion", pinned)
@@ -188,10 +189,10 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
 
 def test_what_a_deleted_version_had_replaced_does_not_come_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    turn = versions.next_turn(settings, PIPELINE)
-    versions.register(settings, PIPELINE, SystemClock(), turn=turn)
-    turn = versions.next_turn(settings, PIPELINE)
-    versions.record_deletion(settings, PIPELINE.name, OWN, 1, why="x", clock=SystemClock(), turn=turn)
+    sequence = versions.next_sequence(settings, PIPELINE)
+    versions.register(settings, PIPELINE, SystemClock(), expected_sequence=sequence)
+    sequence = versions.next_sequence(settings, PIPELINE)
+    versions.record_deletion(settings, PIPELINE.name, OWN, 1, why="x", clock=SystemClock(), expected_sequence=sequence)
 
     assert versions.current(settings, PIPELINE) is None
     assert versions.open_or_create(settings, PIPELINE, SystemClock()).number == len(["stream-0", "stream-1"])
@@ -208,8 +209,7 @@ def test_nothing_goes_while_nothing_stands_in_its_place(settings: Settings) -> N
 
 def test_a_definition_that_comes_back_after_its_tables_went_begins_in_lambda(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    move = {"pipeline": "sales", "at": NOW, "event": "advanced", "stage": "KAPPA", "result_fingerprint": OWN}
-    control_tables.append(settings, "gate", [move])
+    put_stage(settings, PIPELINE, "KAPPA", at=NOW, result_fingerprint=OWN)
     write(settings, lake_of(SALES, CHANGED), CHANGED)
     assert current_stage(settings, PIPELINE) is Stage.KAPPA
 
@@ -220,8 +220,10 @@ def test_a_definition_that_comes_back_after_its_tables_went_begins_in_lambda(set
 
 def test_what_a_fork_begins_with_stays_until_the_fork_is_filled(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    turn = versions.next_turn(settings, PIPELINE)
-    versions.register(settings, PIPELINE, SystemClock(), turn=turn, fork=versions.Fork(version=0, epoch=1))
+    sequence = versions.next_sequence(settings, PIPELINE)
+    versions.register(
+        settings, PIPELINE, SystemClock(), expected_sequence=sequence, fork=versions.Fork(version=0, epoch=1)
+    )
 
     held = [(f"stream-0 of {OWN}", "needed by stream-1, which begins with it")]
     assert texts(list_unserved(settings, PIPELINE, LATER.now())) == held
@@ -235,11 +237,11 @@ def test_who_is_let_serve_meanwhile_stays(settings: Settings, monkeypatch: pytes
 
     def served_meanwhile(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
         found = real(settings, pipeline, now)
-        versions.register(settings, pipeline, LATER, turn=versions.next_turn(settings, pipeline))
+        versions.register(settings, pipeline, LATER, expected_sequence=versions.next_sequence(settings, pipeline))
         return found
 
     monkeypatch.setattr(unserved, "list_unserved", served_meanwhile)
-    with pytest.raises(OvertakenError):
+    with pytest.raises(SequenceConflictError):
         delete_unserved(settings, slower, LATER, why="old")
 
     assert Path(versions.open_or_create(settings, PIPELINE, LATER).uri).exists()

@@ -9,12 +9,13 @@ from deltalake import DeltaTable
 
 from cutover.cli.app import main
 from cutover.clock import SystemClock
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, pins, restore, versions
-from cutover.lake.paths import ControlTable, control_uri, version_uri
+from cutover.lake.control import pins, restore, versions
+from cutover.lake.journal import Journal
+from cutover.lake.paths import control_uri, version_uri
 from cutover.probe import Point
 from cutover.reconcile.gate import evidence
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history, records
@@ -34,6 +35,7 @@ from tests.integration.reconcile.lake_of import (
     replace_batch,
     write,
 )
+from tests.support.history.journal_rows import make_row, put_stage
 
 SALES = tuple(Sale(epoch=i % 3, hour=i % 7, amount=i) for i in range(21))
 OLD = 1
@@ -217,20 +219,19 @@ def test_nothing_compared_is_not_comparable_with_reason_and_next_command(setting
 
 def test_differences_of_a_killed_run_do_not_stay(settings: Settings) -> None:
     write(settings, lake_of(SALES))
+    fingerprint = lake_of(SALES).run.result_fingerprint
+    values = {"pipeline": PIPELINE.name, "result_fingerprint": fingerprint, "run_id": "killed", "at": START}
     place = {"window_start": START, "key": "{}", "kind": "changed", "cause": "unexplained", "state": "open"}
-    row = {"pipeline": PIPELINE.name, "result_fingerprint": lake_of(SALES).run.result_fingerprint, "run_id": "killed"}
-    control_tables.append(settings, "differences", [row | place | {"at": START, "detail": None}])
+    Journal(settings, PIPELINE.name, DifferenceEvent).append(make_row(DifferenceEvent, **values, **place))
 
     assert history.open_differences(settings, PIPELINE) == {}
 
 
 @pytest.mark.parametrize("table", ["gate", "reconciliations", "differences", "pins"])
 def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
-    settings: Settings, diverged: Report, table: ControlTable
+    settings: Settings, diverged: Report, table: str
 ) -> None:
-    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
-    truth = {"result_fingerprint": result_fingerprint(PIPELINE), "stream_version": 0, "evidence": "{}"}
-    control_tables.append(settings, "gate", [row | truth])
+    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     (version,) = versions.list_versions(settings, PIPELINE)
     pins.pin(settings, version, 0, holder="a", expires_at=START, now=START)
     handle = DeltaTable(control_uri(settings, table))
@@ -257,8 +258,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
 
 def test_a_restore_brings_removed_rows_of_a_control_table_back(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
-    control_tables.append(settings, "gate", [row | {"result_fingerprint": result_fingerprint(PIPELINE)}])
+    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     handle = DeltaTable(control_uri(settings, "gate"))
     before = handle.version()
     handle.delete()
@@ -275,7 +275,7 @@ def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_
     before = handle.version()
     handle.delete()
 
-    with pytest.raises(LakeError, match="Table `versions` of `sales`: expected every row") as refused:
+    with pytest.raises(LakeError, match="Table `versions` of `sales`: expected every committed row") as refused:
         reconcile(settings, PIPELINE)
     handle.restore(before)
 
@@ -288,7 +288,7 @@ def test_nothing_is_compared_where_rows_of_versions_were_removed_until_they_are_
 def test_a_history_whose_folder_is_gone_is_none_that_just_begins(settings: Settings, diverged: Report) -> None:
     shutil.rmtree(control_uri(settings, "reconciliations"))
 
-    with pytest.raises(LakeError, match="_control/reconciliations`: expected it beside the other") as refused:
+    with pytest.raises(LakeError, match="_control/reconciliations`: expected it next to the other") as refused:
         reconcile(settings, PIPELINE)
 
     assert (diverged.finding.verdict, refused.value.runbook) == (Verdict.DIVERGED, "ForeignWrite")
@@ -297,7 +297,7 @@ def test_a_history_whose_folder_is_gone_is_none_that_just_begins(settings: Setti
 
 @pytest.mark.parametrize("table", ["differences", "verifications", "proofs"])
 def test_nothing_is_compared_beside_a_control_table_that_is_gone(
-    settings: Settings, diverged: Report, table: ControlTable
+    settings: Settings, diverged: Report, table: str
 ) -> None:
     shutil.rmtree(control_uri(settings, table))
 
@@ -309,7 +309,7 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",
     )
-    assert f"_control/{table}`: expected it beside the other control tables" in breach.message
+    assert f"_control/{table}`: expected it next to the other control tables" in breach.message
     assert "ForeignWrite" in firing(settings)
 
 

@@ -13,8 +13,10 @@ import pytest
 from cutover.clock import SystemClock
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.errors import DefinitionError
-from cutover.lake.control import control_tables, pins, versions
+from cutover.lake.control import pins, versions
+from cutover.lake.journal import Journal
 from cutover.probe import Point
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import CellStep, Verdict
 from cutover.reconcile.result.report import Report
 from cutover.reconcile.verdict import history, records
@@ -303,7 +305,7 @@ def test_an_unexplained_difference_opens_and_is_resolved_when_it_is_gone(setting
 
     reconcile(settings, PIPELINE)
 
-    states = [row["state"] for row in control_tables.read(settings, "differences", PIPELINE.name)]
+    states = [row.state for row in Journal(settings, PIPELINE.name, DifferenceEvent).read()]
     assert (opened, states) == (1, ["open", "resolved"])
 
 

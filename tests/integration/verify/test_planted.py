@@ -10,9 +10,10 @@ import pytest
 from deltalake import DeltaTable
 
 from cutover.lake.batch_runs import BatchRun
-from cutover.lake.control import control_tables
 from cutover.lake.epochs.epoch_log import EpochRecord
-from cutover.lake.paths import ControlTable, batch_uri, control_uri
+from cutover.lake.journal import Journal, JournalRow
+from cutover.lake.journal_rows import GateEvent, PinEvent, VersionEvent
+from cutover.lake.paths import batch_uri, control_uri
 from cutover.lake.tables.schemas import batch_schema
 from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
@@ -21,6 +22,7 @@ from tests.integration.reconcile.lake_of import write_run
 from tests.integration.streaming.rig import MINUTE, NOON
 from tests.integration.verify.lab import ALL, LATE, Lab, Raw, Rows, fold, judged, of_class, rewrite, row_edit, violated
 from tests.support.comparison.planted import put_rows
+from tests.support.history.journal_rows import make_row
 from tests.support.history.older_copy import put_back
 
 
@@ -168,12 +170,13 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
     assert found.checks["N4"].looked_at.endswith(", 1 folds")
 
 
-@pytest.mark.parametrize("name", ["versions", "gate", "pins"])
-def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, name: ControlTable) -> None:
-    rows = [{"pipeline": lab.pipeline.name}]
-    control_tables.append(lab.settings, name, rows)
-    with put_back(lab.settings, control_uri(lab.settings, name)):
-        control_tables.append(lab.settings, name, rows)
+@pytest.mark.parametrize("row_type", [VersionEvent, GateEvent, PinEvent])
+def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: type[JournalRow]) -> None:
+    row = make_row(row_type, pipeline=lab.pipeline.name)
+    journal = Journal(lab.settings, lab.pipeline.name, row_type)
+    journal.append(row)
+    with put_back(lab.settings, control_uri(lab.settings, row_type.TABLE)):
+        journal.append(row)
 
     found = judged(lab)
 

@@ -20,11 +20,11 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from cutover.errors import CutoverError
-from cutover.lake.control import control_tables
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import KafkaSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, Sale, lake_of, reconcile, write
+from tests.support.history.journal_rows import put_stage
 
 _LISTS = re.compile(rb'"(?:add|remove|txn)"|"path":"[^"]*"|"partitionValues":[{][^}]*[}]|"size":[0-9]+')
 """What a JSON entry of a table's log lists files by."""
@@ -40,9 +40,7 @@ def made(home: Path) -> Settings:
     settings = Settings(home=home, kafka=KafkaSettings(bootstrap_servers="127.0.0.1:1", timeout_seconds=0.05))
     lake = lake_of(SALES)
     write(settings, lake)
-    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
-    truth = {"result_fingerprint": lake.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control_tables.append(settings, "gate", [row | truth])
+    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     return settings
 
 
@@ -50,8 +48,8 @@ def kinds(lake: Path) -> dict[str, list[Path]]:
     """Return the files of a lake by what they are: `stream/partial`, `batch`, `_delta_log of batch`, ..."""
     found: dict[str, list[Path]] = {}
     for file in sorted(lake.rglob("*")):
-        if not file.is_file() or file.name in {"newest.json", "_last_checkpoint"} or "turns" in file.parts:
-            continue  # the notes of turns are empty
+        if not file.is_file() or file.name in {"newest.json", "_last_checkpoint"} or "sequences" in file.parts:
+            continue  # sequence marks are empty
         table = next(parent for parent in file.parents if (parent / "_delta_log").is_dir())
         in_log = "_delta_log" in file.parts
         part = "" if in_log or file.parent == table else "/" + file.parent.name.removeprefix("_kind=")

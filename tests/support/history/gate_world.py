@@ -4,7 +4,7 @@ The tables keep what the real ones promise: rows of a pipeline have numbers in t
 not at all, and nothing is changed. A crash happens before or after a row is written.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -13,9 +13,9 @@ from unittest import mock
 
 from cutover.definition import Count, Pipeline, Policy
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.lake.control import control_tables
 from cutover.lake.control.stages import list_moves
 from cutover.lake.control.versions import Version
+from cutover.lake.journal import Journal, JournalRow, SequenceConflictError
 from cutover.lake.serving import serving_table
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import present
@@ -48,29 +48,29 @@ class World:
     crash: Crash | None = None  # of the next row of the gate
     meanwhile: Callable[[], None] | None = None  # what another person does while a move is decided
     looks: int = 0  # at the clock until then: a move looks before each decision, and before it is written
-    tables: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {"gate": [], "reconciliations": []})
+    tables: dict[str, list[Any]] = field(default_factory=lambda: {"gate": [], "reconciliations": []})
 
-    def read(self, _settings: Settings, table: str, _pipeline: str) -> list[dict[str, Any]]:
-        """Return a copy of the rows, as readers of the lake get one."""
-        return [dict(one) for one in self.tables.get(table, [])]
+    def read(self, journal: Journal[Any]) -> list[Any]:
+        """Return the rows, as readers of the lake get them."""
+        return list(self.tables.get(journal.table, []))
 
-    def next_turn(self, _settings: Settings, table: str, _pipeline: str) -> int:
-        """Return the number of the next row."""
-        return len(self.tables[table])
+    def next_sequence(self, journal: Journal[Any]) -> int:
+        """Return the sequence of the next row."""
+        return len(self.tables[journal.table])
 
-    def append(
-        self, _settings: Settings, table: str, rows: Sequence[Mapping[str, Any]], *, turn: int | None = None
-    ) -> int:
-        """Append in turn, or refuse; a crash is on either side of it."""
+    def append(self, journal: Journal[Any], *rows: JournalRow, expected_sequence: int | None = None) -> int:
+        """Append with the next sequence, or refuse; a crash is on either side of it."""
         crash, self.crash = self.crash, None
         if crash == "before":
             raise Killed
-        if turn not in {None, len(self.tables[table])}:
-            raise control_tables.OvertakenError("another row came first")  # noqa: EM101 -- a test's
-        self.tables[table] += [{**one, "sequence": len(self.tables[table])} for one in rows]
+        table = self.tables[journal.table]
+        sequence = len(table)
+        if expected_sequence not in {None, sequence}:
+            raise SequenceConflictError("another row came first")  # noqa: EM101 -- a test's
+        table += [replace(row, sequence=sequence) for row in rows]
         if crash == "after":
             raise Killed
-        return len(self.tables[table]) - 1
+        return sequence
 
     def compare(self, epoch: int, *, within: bool, whole: bool = True, ahead: timedelta = timedelta(0)) -> None:
         """Record a comparison at a cut, whichever was recorded before it, by a host whose clock may be ahead."""
@@ -80,9 +80,8 @@ class World:
             epoch, run_id=f"run-{number}", at=self.now + ahead, sequence=number, stream_version=self.version, **bad
         )
         ranged = '{"windows": {}, "from": "2026-01-01T00:00:00Z"}'
-        self.tables["reconciliations"].append(
-            made | {"result_fingerprint": result_fingerprint(self.pipeline)} | ({} if whole else {"result": ranged})
-        )
+        made = replace(made, result_fingerprint=result_fingerprint(self.pipeline))
+        self.tables["reconciliations"].append(made if whole else replace(made, result=ranged))
 
     def evidence(self, *_: object) -> GateEvidence:
         """Return what the gate reads, by its own reader of histories."""
@@ -109,14 +108,23 @@ class World:
     def entered(self) -> Iterator[None]:
         """Let the gate's code run in this world."""
         with (
-            mock.patch.object(control_tables, "read", self.read),
-            mock.patch.object(control_tables, "next_turn", self.next_turn),
-            mock.patch.object(control_tables, "append", self.append),
+            mock.patch.object(Journal, "read", _as_method(self.read)),
+            mock.patch.object(Journal, "next_sequence", _as_method(self.next_sequence)),
+            mock.patch.object(Journal, "append", _as_method(self.append)),
             mock.patch.object(evidence_of, "read", self.evidence),
             mock.patch.object(present, "look", self.look),
             mock.patch.object(serving_table, "keep_up"),
         ):
             yield
+
+
+def _as_method(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that, as a method of a journal, passes the journal on."""
+
+    def method(journal: Journal[Any], *rows: JournalRow, **expected: int | None) -> Any:
+        return answer(journal, *rows, **expected)
+
+    return method
 
 
 @dataclass(frozen=True, slots=True)

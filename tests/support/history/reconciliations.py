@@ -7,7 +7,8 @@ from typing import Any
 
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.result.error_rates import ErrorRates, KindRates
 from cutover.reconcile.result.finding import (
     Cause,
@@ -32,6 +33,7 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.seal import ComparedLog, Fingerprints, Seal, TablesRead
 from cutover.reconcile.result.settlement import AgreementPoint, Settlement, SettlementPoint
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 from tests.support.history.reports import make_report
 
 START = datetime(2013, 1, 1, 10, tzinfo=UTC)
@@ -304,7 +306,7 @@ def flights() -> Report:
 
 def record_line(settings: Settings, pipeline: Pipeline, epoch: int, **changes: Any) -> None:
     """Append a comparison within policy to the history of a pipeline; `changes` are of its row."""
-    row = {
+    values = {
         "run_id": f"run-{epoch}",
         "pipeline": pipeline.name,
         "at": datetime.now(UTC),
@@ -313,10 +315,8 @@ def record_line(settings: Settings, pipeline: Pipeline, epoch: int, **changes: A
         "stream_version": 0,
         "verdict": "CONSISTENT",
         "exit_code": 0,
-        "cut_key": f"cut-{epoch}",
-        "content": "agree",
-        "unjudged": "[]",
+        "comparison_key": f"cut-{epoch}",
+        "content_digest": "agree",
         "result": json.dumps({"windows": {"compared": 2}, "causes": {}}),
-        "report": None,
     }
-    control_tables.append(settings, "reconciliations", [row | changes])
+    Journal(settings, pipeline.name, ComparisonRow).append(make_row(ComparisonRow, **values | changes))

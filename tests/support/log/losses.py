@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from cutover.lake.control.losses import Loss
+from cutover.lake.journal_rows import Loss
 
 LOSS = Loss(
     pipeline="clicks",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from cutover.lake.control.losses import Loss
+from cutover.lake.journal_rows import Loss
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.records.classes import Class
 from cutover.records.reference import UncountedPair

@@ -27,11 +27,11 @@ NO_VALUE = {
     "counts what was read, and refuses the whole run if records are missing": """
         cutover.lake.integrity.complete_read cutover.lake.integrity.lost_records cutover.log.record_batches""",
     "files and their records: bytes are held to checksums, rows to what was recorded of them": """
-        cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.control.control_tables
+        cutover.lake.batch_runs cutover.lake.tables.checksums cutover.lake.journal
         cutover.lake.tables.run_memory cutover.lake.tables.data_files cutover.lake.tables.file_rows
         cutover.lake.epochs.delivery cutover.lake.epochs.epoch_log
         cutover.lake.tables.folder_names cutover.lake.control.losses cutover.lake.tables.commit_outcome
-        cutover.lake.paths cutover.lake.turns cutover.lake.control.control_schemas
+        cutover.lake.paths cutover.lake.sequence_marks cutover.lake.journal_rows
         cutover.lake.control.pins cutover.engine.queries cutover.engine.scratch
         cutover.lake.tables.delta_log cutover.lake.tables.delta cutover.lake.tables.upkeep
         cutover.lake.control.versions cutover.lake.tables.commits cutover.lake.integrity.foreign_commits

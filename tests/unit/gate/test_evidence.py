@@ -12,11 +12,13 @@ from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import ComparisonRow, GateEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import EvidenceRun, GateDecision, GateEvidence
 from cutover.reconcile.verdict.records import lines
 from cutover.reconcile.watch import log_observer
 from tests.integration.streaming import rig
+from tests.support.history.journal_rows import make_row
 from tests.support.log.losses import LOSS as A_LOSS
 from tests.unit.reconcile.attribution.indexed import make_run
 
@@ -24,7 +26,7 @@ AT = datetime(2026, 11, 21, 12, tzinfo=UTC)
 VERSION = Version(pipeline="p", result_fingerprint="aa", lateness_fingerprint="bb", number=1, uri="lake")
 
 
-def row(epoch: int | None, **changes: Any) -> dict[str, Any]:
+def row(epoch: int | None, **changes: Any) -> ComparisonRow:
     result = {"windows": {"compared": 5}, "causes": {"late": {"rows": 3, "events": 4}, "future": {"rows": 0}}}
     base = {
         "run_id": f"r{epoch}",
@@ -36,34 +38,32 @@ def row(epoch: int | None, **changes: Any) -> dict[str, Any]:
         "exit_code": 0,
         "result": json.dumps(result),
         "sequence": epoch or 0,
-        "cut_key": "k",
-        "content": "c",
-        "unjudged": "[]",
-        "report": None,
+        "comparison_key": "k",
+        "content_digest": "c",
     }
-    return base | changes
+    return make_row(ComparisonRow, **base | changes)
 
 
-def runs(rows: list[dict[str, Any]], **of: Any) -> tuple[EvidenceRun, ...]:
+def runs(rows: list[ComparisonRow], **of: Any) -> tuple[EvidenceRun, ...]:
     return evidence.runs(lines(rows), VERSION, **of)
 
 
-def said(row: dict[str, Any], **changes: Any) -> dict[str, Any]:
+def said(row: ComparisonRow, **changes: Any) -> ComparisonRow:
     """Return a row whose report says more."""
-    return row | {"result": json.dumps(json.loads(row["result"]) | changes)}
+    return replace(row, result=json.dumps(json.loads(row.result) | changes))
 
 
 def cut(*offsets: int) -> dict[str, Any]:
     return {"logs": [{"cut": {str(partition): offset for partition, offset in enumerate(offsets)}}]}
 
 
-def move(event: str, seen: int, counted: tuple[int, ...] = (), **of: Any) -> dict[str, Any]:
+def move(event: str, seen: int, counted: tuple[int, ...] = (), **of: Any) -> GateEvent:
     kept = {
         "counted": [{"run_id": "r", "epoch": epoch, "at": AT.isoformat()} for epoch in counted],
         "result_fingerprint": "aa",
         "stream_version": 1,
     } | of
-    return {"event": event, "at": AT, "seen": seen, "evidence": json.dumps(kept)}
+    return make_row(GateEvent, event=event, at=AT, next_comparison=seen, evidence=json.dumps(kept))
 
 
 def epoch(records: int, seconds: float) -> EpochRecord:

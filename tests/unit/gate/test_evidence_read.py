@@ -13,11 +13,13 @@ from cutover.definition.model.pipeline import Expect
 from cutover.lake.batch_runs import ExpectationResult
 from cutover.lake.control.stages import Stage
 from cutover.lake.integrity.foreign_commits import Kind
+from cutover.lake.journal_rows import VersionEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import ContractCheck, GateEvidence, Replayability
 from cutover.reconcile.gate.gate_values import NOT_LOOKED
 from cutover.reconcile.verdict.records import RecordedComparison, lines
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 from tests.unit.gate.test_evidence import AT, FLIGHTS, VERSION, epoch, row
 
 HOUR = timedelta(hours=1)
@@ -33,7 +35,7 @@ class Lake:
     config: dict[str, dict[str, str]] = field(default_factory=lambda: {"flights": {"retention.ms": "3600000"}})
     earliest: dict[int, int] = field(default_factory=dict)
     latest: dict[int, int] = field(default_factory=dict)
-    versions: list[dict[str, Any]] = field(default_factory=list)
+    versions: list[VersionEvent] = field(default_factory=list)
     version: Any = VERSION
     lines: tuple[RecordedComparison, ...] = ()
 
@@ -56,7 +58,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "high_water.read_note": lambda *_: None,
         "acceptance_files.load": lambda *_: GateEvidence().rules,
         "selftests.list_valid": lambda *_: (),
-        "control_tables.read": lambda *_: made.versions,
+        "versions.read_events": lambda *_: made.versions,
         "batch_runs.runs": lambda *_: made.batch,
         "current_stage": lambda *_: made.stage,
         "population.find_refusal": lambda *_: "too few windows",
@@ -147,7 +149,7 @@ def test_a_replay_beside_the_stream_is_a_hazard_once_it_agreed(lake: Lake) -> No
     assert read().hazards == ()
 
     mine = result_fingerprint(FLIGHTS)
-    lake.versions = [{"result_fingerprint": mine, "stream_version": 2, "beside": True}]
+    lake.versions = [make_row(VersionEvent, result_fingerprint=mine, stream_version=2, parallel=True)]
     lake.lines = lines([row(4, result_fingerprint=mine, stream_version=2)])
 
     assert [(one.kind, one.text) for one in read().hazards] == [("replay", "stream-2 was replayed and agreed")]

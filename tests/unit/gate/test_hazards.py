@@ -8,8 +8,10 @@ import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import VersionEvent
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.verdict.records import lines
+from tests.support.history.journal_rows import make_row
 from tests.unit.gate.test_evidence import epoch, row
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
@@ -82,16 +84,16 @@ def test_settings_in_force_since(digests: list[str | None], expected: int) -> No
 @pytest.mark.parametrize(
     ("registered", "changes", "expected"),
     [
-        pytest.param({"beside": True}, {}, "stream-1 was replayed and agreed", id="replayed and compared"),
-        pytest.param({"beside": False}, {}, None, id="no replay"),
-        pytest.param({"beside": True, "stream_version": 2}, {}, None, id="never compared"),
-        pytest.param({"beside": True}, {"verdict": "DIVERGED", "exit_code": 1}, None, id="it differed"),
+        pytest.param({"parallel": True}, {}, "stream-1 was replayed and agreed", id="replayed and compared"),
+        pytest.param({"parallel": False}, {}, None, id="no replay"),
+        pytest.param({"parallel": True, "stream_version": 2}, {}, None, id="never compared"),
+        pytest.param({"parallel": True}, {"verdict": "DIVERGED", "exit_code": 1}, None, id="it differed"),
     ],
 )
 def test_replay_counts_once_its_version_agreed(
     registered: dict[str, Any], changes: dict[str, Any], expected: str | None
 ) -> None:
-    versions = [{"result_fingerprint": "aa", "stream_version": 1, "beside": False} | registered]
+    versions = [make_row(VersionEvent, **{"result_fingerprint": "aa", "stream_version": 1} | registered)]
 
     seen = hazards.find_replay(versions, lines([row(4, **changes)]), NOW)
 

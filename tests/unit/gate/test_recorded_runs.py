@@ -9,6 +9,7 @@ import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
+from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, GateEvidence
 from tests.unit.gate.test_decide import now
@@ -85,13 +86,13 @@ def test_what_nothing_explains_is_held_to_the_policy_less_what_is_accepted(
     [
         pytest.param([move("advanced", 3), move("rolled_back", 6)], [7], id="before the last of two moves"),
         pytest.param([move("advanced", 3), move("rolled_back", 7)], [7], id="recorded as the move was decided"),
-        pytest.param([move("advanced", 3) | {"evidence": None}], [5, 7], id="a move that kept nothing"),
+        pytest.param([replace(move("advanced", 3), evidence="{}")], [5, 7], id="a move that kept nothing"),
         pytest.param([move("advanced", 3, counted=(4, 5))], [7], id="a cut that was counted"),
         pytest.param([move("advanced", 3, counted=(4,), stream_version=0)], [5, 7], id="a move of another version"),
     ],
 )
 def test_good_runs_speak_behind_the_last_move_and_ahead_of_what_was_counted(
-    history: list[dict[str, Any]], epochs: list[int]
+    history: list[GateEvent], epochs: list[int]
 ) -> None:
     found = runs([row(2), row(5), row(7)])
 
@@ -100,9 +101,9 @@ def test_good_runs_speak_behind_the_last_move_and_ahead_of_what_was_counted(
 
 def test_a_cut_that_ends_where_a_counted_one_did_is_no_news() -> None:
     counted = move("advanced", 3, counted=(2,))
-    kept = json.loads(counted["evidence"])
+    kept = json.loads(counted.evidence)
     kept["counted"][0]["end"] = 9
-    history = [counted | {"evidence": json.dumps(kept)}]
+    history = [replace(counted, evidence=json.dumps(kept))]
     found = runs([said(row(5), seal=cut(4, 5)), said(row(6), seal=cut(4, 6))])
 
     assert [run.epoch for run in evidence.since(found, history, VERSION)] == [6]
@@ -121,7 +122,7 @@ def test_a_cut_that_ends_where_a_counted_one_did_is_no_news() -> None:
     ],
 )
 def test_a_bad_run_is_over_once_an_advance_knew_it_and_counted_one_behind_it(
-    history: list[dict[str, Any]], stands: bool
+    history: list[GateEvent], stands: bool
 ) -> None:
     bad = runs([row(3, exit_code=1)])
 

@@ -8,9 +8,11 @@ import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import ComparisonRow, VersionEvent
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.decide import SeenHazard
 from cutover.reconcile.verdict.records import lines
+from tests.support.history.journal_rows import make_row
 from tests.unit.gate.test_evidence import AT, row, said
 from tests.unit.gate.test_hazards import NOW, POLICY, START, found, hourly, log
 
@@ -108,7 +110,7 @@ def test_a_peak_is_told_with_the_median_hour() -> None:
     ]
 
 
-REPLAYED = [{"result_fingerprint": "aa", "stream_version": 1, "beside": True}]
+REPLAYED = [make_row(VersionEvent, result_fingerprint="aa", stream_version=1, parallel=True)]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +121,7 @@ REPLAYED = [{"result_fingerprint": "aa", "stream_version": 1, "beside": True}]
         pytest.param(row(4, verdict="DIVERGED"), id="they differ"),
     ],
 )
-def test_a_replay_counts_by_a_whole_comparison_that_agrees_alone(one: dict[str, Any]) -> None:
+def test_a_replay_counts_by_a_whole_comparison_that_agrees_alone(one: ComparisonRow) -> None:
     assert hazards.find_replay(REPLAYED, lines([one]), NOW) is None
 
 

@@ -4,9 +4,12 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cutover.lake.journal_rows import Loss
 from cutover.reconcile.incident.similar import list_of_checks, list_of_comparisons, list_of_losses
+from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.verdict.records import RecordedComparison
+from tests.support.history.journal_rows import make_row
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -36,14 +39,14 @@ def comparison(hour: int, verdict: Verdict, *, page: str | None = None) -> Recor
     )
 
 
-def checks(hour: int, **states: str) -> dict[str, Any]:
-    return {"at": NOON + timedelta(hours=hour), "epoch": hour, "checks": json.dumps(states)}
+def checks(hour: int, **states: str) -> VerificationRow:
+    return make_row(VerificationRow, at=NOON + timedelta(hours=hour), epoch=hour, checks=json.dumps(states))
 
 
-def loss(hour: int, kind: str, *, sequence: int, partition: int = 0) -> dict[str, Any]:
+def loss(hour: int, kind: str, *, sequence: int, partition: int = 0) -> Loss:
     at = NOON + timedelta(hours=hour)
-    row = {"kind": kind, "at": at, "sequence": sequence, "partition": partition}
-    return row | {"topic": "flights", "who": "ada", "why": "disk lost a file"}
+    row: dict[str, Any] = {"kind": kind, "at": at, "sequence": sequence, "partition": partition}
+    return make_row(Loss, **row, topic="flights", who="ada", why="disk lost a file")
 
 
 def test_verdict_that_was_followed_by_another_one_is_an_incident() -> None:

@@ -1,6 +1,7 @@
 """Which comparison speaks for the present: by cut, not by clock; what only a newer whole one takes back."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -9,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cutover.lake.journal_rows import ComparisonRow
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.verdict import lifecycle, records
 from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.timestamps import parse_micros
+from tests.support.history.journal_rows import make_row
 
 AT = datetime(2026, 11, 22, tzinfo=UTC)
 BROKEN = {"seal": {"breaches": [{"code": "folded", "message": "m"}]}}
@@ -21,7 +25,7 @@ RANGE = {"from": "2026-01-01T00:00:00Z"}
 _numbers = count()
 
 
-def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> dict[str, Any]:
+def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> ComparisonRow:
     """Return a row; `said` is what its result says beside."""
     number = next(_numbers)
     said: dict[str, Any] = {"windows": {"first": "2026-01-01T00:00:00Z", "last": "2026-01-01T09:00:00Z"}}
@@ -29,8 +33,8 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> dict[
     said |= {"causes": {"unexplained": {"rows": 1}}} if verdict == "DIVERGED" else {}
     made = {
         "run_id": f"r{number}",
-        "cut_key": "k",
-        "content": "c",
+        "comparison_key": "k",
+        "content_digest": "c",
         "at": AT + timedelta(minutes=number),
         "sequence": number,
         "epoch": epoch,
@@ -38,14 +42,12 @@ def row(epoch: int | None, verdict: str = "CONSISTENT", **changes: Any) -> dict[
         "stream_version": 0,
         "verdict": verdict,
         "exit_code": 0,
-        "unjudged": "[]",
-        "report": None,
         "result": json.dumps(said | changes.pop("said", {})),
     }
-    return made | changes
+    return make_row(ComparisonRow, **made | changes)
 
 
-def told(rows: list[dict[str, Any]]) -> tuple[str | None, list[str]]:
+def told(rows: list[ComparisonRow]) -> tuple[str | None, list[str]]:
     """Return the verdict for the present, and those that stand against it."""
     lines = records.of_definition(records.lines(rows), "aa")
     newest = records.find_present(lines, 0)
@@ -78,7 +80,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("rows", "speaks", "against"), CASES)
-def test_what_speaks_for_the_present(rows: list[dict[str, Any]], speaks: str, against: list[str]) -> None:
+def test_what_speaks_for_the_present(rows: list[ComparisonRow], speaks: str, against: list[str]) -> None:
     assert told(rows) == (speaks, against)
 
 
@@ -134,11 +136,11 @@ def test_a_run_that_compared_nothing_speaks_for_no_cut() -> None:
 PLACE = {"window_start": datetime(2026, 1, 1, 3, tzinfo=UTC), "key": "{}", "kind": "changed"}
 
 
-def state(run: str, state_: str) -> dict[str, Any]:
-    return PLACE | {"run_id": run, "state": state_, "at": AT}
+def state(run: str, state_: str) -> DifferenceEvent:
+    return make_row(DifferenceEvent, **PLACE, run_id=run, state=state_, at=AT)
 
 
-def opened(lines: tuple[RecordedComparison, ...], rows: list[dict[str, Any]]) -> int:
+def opened(lines: tuple[RecordedComparison, ...], rows: list[DifferenceEvent]) -> int:
     return len(lifecycle.fold_differences(rows, {one.run_id: records.position(one, 0) for one in lines}))
 
 
@@ -174,7 +176,7 @@ def test_a_later_run_that_finds_a_closed_difference_brings_it_back_however_its_r
 @pytest.mark.parametrize("after", [timedelta(minutes=1), -timedelta(days=2)], ids=["clock goes on", "clock goes back"])
 def test_of_a_run_that_was_made_again_the_newest_word_on_a_difference_counts(after: timedelta) -> None:
     (line,) = records.lines([row(5, D, run_id="seen")])
-    later = state("seen", "accepted") | {"at": AT + after}
+    later = replace(state("seen", "accepted"), at=AT + after)
 
     (one,) = lifecycle.fold_differences([state("seen", "open"), later], {"seen": records.position(line, 0)}).values()
 
@@ -210,7 +212,7 @@ def test_a_difference_is_pending_while_its_window_is_younger_than_the_policy_let
     [
         pytest.param({}, True, id="inside"),
         pytest.param({"said": RANGE}, False, id="of a range"),
-        pytest.param({"unjudged": f"[[{parse_micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
+        pytest.param({"skipped_windows": f"[[{parse_micros('2026-01-01T02:00:00Z')}, {2**62}]]"}, False, id="left out"),
     ],
 )
 def test_a_window_is_judged_by_whole_comparisons_that_do_not_leave_it_out(

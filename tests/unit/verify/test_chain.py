@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs import chain
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import Loss
 from tests.unit.verify.epochs import chain_of, epoch
 
 Records = list[EpochRecord]

@@ -1,17 +1,20 @@
 """What ends a violated check: a run at the same or a newer epoch that judged all of it, and it held."""
 
 import json
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
+from cutover.reconcile.journal_rows import VerificationRow
 from cutover.reconcile.verify.record import fold_violations
+from tests.support.history.journal_rows import make_row
 
 
-def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **states: str) -> dict[str, Any]:
+def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **states: str) -> VerificationRow:
     checks = states | dict.fromkeys(violated, "violated")
     said = [[name, f"{name} at {epoch}"] for name in violated]
-    return {"epoch": epoch, "every": every, "checks": json.dumps(checks), "violations": json.dumps(said)}
+    values = {"epoch": epoch, "exhaustive": every, "checks": json.dumps(checks), "violations": json.dumps(said)}
+    return make_row(VerificationRow, **values)
 
 
 @pytest.mark.parametrize(
@@ -28,11 +31,11 @@ def run(epoch: int, *, every: bool = False, violated: tuple[str, ...] = (), **st
         pytest.param([run(5, violated=("N3", "N1"))], ["N1", "N3"], id="two checks"),
     ],
 )
-def test_a_violation_stands_until_its_check_holds(runs: list[dict[str, Any]], standing: list[str]) -> None:
+def test_a_violation_stands_until_its_check_holds(runs: list[VerificationRow], standing: list[str]) -> None:
     assert [one.check for one in fold_violations(runs)] == standing
 
 
 def test_the_first_sentence_of_a_check_is_kept() -> None:
-    row = run(5, violated=("N1",)) | {"violations": json.dumps([["N1", "first"], ["N1", "second"]])}
+    row = replace(run(5, violated=("N1",)), violations=json.dumps([["N1", "first"], ["N1", "second"]]))
 
     assert [one.text for one in fold_violations([row])] == ["first"]

@@ -8,10 +8,9 @@ from datetime import timedelta
 import pytest
 
 from cutover.definition import Fixed, Pipeline
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Audit
 from cutover.definition.windows.sessions import Sessions
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState
@@ -19,6 +18,7 @@ from cutover.reconcile.watch.ages import find_audit_age
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.settings import Settings
 from tests.support.history.audits import audited
+from tests.support.history.journal_rows import put_stage
 from tests.support.history.watch_facts import MICROS, NOW, PIPELINE, make_epoch, make_facts
 from tests.support.suite.standing_clock import StandingClock
 
@@ -39,10 +39,8 @@ def move(
 ) -> None:
     """Append a move to the gate's history; before the first one, create the version of the stream."""
     number = versions.open_or_create(settings, pipeline, StandingClock(NOW - timedelta(days=99))).number
-    row = {"pipeline": PIPELINE.name, "at": NOW - timedelta(days=days_ago), "event": "advanced", "stage": stage}
-    row |= {"result_fingerprint": result_fingerprint(pipeline), "stream_version": number, "who": "me", "why": "so"}
-    row |= {"evidence": json.dumps(evidence or {})}
-    control_tables.append(settings, "gate", [row])
+    values = {"at": NOW - timedelta(days=days_ago), "stream_version": number, "evidence": json.dumps(evidence or {})}
+    put_stage(settings, pipeline, stage, **values)
 
 
 def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
@@ -120,8 +118,10 @@ def test_audit_of_another_version_does_not_count(settings: Settings) -> None:
 
 def test_version_that_began_to_serve_now_is_no_missing_audit(settings: Settings) -> None:
     move(settings, "KAPPA", days_ago=94)
-    turn = versions.next_turn(settings, PIPELINE)
-    version = versions.register(settings, PIPELINE, StandingClock(NOW - timedelta(days=9)), turn=turn, beside=True)
+    sequence = versions.next_sequence(settings, PIPELINE)
+    version = versions.register(
+        settings, PIPELINE, StandingClock(NOW - timedelta(days=9)), expected_sequence=sequence, beside=True
+    )
     versions.serve(settings, PIPELINE, version.number, why="swap", clock=StandingClock(NOW - timedelta(minutes=1)))
 
     assert not fires(settings)

@@ -8,7 +8,8 @@ from itertools import pairwise
 from cutover.batch.repair.repair import make_draft, publish_draft
 from cutover.clock import SystemClock
 from cutover.lake import batch_runs
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table, views
 from cutover.lake.tables import delta
@@ -47,8 +48,8 @@ def take_turns(rig: Rig, *, clocks: Sequence[float]) -> None:
     rig.reconcile(clock=WrongClock(min(clocks) - DAYS))
     rig.note("turns", len(clocks))
     rig.note("runs ended", [run.finished for run in batch_runs.runs(rig.settings, rig.pipeline)])
-    rows = control_tables.read(rig.settings, "reconciliations", rig.pipeline.name)
-    rig.note("compared", [row["at"].isoformat() for row in rows])
+    rows = Journal(rig.settings, rig.pipeline.name, ComparisonRow).read()
+    rig.note("compared", [row.at.isoformat() for row in rows])
 
 
 def recorded_times_are_out_of_order(rig: Rig) -> bool:

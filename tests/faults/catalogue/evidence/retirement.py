@@ -10,8 +10,8 @@ from cutover.clock import SystemClock
 from cutover.definition import Audit
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.engine import queries
-from cutover.lake.control import control_tables, pins
-from cutover.lake.control.stages import Stage, current_stage
+from cutover.lake.control import pins
+from cutover.lake.control.stages import Stage, current_stage, read_events
 from cutover.lake.paths import BATCH_TABLES, batch_uri, version_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta
@@ -22,6 +22,7 @@ from tests.faults.fault import Fault
 from tests.faults.running.definition import EASY
 from tests.faults.running.rig import Rig
 from tests.support.comparison.planted import put_rows
+from tests.support.history.journal_rows import put_stage
 
 RECORDS = 400  # about 12 windows
 POLICY = replace(EASY, audit=Audit(share=0.05, within_days=1, power=0.99))
@@ -48,7 +49,7 @@ def change_an_amount(rig: Rig) -> None:
     rig.note("moved", stage.put_back_regression(rig.settings, rig.pipeline, CLOCK))
     rig.note("moved twice", stage.put_back_regression(rig.settings, rig.pipeline, CLOCK))
     rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
-    rig.note("events", [row["event"] for row in control_tables.read(rig.settings, "gate", rig.pipeline.name)])
+    rig.note("events", [row.event for row in read_events(rig.settings, rig.pipeline.name)])
 
 
 def _read(rig: Rig) -> None:
@@ -58,9 +59,7 @@ def _read(rig: Rig) -> None:
 
 
 def _retire(rig: Rig) -> None:
-    row = {"pipeline": rig.pipeline.name, "at": CLOCK.now(), "event": "advanced", "stage": "KAPPA", "why": "drill"}
-    rest = {"who": "test", "result_fingerprint": result_fingerprint(rig.pipeline), "evidence": "{}"}
-    control_tables.append(rig.settings, "gate", [row | rest | {"stream_version": 0, "seen": 0}])
+    put_stage(rig.settings, rig.pipeline, Stage.KAPPA)
 
 
 def _audit(rig: Rig, *, seed: int) -> dict[str, object]:

@@ -7,9 +7,9 @@ from cutover.clock import SystemClock
 from cutover.definition import Lateness
 from cutover.engine import queries
 from cutover.lake.control import losses, versions
-from cutover.lake.control.losses import Loss
 from cutover.lake.control.stages import Stage
 from cutover.lake.epochs.epoch_log import EpochLog
+from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
 from cutover.lake.tables import delta

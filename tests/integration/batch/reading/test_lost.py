@@ -9,7 +9,7 @@ from cutover.batch.recompute import run
 from cutover.clock import SystemClock
 from cutover.errors import LogError
 from cutover.lake.batch_runs import Incomplete
-from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control import losses, versions
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.kafka import LogClient
 from cutover.records.parsing.limits import MIN_MICROS
@@ -42,7 +42,7 @@ def record(lab: Lab, last: EpochRecord, **changes: object) -> None:
         at=SystemClock().now(),
     )
     rows = [replace(loss, **changes)]  # type: ignore[arg-type]
-    losses.record(lab.settings, rows, turn=control_tables.next_turn(lab.settings, "losses", lab.pipeline.name))
+    losses.record(lab.settings, rows, expected_sequence=losses.next_sequence(lab.settings, lab.pipeline.name))
 
 
 def test_touched_windows_are_frozen_and_all_others_are_computed(lab: Lab) -> None:
@@ -86,8 +86,8 @@ def test_log_made_again_feeds_only_windows_that_the_old_one_did_not(lab: Lab) ->
     new_id = LogClient(lab.settings).topic_id(lab.topic)
     changes = {"stream_version": 1, "epoch": 0, "kind": "anew", "again": True, "onward_topic_id": new_id}
     record(lab, old, windows_from=MIN_MICROS, windows_to=micros(2), **changes)
-    turn = control_tables.next_turn(lab.settings, "versions", lab.pipeline.name)
-    versions.register(lab.settings, lab.pipeline, SystemClock(), turn=turn)
+    sequence = versions.next_sequence(lab.settings, lab.pipeline)
+    versions.register(lab.settings, lab.pipeline, SystemClock(), expected_sequence=sequence)
     lab.commit_epoch(watermark=6 * HOUR)
 
     done = run(lab.settings, lab.pipeline)
@@ -106,8 +106,8 @@ def test_log_made_again_without_a_recorded_loss_is_refused(lab: Lab) -> None:
     run(lab.settings, lab.pipeline)
     recreate(lab.settings, lab.topic, PARTITIONS)
     lab.send((0, 10, "AA", 1))
-    turn = control_tables.next_turn(lab.settings, "versions", lab.pipeline.name)
-    versions.register(lab.settings, lab.pipeline, SystemClock(), turn=turn)
+    sequence = versions.next_sequence(lab.settings, lab.pipeline)
+    versions.register(lab.settings, lab.pipeline, SystemClock(), expected_sequence=sequence)
     lab.commit_epoch(watermark=HOUR)
 
     with pytest.raises(LogError, match="accept-loss") as refused:

@@ -14,7 +14,7 @@ from cutover.definition import Count, Join, Pipeline, Topic
 from cutover.definition.model.joins import RIGHT
 from cutover.errors import LogError
 from cutover.lake.batch_runs import Incomplete, runs
-from cutover.lake.control import control_tables, losses, versions
+from cutover.lake.control import losses, versions
 from cutover.log.kafka import LogClient
 from tests.integration.batch.lab import BASE, HOUR, Lab, pipeline_of
 from tests.support.log import compacted
@@ -59,7 +59,7 @@ def test_batch_over_records_that_are_gone_ends_and_goes_on_behind_a_recorded_los
         at=SystemClock().now(),
     )
     rows = [replace(inside, partition=p, next=newest.end[p]) for p in (0, 1)]
-    losses.record(lab.settings, rows, turn=control_tables.next_turn(lab.settings, "losses", lab.pipeline.name))
+    losses.record(lab.settings, rows, expected_sequence=losses.next_sequence(lab.settings, lab.pipeline.name))
 
     done = run(lab.settings, lab.pipeline)
 

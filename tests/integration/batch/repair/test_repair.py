@@ -19,10 +19,9 @@ from cutover.batch.repair.repair import list_repairs, make_draft, publish_draft
 from cutover.batch.repair.undo import undo
 from cutover.clock import SystemClock
 from cutover.definition import Sessions
-from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.batch_runs import Range, runs
-from cutover.lake.control import control_tables, pins, versions
+from cutover.lake.control import pins, versions
 from cutover.lake.paths import batch_uri
 from cutover.lake.serving import views
 from cutover.lake.serving.vacuum import vacuum
@@ -30,6 +29,7 @@ from cutover.lake.tables import delta
 from cutover.settings import LineageSettings
 from tests.integration.batch.lab import BASE, HOUR, PARTITIONS, Lab
 from tests.integration.streaming.log.loss import cut_away, recreate
+from tests.support.history.journal_rows import put_stage
 
 CLOCK = SystemClock()
 ROWS = ((0, 10, "AA", 5), (1, 20, "UA", 7), (1, 3_700, "AA", 1), (0, 7_300, "AA", 2))
@@ -288,9 +288,7 @@ def test_a_window_past_retention_is_refused_before_anything_is_read(computed: La
 
 @pytest.mark.parametrize("stage", ["SHADOW", "KAPPA"])
 def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(computed: Lab, stage: str) -> None:
-    row = {"pipeline": computed.topic, "at": datetime.now(UTC), "event": "advanced", "stage": stage}
-    fingerprint = {"result_fingerprint": result_fingerprint(computed.pipeline)}
-    control_tables.append(computed.settings, "gate", [row | fingerprint])
+    put_stage(computed.settings, computed.pipeline, stage)
     assert served(computed) == []  # the laboratory's stream has no rows
 
     made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)

@@ -9,11 +9,12 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.reconcile import run
 from cutover.reconcile.attribution.explain import explain
+from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -129,8 +130,8 @@ def test_proof_speaks_of_the_values_that_it_saw(settings: Settings) -> None:
     later = settings.model_copy(update={"home": settings.home / "later"})
     spoilt = of_stream(lake_of(BETWEEN), {"least": 3})
     write(later, spoilt)
-    for row in control_tables.read(settings, "proofs", PIPELINE.name):
-        control_tables.append(later, "proofs", [row])
+    for claims in Journal(settings, PIPELINE.name, ProvenClaims).read():
+        Journal(later, PIPELINE.name, ProvenClaims).append(claims)
 
     found = run.reconcile(later, PIPELINE, log=held(spoilt))
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from cutover.lake.control import control_tables
+from cutover.lake.journal import Journal
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import batch_ledger_schema
 from cutover.log.kafka import RawRecord
 from cutover.reconcile import run
+from cutover.reconcile.journal_rows import ProvenClaims
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 from cutover.settings import Settings
@@ -159,7 +160,7 @@ def test_swap_beside_twins_that_the_stream_counted_twice_is_not_believed(setting
     result = judged(settings, HeldLog(records=lake.log))
 
     assert found(result) == (Verdict.DIVERGED, 1, 1)
-    assert control_tables.read(settings, "proofs", IDS.name) == []
+    assert Journal(settings, IDS.name, ProvenClaims).read() == []
 
 
 def test_twins_that_have_left_the_log_explain_nothing(settings: Settings) -> None:
@@ -184,8 +185,8 @@ def test_swap_is_proven_anew_when_the_ledger_of_its_window_has_changed(settings:
     judged(settings, HeldLog(records=lake.log))
     later = settings.model_copy(update={"home": settings.home / "later"})
     changed = written(later, (*SWAP, beside, replace(same, stream="late")))
-    for row in control_tables.read(settings, "proofs", IDS.name):
-        control_tables.append(later, "proofs", [row])
+    for claims in Journal(settings, IDS.name, ProvenClaims).read():
+        Journal(later, IDS.name, ProvenClaims).append(claims)
 
     result = judged(later, HeldLog(records=changed.log, begins={0: 5}))
 

@@ -8,10 +8,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from cutover.cli import app
-from cutover.lake.control import control_tables
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import PIPELINE, START, lake_of, write
 from tests.integration.reconcile.test_commands import DEFINITION, SALES
+from tests.support.history.journal_rows import put_stage
 
 COMMANDS = (
     ("sql", "sales", "SELECT * FROM serving"),
@@ -65,9 +65,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     settings = Settings(home=tmp_path / "home")
     lake = lake_of(SALES)
     write(settings, lake)
-    row = {"pipeline": PIPELINE.name, "at": START, "event": "rolled_back", "stage": "LAMBDA", "who": "me", "why": "so"}
-    truth = {"result_fingerprint": lake.run.result_fingerprint, "stream_version": 0, "evidence": "{}"}
-    control_tables.append(settings, "gate", [row | truth])
+    put_stage(settings, PIPELINE, "LAMBDA", event="rolled_back", at=START)
     return Path(settings.lake_uri)
 
 

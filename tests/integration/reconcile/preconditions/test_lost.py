@@ -11,10 +11,10 @@ from rich.console import Console
 
 from cutover.cli.app import main
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.lake.control import control_tables, losses
-from cutover.lake.control.losses import Loss
+from cutover.lake.control import losses
 from cutover.lake.control.stages import Stage
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import Loss
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
@@ -58,7 +58,7 @@ LOSS = replace(
 
 
 def record(settings: Settings, *rows: Loss) -> None:
-    losses.record(settings, rows, turn=control_tables.next_turn(settings, "losses", PIPELINE.name))
+    losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, PIPELINE.name))
 
 
 def behind(lake: Lake, skipped: int) -> Lake:

@@ -158,15 +158,16 @@ def test_what_changed_since_the_version_before_is_named_with_the_command_that_me
 
 def test_fork_that_batch_has_not_computed_for_is_named(settings: Settings) -> None:
     write(settings, lake_of(SALES))
-    turn = versions.next_turn(settings, PIPELINE)
-    forked = versions.register(settings, PIPELINE, SystemClock(), turn=turn, fork=versions.Fork(version=0, epoch=1))
+    sequence = versions.next_sequence(settings, PIPELINE)
+    fork = versions.Fork(version=0, epoch=1)
+    forked = versions.register(settings, PIPELINE, SystemClock(), expected_sequence=sequence, fork=fork)
     delta.ensure(forked.uri, epoch_log_schema(PIPELINE), partition_by=["_kind"])
 
     found = reconcile(settings, PIPELINE)
 
     assert codes(found) == {"no_batch"}
     assert (
-        "stream-1 is a fork of stream-0 behind epoch 1. `cutover batch sales --version 1` computes one."
+        "stream-1 is a fork of stream-0 after epoch 1. `cutover batch sales --version 1` computes one."
         in found.finding.sentence
     )
 

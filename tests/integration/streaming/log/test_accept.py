@@ -16,8 +16,8 @@ from cutover.definition import Count, Join, Pipeline
 from cutover.definition.model.joins import RIGHT
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
 from cutover.lake.control import losses, versions
-from cutover.lake.control.losses import Loss
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import epoch_log_schema
 from cutover.log.kafka import LogClient
@@ -306,7 +306,7 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     commit(home, pipeline)
     recreate(home, log)
     rows = accept_loss.look(home, pipeline, CLOCK)
-    losses.record(home, rows.losses, turn=rows.turn)  # and then the process died
+    losses.record(home, rows.losses, expected_sequence=rows.turn)  # and then the process died
 
     assert refused(home, pipeline).runbook == "TopicIdentityChanged"
     step = accept_loss.accept(home, pipeline, "again", CLOCK)

@@ -122,7 +122,7 @@ def test_epoch_that_was_folded_into_later_ones_is_refused(stream: tuple[Settings
         fork.savepoint(settings, pipeline, "gone", 1, CLOCK)
 
     assert [version.number for version in versions.list_versions(settings, pipeline)] == [0]
-    assert savepoints.of(settings, current(settings, pipeline)) == ()
+    assert savepoints.list_savepoints(settings, current(settings, pipeline)) == ()
 
 
 def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(

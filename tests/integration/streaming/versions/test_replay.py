@@ -11,7 +11,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.engine import queries
 from cutover.errors import CutoverError, DefinitionError, LogError
-from cutover.lake.control import control_tables, versions
+from cutover.lake.control import versions
 from cutover.lake.control.versions import looking_at
 from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -127,7 +127,7 @@ def number_serving(settings: Settings, pipeline: Pipeline) -> int:
 
 
 def newest_reason(settings: Settings, pipeline: Pipeline) -> str:
-    return str(control_tables.read(settings, "versions", pipeline.name)[-1]["why"])
+    return str(versions.read_events(settings, pipeline.name)[-1].why)
 
 
 def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
@@ -213,7 +213,7 @@ def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
 def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic)
     versions.open_or_create(quick, pipeline, CLOCK)
-    versions.register(quick, pipeline, CLOCK, turn=versions.next_turn(quick, pipeline), beside=True)
+    versions.register(quick, pipeline, CLOCK, expected_sequence=versions.next_sequence(quick, pipeline), beside=True)
 
     for number, epoch, said in (
         (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which is not there"),

@@ -32,8 +32,8 @@ from cutover.definition.loading import catalogue
 from cutover.definition.measures.kinds import Measure
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.control import pins, swaps
-from cutover.lake.control.control_tables import OvertakenError
 from cutover.lake.epochs.epoch_log import EpochRecord
+from cutover.lake.journal import SequenceConflictError
 from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
@@ -121,8 +121,8 @@ def test_a_changed_definition_is_filled_compared_swapped_and_taken_back(
     serving_table.publish(settings, new)
     assert rows_of(settings, "clicks") == rows_of(settings, "clicks_2") != before
     (row,) = swaps.history(settings, "clicks")
-    assert (row["served_by"], row["why"]) == ("clicks_2", "dropped clicks are paid for")
-    assert "0 of" in row["found"]
+    assert (row.served_by, row.why) == ("clicks_2", "dropped clicks are paid for")
+    assert "0 of" in row.evidence
 
     assert_old_file_may_go(settings)
     driver.run(settings, old, until="drain")  # the old one goes on, so it is a way back
@@ -294,15 +294,15 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
 def test_names_follow_a_chain_and_a_circle_is_broken_by_going_back(at_work: Settings) -> None:
     settings = at_work
     for turn, (name, follower) in enumerate((("clicks", "b"), ("b", "c"))):
-        swaps.swap(settings, name, follower, why="x", found="", clock=CLOCK, turn=turn * 0)
+        swaps.swap(settings, name, follower, why="x", evidence="", clock=CLOCK, expected_sequence=turn * 0)
     assert swaps.served_by(settings, "clicks") == "c"
     assert swaps.list_names(settings, "c") == ["c", "b", "clicks"]
-    swaps.swap(settings, "c", "clicks", why="x", found="", clock=CLOCK, turn=0)
+    swaps.swap(settings, "c", "clicks", why="x", evidence="", clock=CLOCK, expected_sequence=0)
 
-    with pytest.raises(LakeError, match="got a circle: clicks, b, c, clicks"):
+    with pytest.raises(LakeError, match="found a cycle: clicks, b, c, clicks"):
         swaps.served_by(settings, "clicks")
-    with pytest.raises(OvertakenError):
-        swaps.swap(settings, "c", "b", why="x", found="", clock=CLOCK, turn=0)
+    with pytest.raises(SequenceConflictError):
+        swaps.swap(settings, "c", "b", why="x", evidence="", clock=CLOCK, expected_sequence=0)
     assert main(["swap", "clicks", "--back", "--why", "x"]) == 0
     assert swaps.served_by(settings, "c") == "clicks"
 

@@ -13,15 +13,18 @@ from deltalake import DeltaTable
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, pins, restore
-from cutover.lake.control.control_schemas import SCHEMAS
+from cutover.lake import journal
+from cutover.lake.control import pins, restore
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
-from cutover.lake.paths import ControlTable, control_uri
+from cutover.lake.journal import Journal, JournalRow, list_row_types, make_row_schema
+from cutover.lake.journal_rows import ComparisonRow, GateEvent, Loss, PinEvent
+from cutover.lake.paths import control_uri
 from cutover.lake.tables import delta
 from cutover.lake.tables.run_memory import read_once
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -37,19 +40,23 @@ PIPELINE = Pipeline(
 )
 
 
-def gate_row(stage: str) -> dict[str, object]:
-    row = {"pipeline": "p", "at": NOW, "event": "advanced", "stage": stage, "who": "me", "why": "because"}
-    return row | {"result_fingerprint": result_fingerprint(PIPELINE)}
+def append(settings: Settings, stage: str, name: str = "p", *, expected_sequence: int | None = None) -> int:
+    row = make_row(GateEvent, pipeline=name, stage=stage, result_fingerprint=result_fingerprint(PIPELINE))
+    return Journal(settings, name, GateEvent).append(row, expected_sequence=expected_sequence)
+
+
+def gate(settings: Settings, name: str = "p") -> list[GateEvent]:
+    return Journal(settings, name, GateEvent).read()
 
 
 def test_rows_of_one_pipeline_come_back_in_their_order(settings: Settings) -> None:
     for stage in ("LAMBDA", "SHADOW", "KAPPA"):
-        control_tables.append(settings, "gate", [gate_row(stage)])
-    control_tables.append(settings, "gate", [{**gate_row("LAMBDA"), "pipeline": "other"}])
+        append(settings, stage)
+    append(settings, "LAMBDA", "other")
 
-    rows = control_tables.read(settings, "gate", "p")
+    rows = gate(settings)
 
-    assert [(r["sequence"], r["stage"]) for r in rows] == [(0, "LAMBDA"), (1, "SHADOW"), (2, "KAPPA")]
+    assert [(r.sequence, r.stage) for r in rows] == [(0, "LAMBDA"), (1, "SHADOW"), (2, "KAPPA")]
 
 
 def test_one_run_opens_a_table_again_only_once_it_changed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,50 +67,42 @@ def test_one_run_opens_a_table_again_only_once_it_changed(settings: Settings, mo
         opened.append(uri)
         return open_table(uri, version)
 
-    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    append(settings, "SHADOW")
     monkeypatch.setattr(delta, "open_table", spy)
     with read_once():
-        rows = [control_tables.read(settings, "gate", "p") for _ in range(3)]
+        rows = [gate(settings) for _ in range(3)]
         assert len(opened) == 1
-        rows[0][0]["stage"] = "changed by who read it"
-        assert rows[1] == rows[2] == control_tables.read(settings, "gate", "p") != rows[0]
-        assert control_tables.read(settings, "gate", "other") == []
+        rows[0].clear()  # the list is the caller's own
+        assert rows[1] == rows[2] == gate(settings) != rows[0]
+        assert gate(settings, "other") == []
 
-        control_tables.append(settings, "gate", [gate_row("KAPPA")])
-        assert [row["stage"] for row in control_tables.read(settings, "gate", "p")] == ["SHADOW", "KAPPA"]
+        append(settings, "KAPPA")
+        assert [row.stage for row in gate(settings)] == ["SHADOW", "KAPPA"]
 
         shutil.rmtree(control_uri(settings, "gate"))
-        with pytest.raises(LakeError, match="its folder is gone"):
-            control_tables.read(settings, "gate", "p")
+        with pytest.raises(LakeError, match="its folder is missing"):
+            gate(settings)
 
 
 def test_two_runs_read_a_table_anew(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    append(settings, "SHADOW")
     for _ in range(2):
         with read_once():
-            assert control_tables.read(settings, "gate", "p")
+            assert gate(settings)
     monkeypatch.setattr(delta, "open_table", pytest.fail)
 
     with read_once(), pytest.raises(pytest.fail.Exception):
-        control_tables.read(settings, "gate", "p")
-
-
-def test_what_a_caller_changes_in_a_row_no_other_reads(settings: Settings) -> None:
-    control_tables.append(settings, "proofs", [{"pipeline": "p", "result_fingerprint": "f", "digests": ["a"]}])
-    with read_once():
-        control_tables.read(settings, "proofs", "p")[0]["digests"].append("forged")
-
-        assert control_tables.read(settings, "proofs", "p")[0]["digests"] == ["a"]
+        gate(settings)
 
 
 def test_a_table_that_went_before_a_row_of_it_was_read_is_missed(settings: Settings) -> None:
     with read_once():
-        assert control_tables.read(settings, "losses", "p") == []
-        control_tables.append(settings, "gate", [gate_row("SHADOW")])
+        assert Journal(settings, "p", Loss).read() == []
+        append(settings, "SHADOW")
         shutil.rmtree(control_uri(settings, "losses"))
 
-        with pytest.raises(LakeError, match="its folder is gone"):
-            control_tables.read(settings, "losses", "p")
+        with pytest.raises(LakeError, match="its folder is missing"):
+            Journal(settings, "p", Loss).read()
 
 
 def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
@@ -111,25 +110,25 @@ def test_a_pipeline_without_history_is_in_lambda(settings: Settings) -> None:
 
 
 def test_the_newest_row_is_the_stage(settings: Settings) -> None:
-    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    append(settings, "SHADOW")
 
     assert current_stage(settings, PIPELINE) is Stage.SHADOW
 
 
 def test_a_changed_definition_begins_in_lambda(settings: Settings) -> None:
-    control_tables.append(settings, "gate", [gate_row("KAPPA")])
+    append(settings, "KAPPA")
 
     assert current_stage(settings, replace(PIPELINE, where="v > 0")) is Stage.LAMBDA
 
 
 def test_the_slower_of_two_writers_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    append(settings, "SHADOW")
     stale = DeltaTable(control_uri(settings, "gate"))
-    control_tables.append(settings, "gate", [gate_row("KAPPA")])
+    append(settings, "KAPPA")
     monkeypatch.setattr(delta, "ensure", lambda *_: stale)
 
     with pytest.raises(LakeError, match="appended row 1 first"):
-        control_tables.append(settings, "gate", [gate_row("LAMBDA")], turn=1)
+        append(settings, "LAMBDA", expected_sequence=1)
 
 
 def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Settings) -> None:
@@ -141,7 +140,7 @@ def test_appends_without_a_turn_of_their_own_wait_for_one_another(settings: Sett
         list(beside.map(pin, range(1, 13)))
 
     assert pins.list_pinned_epochs(settings, VERSION, now=NOW) == tuple(range(13))
-    assert [row["sequence"] for row in control_tables.read(settings, "pins", PIPELINE.name)] == list(range(13))
+    assert [row.sequence for row in Journal(settings, PIPELINE.name, PinEvent).read()] == list(range(13))
 
 
 def test_a_pin_that_was_let_go_and_taken_again_at_one_moment_holds(settings: Settings) -> None:
@@ -214,38 +213,40 @@ def test_a_table_of_another_release_is_refused(settings: Settings) -> None:
     uri = control_uri(settings, "reconciliations")
     delta.ensure(uri, pa.schema([pa.field("run_id", pa.string()), pa.field("pipeline", pa.string())]))
 
-    with pytest.raises(LakeError, match="`sequence` is not among them"):
-        control_tables.read(settings, "reconciliations", "p")
+    with pytest.raises(LakeError, match="`sequence` is missing"):
+        Journal(settings, "p", ComparisonRow).read()
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Settings, name: ControlTable) -> None:
-    control_tables.append(settings, "gate", [gate_row("SHADOW")])
-    shutil.rmtree(control_uri(settings, name))
+@pytest.mark.parametrize("row_type", list_row_types().values())
+def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Settings, row_type: type[JournalRow]) -> None:
+    append(settings, "SHADOW")
+    shutil.rmtree(control_uri(settings, row_type.TABLE))
 
-    for ask in (control_tables.read, control_tables.next_turn):
-        with pytest.raises(LakeError, match=f"{name}`: expected it beside the other") as refused:
-            ask(settings, name, "p")
+    removed = Journal(settings, "p", row_type)
+    for ask in (removed.read, removed.next_sequence):
+        with pytest.raises(LakeError, match=f"{row_type.TABLE}`: expected it next to the other") as refused:
+            ask()
         assert refused.value.runbook == "ForeignWrite"
-    with pytest.raises(LakeError, match="its folder is gone"):
+    with pytest.raises(LakeError, match="its folder is missing"):
         list(table_weights.changes(settings, PIPELINE))
-    with pytest.raises(LakeError, match="its folder is gone"):
+    with pytest.raises(LakeError, match="its folder is missing"):
         list(restore.restore(settings))
 
 
 def test_tables_that_are_just_made_are_missed_by_nobody(settings: Settings) -> None:
     for name in ("gate", "pins"):
-        delta.ensure(control_uri(settings, name), SCHEMAS[name])
+        delta.ensure(control_uri(settings, name), make_row_schema(list_row_types()[name]))
 
-    assert [control_tables.read(settings, name, "p") for name in SCHEMAS] == [[]] * len(SCHEMAS)
+    types = list_row_types().values()
+    assert [Journal(settings, "p", row_type).read() for row_type in types] == [[]] * len(types)
 
 
 def test_no_stage_is_told_by_a_part_of_the_history(settings: Settings) -> None:
     for stage in ("SHADOW", "KAPPA"):
-        control_tables.append(settings, "gate", [gate_row(stage)])
+        append(settings, stage)
     DeltaTable(control_uri(settings, "gate")).delete("stage = 'KAPPA'")
 
-    with pytest.raises(LakeError, match="expected every row that was written, got all but 1"):
+    with pytest.raises(LakeError, match="expected every committed row, 1 missing"):
         current_stage(settings, PIPELINE)
     list(restore.restore(settings))
 
@@ -254,7 +255,7 @@ def test_no_stage_is_told_by_a_part_of_the_history(settings: Settings) -> None:
 
 @pytest.mark.parametrize("there", ['"version"', '"appId"'])
 def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings: Settings, there: str) -> None:
-    control_tables.append(settings, "gate", [gate_row("SHADOW")])
+    append(settings, "SHADOW")
     entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
     lines = entry.read_text().splitlines()
     damaged = [
@@ -264,16 +265,16 @@ def test_a_log_whose_transactions_are_damaged_is_an_error_of_the_table(settings:
     entry.write_text("\n".join(damaged))
 
     with pytest.raises(LakeError, match="expected a log that can be read") as refused:
-        control_tables.missing_sequences(delta.open_table(control_uri(settings, "gate")), "gate", "p")
+        journal.list_missing_sequences(delta.open_table(control_uri(settings, "gate")), GateEvent, "p")
 
     assert refused.value.runbook == "TableUnreadable"
 
 
 def test_a_log_that_says_fewer_commits_than_there_are_is_damaged(settings: Settings) -> None:
     for stage in ("SHADOW", "KAPPA"):
-        control_tables.append(settings, "gate", [gate_row(stage)])
+        append(settings, stage)
     entry = max(Path(control_uri(settings, "gate"), "_delta_log").glob("*.json"))
     entry.write_text(entry.read_text().replace('"version":1', '"version":0'))
 
-    with pytest.raises(LakeError, match="expected 1 as its newest number, its log says 0"):
-        control_tables.missing_sequences(delta.open_table(control_uri(settings, "gate")), "gate", "p")
+    with pytest.raises(LakeError, match="expected 1 as its latest sequence, its log has 0"):
+        journal.list_missing_sequences(delta.open_table(control_uri(settings, "gate")), GateEvent, "p")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, losses
+from cutover.lake.control import losses
 from cutover.lake.control.versions import Version
 from cutover.records.parsing import limits
 from cutover.settings import Settings
@@ -26,7 +26,7 @@ LOSS = replace(
 
 def test_a_recorded_step_comes_back_as_it_was(settings: Settings) -> None:
     rows = (LOSS, replace(LOSS, partition=1, first=0, next=None, windows_from=limits.MIN_MICROS + 1))
-    recorded = losses.record(settings, rows, turn=control_tables.next_turn(settings, "losses", "p"))
+    recorded = losses.record(settings, rows, expected_sequence=losses.next_sequence(settings, "p"))
 
     assert [loss.sequence for loss in recorded] == [0, 0]
     assert losses.losses(settings, VERSION) == recorded
@@ -35,21 +35,21 @@ def test_a_recorded_step_comes_back_as_it_was(settings: Settings) -> None:
 
 
 def test_a_loss_without_touched_windows_says_so(settings: Settings) -> None:
-    losses.record(settings, [replace(LOSS, windows_from=None, windows_to=None)], turn=0)
+    losses.record(settings, [replace(LOSS, windows_from=None, windows_to=None)], expected_sequence=0)
 
     assert [loss.windows for loss in losses.losses(settings, VERSION)] == [None]
 
 
 def test_one_decision_is_recorded_once(settings: Settings) -> None:
-    turn = control_tables.next_turn(settings, "losses", "p")
-    losses.record(settings, [LOSS], turn=turn)
+    sequence = losses.next_sequence(settings, "p")
+    losses.record(settings, [LOSS], expected_sequence=sequence)
 
     with pytest.raises(LakeError, match="another process appended row 0 first"):
-        losses.record(settings, [LOSS], turn=turn)
+        losses.record(settings, [LOSS], expected_sequence=sequence)
 
     assert len(losses.losses(settings, VERSION)) == 1
-    assert control_tables.next_turn(settings, "losses", "p") == 1
-    assert control_tables.next_turn(settings, "losses", "q") == 0
+    assert losses.next_sequence(settings, "p") == 1
+    assert losses.next_sequence(settings, "q") == 0
 
 
 def test_an_epoch_starts_behind_the_newest_record_of_its_own_log() -> None:

@@ -12,26 +12,33 @@ from cutover.cli.lake import restore_control
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.errors import LakeError
 from cutover.events import log
-from cutover.lake import turns
-from cutover.lake.control import control_tables, pins, swaps
-from cutover.lake.control.control_schemas import SCHEMAS
+from cutover.lake import sequence_marks
+from cutover.lake.control import pins, swaps
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import table_weights
-from cutover.lake.paths import ControlTable, control_uri, turns_uri
+from cutover.lake.journal import Journal, JournalRow, list_row_types
+from cutover.lake.journal_rows import GateEvent, PinEvent, SwapEvent, VersionEvent
+from cutover.lake.paths import control_uri, sequence_marks_uri
 from cutover.reconcile.verify.facts import rows
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 from tests.support.history.older_copy import put_back
-from tests.unit.lake.control.test_control import PIPELINE, gate_row
+from tests.unit.lake.control.test_control import PIPELINE
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 OTHER = replace(PIPELINE, name="other")
 
 
-def append(settings: Settings, stage: str = "SHADOW", name: str = "p", table: ControlTable = "gate") -> int:
-    row = gate_row(stage) | {"result_fingerprint": result_fingerprint(OTHER if name == OTHER.name else PIPELINE)}
-    return control_tables.append(settings, table, [(row if table == "gate" else {}) | {"pipeline": name}])
+ROW_TYPES = list_row_types().values()
+
+
+def append(settings: Settings, stage: str = "SHADOW", name: str = "p", row_type: type[JournalRow] = GateEvent) -> int:
+    values = {"stage": stage} if row_type is GateEvent else {}
+    if row_type is not SwapEvent:
+        values["result_fingerprint"] = result_fingerprint(OTHER if name == OTHER.name else PIPELINE)
+    return Journal(settings, name, row_type).append(make_row(row_type, pipeline=name, **values))
 
 
 @pytest.mark.parametrize("everything", [True, False], ids=["all of _control", "the table"])
@@ -41,32 +48,32 @@ def test_no_stage_is_told_by_an_older_copy(settings: Settings, *, everything: bo
     with put_back(settings, str(folder.parent if everything else folder)):
         append(settings, "LAMBDA")
 
-    with pytest.raises(LakeError, match=r"expected row 1, which .* notes, got none from 1 on") as refused:
+    with pytest.raises(LakeError, match=r"expected row 1, which is marked in .*, found none from 1 on") as refused:
         current_stage(settings, PIPELINE)
 
     assert refused.value.runbook == "ForeignWrite"
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_nothing_is_appended_to_an_older_copy_of_any_table(settings: Settings, name: ControlTable) -> None:
-    append(settings, table=name)
-    with put_back(settings, control_uri(settings, name)):
-        append(settings, table=name)
-        append(settings, table=name)
+@pytest.mark.parametrize("row_type", ROW_TYPES)
+def test_nothing_is_appended_to_an_older_copy_of_any_table(settings: Settings, row_type: type[JournalRow]) -> None:
+    append(settings, row_type=row_type)
+    with put_back(settings, control_uri(settings, row_type.TABLE)):
+        append(settings, row_type=row_type)
+        append(settings, row_type=row_type)
 
-    with pytest.raises(LakeError, match=r"expected row 2, .* got none from 1 on"):
-        append(settings, table=name)
+    with pytest.raises(LakeError, match=r"expected row 2, .* found none from 1 on"):
+        append(settings, row_type=row_type)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
-def test_an_older_copy_is_a_change_of_the_table(settings: Settings, name: ControlTable) -> None:
-    append(settings, table=name)
-    with put_back(settings, control_uri(settings, name)):
-        append(settings, table=name)
+@pytest.mark.parametrize("row_type", ROW_TYPES)
+def test_an_older_copy_is_a_change_of_the_table(settings: Settings, row_type: type[JournalRow]) -> None:
+    append(settings, row_type=row_type)
+    with put_back(settings, control_uri(settings, row_type.TABLE)):
+        append(settings, row_type=row_type)
 
     found, _ = next(table_weights.changes(settings, PIPELINE))
 
-    assert (found.uri, found.noted) == (control_uri(settings, name), 1)
+    assert (found.uri, found.noted) == (control_uri(settings, row_type.TABLE), 1)
     assert "expected row 1, which was noted, got an older copy" in found.sentence
     assert rows.list_foreign(settings, PIPELINE) == (found.sentence,)
 
@@ -75,7 +82,7 @@ def test_nothing_is_said_of_others_where_no_table_can_be_read(settings: Settings
     append(settings)
     shutil.rmtree(control_uri(settings, "gate"))
 
-    with pytest.raises(LakeError, match="its folder is gone"):
+    with pytest.raises(LakeError, match="its folder is missing"):
         rows.list_foreign(settings, PIPELINE)
 
 
@@ -88,7 +95,7 @@ def test_which_epochs_are_held_is_told_by_no_older_copy_of_pins(settings: Settin
 
     with pytest.raises(LakeError, match="`pins` of `p`: expected row 1"):
         pins.list_pinned_epochs(settings, version, now=NOW)
-    assert [row["holder"] for row in control_tables.read_witnesses(settings, "pins", "p")] == ["a"]
+    assert [pin.holder for pin in Journal(settings, "p", PinEvent).read_available()] == ["a"]
 
 
 def test_a_copy_from_before_the_first_row_is_an_older_one(settings: Settings) -> None:
@@ -107,7 +114,7 @@ def test_pipelines_whose_newest_row_the_copy_holds_go_on(settings: Settings) -> 
         append(settings, name="p")
 
     assert append(settings, name="other") == 1
-    assert len(control_tables.read(settings, "gate", "other")) == 2
+    assert len(Journal(settings, "other", GateEvent).read()) == 2
 
 
 def test_the_newest_copy_mends_it(settings: Settings) -> None:
@@ -146,12 +153,12 @@ def test_restore_control_knows_pipelines_of_which_the_copy_holds_no_row(
 
 
 def test_a_refused_append_makes_no_tables(settings: Settings) -> None:
-    append(settings, table="pins")
+    append(settings, row_type=PinEvent)
     folder = Path(control_uri(settings, "pins")).parent
     shutil.rmtree(folder)
 
     with pytest.raises(LakeError, match="expected row 0"):
-        append(settings, table="pins")
+        append(settings, row_type=PinEvent)
 
     assert not folder.exists()
 
@@ -170,8 +177,8 @@ def test_restore_control_tells_control_tables_that_are_gone_from_a_new_lake(
 @pytest.mark.parametrize("name", ["007", "x", "9" * 19])
 def test_what_is_no_note_of_ours_counts_for_nothing(settings: Settings, name: str) -> None:
     append(settings)
-    Path(turns_uri(settings, "p", "gate"), name).touch()
-    Path(turns_uri(settings, "p", "gate"), "5").mkdir()
+    Path(sequence_marks_uri(settings, "p", "gate"), name).touch()
+    Path(sequence_marks_uri(settings, "p", "gate"), "5").mkdir()
 
     assert append(settings) == 1
 
@@ -179,7 +186,7 @@ def test_what_is_no_note_of_ours_counts_for_nothing(settings: Settings, name: st
 def test_a_forged_note_is_counted_and_not_listed(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cutover.cli.lake.load_settings", lambda: settings)
     append(settings)
-    Path(turns_uri(settings, "p", "gate"), "9" * 15).touch()
+    Path(sequence_marks_uri(settings, "p", "gate"), "9" * 15).touch()
 
     with pytest.raises(LakeError, match="gate of p: 999,999,999,999,999 commits"):
         restore_control()
@@ -189,7 +196,7 @@ def test_no_stage_is_told_by_versions_from_before_a_deletion(settings: Settings)
     append(settings, "KAPPA")
     versions_of = control_uri(settings, "versions")
     with put_back(settings, versions_of):
-        append(settings, table="versions")
+        append(settings, row_type=VersionEvent)
 
     with pytest.raises(LakeError, match="`versions` of `p`: expected row 0"):
         current_stage(settings, PIPELINE)
@@ -197,9 +204,9 @@ def test_no_stage_is_told_by_versions_from_before_a_deletion(settings: Settings)
 
 
 def test_a_name_that_an_older_copy_of_swaps_does_not_know_is_not_left_out(settings: Settings) -> None:
-    append(settings, table="pins")
+    append(settings, row_type=PinEvent)
     with put_back(settings, control_uri(settings, "swaps")):
-        control_tables.append(settings, "swaps", [{"pipeline": "p", "served_by": "q", "found": "{}"}])
+        Journal(settings, "p", SwapEvent).append(make_row(SwapEvent, served_by="q"))
 
     with pytest.raises(LakeError, match="`swaps` of `p`: expected row 0"):
         swaps.list_names(settings, "q")
@@ -208,21 +215,21 @@ def test_a_name_that_an_older_copy_of_swaps_does_not_know_is_not_left_out(settin
 def test_only_the_newest_note_stays_and_none_is_no_failure(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         append(settings)
-    place = Path(turns_uri(settings, "p", "gate"))
+    place = Path(sequence_marks_uri(settings, "p", "gate"))
     assert [file.name for file in place.iterdir()] == ["2"]
 
     shutil.rmtree(place)
     place.write_text("no folder")
     warned: list[str] = []
     monkeypatch.setattr(log, "warning", lambda event, **_: warned.append(event))
-    turns.note(settings, "gate", "p", 3)
+    sequence_marks.write(settings, "gate", "p", 3)
 
-    assert warned == ["turn_not_noted"]
+    assert warned == ["sequence_not_marked"]
 
 
 def test_a_late_note_does_not_hide_a_newer_one(settings: Settings) -> None:
-    turns.note(settings, "gate", "p", 7)
-    turns.note(settings, "gate", "p", 6)
+    sequence_marks.write(settings, "gate", "p", 7)
+    sequence_marks.write(settings, "gate", "p", 6)
 
-    assert turns.read_newest(settings, "gate", "p") == 7
-    assert turns.read_newest(settings, "gate", "q") == turns.NONE
+    assert sequence_marks.read_latest(settings, "gate", "p") == 7
+    assert sequence_marks.read_latest(settings, "gate", "q") == sequence_marks.NONE

@@ -1,9 +1,9 @@
 """Rows of control tables that somebody else took away come back, and nothing else does."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,10 +11,11 @@ from deltalake import DeltaTable
 
 from cutover.cli.lake import restore_control
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, pins, restore
-from cutover.lake.control.control_schemas import SCHEMAS
+from cutover.lake.control import pins, restore
 from cutover.lake.control.versions import Version
 from cutover.lake.integrity import foreign_commits
+from cutover.lake.journal import Journal, list_missing_sequences, make_row_schema
+from cutover.lake.journal_rows import PinEvent
 from cutover.lake.paths import control_uri
 from cutover.lake.tables import checksums, data_files, delta, upkeep
 from cutover.settings import Settings
@@ -42,13 +43,13 @@ def table(settings: Settings) -> DeltaTable:
     return delta.open_table(control_uri(settings, "pins"))
 
 
-def held(settings: Settings) -> list[list[dict[str, Any]]]:
-    return [control_tables.read(settings, "pins", name) for name in NAMES]
+def held(settings: Settings) -> list[list[PinEvent]]:
+    return [Journal(settings, name, PinEvent).read() for name in NAMES]
 
 
 def is_whole(settings: Settings) -> bool:
     return foreign_commits.change(table(settings), None) is None and not any(
-        control_tables.missing_sequences(table(settings), "pins", name) for name in NAMES
+        list_missing_sequences(table(settings), PinEvent, name) for name in NAMES
     )
 
 
@@ -78,8 +79,8 @@ def test_what_somebody_took_away_comes_back_beside_what_was_written_since(
     (done,) = restore.restore(settings)
 
     newer = held(settings)
-    assert ([newer[0][:-1], newer[1]], newer[0][-1]["epoch"]) == (before, 7)
-    assert (done.table, done.gone, is_whole(settings)) == ("pins", {}, True)
+    assert ([newer[0][:-1], newer[1]], newer[0][-1].epoch) == (before, 7)
+    assert (done.table, done.lost, is_whole(settings)) == ("pins", {}, True)
     assert list(restore.restore(settings)) == []
 
 
@@ -94,8 +95,8 @@ def test_rows_that_stood_in_files_before_and_behind_a_compaction_come_back_once(
 
 
 def test_a_file_that_was_never_committed_is_not_believed(settings: Settings) -> None:
-    row = control_tables.read(settings, "pins", "p")[0] | {"sequence": 3, "epoch": 99}
-    rows = pa.Table.from_pylist([row], schema=SCHEMAS["pins"])
+    row = asdict(Journal(settings, "p", PinEvent).read()[0]) | {"sequence": 3, "epoch": 99}
+    rows = pa.Table.from_pylist([row], schema=make_row_schema(PinEvent))
     data_files.write(control_uri(settings, "pins"), rows, checksums.new_stem("rows"))
     before = held(settings)
     pin(settings, "p", 3)
@@ -103,7 +104,7 @@ def test_a_file_that_was_never_committed_is_not_believed(settings: Settings) -> 
 
     list(restore.restore(settings))
 
-    assert [row["epoch"] for row in held(settings)[0]] == [0, 1, 2, 3]
+    assert [row.epoch for row in held(settings)[0]] == [0, 1, 2, 3]
     assert held(settings)[1] == before[1]
 
 

@@ -11,9 +11,10 @@ import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Topic
 from cutover.errors import DefinitionError, LakeError
-from cutover.lake.control import control_tables, restore, versions
-from cutover.lake.control.control_schemas import SCHEMAS
-from cutover.lake.paths import control_uri, stream_uri, turns_uri
+from cutover.lake.control import restore, versions
+from cutover.lake.journal import make_row_schema
+from cutover.lake.journal_rows import VersionEvent
+from cutover.lake.paths import control_uri, sequence_marks_uri, stream_uri
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 from tests.support.suite.standing_clock import StandingClock
@@ -79,11 +80,11 @@ def test_versions_registered_at_the_same_moment_get_numbers_of_their_own(setting
 
 
 def test_version_that_was_decided_before_another_one_came_is_refused(settings: Settings) -> None:
-    turn = control_tables.next_turn(settings, "versions", FIRST.name)
+    sequence = versions.next_sequence(settings, FIRST)
     opened(settings, SECOND)
 
     with pytest.raises(LakeError, match="another process appended row"):
-        versions.register(settings, FIRST, StandingClock(NOW), turn=turn)
+        versions.register(settings, FIRST, StandingClock(NOW), expected_sequence=sequence)
     assert [version.number for version in versions.list_versions(settings, FIRST)] == [0]
 
 
@@ -92,7 +93,7 @@ def test_nothing_is_opened_where_rows_were_taken_away_until_they_are_back(settin
         opened(settings, pipeline)
     delta.open_table(control_uri(settings, "versions")).delete("stream_version = 1")
 
-    with pytest.raises(LakeError, match="expected every row that was written, got all but 1") as refused:
+    with pytest.raises(LakeError, match="expected every committed row, 1 missing") as refused:
         opened(settings, SECOND)
     list(restore.restore(settings))
 
@@ -107,10 +108,10 @@ def test_a_lake_without_its_control_tables_has_not_just_begun(
     settings: Settings, said: str, *, with_notes: bool
 ) -> None:
     opened(settings, FIRST)
-    delta.ensure(stream_uri(settings, FIRST, 0), SCHEMAS["versions"])
+    delta.ensure(stream_uri(settings, FIRST, 0), make_row_schema(VersionEvent))
     shutil.rmtree(Path(control_uri(settings, "versions")).parent)
     if not with_notes:
-        shutil.rmtree(turns_uri(settings, "p", "versions"))
+        shutil.rmtree(sequence_marks_uri(settings, "p", "versions"))
 
     with pytest.raises(LakeError, match=said) as refused:
         opened(settings, FIRST)
@@ -119,8 +120,8 @@ def test_a_lake_without_its_control_tables_has_not_just_begun(
 
 
 def beside(settings: Settings, pipeline: Pipeline = FIRST) -> int:
-    turn = versions.next_turn(settings, pipeline)
-    return versions.register(settings, pipeline, StandingClock(NOW), turn=turn, beside=True).number
+    sequence = versions.next_sequence(settings, pipeline)
+    return versions.register(settings, pipeline, StandingClock(NOW), expected_sequence=sequence, beside=True).number
 
 
 def in_force(settings: Settings, pipeline: Pipeline = FIRST) -> int | None:
@@ -139,7 +140,7 @@ def test_version_beside_serves_only_once_it_is_let_and_the_one_before_can_serve_
 
     versions.serve(settings, FIRST, 0, why="worse", clock=StandingClock(NOW))
     assert in_force(settings) == 0
-    assert [row["why"] for row in control_tables.read(settings, "versions", "p")] == [None, None, "replayed", "worse"]
+    assert [row.why for row in versions.read_events(settings, "p")] == [None, None, "replayed", "worse"]
 
 
 def test_settings_that_name_a_version_look_at_it_alone(settings: Settings) -> None:

@@ -8,12 +8,15 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, pins
+from cutover.lake.control import pins
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import high_water
 from cutover.lake.integrity.high_water import Witness
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 
 PIPELINE = Pipeline(
     name="p",
@@ -50,11 +53,12 @@ def said(seen: list[Witness], record: EpochRecord | None = SEVENTH, table_versio
 
 
 def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:
-    row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 5}
+    row = make_row(ComparisonRow, result_fingerprint="f", stream_version=0, at=NOW, epoch=5)
     result = '{"seal": {"holds": true}, "tables": {"stream": 8}}'
-    control_tables.append(settings, "reconciliations", [row | {"run_id": "r1", "result": result}])
-    control_tables.append(settings, "reconciliations", [row | {"run_id": "other", "stream_version": 1, "epoch": 99}])
-    control_tables.append(settings, "reconciliations", [row | {"run_id": "none", "epoch": None}])
+    journal = Journal(settings, "p", ComparisonRow)
+    journal.append(replace(row, run_id="r1", result=result))
+    journal.append(replace(row, run_id="other", stream_version=1, epoch=99))
+    journal.append(replace(row, run_id="none", epoch=None))
     pins.pin(settings, version, 6, holder="h", expires_at=NOW, now=NOW)
     high_water.keep(version, SEVENTH, 9)
 
@@ -67,9 +71,9 @@ def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings,
 
 def test_reconciliation_whose_seal_broke_has_seen_no_table_version(settings: Settings, version: Version) -> None:
     """It named the version at which a damaged log opened, and the epoch of its batch run, which was not in there."""
-    row = {"pipeline": "p", "result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1"}
     result = '{"seal": {"holds": false}, "tables": {"stream": 5}}'
-    control_tables.append(settings, "reconciliations", [row | {"result": result}])
+    values = {"result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1", "result": result}
+    Journal(settings, "p", ComparisonRow).append(make_row(ComparisonRow, **values))
 
     assert high_water.all_of(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
 

@@ -10,10 +10,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from cutover.errors import LakeError
-from cutover.lake.control import control_tables, pins
+from cutover.lake.control import pins
 from cutover.lake.control.versions import Version
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import GateEvent
 from cutover.lake.tables import commit_outcome, commits, delta
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -103,11 +106,11 @@ def test_a_commit_of_another_process_in_the_same_turn_is_still_told(table: Delta
 def test_a_step_whose_answer_was_lost_is_recorded_and_nobody_was_faster(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = {"pipeline": "p", "at": NOW, "event": "advanced", "stage": "SHADOW", "who": "me", "why": "w"}
+    journal = Journal(settings, "p", GateEvent)
     loses_the_answer(CommitFailedError("a concurrent transaction"), monkeypatch)
 
-    assert control_tables.append(settings, "gate", [{**row, "result_fingerprint": "f"}]) == 0
-    assert [found["stage"] for found in control_tables.read(settings, "gate", "p")] == ["SHADOW"]
+    assert journal.append(make_row(GateEvent, stage="SHADOW")) == 0
+    assert [event.stage for event in journal.read()] == ["SHADOW"]
 
 
 def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_a_pipeline_without_a_stream_names_what_makes_both_sides(tmp_path: Path)
         code="no_stream",
         message=(
             "Pipeline `sales`: expected an epoch log under this definition, found none. No stream of this name has"
-            " begun yet. `cutover stream sales --drain`, then `cutover batch sales`, makes both sides."
+            " been started yet. `cutover stream sales --drain`, then `cutover batch sales`, makes both sides."
         ),
         runbook="NotComparable",
     )

@@ -10,8 +10,8 @@ from cutover import files
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import LakeError, LogError
 from cutover.lake.control import losses, versions
-from cutover.lake.control.losses import Loss
 from cutover.lake.integrity import same_log
+from cutover.lake.journal_rows import Loss
 from cutover.lake.tables import delta
 from cutover.reconcile.preconditions import log_origin
 from cutover.reconcile.preconditions.log_origin import LogAnswer

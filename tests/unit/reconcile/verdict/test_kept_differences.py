@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.lake.control import control_tables
 from cutover.lake.control.signature import user
+from cutover.lake.journal import Journal
+from cutover.lake.journal_rows import ComparisonRow
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Difference, Finding, Verdict
 from cutover.reconcile.result.report import ComparisonOutcome
 from cutover.reconcile.result.seal import Seal
@@ -63,9 +65,9 @@ def test_differences_live_where_the_serving_version_was_compared_while_each_run_
 ) -> None:
     record(settings.model_copy(update={"stream_version": version}), holds=holds)
 
-    rows = control_tables.read(settings, "differences", "sales")
-    assert [(row["run_id"], row["key"]) for row in rows] == expected
-    assert [row["run_id"] for row in control_tables.read(settings, "reconciliations", "sales")] == ["run-1"]
+    rows = Journal(settings, "sales", DifferenceEvent).read()
+    assert [(row.run_id, row.key) for row in rows] == expected
+    assert [row.run_id for row in Journal(settings, "sales", ComparisonRow).read()] == ["run-1"]
 
 
 def test_a_difference_that_was_closed_is_off_the_list_and_keeps_who_and_why(settings: Settings) -> None:
@@ -74,9 +76,9 @@ def test_a_difference_that_was_closed_is_off_the_list_and_keeps_who_and_why(sett
 
     lifecycle.close(settings, "sales", "f", one, " a backfill ", NOW)
 
-    row = control_tables.read(settings, "differences", "sales")[-1]
-    assert json.loads(row["detail"]) == {"who": user(), "why": "a backfill"}
-    assert (row["state"], row["run_id"], row["at"]) == ("closed", "run-1", NOW)
+    row = Journal(settings, "sales", DifferenceEvent).read()[-1]
+    assert json.loads(row.detail or "") == {"who": user(), "why": "a backfill"}
+    assert (row.state, row.run_id, row.at) == ("closed", "run-1", NOW)
     assert read_open(settings) == []
 
 

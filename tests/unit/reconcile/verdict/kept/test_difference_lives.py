@@ -9,6 +9,7 @@ import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Policy, Topic
 from cutover.definition.windows.window_fn import FOREVER
+from cutover.reconcile.journal_rows import DifferenceEvent
 from cutover.reconcile.result.finding import Cause, Difference, Finding, Verdict, Windows
 from cutover.reconcile.result.overview import DifferenceLife
 from cutover.reconcile.result.report import ComparisonOutcome
@@ -18,6 +19,7 @@ from cutover.reconcile.verdict.history import HistoryEntry
 from cutover.reconcile.verdict.lifecycle import BEYOND, DifferenceState, OpenDifference
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 from tests.unit.reconcile.verdict.kept.test_history_lines import NOW, line
 
 FIRST, SECOND = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
@@ -77,8 +79,8 @@ def opened(*shops: str, kind: str = "changed", window: str = FIRST) -> dict[tupl
     }
 
 
-def states(rows: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    return [(str(row["key"]), row["kind"], row["state"]) for row in rows]
+def states(rows: list[DifferenceEvent]) -> list[tuple[str, str, str]]:
+    return [(row.key, row.kind, row.state) for row in rows]
 
 
 A, B = '{"shop": "a"}', '{"shop": "b"}'
@@ -97,29 +99,30 @@ def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_a
         (B, "changed", "accepted"),
         ('{"shop": "gone"}', "changed", "resolved"),
     ]
-    assert rows[0] == {
-        "pipeline": "sales",
-        "result_fingerprint": "f",
-        "run_id": "r3",
-        "at": made.last,
-        "window_start": datetime(2026, 1, 1, tzinfo=UTC),
-        "key": A,
-        "kind": "changed",
-        "cause": "unexplained",
-        "state": "open",
-        "detail": '{"batch": 2, "measure": "sales", "streaming": 1}',
-    }
-    assert json.loads(rows[1]["detail"]) == {"accepted_by": "backfill", "measure": "sales", "streaming": 1, "batch": 2}
-    assert (rows[1]["cause"], rows[2]["cause"], rows[2]["detail"]) == ("late + unexplained", "unexplained", None)
+    assert rows[0] == DifferenceEvent(
+        pipeline="sales",
+        result_fingerprint="f",
+        run_id="r3",
+        at=made.last,
+        window_start=datetime(2026, 1, 1, tzinfo=UTC),
+        key=A,
+        kind="changed",
+        cause="unexplained",
+        state="open",
+        detail='{"batch": 2, "measure": "sales", "streaming": 1}',
+    )
+    detail = {"accepted_by": "backfill", "measure": "sales", "streaming": 1, "batch": 2}
+    assert json.loads(rows[1].detail or "") == detail
+    assert (rows[1].cause, rows[2].cause, rows[2].detail) == ("late + unexplained", "unexplained", None)
 
 
 def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
     found = comparison(cell("a"), cell("a", SECOND))
-    newer = [line(8, 9, unjudged=f"[[{START}, {START + HOUR}]]"), line(9, 9, said={"to": "x"})]
+    newer = [line(8, 9, skipped_windows=f"[[{START}, {START + HOUR}]]"), line(9, 9, said={"to": "x"})]
 
     rows = lifecycle.rows(found, made_by(found), {}, newer, [])
 
-    assert [row["window_start"] for row in rows] == [datetime(2026, 1, 1, tzinfo=UTC)]
+    assert [row.window_start for row in rows] == [datetime(2026, 1, 1, tzinfo=UTC)]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +130,7 @@ def test_a_run_says_nothing_of_windows_that_a_newer_one_has_judged() -> None:
     [
         pytest.param(1, {}, ["resolved"], id="judged away"),
         pytest.param(2, {}, [], id="perhaps among those that the list had no room for"),
-        pytest.param(1, {"unjudged": f"[[{START}, {START + 1}]]"}, [], id="its window was left out"),
+        pytest.param(1, {"skipped_windows": f"[[{START}, {START + 1}]]"}, [], id="its window was left out"),
         pytest.param(1, {"verdict": "NOT_COMPARABLE"}, [], id="nothing was judged"),
     ],
 )
@@ -138,7 +141,7 @@ def test_a_difference_ends_if_its_window_was_judged_and_all_that_differs_is_list
 
     rows = lifecycle.rows(found, made_by(found, **changes), opened("gone"), [], [])
 
-    assert [row["state"] for row in rows if "gone" in row["key"]] == expected
+    assert [row.state for row in rows if "gone" in row.key] == expected
 
 
 @pytest.mark.parametrize(
@@ -153,15 +156,15 @@ def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_wi
     rows = lifecycle.rows(found, made_by(found), {}, [], [])
 
     assert states(rows) == [(A, "changed", "open"), *expected]
-    assert [row["window_start"].hour for row in rows[1:]] == [0] * len(expected)
+    assert [row.window_start.hour for row in rows[1:]] == [0] * len(expected)
 
 
 @pytest.mark.parametrize(
     ("open_to_it", "unjudged", "expected"),
     [
-        pytest.param(None, None, ["resolved"], id="all windows were closed to both"),
-        pytest.param(None, f"[[{START + HOUR}, {FOREVER}]]", [], id="some are open now"),
-        pytest.param(f"[[{START + HOUR}, {FOREVER}]]", None, ["resolved"], id="all are closed now"),
+        pytest.param("[]", "[]", ["resolved"], id="all windows were closed to both"),
+        pytest.param("[]", f"[[{START + HOUR}, {FOREVER}]]", [], id="some are open now"),
+        pytest.param(f"[[{START + HOUR}, {FOREVER}]]", "[]", ["resolved"], id="all are closed now"),
         pytest.param(
             f"[[{START + HOUR}, {FOREVER}]]", f"[[{START + HOUR}, {FOREVER}]]", ["resolved"], id="the same are open"
         ),
@@ -175,19 +178,20 @@ def test_what_a_list_has_no_room_for_is_one_difference_of_no_key_in_the_first_wi
     ],
 )
 def test_what_was_beyond_the_list_ends_where_every_window_is_judged_that_was_closed_then(
-    open_to_it: str | None, unjudged: str | None, expected: list[str]
+    open_to_it: str, unjudged: str, expected: list[str]
 ) -> None:
-    found, before = comparison(), line(1, unjudged=open_to_it)
+    found, before = comparison(), line(1, skipped_windows=open_to_it)
     beyond = {place: replace(one, run_id=before.run_id) for place, one in opened("", kind=BEYOND).items()}
 
-    rows = lifecycle.rows(found, made_by(found, unjudged=unjudged), beyond, [], [before])
+    rows = lifecycle.rows(found, made_by(found, skipped_windows=unjudged), beyond, [], [before])
 
-    assert [row["state"] for row in rows] == expected
+    assert [row.state for row in rows] == expected
 
 
-def seen(run: int, state: str = "open", **changes: Any) -> dict[str, Any]:
+def seen(run: int, state: str = "open", **changes: Any) -> DifferenceEvent:
     place = {"window_start": datetime(2026, 1, 1, tzinfo=UTC), "key": A, "kind": "changed", "detail": None}
-    return place | {"run_id": f"r{run}", "state": state, "at": NOW + timedelta(minutes=run)} | changes
+    made = place | {"run_id": f"r{run}", "state": state, "at": NOW + timedelta(minutes=run)} | changes
+    return make_row(DifferenceEvent, **made)
 
 
 def test_a_difference_keeps_its_first_sight_and_counts_its_runs_and_how_often_it_came_back() -> None:

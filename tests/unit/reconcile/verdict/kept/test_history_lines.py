@@ -11,6 +11,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.lake.control import versions
+from cutover.lake.journal_rows import ComparisonRow
 from cutover.reconcile.result.finding import Cause, Finding, Verdict
 from cutover.reconcile.result.overview import RunOfTrend
 from cutover.reconcile.result.report import ComparisonOutcome
@@ -19,6 +20,7 @@ from cutover.reconcile.verdict import history, records, trend
 from cutover.reconcile.verdict.history import RANGES_AT_MOST, HistoryEntry
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.settings import Settings
+from tests.support.history.journal_rows import make_row
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 SALES = Pipeline(
@@ -32,12 +34,12 @@ CAUSES = {"late": Cause(rows=1), "future": Cause(rows=2)}
 TO = {"to": "2026-01-01T00:00:00Z"}
 
 
-def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> dict[str, Any]:
+def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> ComparisonRow:
     """Return a row of the history; `said` is its result."""
-    return {
+    values = {
         "run_id": f"r{number}",
-        "cut_key": "k",
-        "content": "c",
+        "comparison_key": "k",
+        "content_digest": "c",
         "at": NOW + timedelta(minutes=number),
         "sequence": number,
         "epoch": epoch,
@@ -45,10 +47,9 @@ def row(number: int, epoch: int | None = 5, verdict: str = "CONSISTENT", **chang
         "stream_version": 0,
         "verdict": verdict,
         "exit_code": 0,
-        "unjudged": None,
-        "report": None,
         "result": json.dumps(changes.pop("said", {})),
-    } | changes
+    }
+    return make_row(ComparisonRow, **values | changes)
 
 
 def line(number: int = 0, epoch: int | None = 5, verdict: str = "CONSISTENT", **changes: Any) -> RecordedComparison:
@@ -92,12 +93,12 @@ def test_a_run_that_was_made_again_is_one_line_from_its_first_row_to_its_newest(
 
 
 def test_a_line_says_what_its_row_says_and_nothing_of_what_it_lacks() -> None:
-    bare = line(4, None, stream_version=None, result=None)
+    bare = line(4, None, stream_version=None)
 
     assert (bare.epoch, bare.has_cut, bare.whole, bare.unjudged, bare.result) == (-1, False, True, (), {})
     assert (bare.begun, bare.sequence, bare.times, records.count_unexplained(bare)) == (4, 4, 1, 0)
     assert not line(said=TO).whole
-    assert line(unjudged="[[1, 2], [4, 9]]").unjudged == ((1, 2), (4, 9))
+    assert line(skipped_windows="[[1, 2], [4, 9]]").unjudged == ((1, 2), (4, 9))
     assert records.count_unexplained(line(said={"causes": {"unexplained": {"rows": 7}}})) == 7
 
 
@@ -127,7 +128,7 @@ def test_a_line_says_something_unless_a_person_asked_for_what_is_not_there(
 
 @pytest.mark.parametrize(("start", "expected"), [(9, True), (10, False), (19, False), (20, True)])
 def test_a_window_is_judged_up_to_where_one_was_left_out_and_from_its_end_on(start: int, *, expected: bool) -> None:
-    assert line(unjudged="[[10, 20]]").has_judged(start) is expected
+    assert line(skipped_windows="[[10, 20]]").has_judged(start) is expected
     assert not line(verdict="NOT_COMPARABLE").has_judged(start)
 
 
