@@ -159,7 +159,9 @@ def test_the_first_break_between_epochs_is_named_and_a_recorded_loss_excuses_it(
     losses = [replace(LOSS, topic_id="topic-1", epoch=2, partition=p, first=10, next=12 + p) for p in (0, 1)]
 
     assert breaches(facts(records=lost)) == (
-        history("Epoch log of clicks/f/stream-0: epoch 2, topic clicks, partition 0: expected to start at 10, got 12 (end 15)."),
+        history(
+            "Epoch log of clicks/f/stream-0: epoch 2, topic clicks, partition 0: expected to start at 10, got 12 (end 15)."
+        ),
     )
     assert breaches(facts(records=lost, losses=tuple(losses))) == ()
 
