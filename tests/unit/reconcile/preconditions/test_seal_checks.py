@@ -160,7 +160,8 @@ def test_the_first_break_between_epochs_is_named_and_a_recorded_loss_excuses_it(
 
     assert breaches(facts(records=lost)) == (
         history(
-            "Epoch log of clicks/f/stream-0: epoch 2, topic clicks, partition 0: expected to start at 10, got 12 (end 15)."
+            "Epoch log of clicks/f/stream-0: epoch 2, topic clicks, partition 0: "
+            "expected to start at 10, got 12 (end 15)."
         ),
     )
     assert breaches(facts(records=lost, losses=tuple(losses))) == ()
