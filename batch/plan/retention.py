@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.batch_runs import EXPIRED, LOST, BatchRun, Incomplete
-from cutover.lake.control.losses import Loss, Starts
+from cutover.lake.control.losses import Starts
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import Loss
 from cutover.records.parsing import limits
