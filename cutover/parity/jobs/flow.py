@@ -58,7 +58,7 @@ def _run_break(job: Walk, node: ast.stmt, scope: Scope) -> bool:  # noqa: ARG001
 
 
 def _note_end(job: Walk, start: int, depth: int) -> End:
-    return job.trace.journal.list_changes(start), tuple(job.trace.branches[depth:])
+    return job.trace.assignment_log.list_changes(start), tuple(job.trace.branches[depth:])
 
 
 def _run_if(job: Walk, node: ast.If, scope: Scope) -> bool:
@@ -90,7 +90,7 @@ def _run_match(job: Walk, node: ast.Match, scope: Scope) -> bool:
 
 def _run_arms(job: Walk, bodies: Sequence[Body], scope: Scope) -> bool:
     """Follow each arm from the same names, and join the names of those that go on."""
-    branches, journal = job.trace.branches, job.trace.journal
+    branches, journal = job.trace.branches, job.trace.assignment_log
     depth, ends = len(branches), list[End]()
     for body, taken in bodies:
         start = journal.mark()
@@ -105,7 +105,7 @@ def _run_arms(job: Walk, bodies: Sequence[Body], scope: Scope) -> bool:
 
 def _go_on(job: Walk, ends: Sequence[End]) -> bool:
     """Join arms; what stands behind them runs only where those did not end that lead out."""
-    job.trace.journal.join(ends)
+    job.trace.assignment_log.join(ends)
     if len(ends) == 1:
         job.trace.branches += ends[0][1]
     return bool(ends)
@@ -126,7 +126,7 @@ def _run_rounds(
     job: Walk, node: ast.For | ast.AsyncFor | ast.While, items: Sequence[JobValue], scope: Scope, *, is_certain: bool
 ) -> bool:
     """Follow each round of a loop, then what stands behind it."""
-    journal, branches, site = job.trace.journal, job.trace.branches, job.trace.site
+    journal, branches, site = job.trace.assignment_log, job.trace.branches, job.trace.site
     loop = Loop(journal.mark(), len(branches))
     job.loops.append(loop)
     goes_on = True
@@ -157,7 +157,7 @@ def _join_without_rounds(job: Walk, node: ast.stmt, changes: Assignments) -> Non
             job.trace.add_gap(node.lineno, f"{change.key}: whether the loop runs that gives it a watermark")
         elif change.before is not None and not _has_more_options(after):
             after = choose([change.before, after])
-        job.trace.journal.assign(change.store, change.key, after)
+        job.trace.assignment_log.assign(change.store, change.key, after)
 
 
 def _is_marked(value: JobValue) -> bool:
@@ -206,7 +206,7 @@ def _run_attempt(
     job: Walk, node: ast.stmt, body: Sequence[ast.stmt], handlers: Sequence[Sequence[ast.stmt]], scope: Scope
 ) -> bool:
     """Follow a body that may fail at any of its statements, and what handles that."""
-    journal, branches = job.trace.journal, job.trace.branches
+    journal, branches = job.trace.assignment_log, job.trace.branches
     start, depth, ends = journal.mark(), len(branches), list[End]()
     attempt = journal.begin_attempt()
     taken: tuple[Arm, ...] = (Arm(id(node), number=0, line=node.lineno, is_attempt=True),)

@@ -129,7 +129,7 @@ def _call_on_frame_further(job: Walk, frame: Frame, name: str, arguments: Argume
     first = arguments.get(0, "name", "func")
     if name in VIEWS and first is not None:
         job.trace.steps += 1
-        job.trace.journal.assign(job.trace.views, describe(first).lower(), frame)
+        job.trace.assignment_log.assign(job.trace.views, describe(first).lower(), frame)
         return Constant(None)
     if name in {"transform", "pipe"} and first is not None:
         values = (frame, *arguments.positional[1:])

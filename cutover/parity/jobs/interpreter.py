@@ -133,7 +133,7 @@ class Interpreter:
         return instance
 
     def _run_body(self, node: FunctionNode, scope: Scope) -> JobValue:
-        activation = Activation(self.trace.journal.mark(), len(self.trace.branches))
+        activation = Activation(self.trace.assignment_log.mark(), len(self.trace.branches))
         self.active.append(node)
         try:
             if isinstance(node, ast.Lambda):
@@ -141,7 +141,7 @@ class Interpreter:
             self.activations.append(activation)
             self.yielded.append([])
             goes_on = self.run_block(node.body, scope)
-            self.trace.journal.leave(activation.start, activation.ends, goes_on=goes_on)
+            self.trace.assignment_log.leave(activation.start, activation.ends, goes_on=goes_on)
             self.activations.pop()
             items = self.yielded.pop()
             self.has_ended = not (goes_on or activation.ends or items or _is_abstract(node))
@@ -245,7 +245,7 @@ class Interpreter:
         elif isinstance(target, ast.Attribute):
             for owner in alternatives(expressions.evaluate(self, target.value, scope)):
                 if isinstance(owner, Instance):
-                    self.trace.journal.assign(owner.attributes, target.attr, value)
+                    self.trace.assignment_log.assign(owner.attributes, target.attr, value)
         elif isinstance(target, ast.Subscript):
             key = expressions.evaluate(self, target.slice, scope)
             for owner in alternatives(expressions.evaluate(self, target.value, scope)):
@@ -253,13 +253,13 @@ class Interpreter:
 
     def _set_item(self, owner: JobValue, key: JobValue, value: JobValue) -> None:
         if isinstance(owner, Table) and isinstance(key, Constant):
-            self.trace.journal.assign(owner.items, key.value, value)
+            self.trace.assignment_log.assign(owner.items, key.value, value)
         elif isinstance(owner, Table):
             owner.is_complete = False
 
     def assign(self, scope: Scope, name: str, value: JobValue) -> None:
         """Bind a name, where it was declared."""
-        self.trace.journal.assign(scope.shared.get(name, scope).names, name, value)
+        self.trace.assignment_log.assign(scope.shared.get(name, scope).names, name, value)
 
     def _run_global(self, node: ast.Global, scope: Scope) -> bool:
         scope.shared.update(dict.fromkeys(node.names, self.module))

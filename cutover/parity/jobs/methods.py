@@ -152,7 +152,7 @@ def _call_on_table(job: Walk, table: Table, name: str, arguments: Arguments) -> 
             if name == "items":
                 rows[-1] = Listing([Constant(key), value])
         return Listing(rows, is_complete=table.is_complete)
-    key, journal = arguments.get(0), job.trace.journal
+    key, journal = arguments.get(0), job.trace.assignment_log
     if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
         known = table.items.get(key.value)
         if known is None and name == "setdefault":

@@ -68,7 +68,7 @@ class Loop:
 
 
 @dataclass(eq=False)
-class Journal:
+class AssignmentLog:
     """Changes in their order, so that an arm can be undone before another one is followed."""
 
     entries: list[Assignment] = field(default_factory=list)

@@ -160,7 +160,7 @@ def _follow_query(trace: Trace, statement: exp.Expr, line: int) -> Frame | None:
     frame = selection.follow(query)
     name = statement.find(exp.Table)
     if isinstance(statement, exp.Create) and statement.kind == "VIEW" and name is not None:
-        trace.journal.assign(trace.views, name.name.lower(), frame)
+        trace.assignment_log.assign(trace.views, name.name.lower(), frame)
     elif isinstance(statement, exp.Insert):
         _insert(trace, statement, frame, line)
     return frame

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cutover.errors import DefinitionError
 from cutover.parity import sql
-from cutover.parity.jobs.paths import Journal
+from cutover.parity.jobs.paths import AssignmentLog
 from cutover.parity.jobs.values import Arm, Frame, JobValue, Writer, mark_parameters
 from cutover.parity.rules import Construct
 
@@ -73,7 +73,7 @@ class Trace:
     removals: list[Removal] = field(default_factory=list)
     frames: list[Frame] = field(default_factory=list)
     views: dict[str, JobValue] = field(default_factory=dict)
-    journal: Journal = field(default_factory=Journal)
+    assignment_log: AssignmentLog = field(default_factory=AssignmentLog)
     site: list[int] = field(default_factory=list)  # lines of the calls that are being followed; rounds are negative
     branches: list[Arm] = field(default_factory=list)  # that were taken to get here
     root: int = 0  # line of the function that no function of the file calls; 0 for the module
