@@ -70,7 +70,8 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
             return _find_unbound(job, node.id) if value is None else select_possible(value, job.trace.branches)
         case ast.Attribute():
             owner = evaluate(job, node.value, scope)
-            return select_possible(choose(get_attribute(job, e, node) for e in alternatives(owner)), job.trace.branches)
+            owners = [each for each in alternatives(owner) if not _is_none(each)] or [owner]  # None has no attributes
+            return select_possible(choose(get_attribute(job, each, node) for each in owners), job.trace.branches)
         case ast.Call():
             return _evaluate_call(job, node, scope)
         case ast.JoinedStr():
@@ -91,6 +92,10 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
             return evaluate(job, node.value, scope)
         case _:
             return _evaluate_container(job, node, scope)
+
+
+def _is_none(value: JobValue) -> bool:
+    return isinstance(value, Constant) and value.value is None
 
 
 def guess(name: str) -> JobValue:
@@ -137,6 +142,8 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
             return Method(Writer(job.trace.keep(frame), is_stream=False, line=line), name, line)
         case Frame() if name in {"write", "writeStream"}:
             return Writer(owner, is_stream=name == "writeStream", line=line)
+        case Frame() if name == "_jdf":
+            return owner
         case Frame() if name == "rdd":
             return Legacy("rdd")
         case Frame() if name in {"sparkSession", "sql_ctx"}:

@@ -37,6 +37,8 @@ class FunctionCalls:
             self._read_import(node)
             if isinstance(node, ast.Assign):
                 self.assigned.update({ast.unparse(target): node.value for target in node.targets})
+        others = {name for name, path in self.paths.items() if not path.startswith("pyspark.sql")}
+        self.modules -= (_list_bound(tree) - set(self.paths)) | others  # `f` may be a file, `func` of SQLAlchemy
         self.statements = _list_statements(tree)
 
     def find(self, *, has_zone: bool) -> Iterator[Found]:
@@ -47,7 +49,8 @@ class FunctionCalls:
 
     def count(self) -> int:
         """Return how many calls are of Spark's functions."""
-        return sum(bool(self.name(call)) for call in self.calls if isinstance(call.func, ast.Attribute))
+        names = (self.name(call) for call in self.calls if isinstance(call.func, ast.Attribute))
+        return sum(bool(name) and sql.is_own_function(name) for name in names)
 
     def name(self, call: ast.Call) -> str:
         """Return how Spark calls the function that is called; empty if it is none of Spark's."""
@@ -117,6 +120,8 @@ class FunctionCalls:
         """Yield functions of users that ask the clock, chance or another system, or that call what is not known."""
         for name, function in self._list_user_functions():
             for line, path in self._list_calls(function, set()):
+                if path.startswith("tempfile."):
+                    continue  # another name for a file, not another value
                 if is_clock(path) or is_chance(path) or is_service(path):
                     yield line, Construct.UDF, f"{name} calls {path}"
                 elif not is_pure(path):
@@ -206,6 +211,12 @@ def _list_words(node: ast.AST) -> set[str]:
     """Return the texts and the names in a node."""
     texts = (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
     return {text.rpartition(".")[2] for text in texts} | _list_names(node)
+
+
+def _list_bound(tree: ast.Module) -> set[str]:
+    """Return the names that a file binds by assignments, loops, `with` and parameters."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return names | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
 
 
 def _list_statements(tree: ast.Module) -> list[ast.stmt]:

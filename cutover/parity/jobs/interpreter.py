@@ -174,6 +174,7 @@ class Interpreter:
             return expressions.evaluate(self, default, scope)
         said = "" if name.annotation is None else ast.unparse(name.annotation)
         if said.endswith("DataFrame"):
+            self.trace.steps -= 1  # what is done to it counts, not that it is there
             return self.trace.keep(Frame(op="unknown", line=name.lineno, what=f"parameter {name.arg}"))
         if said.endswith("SparkSession"):
             return Session()

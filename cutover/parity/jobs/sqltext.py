@@ -114,12 +114,18 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
                 sink.merged += [] if source is None else [source]
         elif isinstance(statement, exp.Update) and _adds_up(statement):
             trace.add_gap(line, "UPDATE by its own column: whether it runs again over the same rows")
-        elif isinstance(statement, exp.Command) and statement.name.upper() not in SILENT:
+        elif isinstance(statement, exp.Command) and not _is_silent(statement):
             trace.add_gap(line, f"statement {str(statement.this).upper()}")
         note_removal(trace, statement, line)
         for part in _list_insertions(statement):
             result = _follow_query(trace, part, line) or result
     return result
+
+
+def _is_silent(statement: exp.Command) -> bool:
+    """Return whether a statement computes no rows; a schema, a volume or a function is made of none."""
+    name = statement.name.upper()
+    return name in SILENT or (name == "CREATE" and "SELECT" not in statement.sql().upper())
 
 
 def _adds_up(update: exp.Update) -> bool:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cutover.cli import app
+from cutover.parity.job import check_job
 from cutover.parity.script import check_script
 
 
@@ -39,3 +40,51 @@ def test_a_file_that_cannot_be_read_hides_nothing_of_others(tmp_path: Path, caps
     assert app.main(["parity", str(broken), str(sound)]) == 2
     assert app.main(["parity", str(tmp_path / "none.sql"), str(sound)]) == 2
     assert app.main(["parity", str(sound)]) == 0
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "with open('a.json') as f:\n    print(f.read())",
+        "def copy(f):\n    f.write('x')",
+        "from sqlalchemy import func\nprint(func.count())",
+        "def run(df: 'DataFrame'):\n    print('nothing')",
+        "import pandas as pd\npd.read_csv('a.csv')",
+    ],
+)
+def test_a_file_without_spark_is_not_understood(source: str) -> None:
+    (finding,) = check_job(source, "x.py")
+
+    assert (str(finding.construct), finding.what.partition(":")[0]) == ("not-understood", "the whole file")
+
+
+def test_a_name_that_may_be_none_is_followed_where_it_is_not() -> None:
+    source = """
+def connect():
+    session = None
+    try:
+        session = SparkSession.builder.getOrCreate()
+    except Exception as error:
+        print(error)
+    return session
+def read(session):
+    rows = None
+    try:
+        rows = session.readStream.format("kafka").option("subscribe", "t").load()
+    except Exception as error:
+        print(error)
+    return rows
+def run():
+    session = connect()
+    if session is not None:
+        read(session).writeStream.option("checkpointLocation", "/c").toTable("t")
+from pyspark.sql import SparkSession
+run()
+"""
+    assert {str(finding.construct) for finding in check_job(source, "x.py")} == {"offsets"}
+
+
+def test_the_java_side_of_a_dataframe_is_the_dataframe() -> None:
+    found = check_job("import shop\nshop.send(spark.table('a')._jdf)", "x.py")
+
+    assert [one.what for one in found] == ["shop.send: what it does to a DataFrame"]
