@@ -1,4 +1,4 @@
-"""Batches that append: what another run reads again, and what the job removes before it appends."""
+"""Appends of batches: rows that each run reads again, and rows that the job removes first."""
 
 from collections.abc import Iterator, Sequence
 
@@ -25,7 +25,7 @@ REPLACES = frozenset({"overwrite", "error", "errorifexists", "default"})
 
 
 def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
-    """Look at a batch that appends all that it reads, which it reads again in each run."""
+    """Find appends that write the same rows again in each run."""
     mode = get_mode(query.writer)
     if mode == "?":
         yield query.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
@@ -49,7 +49,7 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
 
 
 def _judge_full_append(trace: Trace, query: Query, removals: Sequence[JobStep], source: str) -> Found:
-    """Return what an append of everything is: again in each run, or not known for what may be removed or selected."""
+    """Judge an append of a whole source: repeated in each run, or unknown because rows may be removed or selected."""
     lineage = list_ancestors(query.writer.frame)
     doubt = next((removal for removal in removals if _may_cover(removal, query, lineage)), None)
     others = (each for each in trace.queries if each.site == query.site and each is not query)
@@ -70,13 +70,13 @@ def _is_bounded(query: Query) -> bool:
 
 
 def makes_target(query: Query) -> bool:
-    """Return whether a write runs only where a table or path does not exist: then it appends to nothing."""
+    """Return whether a write runs only if its target does not exist yet, so that there is nothing to append to."""
     arms = query.branches | query.writer.frame.arms
     return any(arm.is_existence_test and arm.number is False for arm in arms)
 
 
 def list_removals(removals: Sequence[Removal], writes: Sequence[Query], query: Query) -> list[JobStep]:
-    """Return the steps before a query that remove rows of its target, overwriting ones among them."""
+    """List the earlier steps that remove rows of a query's target, overwrites included."""
     replacing = [write for write in writes if not write.writer.is_stream and get_mode(write.writer) in REPLACES]
     return [
         step
@@ -88,16 +88,16 @@ def list_removals(removals: Sequence[Removal], writes: Sequence[Query], query: Q
 
 
 def is_certain(step: JobStep, query: Query) -> bool:
-    """Return whether a step always runs before a query: in the same function, by no arm that the query does not take.
+    """Return whether a step always runs before a query: in the same function, under no condition of its own.
 
-    An arm that asks whether the table exists counts as taken: a table that does not exist has no rows.
+    A condition that tests whether the table exists does not count: a missing table has no rows.
     """
     arms = {arm for arm in step.branches if not arm.is_existence_test}
     return step.root in {0, query.root} and arms <= query.branches
 
 
 def _covers(step: JobStep, lineage: Sequence[Frame]) -> bool:
-    """Return whether a step removes all rows that are appended: every row, or those of the same condition."""
+    """Return whether a step removes all the rows that are appended: the whole table, or the same condition."""
     if isinstance(step, Query):
         return not step.is_partial
     if not isinstance(step, Removal) or step.condition is None:
@@ -106,14 +106,14 @@ def _covers(step: JobStep, lineage: Sequence[Frame]) -> bool:
 
 
 def _may_cover(step: JobStep, query: Query, lineage: Sequence[Frame]) -> bool:
-    """Return whether it cannot be told if a step removes what is appended; a run without the step is a certain one."""
+    """Return whether a step may or may not remove the appended rows; a skipped condition is a known run without it."""
     skipped = step.branches - query.branches
     may_run = step.root not in {0, query.root} or any(arm.is_attempt for arm in skipped)
     return may_run or (is_certain(step, query) and not _covers(step, lineage))
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Return whether two names are of one table or path; a name without a database may be of any database."""
+    """Return whether two names denote the same table or path; a name without a database matches any database."""
     if not one or not other:
         return False
     names = one.rpartition("."), other.rpartition(".")
@@ -139,5 +139,5 @@ def _is_full(reader: Reader) -> bool:
 
 
 def _moves(value: JobValue) -> bool:
-    """Return whether an option that selects a part selects another one in the next run; a literal does not."""
+    """Return whether an option selects a different part in the next run; a literal does not."""
     return not isinstance(value, Constant) or is_moving_query(str(value.value))

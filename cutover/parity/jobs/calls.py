@@ -206,7 +206,7 @@ def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # no
 
 
 def _find_super(function: JobFunction) -> JobValue | None:
-    """Return the object that a method belongs to as one of the class above that of the method, in the same file."""
+    """Return the object of a method as an instance of the base class, if that class is in the file."""
     owner = function.owner
     pending = [owner.of] if owner is not None else []
     while owner is not None and pending:

@@ -31,7 +31,7 @@ def has_event_time(state: Frame, mark: Frame, above: Sequence[Frame]) -> bool | 
 
 
 class JoinBound(StrEnum):
-    """What the condition of a join says about the event times of both sides."""
+    """Sides of a join whose event time is bounded by its condition."""
 
     BOTH = "both"
     ONE = "one"
@@ -40,7 +40,7 @@ class JoinBound(StrEnum):
 
 
 def bound_join(join: Frame) -> JoinBound:
-    """Return on how many sides the condition of a join bounds the event time by that of the other side.
+    """Return the sides of a join on which its condition bounds the event time by that of the other side.
 
     Source:
         Spark's `StreamingJoinHelper`: a side lets rows go by an inequality between its column of the watermark and that
@@ -81,7 +81,7 @@ def find_window(key: JobColumn, above: Iterable[Frame]) -> JobColumn | None:
 
 
 def find_loss(state: Frame, mark: Frame) -> Frame | None:
-    """Return the operation between a watermark and a state behind which the column of the watermark lost its time."""
+    """Return the operation after which the column of a watermark no longer carries the event time."""
     known: dict[int, frozenset[str]] = {}
     _carry(state, mark, known, into_keys=True)
     behind = [frame for frame in list_ancestors(state)[1:] if mark in list_ancestors(frame) and frame is not mark]

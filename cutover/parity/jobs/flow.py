@@ -1,4 +1,4 @@
-"""Statements that decide what runs next: conditions, loops, `try`, `with`, and the ways out of them."""
+"""Control flow of a job: conditions, loops, `try`, `with`, and the statements that leave them."""
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ Body = tuple[Sequence[ast.stmt], tuple[Arm, ...]]
 
 
 def _run_return(job: Walk, node: ast.Return, scope: Scope) -> bool:
-    """Note what a function returns, and the names with which it does."""
+    """Record the value that a function returns, with the assignments made until then."""
     value = expressions.evaluate(job, node.value, scope) if node.value is not None else Constant(None)
     if job.activations:
         activation = job.activations[-1]
@@ -89,7 +89,7 @@ def _run_match(job: Walk, node: ast.Match, scope: Scope) -> bool:
 
 
 def _run_arms(job: Walk, bodies: Sequence[Body], scope: Scope) -> bool:
-    """Follow each arm from the same names, and join the names of those that go on."""
+    """Follow each arm from the same state, and join the states of the arms that do not end."""
     branches, journal = job.trace.branches, job.trace.assignment_log
     depth, ends = len(branches), list[End]()
     for body, taken in bodies:
@@ -104,7 +104,7 @@ def _run_arms(job: Walk, bodies: Sequence[Body], scope: Scope) -> bool:
 
 
 def _go_on(job: Walk, ends: Sequence[End]) -> bool:
-    """Join arms; what stands behind them runs only where those did not end that lead out."""
+    """Join arms; if only one arm continues, the statements that follow belong to it."""
     job.trace.assignment_log.join(ends)
     if len(ends) == 1:
         job.trace.branches += ends[0][1]
@@ -125,7 +125,7 @@ def _run_while(job: Walk, node: ast.While, scope: Scope) -> bool:
 def _run_rounds(
     job: Walk, node: ast.For | ast.AsyncFor | ast.While, items: Sequence[JobValue], scope: Scope, *, is_certain: bool
 ) -> bool:
-    """Follow each round of a loop, then what stands behind it."""
+    """Follow each round of a loop, and join every way out of it."""
     journal, branches, site = job.trace.assignment_log, job.trace.branches, job.trace.site
     loop = Loop(journal.mark(), len(branches))
     job.loops.append(loop)
@@ -150,7 +150,7 @@ def _run_rounds(
 
 
 def _join_without_rounds(job: Walk, node: ast.stmt, changes: Assignments) -> None:
-    """Join names with those before a loop that may not run; what only the loop marks cannot be told."""
+    """Join the state after a loop with the state before it, since the loop may not run at all."""
     for change in changes.values():
         after = change.values[-1]
         if change.before is not None and _is_marked(after) and not _is_marked(change.before):
@@ -183,7 +183,7 @@ def _run_with(job: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
 
 
 def _enter(job: Walk, value: JobValue) -> JobValue:
-    """Return what `with` binds: what `__enter__` returns, or a generator yields."""
+    """Return the value that `with` binds: the result of `__enter__`, or the value a generator yields."""
     if isinstance(value, Listing):
         return choose(value.items) if value.items else UnknownValue("with")
     method = find_method(value.of, "__enter__", value) if isinstance(value, Instance) else None
@@ -205,7 +205,7 @@ def _run_try(job: Walk, node: ast.Try | ast.TryStar, scope: Scope) -> bool:
 def _run_attempt(
     job: Walk, node: ast.stmt, body: Sequence[ast.stmt], handlers: Sequence[Sequence[ast.stmt]], scope: Scope
 ) -> bool:
-    """Follow a body that may fail at any of its statements, and what handles that."""
+    """Follow a body that may fail at any statement, and its handlers."""
     journal, branches = job.trace.assignment_log, job.trace.branches
     start, depth, ends = journal.mark(), len(branches), list[End]()
     attempt = journal.begin_attempt()
@@ -243,7 +243,7 @@ def _count_returns(job: Walk) -> int:
 
 
 def _note_swallowed(job: Walk, line: int) -> None:
-    """Note a function of micro-batches that goes on after a write that failed; one in a loop may try again."""
+    """Record that a micro-batch succeeds although its write failed; inside a loop, the write may be retried."""
     sink = job.trace.sinks[-1]
     if len(job.loops) == sink.loops:
         sink.swallowed.add(line)

@@ -309,7 +309,7 @@ def note_user_function(job: Walk, function: JobValue | None, name: str, line: in
 
 
 def note_collected_rows(job: Walk, name: str, arguments: Arguments, line: int) -> None:
-    """Note a call that is given rows which the job has collected."""
+    """Record a call that receives rows collected by the job."""
     values = list(walk(arguments.values))
     if name in LOGS or not any("rows" in get_taint(value) for value in values):
         return

@@ -4,8 +4,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cutover.parity.jobs import expressions
-from cutover.parity.jobs.decorators import call_decorated
+from cutover.parity.jobs import calls, expressions
 from cutover.parity.jobs.flow import RUNNERS
 from cutover.parity.jobs.paths import Activation, Loop
 from cutover.parity.jobs.trace import Arguments, Trace
@@ -28,6 +27,7 @@ from cutover.parity.jobs.values import (
     find_method,
     walk,
 )
+from cutover.parity.jobs.walk import Walk
 
 DEPTH = 24
 STEPS = 40_000
@@ -38,6 +38,14 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Owned = tuple[Definition, ast.ClassDef | None]
 """A function with the class that it is a method of."""
 
+
+ASIDE = frozenset(
+    {"staticmethod", "classmethod", "property", "cached_property", "abstractmethod", "override", "contextmanager"}
+    | {"wraps", "lru_cache", "cache", "overload", "final", "udf", "pandas_udf", "udtf", "fixture", "retry", "task"}
+    | {"flow", "op", "asset", "table", "view", "append_flow", "materialized_view", "command", "option", "argument"}
+    | {"expect", "expect_or_drop", "expect_or_fail", "expect_all", "step", "node", "validate_call", "typechecked"}
+)
+"""Decorators of libraries that yield what the function yields."""
 
 EXITS = frozenset({"sys.exit", "exit", "quit", "os._exit", "os.abort", "dbutils.notebook.exit", "notebook.exit"})
 """Functions that end the job."""
@@ -94,7 +102,7 @@ class Interpreter:
         """Follow the body of a function with its arguments bound, and return what it returns."""
         node = function.node
         if not function.is_bare and not isinstance(node, ast.Lambda) and node.decorator_list:
-            return call_decorated(self, function, arguments)
+            return _call_decorated(self, function, arguments)
         if node in self.active or len(self.active) > DEPTH:
             if any(isinstance(value, Frame) for value in walk(arguments.values)):
                 self.trace.add_gap(arguments.node.lineno, f"{function.name} calls itself")
@@ -343,3 +351,33 @@ def _list_roots(tree: ast.Module) -> list[Owned]:
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             named.setdefault(name, set()).add(function)
     return [(one, owner) for one, owner in functions if not named.get(one.name, set()) - {one}]
+
+
+def _call_decorated(job: Walk, function: JobFunction, arguments: Arguments) -> JobValue:
+    """Return what a function yields behind its decorators: those of the file are followed, others are named."""
+    owner = () if function.owner is None else (function.owner,)
+    target: JobValue = replace(function, owner=None, is_bare=True)
+    unknown: list[str] = []
+    marks = function.node.decorator_list if not isinstance(function.node, ast.Lambda) else []
+    for mark in reversed(marks):
+        if _get_decorator_name(mark) in ASIDE:
+            continue
+        decorator = expressions.evaluate(job, mark, function.scope)
+        if isinstance(decorator, JobFunction):
+            node = ast.Call(func=mark, args=[], keywords=[], lineno=mark.lineno)
+            target = job.call_function(decorator, Arguments(node=node, positional=(target,), keywords={}))
+        else:
+            unknown.append(_get_decorator_name(mark))
+    values = (*owner, *arguments.positional)
+    result = calls.call(job, target, replace(arguments, positional=values))
+    if unknown and any(isinstance(value, Frame) for value in walk([result])):
+        said = f"decorator {', '.join(unknown)}"
+        job.trace.add_gap(function.node.lineno, f"{said}: what it does to a DataFrame")
+        return calls.call_opaque(job, said, replace(arguments, positional=alternatives(result), keywords={}))
+    return result
+
+
+def _get_decorator_name(mark: ast.expr) -> str:
+    """Return the last name of a decorator, without its arguments."""
+    inner = mark.func if isinstance(mark, ast.Call) else mark
+    return inner.id if isinstance(inner, ast.Name) else inner.attr if isinstance(inner, ast.Attribute) else "?"

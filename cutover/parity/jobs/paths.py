@@ -1,4 +1,4 @@
-"""Paths through a job: what each arm of a condition changes, and how the arms are joined."""
+"""Paths through a job: assignments of each arm of a condition, and how arms are joined."""
 
 import ast
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -102,14 +102,14 @@ class AssignmentLog:
         return changes
 
     def join(self, ends: Sequence[End]) -> None:
-        """Assign everything that any path has changed: each value that one of the paths ends with."""
+        """Assign the joined value of each name that any path has changed."""
         keys = {key: change for changes, _ in ends for key, change in changes.items()}
         for key, change in keys.items():
             values = [(changes[key].values[-1] if key in changes else change.before, arms) for changes, arms in ends]
             self.assign(change.store, change.key, join_values(values))
 
     def leave(self, start: int, ends: Sequence[End], *, goes_on: bool) -> None:
-        """Join the ways that lead out of a function or a round with the one that reaches its last statement."""
+        """Join the exits of a function or a round with the path that reaches its last statement."""
         rest = self.undo(start)
         self.join([*ends, *([(rest, ())] if goes_on else [])])
 
@@ -119,7 +119,7 @@ class AssignmentLog:
         return self.attempts[-1]
 
     def assume_cut(self, attempt: Sequence[Assignment]) -> None:
-        """Give each name that the body of a `try` assigns any value that it has had, from before the body on."""
+        """Give each name assigned in the body of a `try` all the values it may have when the body fails."""
         for change in _merge_changes(attempt).values():
             before = change.store.get(change.key)
             values = change.values if before is None else [before, *change.values]
@@ -135,7 +135,7 @@ def _merge_changes(entries: Iterable[Assignment]) -> Assignments:
 
 
 def join_values(values: Sequence[tuple[JobValue | None, tuple[Arm, ...]]]) -> JobValue:
-    """Return one of several values; a DataFrame remembers by which arms it came, where they differ."""
+    """Join the values of several paths; a DataFrame keeps the arms of its path."""
     existing = [(value, arms) for value, arms in values if value is not None]
     if len({id(value) for value, _ in existing}) == 1:
         return existing[0][0]
@@ -143,7 +143,7 @@ def join_values(values: Sequence[tuple[JobValue | None, tuple[Arm, ...]]]) -> Jo
 
 
 def take_arms(value: JobValue, arms: Iterable[Arm]) -> Iterator[JobValue]:
-    """Yield the alternatives of a value, DataFrames with the arms by which they came."""
+    """Yield the alternatives of a value, with the arms of the path added to DataFrames."""
     taken = frozenset(arms)
     for each in alternatives(value):
         if isinstance(each, Frame) and taken:
@@ -153,7 +153,7 @@ def take_arms(value: JobValue, arms: Iterable[Arm]) -> Iterator[JobValue]:
 
 
 def exclude_each_other(arms: Iterable[Arm]) -> bool:
-    """Return whether no run of the job takes all of these arms."""
+    """Return whether these arms contradict each other, so that no run takes all of them."""
     numbers: dict[Hashable, set[object]] = {}
     for arm in arms:
         numbers.setdefault(arm.condition, set()).add(arm.number)
@@ -161,7 +161,7 @@ def exclude_each_other(arms: Iterable[Arm]) -> bool:
 
 
 def select_possible(value: JobValue, taken: Iterable[Arm]) -> JobValue:
-    """Return a value without the DataFrames that do not exist where these arms were taken."""
+    """Drop the alternatives whose arms contradict the arms taken here."""
     if not isinstance(value, OneOf):
         return value
     arms = frozenset(taken)
@@ -170,7 +170,7 @@ def select_possible(value: JobValue, taken: Iterable[Arm]) -> JobValue:
 
 
 def make_arms(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
-    """Return the arms in which a test holds and does not; the same test of the same values gives the same arms."""
+    """Return the arms of a test, positive first; the same test of the same values gives the same arms."""
     positive, holds = _strip_negation(test)
     text = ast.unparse(positive)
     condition = (text, tuple(_identify_names(positive, evaluate)))
@@ -186,13 +186,13 @@ def make_arms(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Arm, ...], tupl
 
 
 def _asks_existence(text: str, test: ast.expr, evaluate: Evaluate) -> bool:
-    """Return whether a test, or the call that made its value, asks if a table or a path exists."""
+    """Return whether a test checks that a table or a path exists."""
     said = text if isinstance(test, ast.Call) else describe(evaluate(test))
     return "exist" in said.lower() or "isDeltaTable" in said
 
 
 def _strip_negation(test: ast.expr) -> tuple[ast.expr, bool]:
-    """Return a test without `not`, and whether it then holds where the whole does."""
+    """Return a test without its negation, and whether it holds if the whole test holds."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             inner, holds = _strip_negation(operand)

@@ -89,7 +89,7 @@ def judge_queries(trace: Trace) -> Iterator[Found]:
 
 
 def _judge_source(frame: Frame, reader: Reader) -> Iterator[Found]:
-    """Look at where a stream begins, and at what it passes over; a default counts as if it were written."""
+    """Check the starting position of a stream and the records that it skips; defaults count as if written."""
     options = {name.lower(): value for name, value in reader.options.items()}
     is_log = reader.format in LOG_FORMATS or any(name.startswith(("kafka.", "subscribe")) for name in options)
     option = LOG_FORMATS.get(reader.format or "", "startingOffsets")
@@ -112,7 +112,7 @@ def _judge_source(frame: Frame, reader: Reader) -> Iterator[Found]:
 
 
 def _judge_start(frame: Frame, begins: JobValue, option: str) -> Iterator[Found]:
-    """Look at the option that says where a stream begins."""
+    """Check the option that sets the starting position of a stream."""
     texts, is_open = list_settings(begins)
     end = next((text for text in texts if _is_end(text, option)), None)
     if end is not None:
@@ -158,7 +158,7 @@ def _judge_stream(query: Query) -> Iterator[Found]:
 
 
 def _judge_checkpoint(query: Query) -> Iterator[Found]:
-    """Look at whether a query finds its checkpoint when it is started again."""
+    """Check that a query finds its checkpoint after a restart."""
     writer = query.writer
     place = get_option(writer.options, "checkpointLocation")
     if place is not None:
@@ -175,7 +175,7 @@ def _judge_checkpoint(query: Query) -> Iterator[Found]:
 
 
 def judge_state(lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
-    """Look at the operations of a stream that keep state, and at watermarks with what they do there."""
+    """Find stateful operations of a stream, and the effect of its watermarks on them."""
     states = [frame for frame in lineage if frame.op in STATEFUL and frame.is_stream is not False]
     for state in states:
         above = list_ancestors(state)[1:]
@@ -193,7 +193,7 @@ def judge_state(lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
 
 
 def _judge_groups(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
-    """Look at whether the groups of an aggregation are ever removed."""
+    """Check that the groups of an aggregation are removed at some point."""
     marks = [frame for frame in above if frame.op == "watermark"]
     is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
     keys = state.keys or ()
@@ -213,7 +213,7 @@ def _judge_groups(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
 
 
 def _judge_join(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
-    """Look at whether the rows that a join of streams keeps are ever removed."""
+    """Check that the rows buffered by a join of streams are removed at some point."""
     is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
     has_marks = all(any(frame.op == "watermark" for frame in list_ancestors(side)) for side in state.parents)
     bound = bound_join(state)
@@ -226,13 +226,13 @@ def _judge_join(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
 
 
 def _list_buckets(key: JobColumn, above: Sequence[Frame]) -> frozenset[str]:
-    """Return the functions by which a key is a period of time, such as an hour or a day."""
+    """Return the functions that make a key a period of time, such as an hour or a day."""
     named = [column for frame in above for column in frame.columns if column.alias and column.alias in key.names]
     return frozenset().union(*(column.functions & BUCKETS for column in (key, *named)))
 
 
 def _judge_watermark(mark: Frame, states: Sequence[Frame], lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
-    """Look at what a watermark drops; one that drops nothing has another reason."""
+    """Check whether a watermark drops late rows; if not, state why."""
     behind = [state for state in states if mark in list_ancestors(state)]
     reasons = {state: _explain_idle(state, mark, mode) for state in behind}
     marks = [frame for frame in lineage if frame.op == "watermark"]  # one query has one watermark, the least of all
@@ -308,7 +308,7 @@ def _judge_checkpoints(trace: Trace) -> Iterator[Found]:
 
 
 def _describe_query(query: Query) -> tuple[object, ...]:
-    """Return what tells two queries apart: a loop that starts one query again, as retries do, has one query."""
+    """Return the identity of a query: its call site without rounds, target and sources; a retry is the same query."""
     sources = [frame for frame in list_ancestors(query.writer.frame) if frame.source is not None]
     options = [
         {name: describe(value) for name, value in frame.source.options.items()} for frame in sources if frame.source
@@ -317,7 +317,7 @@ def _describe_query(query: Query) -> tuple[object, ...]:
 
 
 def _judge_open_streams(trace: Trace) -> Iterator[Found]:
-    """Look at streams that the file makes and another one starts."""
+    """Find constructs in streams that the file defines and another file starts."""
     used = {id(parent) for frame in trace.frames for parent in _list_parents(frame)}
     lineages = [list_ancestors(query.writer.frame) for query in trace.queries]
     started = {id(frame) for lineage in lineages for frame in lineage}

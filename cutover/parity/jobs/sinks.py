@@ -1,4 +1,4 @@
-"""Functions of foreachBatch: what they write again, lose, or compute from one micro-batch alone."""
+"""Functions of foreachBatch: duplicate writes after a restart, lost rows, and totals of a single micro-batch."""
 
 from collections.abc import Iterator
 
@@ -21,7 +21,7 @@ NEIGHBOURS = frozenset({"lag", "lead", "first", "last", "first_value", "last_val
 
 
 def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
-    """Look at what the function of a micro-batch writes: whatever is run again is written again."""
+    """Find what the function of a micro-batch duplicates, loses, or computes from that micro-batch alone."""
     for write in sink.writes:
         lineage = list_ancestors(write.writer.frame)
         yield from _judge_write(write, lineage, sink, query)
@@ -39,7 +39,7 @@ def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
 
 
 def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
-    """Look at what a micro-batch that is run again appends again, and at what each micro-batch overwrites."""
+    """Find appends that a repeated micro-batch duplicates, and tables that each micro-batch overwrites."""
     mode = get_mode(write.writer)
     if makes_target(write) or (mode == "append" and is_upsert(write.writer)):
         return
@@ -56,12 +56,12 @@ def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -
 
 
 def _is_of_batch(step: object) -> bool:
-    """Return whether a removal takes the rows of the same micro-batch alone, which makes appending it idempotent."""
+    """Return whether a removal deletes only the rows of the same micro-batch, which makes the append idempotent."""
     return isinstance(step, Removal) and NUMBERED in normalize_target(step.condition or "")
 
 
 def _judge_replacement(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
-    """Look at a table or path that each micro-batch replaces; with update and complete mode see `is_replaced`."""
+    """Find a table or path that each micro-batch replaces in append mode; `is_replaced` covers the other modes."""
     target = write.target
     is_fixed = bool(target) and NUMBERED not in target
     has_batch = any(batch in lineage for batch in sink.batches)
@@ -76,7 +76,7 @@ def _judge_replacement(write: Query, lineage: list[Frame], sink: Sink, query: Qu
 
 
 def _adds_old_rows(frame: Frame, target: str) -> bool:
-    """Return whether rows of the table itself, or of any other that is united with the micro-batch, are kept."""
+    """Return whether the rows written contain those of the table itself, or of a table united with the micro-batch."""
     origins = [_find_origin(parent) for parent in frame.parents if frame.what in UNIONS]
     return any(origin.op == "source" for origin in origins) or (
         frame.op == "source" and normalize_target(frame.what) == target
@@ -84,14 +84,14 @@ def _adds_old_rows(frame: Frame, target: str) -> bool:
 
 
 def _find_origin(frame: Frame) -> Frame:
-    """Return where the rows of a DataFrame come from; of a join, those of its left side."""
+    """Return the origin of a DataFrame's rows; of a join, the left side."""
     while frame.parents:
         frame = frame.parents[0]
     return frame
 
 
 def _judge_choice(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
-    """Look at rows that are chosen, or joined with each other, within one micro-batch."""
+    """Find rows that are deduplicated, numbered, or joined with each other within one micro-batch."""
     for frame in lineage:
         numbers = {
             name for column in frame.columns if "over" in column.functions for name in column.functions & NUMBERS
@@ -109,7 +109,7 @@ def _is_of_sink(frame: Frame, sink: Sink) -> bool:
 
 
 def _judge_totals(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
-    """Look at totals over one micro-batch."""
+    """Find totals over one micro-batch."""
     for frame in lineage:
         functions = frame.functions if frame.op == "aggregate" else frozenset[str]()
         over = [column.functions for column in frame.columns if "over" in column.functions]
@@ -119,7 +119,7 @@ def _judge_totals(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
 
 
 def is_replaced(writer: Writer, mode: str, formats: frozenset[str]) -> bool:
-    """Return whether results that come again replace those before, in a sink of one of some formats or a merge."""
+    """Return whether a sink replaces earlier results of the same group: by its format, a merge or its keys."""
     sink = writer.sink
     if not isinstance(sink, Sink):
         return is_upsert(writer) or (mode == "complete" and writer.format in formats)

@@ -17,7 +17,7 @@ Found = tuple[int, Construct, str]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class JobStep:
-    """Something that a job does to a table, a path or a topic."""
+    """An operation of a job on a table, a path or a topic."""
 
     target: str  # as `normalize_target` returns it; empty: not known
     line: int
@@ -46,7 +46,7 @@ class Removal(JobStep):
 
 @dataclass(eq=False)
 class Sink:
-    """What the function of a micro-batch does with it."""
+    """Effects of a function of foreachBatch on its micro-batch."""
 
     batches: list[Frame] = field(default_factory=list)
     writes: list[Query] = field(default_factory=list)
