@@ -4,15 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError
+from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.records.reading.scan import Offsets
+from cutover.settings import Settings
 
 CHUNK = 500_000
 """Offsets that are read at once; an epoch is read whole."""
 
 
-def list_reading_epochs(pipeline: Pipeline, version: Version | None) -> list[EpochRecord]:
+def list_reading_epochs(settings: Settings, pipeline: Pipeline, version: Version | None) -> list[EpochRecord]:
     """Return the epochs of a version that read records of the topic that its newest one read, in order.
 
     Raises:
@@ -23,7 +25,8 @@ def list_reading_epochs(pipeline: Pipeline, version: Version | None) -> list[Epo
         raise no_epochs(pipeline)
     if len({one.lateness_fingerprint for one in records}) > 1:
         msg = f"`{pipeline.name}`: expected epochs under one setting of lateness, got several."
-        raise LakeError(msg + f"\nHint: `cutover replay {pipeline.name}` reads the log again under the one in force.")
+        replay = f"`cutover replay {pipeline.name} --into {versions.next_number(settings, pipeline)}`"
+        raise LakeError(msg + f"\nHint: {replay} reads the log again under the one in force.")
     return [one for one in records if one.topic_id == records[-1].topic_id]
 
 

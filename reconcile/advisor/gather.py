@@ -61,7 +61,7 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
         LogError: The log holds none of it any more, or does not answer.
     """
     version = _find_version(settings, pipeline)
-    records = list_reading_epochs(pipeline, version)
+    records = list_reading_epochs(settings, pipeline, version)
     earliest = LogClient(settings).earliest(log_of(pipeline))
     spark = session(settings, app=f"cutover advise {pipeline.name}")
     reading = LogReading(

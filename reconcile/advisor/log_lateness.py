@@ -41,7 +41,7 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
         LogError: The log holds none of it any more, or does not answer.
     """
     version = versions.current(settings, pipeline)
-    records = list_reading_epochs(pipeline, version)
+    records = list_reading_epochs(settings, pipeline, version)
     if version is None:  # then there was no epoch, and that was said
         raise LakeError(pipeline.name)
     earliest = LogClient(settings).earliest(log_of(pipeline))

@@ -18,6 +18,7 @@ from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.model.pipeline import Pipeline
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
+from cutover.lake.control import versions
 from cutover.reconcile.advisor import advice_text, proof_table
 from cutover.reconcile.result import text
 from cutover.reconcile.result.advice import Advice, NamedSetting, Prediction, ProvenSetting
@@ -75,7 +76,7 @@ def advise(
         listed = {"grid": [asdict(one) for one in every.predictions], "grid_tried": every.tried}
         sys.stdout.write(json.dumps(_describe(said) | listed, allow_nan=False) + "\n")
     else:
-        _print(said, every if grid else None)
+        _print(said, every if grid else None, versions.next_number(settings, found))
     raise typer.Exit(int(any(not one.holds for one in proven)))
 
 
@@ -152,7 +153,7 @@ def _prove(
         return prove_settings(settings, pipeline, gathered.newest_epoch, named, tell)
 
 
-def _print(said: Advice, grid: "Grid | None") -> None:
+def _print(said: Advice, grid: "Grid | None", following: int) -> None:
     console = Console(highlight=False, soft_wrap=True)
     read = f"{text.count_noun(said.records, 'record')} in {text.count_noun(said.epochs, 'epoch')}"
     console.print(
@@ -180,13 +181,14 @@ def _print(said: Advice, grid: "Grid | None") -> None:
     if proof is not None:
         console.print(_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(said)))
         console.print(text.message_text(proof))
-    console.print(text.message_text(f"{advice_text.describe_advice(said)} Next: {_name_next(said)}"))
+    console.print(text.message_text(f"{advice_text.describe_advice(said)} Next: {_name_next(said, following)}"))
 
 
-def _name_next(said: Advice) -> str:
+def _name_next(said: Advice, following: int) -> str:
     if any(not one.holds for one in said.proven):
         return f"`cutover noise {said.pipeline}`; trust no advice before this is clear."
-    return f"put it into the definition; `cutover replay {said.pipeline}` reads the log again under it."
+    replay = f"`cutover replay {said.pipeline} --into {following}`"
+    return f"put it into the definition; {replay} reads the log again under it."
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -173,8 +173,8 @@ def _costs(console: Console, costs: PathCosts | None) -> None:
     if costs is not None:
         console.print("\nWhat both paths cost, and what each nine of agreement buys:")
         console.print(path_table(costs))
-        console.print(nine_table(costs))
         if costs.nines:
+            console.print(nine_table(costs))
             console.print(message_text(describe_waiting_basis(costs)), soft_wrap=True)
 
 
@@ -184,7 +184,7 @@ def _runs(console: Console, evidence: GateEvidence, counted: set[str]) -> None:
         return
     table = _table("counts", "at (UTC)", "epoch", "windows", "outcome", "run")
     for run in evidence.runs[-_SHOWN:]:
-        numbers = (str(run.epoch), f"{run.windows:,}")
+        numbers = ("none" if run.epoch < 0 else str(run.epoch), f"{run.windows:,}")
         word = "yes" if run.run_id in counted else "no"
         table.add_row(word, f"{run.at:%Y-%m-%d %H:%M:%S}", *numbers, run.outcome, run.run_id)
     console.print(table)

@@ -27,14 +27,15 @@ def lateness(
     from cutover.reconcile.advisor.log_lateness import measure_log_lateness
 
     settings, clock = load_settings(), SystemClock()
-    found = measure_log_lateness(settings, find_definition(settings, pipeline), clock)
+    definition = find_definition(settings, pipeline)
+    found = measure_log_lateness(settings, definition, clock)
     record.record(settings, found, clock)
     if as_json:
         shares = {"real_share": found.shares.real_share, "read_share": found.shares.read_share}
         said = asdict(found)
         sys.stdout.write(json.dumps(said | {"shares": said["shares"] | shares}, allow_nan=False) + "\n")
     else:
-        _print(Console(highlight=False, soft_wrap=True), found)
+        _print(Console(highlight=False, soft_wrap=True), found, has_ids=definition.source.record_id is not None)
 
 
 LEGEND = (
@@ -43,7 +44,7 @@ LEGEND = (
 )
 
 
-def _print(console: Console, found: LogLateness) -> None:
+def _print(console: Console, found: LogLateness, *, has_ids: bool) -> None:
     read = f"{text.count_noun(found.records, 'record')} in {text.count_noun(found.epochs, 'epoch')}"
     console.print(text.message_text(f"{found.pipeline}: {read}. Lateness: behind the event time reached before it."))
     console.print(_table(found))
@@ -53,7 +54,10 @@ def _print(console: Console, found: LogLateness) -> None:
         console.print(text.message_text(f"late alone  {describe_source(one)}"))
     for note in found.notes:
         console.print(text.message_text(f"note  {note}"))
-    console.print(text.message_text(f"Next: `cutover advise {found.pipeline}` says what to wait for."))
+    advice = f"`cutover advise {found.pipeline}` says what to wait for."
+    if has_ids:
+        advice = "choose `lateness` by these lengths; advice cannot be given on a source with `record_id`."
+    console.print(text.message_text(f"Next: {advice}"))
 
 
 def _table(found: LogLateness) -> Table:

@@ -17,11 +17,11 @@ from cutover.errors import CutoverError
 from cutover.lake.tables.run_memory import read_once
 from cutover.log.topic_partitions import format_number
 from cutover.output.markup import literal_text
-from cutover.reconcile.result.text import duration, share
+from cutover.reconcile.result.text import duration
 from cutover.reconcile.watch.collector import FactCollector
 from cutover.reconcile.watch.lag import LagVerdict
 from cutover.reconcile.watch.log_observer import make_no_epoch_error
-from cutover.reconcile.watch.status import WatchStatus, make_status, write_metrics
+from cutover.reconcile.watch.status import WatchStatus, describe_late_share, make_status, write_metrics
 from cutover.settings import Settings, load_settings
 from cutover.timestamps import from_micros
 
@@ -97,24 +97,23 @@ def _table(found: WatchStatus) -> Group:
         spans = "unknown" if one.seconds is None else duration(one.seconds)
         numbers = (f"{one.read:,}", f"{one.end:,}", f"{one.unread:,}", spans)
         table.add_row(format_number(one.partition), _word(str(one.verdict)), *numbers)
-    return Group(*_head(found), table)
+    return Group(*describe_head(found), table)
 
 
-def _head(found: WatchStatus) -> list[str]:
-    driver, behind = found.driver, duration(found.watermark_lag_seconds)
-    without = "epoch unknown" if found.late_share is None else "no epoch"
+def describe_head(found: WatchStatus) -> list[str]:
+    """Return what stands above the partitions: stream, watermark, late share, error and alerts; with markup."""
+    driver, lag = found.driver, found.watermark_lag_seconds
+    without = "epoch unknown" if found.late_epochs is None else "no epoch"
     epoch = without if found.epoch is None else f"epoch {found.epoch:,}"
-    late = "unknown" if found.late_share is None else "none before the first epoch"
-    if found.late_share is not None and found.late_epochs:
-        late = f"{share(found.late_share)} of the newest {found.late_epochs:,} epochs"
     unread = "unknown" if found.unread is None else f"{found.unread:,}"
     state = "unknown" if driver is None else driver.state
     stream = f"{epoch}, {unread} unread, driver {state}"
-    moments = f"{_moment(found.watermark)}, newest event {_moment(found.newest_event)}, {behind} behind it"
+    behind = "" if lag is None else f", {duration(lag)} behind it"
+    moments = f"{_moment(found.watermark)}, newest event {_moment(found.newest_event)}{behind}"
     lines = [
         f"[bold]{found.pipeline}[/]  {_word(found.verdict)}  {stream}",
         f"watermark  {_word(found.watermark_verdict)}  {moments}",
-        f"late share  {late}",
+        f"late share  {describe_late_share(found)}",
     ]
     if driver is not None and driver.error:
         lines.append(f"[red]error[/]  {literal_text(driver.error)}")

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 
 from cutover.definition.model.pipeline import Policy
 from cutover.durations import parse_duration
+from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.gate import divergence
 from cutover.reconcile.gate.evidence_rows import EXPIRES_AFTER, list_blocks, newest
 from cutover.reconcile.gate.gate_values import (
@@ -20,6 +21,7 @@ from cutover.reconcile.result.text import duration
 from cutover.reconcile.selftest.outcome import SelfTest
 from cutover.reconcile.verdict.audits import power
 from cutover.recorded_times import find_earliest_times
+from cutover.records.classes import Class
 from cutover.timestamps import from_micros
 
 TESTED_WITHIN = timedelta(days=30)
@@ -37,10 +39,21 @@ _OUTCOMES_BEYOND_POLICY = (verdicts.EXPLAINED_BEYOND_POLICY, verdicts.ACCEPTED_B
 _NEWER_CUT = (
     "`cutover batch P` and `cutover reconcile P`, after the stream has read new records: a drained log has no newer cut"
 )
-_BEYOND_POLICY = (
-    "batch and reconcile alone do not pass: lengthen the allowed lateness (`cutover advise P` says to what), or change"
-    " what the policy allows, `policy.max_late_share`"
+_LATE_BEYOND_POLICY = (
+    "batch and reconcile alone do not pass: lengthen the allowed lateness and read the log again under it (`cutover"
+    " advise P` says to what; of a source with `record_id`, `cutover lateness P` how late records are), or change what"
+    " the policy allows, `policy.max_late_share`"
 )
+_DIMENSION_BEYOND_POLICY = (
+    "batch and reconcile alone do not pass: docs/runbooks/DimensionChanged.md, or change what the policy allows,"
+    " `policy.max_dimension_rows`"
+)
+_NO_CAUSE = (
+    "batch and reconcile alone do not pass: find the cause of what `cutover differences P` lists, by"
+    " docs/runbooks/DivergenceUnexplained.md"
+)
+_NO_COMPARISON = "batch and reconcile alone may not pass: docs/runbooks/NotComparable.md"
+_SHOWN_AT_LEAST = 1e-4  # a bound that rounds to nothing would be none
 _MOST_NAMED = 3  # violations that a refusal names
 
 
@@ -64,8 +77,18 @@ def evaluate_runs(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...
 
 
 def _describe_next_run(last: EvidenceRun | None) -> str:
-    """Describe what makes the next run agree; if the latest one is beyond policy, another run alone does not."""
-    return _BEYOND_POLICY if last is not None and last.outcome in _OUTCOMES_BEYOND_POLICY else _NEWER_CUT
+    """Describe what makes the next run agree; after one that is not within policy, mostly no further run alone."""
+    if last is None or last.within:
+        return _NEWER_CUT
+    if last.outcome in _OUTCOMES_BEYOND_POLICY:
+        causes = {name for name, rows in last.rows_by_cause if rows}
+        needs = {_LATE_BEYOND_POLICY: Class.LATE in causes, _DIMENSION_BEYOND_POLICY: DIMENSION in causes}
+        return "; ".join(need for need, is_needed in needs.items() if is_needed) or _LATE_BEYOND_POLICY
+    return {"DIVERGED": _NO_CAUSE, "NOT_COMPARABLE": _NO_COMPARISON}.get(last.outcome, _NEWER_CUT)
+
+
+def _describe_cut(run: EvidenceRun) -> str:
+    return "at no epoch" if run.epoch < 0 else f"at epoch {run.epoch}"
 
 
 def evaluate_latest_run(runs: tuple[EvidenceRun, ...]) -> Condition:
@@ -77,7 +100,7 @@ def evaluate_latest_run(runs: tuple[EvidenceRun, ...]) -> Condition:
         met=met,
         found="no reconciliation under this definition yet"
         if latest is None
-        else f"{latest.outcome} at epoch {latest.epoch}, {latest.at:%Y-%m-%d %H:%M} UTC",
+        else f"{latest.outcome} {_describe_cut(latest)}, {latest.at:%Y-%m-%d %H:%M} UTC",
         number=None if latest is None else int(not latest.within),
         threshold=0,
         unit="runs beyond policy",
@@ -131,7 +154,7 @@ def evaluate_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condit
     compared, diverged = len(blocks), sum(blocks)
     bound, limit = divergence.upper_bound(compared, diverged), policy.max_divergence
     is_met = limit is None or divergence.is_refuted(compared, diverged, limit)
-    text = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {bound:.2%} do "
+    text = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {max(bound, _SHOWN_AT_LEAST):.2%} do "
     text += f"({divergence.CONFIDENCE:.0%}, however often looked at); the policy "
     text += "sets no limit" if limit is None else f"allows {limit * 100:g}%"
     need = ""

@@ -32,6 +32,7 @@ def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
             epoch=-1 if found.finding.seal.epoch is None else found.finding.seal.epoch,
             outcome=verdicts.outcome(found),
             within=found.finding.exit_code == 0 and found.run.speaks_for is None,
+            rows_by_cause=tuple((name, cause.rows) for name, cause in found.finding.causes.items() if cause.rows),
         ),
         reason=found.finding.sentence.partition("\n")[0],
         violations=tuple(f"{violation.check}: {violation.text}" for violation in checked.violations),

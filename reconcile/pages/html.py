@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from cutover.reconcile.pages.view import PipelineLine, PipelineView
 from cutover.reconcile.result import text
+from cutover.reconcile.watch.status import describe_late_share
 from cutover.runbooks import folder
 from cutover.timestamps import from_micros
 
@@ -73,7 +74,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for function in (text.duration, text.share, at, moment):
+    for function in (text.duration, at, moment, describe_late_share):
         environment.filters[function.__name__] = function
     return environment
 

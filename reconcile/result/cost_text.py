@@ -37,6 +37,8 @@ def describe_lines(costs: PathCosts | None) -> list[tuple[str, str]]:
 
 
 def _describe_path(total: PathTotal, delay: Delay) -> str:
+    if not total.runs:
+        return "no run"
     seconds = f"{amount_text(total.core_seconds)} core-seconds"
     if total.core_seconds_per_million is not None:
         seconds += f" ({number(total.core_seconds_per_million)} a million records)"

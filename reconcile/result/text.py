@@ -15,6 +15,7 @@ LONGEST_VALUE = 64
 """Characters of a text of the data that are shown whole."""
 
 _LEAST_PLAIN, _LARGEST_PLAIN = 1e-4, 1e15
+_MOST_DIGITS, _NOISE = 12, 1e-14  # of shares
 _FIRST_INEXACT = 1 << 53  # from here on a double does not hold every whole number
 
 
@@ -65,10 +66,17 @@ def format_signed(value: Scalar) -> str:
 
 
 def share(value: float) -> str:
-    """Return a share as a percentage with two digits that matter."""
+    """Return a share as a percentage with two digits that matter; only none is `0 %`, and only all `100 %`."""
     percent = value * 100
     digits = 2 if percent == 0 or abs(percent) >= 1 else 3 if abs(percent) >= 0.01 else 6  # noqa: PLR2004 -- read as is
+    while digits < _MOST_DIGITS and _rounds_to_all_or_none(value, digits):
+        digits += 1
     return f"{percent:.{digits}f}".rstrip("0").rstrip(".") + f"{THIN}%"
+
+
+def _rounds_to_all_or_none(value: float, digits: int) -> bool:
+    """Return whether a share between none and all would be shown as one of these; the noise of a double is neither."""
+    return _NOISE < value < 1 - _NOISE and round(value * 100, digits) in {0, 100}
 
 
 def moment(iso: str | None) -> datetime | None:
@@ -94,6 +102,8 @@ def duration(seconds: float | None) -> str:
     """Return a length of time in its two largest units."""
     if seconds is None:
         return "none"
+    if 0 < seconds < 0.05:  # noqa: PLR2004 -- no tenth of a second
+        return f"{seconds * 1_000:.3g}{THIN}ms"
     if seconds < 10:  # noqa: PLR2004 -- below it, tenths matter
         return f"{seconds:.1f}{THIN}s"
     rest = round(seconds)

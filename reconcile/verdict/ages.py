@@ -28,16 +28,16 @@ UNKNOWN, FOREVER = -(1 << 62), 1 << 62
 
 
 def list_ages(until: int) -> Iterator[int]:
-    """Yield the ages that are measured and below a limit, ascending; beyond 30 days each is twice the one before.
+    """Yield the ages that are measured and below a limit, ascending; beyond 30 days four for each doubling.
 
     Args:
         until: Microseconds, exclusive.
     """
     yield from (age for age in AGES if age < until)
-    age = 2 * AGES[-1]
-    while age < until:
-        yield age
-        age *= 2
+    doubled = AGES[-1]
+    while doubled < until:
+        yield from (age for age in (doubled * quarters // 4 for quarters in (5, 6, 7, 8)) if age < until)
+        doubled *= 2
 
 
 def find_closing_age(pipeline: Pipeline) -> int:

@@ -1,6 +1,7 @@
 """Verdict on two sides: a pure function of counts, causes and policy, with the sentence that states it."""
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from cutover.definition.model.pipeline import Policy
 from cutover.reconcile.attribution.causes import UNEXPLAINED
@@ -9,6 +10,7 @@ from cutover.reconcile.result.finding import PolicyResult, Rows, Verdict, Window
 from cutover.reconcile.result.seal import Seal
 from cutover.reconcile.result.text import count_noun
 
+_MOST_DIGITS = 16  # of a double
 EXIT = {Verdict.CONSISTENT: 0, Verdict.NOT_COMPARABLE: 2, Verdict.DIVERGED: 1}
 RUNBOOKS = {
     Verdict.DIVERGED: "DivergenceUnexplained",
@@ -108,9 +110,8 @@ def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
             f"{policy.max_dimension_rows:,}."
         )
     if judged.late_share > policy.max_late_share:
-        reasons.append(
-            f"Late share {_percent(judged.late_share)}, the policy allows {_percent(policy.max_late_share)}."
-        )
+        late, limit = _format_apart(judged.late_share, policy.max_late_share)
+        reasons.append(f"Late share {late}, the policy allows {limit}.")
     return reasons
 
 
@@ -138,11 +139,13 @@ def _explain_all(judged: VerdictInput) -> str:
     """Word the causes as one clause, with the share of late events where they are the only cause."""
     if judged.causes == ("late",):
         late = count_noun(judged.late, "late event")
-        return f"{late}, {_percent(judged.late_share)} of all in these windows, explain every difference"
+        verb = "explains" if judged.late == 1 else "explain"
+        return f"{late}, {_percent(judged.late_share)} of all in these windows, {verb} every difference"
     classes = [name for name in judged.causes if name != DIMENSION]
     parts = [f"{' and '.join(classes)} events"] if classes else []
     parts += ["another version of a dimension"] if DIMENSION in judged.causes else []
-    return f"{' and '.join(parts) or UNEXPLAINED} explain every difference"
+    verb = "explain" if classes else "explains"
+    return f"{' and '.join(parts) or UNEXPLAINED} {verb} every difference"
 
 
 def _format_unexplained(judged: VerdictInput) -> str:
@@ -164,5 +167,23 @@ def _differences(judged: VerdictInput) -> str:
     return f"{count_noun(judged.windows.different, 'window')} ({count_noun(rows, 'row')})"
 
 
-def _percent(share: float) -> str:
-    return f"{share * 100:.3g} %"
+def _percent(share: float, digits: int = 3) -> str:
+    """Return a share with some digits that matter; only all is `100 %`."""
+    text = _round(share, digits)
+    while text == "100" and share < 1 and digits < _MOST_DIGITS:
+        digits += 1
+        text = _round(share, digits)
+    return f"{text} %"
+
+
+def _round(share: float, digits: int) -> str:
+    return f"{Decimal(f'{share * 100:.{digits}g}'):f}"
+
+
+def _format_apart(share: float, limit: float) -> tuple[str, str]:
+    """Return two shares that differ with as many digits as tell them apart."""
+    for digits in range(3, _MOST_DIGITS):
+        texts = _percent(share, digits), _percent(limit, digits)
+        if texts[0] != texts[1]:
+            break
+    return texts

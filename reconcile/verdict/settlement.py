@@ -21,7 +21,7 @@ from cutover.quoting import identifier
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.rates import rate
-from cutover.reconcile.result.settlement import MISSING_AT_MOST, AgreementPoint, Settlement, SettlementPoint
+from cutover.reconcile.result.settlement import FEW, MISSING_AT_MOST, AgreementPoint, Settlement, SettlementPoint
 from cutover.reconcile.verdict.ages import (
     MINUTE,
     UNKNOWN,
@@ -86,9 +86,13 @@ def _measure_log(sides: Sides, closing: int, reached: int) -> list[SettlementPoi
     A window that the final epoch of a version closed counts only at ages that it had reached in event time.
     """
     points = list[SettlementPoint]()
-    oldest = reached - number(sides.connection, f"SELECT min(__end) FROM {_WINDOWS}")
-    for age in (closing, *(age for age in list_ages(oldest + 1) if age > closing)):
-        if age > oldest or (points and not points[-1].largest):
+    ends = f"SELECT __end FROM {_WINDOWS} ORDER BY __end LIMIT {FEW}"
+    first, last = map(int, sides.connection.execute(f"SELECT min(__end), max(__end) FROM ({ends})").fetchall()[0])
+    oldest = reached - first
+    # The last age of which something can be concluded is that of the tenth oldest window.
+    ages = {closing, reached - last, *list_ages(oldest + 1)}
+    for age in sorted(age for age in ages if closing <= age <= oldest):
+        if points and not points[-1].largest:
             break
         old = f"SELECT __id FROM {_WINDOWS} WHERE {reached} - __end >= {age}"
         points.append(_measure_missing(sides, age, old, late_from=age, is_answer=False))

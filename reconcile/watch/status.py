@@ -12,6 +12,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log.topic_partitions import format_number
 from cutover.metrics import text_files
 from cutover.metrics.families import MetricSample, render
+from cutover.reconcile.result.text import count_noun, share
 from cutover.reconcile.watch.alerts.catalogue import ALERTS, evaluate, make_alert
 from cutover.reconcile.watch.alerts.spec import Alert
 from cutover.reconcile.watch.facts import UnknownFact, WatchFacts
@@ -51,9 +52,9 @@ class WatchStatus:
     partitions: tuple[PartitionLag, ...]
     watermark: int | None  # microseconds
     newest_event: int | None  # microseconds
-    watermark_lag_seconds: float | None  # newest event - watermark
-    late_share: float | None  # late / (accepted + late), of the newest epochs; None: the table cannot be read
-    late_epochs: int  # number of these epochs
+    watermark_lag_seconds: float | None  # newest event - watermark; None: a final epoch closed all windows, or unknown
+    late_share: float | None  # late / (accepted + late), of the newest epochs; None: no record counts, or unknown
+    late_epochs: int | None  # number of these epochs; None: the table cannot be read
     driver: DriverState | None  # None: its heartbeat cannot be read
     alerts: tuple[Alert, ...] = ()  # that fire now, most urgent first
     undecided: tuple[str, ...] = ()  # alerts that may fire: a fact that they need cannot be read
@@ -93,13 +94,20 @@ def make_status(facts: WatchFacts) -> WatchStatus:
         partitions=partitions,
         watermark=watermark,
         newest_event=newest_event,
-        watermark_lag_seconds=(None if watermark is None or newest_event is None else (newest_event - watermark) / 1e6),
-        late_share=compute_late_share(epochs) if is_readable else None,
-        late_epochs=len(epochs),
+        watermark_lag_seconds=_measure_watermark_lag(newest),
+        late_share=compute_late_share(epochs),
+        late_epochs=len(epochs) if is_readable else None,
         driver=None if isinstance(facts.driver, UnknownFact) else facts.driver,
         alerts=evaluation.alerts,
         undecided=evaluation.undecided,
     )
+
+
+def _measure_watermark_lag(newest: EpochRecord | None) -> float | None:
+    """Return how far a watermark is behind the newest event, seconds; that of a final epoch lies behind all windows."""
+    if newest is None or newest.final or newest.watermark_after is None or not newest.max_event:
+        return None
+    return (max(newest.max_event.values()) - newest.watermark_after) / 1e6
 
 
 def _evaluate_samples(facts: WatchFacts) -> tuple[LagVerdict, str, tuple[PartitionLag, ...]]:
@@ -113,11 +121,23 @@ def _evaluate_samples(facts: WatchFacts) -> tuple[LagVerdict, str, tuple[Partiti
     return verdict, text, list_partition_lags(samples, verdict)
 
 
-def compute_late_share(epochs: Sequence[EpochRecord]) -> float:
-    """Compute late / (accepted + late) pairs of some epochs; 0 without any."""
+def compute_late_share(epochs: Sequence[EpochRecord]) -> float | None:
+    """Compute late / (accepted + late) pairs of some epochs; None without any."""
     late = sum(epoch.counts.get("late", 0) for epoch in epochs)
     accepted = sum(epoch.counts.get("accepted", 0) for epoch in epochs)
-    return late / (late + accepted) if late + accepted else 0.0
+    return late / (late + accepted) if late + accepted else None
+
+
+def describe_late_share(found: WatchStatus) -> str:
+    """Return the share of late records in the newest epochs, or why there is none."""
+    if found.late_epochs is None:
+        return "unknown"
+    if not found.late_epochs:
+        return "none before the first epoch"
+    epochs = f"the newest {count_noun(found.late_epochs, 'epoch')}"
+    return (
+        f"none: no record counts in {epochs}" if found.late_share is None else f"{share(found.late_share)} in {epochs}"
+    )
 
 
 def list_metrics(status: WatchStatus) -> Iterator[MetricSample]:

@@ -22,6 +22,16 @@ from cutover.reconcile.result.cost_text import (
 from cutover.reconcile.result.text import duration, message_text
 from cutover.settings import load_settings
 
+_FIGURES = (
+    "records",
+    "core-seconds",
+    "core-seconds a million records",
+    "read",
+    "written",
+    "half of the records waited at most",
+    "99 % of them",
+)
+
 
 def cost(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
@@ -64,18 +74,20 @@ def path_table(found: PathCosts) -> Table:
 
 
 def _describe_rows(total: PathTotal, delay: Delay) -> list[tuple[str, str]]:
+    if not total.runs:  # of a path that never ran nothing is unknown
+        return [("runs", "0"), *((name, "no run") for name in _FIGURES)]
     runs = f"{total.runs:,}" + (f" ({total.unknown_runs:,} unknown)" if total.unknown_runs else "")
     half, most = (("unknown" if value is None else duration(value)) for value in (delay.p50, delay.p99))
-    return [
-        ("runs", runs),
-        ("records", f"{total.records:,}"),
-        ("core-seconds", amount_text(total.core_seconds)),
-        ("core-seconds a million records", amount_text(total.core_seconds_per_million)),
-        ("read", size_text(total.read_bytes)),
-        ("written", size_text(total.written_bytes)),
-        ("half of the records waited at most", half),
-        ("99 % of them", most),
-    ]
+    figures = (
+        f"{total.records:,}",
+        amount_text(total.core_seconds),
+        amount_text(total.core_seconds_per_million),
+        size_text(total.read_bytes),
+        size_text(total.written_bytes),
+        half,
+        most,
+    )
+    return [("runs", runs), *zip(_FIGURES, figures, strict=True)]
 
 
 def _day_table(found: PathCosts) -> Table:

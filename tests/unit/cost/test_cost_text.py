@@ -23,10 +23,11 @@ def test_nines_are_percentages(nines: int, expected: str) -> None:
 
 
 def test_unknown_is_said_as_unknown() -> None:
-    (_, streaming), _ = describe_lines(fold([], []))
+    (_, streaming), (_, batch) = describe_lines(fold([epoch(0, None)], []))
 
     assert amount_text(None) == "unknown"
-    assert streaming == "0 runs, unknown core-seconds, read unknown, wrote unknown, delay unknown"
+    assert streaming.startswith("1 run, unknown core-seconds, read unknown, wrote unknown, delay 99")
+    assert batch == "no run"
 
 
 def test_gate_says_what_batch_costs_and_buys_or_that_it_is_not_known() -> None:

@@ -18,6 +18,10 @@ from tests.unit.gate.test_decide import DAY, HOUR, LOSS, NOW, POLICY, ROOMY, now
 NEWER = (
     "`cutover batch P` and `cutover reconcile P`, after the stream has read new records: a drained log has no newer cut"
 )
+NO_CAUSE = (
+    "batch and reconcile alone do not pass: find the cause of what `cutover differences P` lists, by"
+    " docs/runbooks/DivergenceUnexplained.md"
+)
 AT_LEAST: dict[str, Any] = {"sense": "at least"}
 
 
@@ -41,8 +45,14 @@ def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
     unit, need = "runs beyond policy", f"a whole run within policy: {NEWER}"
     bad = run(3, within=False, outcome="DIVERGED")
 
-    assert decided(runs=(run(1), run(2), bad))["newest run"] == condition(
-        "newest run", "DIVERGED at epoch 3, 2026-11-21 11:00 UTC", 1, 0, unit=unit, need=need
+    diverged = decided(runs=(run(1), run(2), bad))["newest run"]
+    assert diverged == condition(
+        "newest run",
+        "DIVERGED at epoch 3, 2026-11-21 11:00 UTC",
+        1,
+        0,
+        unit=unit,
+        need=f"a whole run within policy: {NO_CAUSE}",
     )
     assert decided()["newest run"] == condition(
         "newest run", "EXPLAINED at epoch 3, 2026-11-21 11:00 UTC", 0, 0, unit=unit
@@ -53,14 +63,46 @@ def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
 
 
 def test_where_the_late_share_is_beyond_policy_no_further_run_alone_passes() -> None:
-    beyond = run(3, within=False, outcome="EXPLAINED_BEYOND_POLICY")
+    beyond = run(3, within=False, outcome="EXPLAINED_BEYOND_POLICY", rows_by_cause=(("late", 7),))
 
     conditions = decided(runs=(run(1), run(2), beyond))
 
     for name in ("runs", "newest run"):
         assert "`cutover advise P`" in conditions[name].to_pass
         assert "policy.max_late_share" in conditions[name].to_pass
+        assert "max_dimension_rows" not in conditions[name].to_pass
         assert "alone do not pass" in conditions[name].to_pass
+
+
+@pytest.mark.parametrize(
+    ("outcome", "causes", "said", "unsaid"),
+    [
+        ("EXPLAINED_BEYOND_POLICY", (("dimension", 3),), "`policy.max_dimension_rows`", "`policy.max_late_share`"),
+        ("DIVERGED", (("unexplained", 3),), "docs/runbooks/DivergenceUnexplained.md", "a drained log"),
+        ("NOT_COMPARABLE", (), "docs/runbooks/NotComparable.md", "a drained log"),
+    ],
+)
+def test_what_would_pass_fits_what_the_newest_run_found(
+    outcome: str, causes: tuple[tuple[str, int], ...], said: str, unsaid: str
+) -> None:
+    """Another run over the same windows finds the same again."""
+    conditions = decided(runs=(run(1), run(2, within=False, outcome=outcome, rows_by_cause=causes)))
+
+    for name in ("runs", "newest run"):
+        assert said in conditions[name].to_pass
+        assert unsaid not in conditions[name].to_pass
+
+
+def test_a_run_without_a_cut_is_at_no_epoch() -> None:
+    refused = run(-1, within=False, outcome="NOT_COMPARABLE", windows=0)
+
+    assert decided(runs=(refused,))["newest run"].found.startswith("NOT_COMPARABLE at no epoch, ")
+
+
+def test_a_bound_of_divergence_is_never_shown_as_none() -> None:
+    agreed = tuple(run(n, windows=10**6, newest_window=n) for n in range(1, 4))
+
+    assert "at most 0.00%" not in decided(runs=agreed)["divergence rate"].found
 
 
 def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
@@ -315,7 +357,7 @@ def test_a_refusal_to_sample_is_one_and_names_its_way_out() -> None:
                 pages=("A: x", "B: y"),
             ),
             [
-                condition("compared now", "DIVERGED: Differ.", 1, 0, unit="runs beyond policy", need=NEWER),
+                condition("compared now", "DIVERGED: Differ.", 1, 0, unit="runs beyond policy", need=NO_CAUSE),
                 condition(
                     "verified now",
                     "N1: a; N2: b; N3: c",

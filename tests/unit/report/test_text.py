@@ -36,16 +36,28 @@ def test_signed_number(value: Scalar, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(0.0, "0"), (1e-3, "0.1"), (115 / 328_517, "0.035"), (0.25, "25"), (3e-6, "0.0003")]
+    ("value", "expected"),
+    [(0.0, "0"), (1e-3, "0.1"), (115 / 328_517, "0.035"), (0.25, "25"), (3e-6, "0.0003"), (0.3 + 0.7, "100")],
 )
 def test_share(value: float, expected: str) -> None:
     assert text.share(value) == f"{expected}{SPACE}%"
+
+
+@pytest.mark.parametrize(("hits", "of"), [(59_999, 60_000), (999_999_999, 10**9), (1, 10**9)])
+def test_a_share_is_all_or_none_only_if_it_is(hits: int, of: int) -> None:
+    """One window of 60,000 that is late was no late window: 99.998 % was shown as 100 %."""
+    said = text.share(hits / of).removesuffix(f"{SPACE}%")
+
+    assert 0 < float(said) < 100
+    assert float(said) == pytest.approx(hits / of * 100, abs=1e-3)
 
 
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         (None, "none"),
+        (0.0, f"0.0{SPACE}s"),
+        (0.004, f"4{SPACE}ms"),
         (0.25, f"0.2{SPACE}s"),
         (59, f"59{SPACE}s"),
         (5400, f"1{SPACE}h 30{SPACE}min"),

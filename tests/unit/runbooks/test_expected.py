@@ -5,7 +5,7 @@ import pytest
 from cutover.runbooks.expected import find_missing
 
 PRINTED = """flights  OK    epoch 331, 0 unread, driver RUNNING
-late share  0.01 % of the newest 42 epochs
+late share  0.01 % in the newest 42 epochs
 ticket  docs/runbooks/NoInput.md: nothing was sent for 12 min 5 s
 """
 
@@ -17,7 +17,7 @@ ticket  docs/runbooks/NoInput.md: nothing was sent for 12 min 5 s
         ("flights  OK  epoch 52, 0 unread, driver RUNNING",),
         ("flights  ...  driver RUNNING", "ticket  docs/runbooks/NoInput.md: nothing was sent for 3 min 59 s"),
         ("nothing was sent for ...",),
-        ("late share  0... of the newest 9 epochs",),
+        ("late share  0... in the newest 9 epochs",),
     ],
 )
 def test_shown_lines_that_were_printed_in_order_are_all_found(expected: tuple[str, ...]) -> None:

@@ -13,7 +13,7 @@ from cutover.reconcile.cost.measure import parse_agreement
 from cutover.reconcile.cost.nines import price
 from cutover.reconcile.report import page
 from cutover.reconcile.result.report import Report
-from cutover.reconcile.result.settlement import Settlement, SettlementPoint
+from cutover.reconcile.result.settlement import FEW, Settlement, SettlementPoint
 from cutover.reconcile.result.settlement_text import describe_settlement
 from cutover.reconcile.verdict.ages import AGES
 from cutover.settings import Settings
@@ -264,7 +264,7 @@ def test_windows_closed_by_the_final_epoch_have_not_grown_older_by_it(settings: 
 
 
 def test_a_heavy_tail_is_followed_as_far_as_windows_are_old(settings: Settings) -> None:
-    """The record of window 0 comes 50 days after it: missing at 30 days, there at 60."""
+    """The record of window 0 comes 50 days after it: missing at 45 days, there at 52 and a half."""
     arrived, cut = 24 * 50, 24 * 100
     late = Sale(epoch=1, hour=0, kind="late")
     lake = lake_of([*clean(12), Sale(hour=arrived), Sale(epoch=1, hour=cut), late])
@@ -279,9 +279,18 @@ def test_a_heavy_tail_is_followed_as_far_as_windows_are_old(settings: Settings) 
     _, found = settle(settings, replace(lake, epochs=epochs, batch=closed, run=run))
 
     by_age = {point.minutes: point for point in found.log}
-    assert by_age[30 * 1440].within.of - by_age[30 * 1440].within.hits == 1
-    assert by_age[60 * 1440].within.hits == by_age[60 * 1440].within.of == 12
-    assert max(by_age) == 60 * 1440
+    assert by_age[45 * 1440].within.of - by_age[45 * 1440].within.hits == 1
+    assert by_age[52.5 * 1440].within.hits == by_age[52.5 * 1440].within.of == 12
+    assert max(by_age) == 52.5 * 1440
+
+
+def test_the_last_age_is_the_greatest_that_ten_windows_have_reached(settings: Settings) -> None:
+    late = [Sale(epoch=1, hour=hour, kind="late") for hour in range(CLOSED_UNTIL - 1)]
+
+    _, found = settle(settings, lake_of([*clean(CLOSED_UNTIL - 1), *late]))
+
+    known = [point for point in found.log if point.within.of >= FEW]
+    assert (known[-1].minutes, known[-1].within.of) == ((CLOSED_UNTIL - FEW) * 60, FEW)
 
 
 def test_sessions_are_counted_from_their_closing_on(settings: Settings) -> None:

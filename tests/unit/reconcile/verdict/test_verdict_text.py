@@ -57,6 +57,20 @@ def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("share", "limit", "said"),
+    [
+        (0.0010004, 1e-3, "Late share 0.10004 %, the policy allows 0.1 %."),
+        (2e-8, 1e-8, "Late share 0.000002 %, the policy allows 0.000001 %."),
+        (0.99996, 0.5, "Late share 99.996 %, the policy allows 50 %."),
+    ],
+)
+def test_a_share_beyond_the_policy_never_reads_like_the_limit(share: float, limit: float, said: str) -> None:
+    found = decide_verdict(replace(NOTHING, explained=1, late_share=share), Policy(max_late_share=limit))
+
+    assert found.policy.reasons == (said,)
+
+
 @pytest.mark.parametrize(("rows", "within"), [(2, True), (3, False)])
 def test_as_many_unexplained_rows_as_the_policy_allows_are_within_it(rows: int, *, within: bool) -> None:
     decision = decide_verdict(replace(NOTHING, unexplained=rows), Policy(max_unexplained=2))
@@ -131,7 +145,7 @@ def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_rea
         ),
         (
             {"explained": 1, "causes": ("late",), "late": 1, "late_share": 0.25},
-            "1 late event, 25 % of all in these windows, explain every difference: within the policy.",
+            "1 late event, 25 % of all in these windows, explains every difference: within the policy.",
         ),
         (
             {"explained": 1, "causes": ("late", "future")},
@@ -139,7 +153,7 @@ def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_rea
         ),
         (
             {"explained": 1, "causes": ("dimension",), "dimension": 1},
-            "another version of a dimension explain every difference: beyond the policy.",
+            "another version of a dimension explains every difference: beyond the policy.",
         ),
     ],
 )
