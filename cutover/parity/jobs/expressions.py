@@ -4,6 +4,7 @@ import ast
 import builtins
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pyspark.sql import types
 
@@ -142,6 +143,8 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
             return Method(Writer(job.trace.keep(frame), is_stream=False, line=line), name, line)
         case Frame() if name in {"write", "writeStream"}:
             return Writer(owner, is_stream=name == "writeStream", line=line)
+        case Frame() if name == "isStreaming" and owner.is_stream is not None:
+            return Constant(owner.is_stream)
         case Frame() if name == "_jdf":
             return owner
         case Frame() if name == "rdd":
@@ -238,7 +241,11 @@ def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  
     parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
     if any(isinstance(part, JobColumn) or _is_column_of_frame(part) for part in parts):
         columns = [_make_operand(part) for part in parts]
-        return merge_columns(columns, list(_list_comparisons(node, columns)))
+        merged = merge_columns(columns, list(_list_comparisons(node, columns)))
+        is_sum = (
+            isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and all(c.names for c in columns)
+        )
+        return replace(merged, functions=merged.functions | {"+"}) if is_sum else merged
     if isinstance(node, ast.Compare | ast.BoolOp) and (known := _decide_operation(node, parts)) is not None:
         return known
     is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)

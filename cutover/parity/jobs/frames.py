@@ -177,7 +177,8 @@ def _make_step(job: Walk, frame: Frame, name: str, arguments: Arguments, line: i
         columns = tuple(parse_column(text or "") for text in texts)
     else:
         columns = tuple(list_columns(arguments))
-    if name == "limit" and not any(node.what in {"orderBy", "sort"} for node in _list_near(frame)):
+    is_empty = name == "limit" and describe(arguments.get(0, "num") or UnknownValue()) == "0"
+    if name == "limit" and not is_empty and not any(node.what in {"orderBy", "sort"} for node in _list_near(frame)):
         job.trace.found.add((line, Construct.LIMIT, "limit"))
     if name in {"sample", "sampleBy", "randomSplit"}:
         job.trace.found.add((line, Construct.RANDOM, name))

@@ -16,7 +16,7 @@ from cutover.parity.jobs.frames import (
     spread,
 )
 from cutover.parity.jobs.sources import call_on_reader, call_on_session, follow_sql, read_table
-from cutover.parity.jobs.sqltext import note_removals, read_condition
+from cutover.parity.jobs.sqltext import note_removals, parse_column, read_condition
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Constant,
@@ -197,7 +197,7 @@ def _format_text(text: str, arguments: Arguments) -> JobValue:
     return fill_text(pieces, values)
 
 
-def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911, PLR0912 -- one return for each kind
     said = describe(receiver)
     first = arguments.get(0)
     if name == "getOrCreate":
@@ -211,6 +211,8 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
         for sink in job.trace.sinks:
             sink.merges = True
             sink.merged += list_frames(arguments.values)
+        if name == "whenMatchedUpdate" and _sums_up(arguments):
+            job.trace.add_sum(line)
         return UnknownValue("merge")
     if name == "add_argument" and first is not None:
         _note_argument(job, first, arguments)
@@ -236,6 +238,18 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
     values = ", ".join(describe(value) for value in arguments.values)
     default = arguments.get(1, "default", "fallback") if name in {"get", "getenv", "pop"} else None
     return UnknownValue(f"{said}.{name}({values})", taint, default)
+
+
+def _sums_up(arguments: Arguments) -> bool:
+    """Return whether `whenMatchedUpdate` sets a column to a sum of itself and another column, under no condition."""
+    changes = next((value for value in arguments.values if isinstance(value, Table)), Table({}))
+    has_condition = len(arguments.values) > 1
+    for key, value in changes.items.items():
+        text = get_text(value)
+        column = make_column(value) if text is None else parse_column(text)
+        if "+" in column.functions and str(key) in column.names and not has_condition:
+            return True
+    return False
 
 
 def _note_argument(job: Walk, first: JobValue, arguments: Arguments) -> None:

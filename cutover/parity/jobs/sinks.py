@@ -32,6 +32,8 @@ def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
         yield from _judge_totals(list_ancestors(merged), sink)
     for line in sink.swallowed:
         yield line, Construct.DATA_LOSS, "foreachBatch that goes on after a write that failed"
+    for line in sink.sums:
+        yield line, Construct.NOT_IDEMPOTENT, "MERGE that adds to a column"
     for line in sink.inserts:
         yield line, Construct.NOT_IDEMPOTENT, "INSERT of rows that foreachBatch has collected"
     if not (sink.writes or sink.merges or sink.inserts or sink.has_gap):

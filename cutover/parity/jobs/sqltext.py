@@ -67,9 +67,10 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
 
 
 def _list_functions(node: exp.Expr) -> Iterator[str]:
-    """Yield the functions in an expression, and `over` where one is taken over a window of rows."""
+    """Yield the functions in an expression, `over` for a window of rows, and `+` for a sum of columns."""
     yield from (_get_name(part) for part in node.find_all(exp.Func))
     yield from ("over" for _ in node.find_all(exp.Window))
+    yield from ("+" for part in node.find_all(exp.Add, exp.Sub) if len(list(part.find_all(exp.Column))) > 1)
 
 
 def _list_comparisons(condition: exp.Expr) -> Iterator[Comparison]:
@@ -112,6 +113,9 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
             for sink in trace.sinks:
                 sink.merges = True
                 sink.merged += [] if source is None else [source]
+            whens = [each for each in statement.find_all(exp.When) if each.args.get("condition") is None]
+            if any(_sums_up(each) for when in whens for each in when.find_all(exp.EQ)):
+                trace.add_sum(line)
         elif isinstance(statement, exp.Update) and _adds_up(statement):
             trace.add_gap(line, "UPDATE by its own column: whether it runs again over the same rows")
         elif isinstance(statement, exp.Command) and not _is_silent(statement):
@@ -126,6 +130,14 @@ def _is_silent(statement: exp.Command) -> bool:
     """Return whether a statement computes no rows; a schema, a volume or a function is made of none."""
     name = statement.name.upper()
     return name in SILENT or (name == "CREATE" and "SELECT" not in statement.sql().upper())
+
+
+def _sums_up(change: exp.EQ) -> bool:
+    """Return whether a column is set to a sum of itself and another column."""
+    sums = [each for each in change.expression.find_all(exp.Add, exp.Sub) if each.find(exp.Column)]
+    return any(
+        _list_names(change.this) & _list_names(each) and len(list(each.find_all(exp.Column))) > 1 for each in sums
+    )
 
 
 def _adds_up(update: exp.Update) -> bool:
@@ -196,7 +208,10 @@ def note_removal(trace: Trace, statement: exp.Expr, line: int) -> None:
         tables = statement.args.get("tables") or [statement.this]
     elif isinstance(statement, exp.Create) and statement.kind == "TABLE" and not statement.args.get("exists"):
         tables = [statement.this.this if isinstance(statement.this, exp.Schema) else statement.this]
-    clause = statement.args.get("where") or statement.args.get("partition")
+    dropped = statement.find(exp.DropPartition) if isinstance(statement, exp.Alter) else None
+    if dropped is not None:
+        tables = [statement.this]
+    clause = statement.args.get("where") or statement.args.get("partition") or statement.find(exp.Partition)
     is_part = isinstance(clause, exp.Expr) and clause.this != exp.true()
     condition = normalize_condition(clause) if isinstance(clause, exp.Expr) and is_part else None
     for table in tables:
@@ -206,6 +221,8 @@ def note_removal(trace: Trace, statement: exp.Expr, line: int) -> None:
 def normalize_condition(condition: exp.Expr) -> str:
     """Return a condition as a text that equal conditions share."""
     inner = condition.this if isinstance(condition, exp.Where) else condition
+    if isinstance(inner, exp.Partition):
+        inner = exp.and_(*inner.expressions)
     return inner.sql(dialect="spark", normalize=True).lower()
 
 

@@ -55,6 +55,7 @@ class Sink:
     loops: int = 0  # that were being followed when it was called
     swallowed: set[int] = field(default_factory=set)  # lines of `try` after whose failed writes it goes on
     inserts: set[int] = field(default_factory=set)  # lines where collected rows are inserted by another client
+    sums: set[int] = field(default_factory=set)  # lines of MERGE that add to columns of the target
     merges: bool = False
     has_gap: bool = False
 
@@ -129,6 +130,13 @@ class Trace:
             condition=condition,
         )
         (self.sinks[-1].removals if self.sinks else self.removals).append(removal)
+
+    def add_sum(self, line: int) -> None:
+        """Note a MERGE that adds rows to columns of its target."""
+        for sink in self.sinks:
+            sink.sums.add(line)
+        if not self.sinks:
+            self.add_gap(line, "MERGE that adds to a column: whether the next run adds the same rows again")
 
     def check_sql(self, text: str | None, line: int, *, is_statement: bool = False) -> None:
         """Note what is found in SQL that the job hands over as a text."""

@@ -122,6 +122,11 @@ APPEND = "spark.table('ev').write.mode('append').saveAsTable('m')"
         ),
         "spark.sql('TRUNCATE TABLE c.db.m')\nspark.sql('INSERT INTO c.db.m SELECT * FROM ev')",
         "spark.sql('TRUNCATE TABLE c.db.m')\nspark.table('ev').writeTo('c.db.m').append()",
+        (
+            "spark.sql(\"ALTER TABLE m DROP IF EXISTS PARTITION (dt = '2024-01-01')\")\n"
+            "spark.table('ev').where(\"dt = '2024-01-01'\").write.mode('append').saveAsTable('m')"
+        ),
+        "spark.table('ev').limit(0).write.mode('overwrite').saveAsTable('m')\nAPPEND",
         "spark.sql('DELETE FROM delta.`/m`')\nspark.table('ev').write.format('delta').mode('append').save('/m/')",
         (
             "from delta.tables import DeltaTable\nDeltaTable.forPath(spark, '/m').delete()\n"

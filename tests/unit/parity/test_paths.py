@@ -188,3 +188,10 @@ class Late(Base):
 """
     assert kinds(f"{source}Late(spark).read().{SINK}") == {"offsets"}
     assert kinds(f"{source.replace('latest', 'earliest')}Late(spark).read().{SINK}") == set()
+
+
+def test_a_helper_that_asks_whether_a_dataframe_streams_is_followed() -> None:
+    helper = f"def count(df):\n    if df.isStreaming:\n        df = df.{MARK}\n    return df.{COUNT}\n"
+    batch = "count(spark.table('a')).write.mode('overwrite').saveAsTable('b')"
+
+    assert kinds(f"{helper}count({READ}).{SINK}\n{batch}") == {"watermark"}

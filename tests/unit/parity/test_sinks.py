@@ -197,3 +197,26 @@ def test_a_store_that_keeps_one_row_by_key_counts_no_row_twice(writer: str, foun
     assert kinds(f"batch.write.{writer}") == ({"not-idempotent"} if found is None else found)
     (*batch,) = check_job(f"spark.table('a').write.{writer}", "x.py")
     assert [str(finding.construct) for finding in batch] == (["appended-again"] if found is None else [])
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ("whenMatchedUpdate(set={'n': 't.n + s.n'})", {"not-idempotent"}),
+        ("whenMatchedUpdate(set={'n': F.col('t.n') + F.col('s.n')})", {"not-idempotent"}),
+        ("whenMatchedUpdate(set={'n': 's.n'})", set()),
+        ("whenMatchedUpdate(set={'n': 'greatest(t.n, s.n)'})", set()),
+        ("whenMatchedUpdate(condition='s.batch > t.batch', set={'n': 't.n + s.n'})", set()),
+    ],
+)
+def test_a_merge_that_adds_up_counts_a_micro_batch_twice(change: str, found: set[str]) -> None:
+    merge = f".merge(batch.alias('s'), 't.id = s.id').{change}.execute()"
+
+    assert kinds(f"DeltaTable.forName(spark, 'm').alias('t'){merge}") == found
+
+
+def test_a_merge_that_adds_up_in_sql_counts_rows_twice() -> None:
+    merge = "spark.sql('MERGE INTO m t USING b s ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = t.n + s.n')"
+
+    assert kinds("batch.createOrReplaceTempView('b')", merge) == {"not-idempotent"}
+    assert [str(one.construct) for one in check_job(merge, "x.py")] == ["not-understood"]
