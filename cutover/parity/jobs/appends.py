@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from cutover.parity.jobs.paths import exclude_each_other
 from cutover.parity.jobs.sqltext import PARAMETER, is_moving_query
-from cutover.parity.jobs.trace import Found, JobStep, Query, Removal, Trace
+from cutover.parity.jobs.trace import Found, JobStep, Query, Removal, Trace, normalize_target
 from cutover.parity.jobs.values import Constant, Frame, JobValue, Reader, list_ancestors
 from cutover.parity.jobs.writers import get_mode, is_upsert
 from cutover.parity.rules import Construct
@@ -36,6 +36,7 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
                 yield frame.line, Construct.NOT_UNDERSTOOD, f"{frame.what}: where the rows of a query come from"
         return
     if _is_bounded(query) or makes_target(query) or is_upsert(query.writer):
+        yield from _judge_subtraction(query, lineage)
         return
     removals = list_removals(trace.removals, trace.queries, query)
     if any(is_certain(removal, query) and _covers(removal, lineage) for removal in removals):
@@ -67,6 +68,19 @@ def _is_bounded(query: Query) -> bool:
     """Return whether a condition selects other rows in the next run."""
     lineage = list_ancestors(query.writer.frame)
     return any(frame.is_bounded for frame in lineage if frame.op in {"filter", "step"})
+
+
+def _judge_subtraction(query: Query, lineage: Sequence[Frame]) -> Iterator[Found]:
+    """Find rows that are left out because they are in another table than the one appended to."""
+    bounded = [frame for frame in lineage if frame.is_bounded and frame.op in {"filter", "step"}]
+    subtractions = [frame for frame in bounded if frame.op == "step" and len(frame.parents) > 1]
+    if not query.target or len(subtractions) < len(bounded):
+        return
+    for frame in subtractions:
+        names = {normalize_target(node.what) for node in list_ancestors(frame.parents[1]) if node.op == "source"}
+        if names and not any(_is_same(name, query.target) for name in names):
+            what = f"{frame.what} with {', '.join(sorted(names))}: whether it leaves out what was appended"
+            yield frame.line, Construct.NOT_UNDERSTOOD, what
 
 
 def makes_target(query: Query) -> bool:

@@ -1,5 +1,6 @@
 """Methods of DataFrames and groups: each yields the operation that it stands for."""
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -13,6 +14,7 @@ from cutover.parity.jobs.values import (
     Frame,
     Grouped,
     Imported,
+    Instance,
     JobClass,
     JobColumn,
     JobFunction,
@@ -76,6 +78,9 @@ LOGS = frozenset({"info", "debug", "warning", "warn", "error", "exception", "cri
 INSERT = re.compile(r"\binsert\b", re.IGNORECASE)
 UPSERT = re.compile(r"on conflict|on duplicate key|insert ignore|\bmerge\b|where not exists", re.IGNORECASE)
 ROW_FUNCTIONS = frozenset({"mapInPandas", "mapInArrow"})
+CLOCK_TIMERS = frozenset({"setTimeoutDuration", "getCurrentProcessingTimeInMs", "getCurrentProcessingTimeMs"})
+"""Methods by which a function over a state goes by the clock."""
+
 GROUP_FUNCTIONS = frozenset({"applyInPandas", "applyInArrow", "apply"})
 STATE_FUNCTIONS = frozenset(
     {"applyInPandasWithState", "transformWithState", "transformWithStateInPandas", "flatMapGroupsWithState"}
@@ -109,6 +114,8 @@ def call_on_frame(job: Walk, frame: Frame, name: str, arguments: Arguments, line
         job.trace.check_sql(text, line)
         condition = parse_column(text) if text is not None else merge_columns(columns)
         what = read_condition(text) if text is not None else ""
+        if "isNull" in condition.functions and (joined := _find_left_join(frame)) is not None:
+            frame = replace(frame, parents=joined.parents, what=joined.what, is_bounded=True)
         return keep(derive((frame,), "filter", line, what=what, is_bounded=condition.varies or bool(condition.taint)))
     if name == "withWatermark":
         of = make_column(arguments.get(0, "eventTime") or UnknownValue())
@@ -185,6 +192,11 @@ def _make_step(job: Walk, frame: Frame, name: str, arguments: Arguments, line: i
     return job.trace.keep(derive((frame,), "step", line, what=name, columns=columns))
 
 
+def _find_left_join(frame: Frame) -> Frame | None:
+    """Return the left join right before a DataFrame, if the rows that it did not match can still be selected."""
+    return next((node for node in _list_near(frame) if node.what == "left join"), None)
+
+
 def _list_near(frame: Frame) -> Iterator[Frame]:
     """Yield a DataFrame and the steps right before it that keep its order."""
     while True:
@@ -206,7 +218,8 @@ def _combine(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int
             continue
         on, how = arguments.get(1, "on"), get_text(arguments.get(2, "how") or Constant("inner")) or ""
         if frame.is_stream is False or right.is_stream is False:
-            results.append(derive((frame, right), "step", line, what="join", is_bounded="anti" in how))
+            what = "left join" if how.startswith("left") and "anti" not in how else "join"
+            results.append(derive((frame, right), "step", line, what=what, is_bounded="anti" in how))
             continue
         results.append(derive((frame, right), "join", line, what=name, **_read_condition(on)))
     for result in results:
@@ -285,11 +298,21 @@ def _keep_state(job: Walk, group: Grouped, name: str, arguments: Arguments, line
     said = " ".join(_name_timer(value) for value in arguments.values)
     timer = "processing" if "processing" in said else "event" if "event" in said else "none" if "none" in said else None
     frame = derive((group.frame,), "state-function", line, what=name, keys=group.keys, timer=timer)
-    if timer == "processing":
+    calls = {part.attr for node in _list_nodes(arguments) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+    if timer == "processing" or calls & CLOCK_TIMERS:
         job.trace.found.add((line, Construct.TIMER, name))
     else:
         job.trace.add_gap(line, f"{name}: what its function keeps between micro-batches")
     return job.trace.keep(frame)
+
+
+def _list_nodes(arguments: Arguments) -> Iterator[ast.AST]:
+    """Yield the definitions of the functions and objects that keep a state."""
+    for value in walk(arguments.values):
+        if isinstance(value, JobFunction):
+            yield value.node
+        elif isinstance(value, Instance):
+            yield value.of.node
 
 
 def _name_timer(value: JobValue) -> str:

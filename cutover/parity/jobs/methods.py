@@ -111,7 +111,7 @@ def _call_on_column(column: JobColumn, name: str, arguments: Arguments) -> JobCo
     bounds = [make_column(value).names for value in arguments.positional[:2]] if name == "between" else []
     pairs = [*((names, column.names) for names in bounds[:1]), *((column.names, names) for names in bounds[1:])]
     merged = merge_columns([column, *others], pairs)
-    return replace(merged, functions=merged.functions | {name}) if name == "over" else merged
+    return replace(merged, functions=merged.functions | {name}) if name in {"over", "isNull"} else merged
 
 
 def _call_on_legacy(job: Walk, legacy: Legacy, name: str, line: int) -> JobValue:

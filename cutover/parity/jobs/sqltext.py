@@ -67,8 +67,9 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
 
 
 def _list_functions(node: exp.Expr) -> Iterator[str]:
-    """Yield the functions in an expression, `over` for a window of rows, and `+` for a sum of columns."""
+    """Yield the functions in an expression; `isNull`, `over` for a window of rows, and `+` for a sum of columns."""
     yield from (_get_name(part) for part in node.find_all(exp.Func))
+    yield from ("isNull" for part in node.find_all(exp.Is) if isinstance(part.expression, exp.Null))
     yield from ("over" for _ in node.find_all(exp.Window))
     yield from ("+" for part in node.find_all(exp.Add, exp.Sub) if len(list(part.find_all(exp.Column))) > 1)
 
@@ -254,8 +255,10 @@ class _Selection:
         """Return the operations over DataFrames that a query stands for, unions and subqueries included."""
         self.share(query)
         if isinstance(query, exp.SetOperation):
-            frame = derive((self.follow(query.this), self.follow(query.expression)), "step", self.line, what="union")
-            return self._keep(frame)
+            is_subtraction = isinstance(query, exp.Except | exp.Intersect)
+            parents = (self.follow(query.this), self.follow(query.expression))
+            what = "except" if is_subtraction else "union"
+            return self._keep(derive(parents, "step", self.line, what=what, is_bounded=is_subtraction))
         if isinstance(query, exp.Subquery):
             return self.follow(query.this)
         return self._follow_select(query)
@@ -269,9 +272,10 @@ class _Selection:
     def _follow_select(self, select: exp.Expr) -> Frame:
         origin = select.args.get("from_") or select.args.get("from")
         frame = self.follow_source(origin.this) if origin is not None else Frame(op="source", line=self.line)
-        for join in select.args.get("joins") or ():
-            frame = self._follow_join(frame, join)
         where = select.args.get("where")
+        has_null = where is not None and any(isinstance(each.expression, exp.Null) for each in where.find_all(exp.Is))
+        for join in select.args.get("joins") or ():
+            frame = self._follow_join(frame, join, is_anti=_is_anti(join) or (has_null and join.side == "LEFT"))
         if where is not None:
             column = make_sql_column(where.this)
             is_bounded = column.varies or _has_other_rows(where.this)
@@ -298,12 +302,12 @@ class _Selection:
                     return column
         return make_sql_column(node)
 
-    def _follow_join(self, left: Frame, join: exp.Join) -> Frame:
+    def _follow_join(self, left: Frame, join: exp.Join, *, is_anti: bool) -> Frame:
         right, condition = self.follow_source(join.this), join.args.get("on")
         comparisons = tuple(_list_comparisons(condition)) if condition is not None else ()
         using = frozenset(node.name for node in join.args.get("using") or ())
         if left.is_stream is False or right.is_stream is False:
-            return self._keep(derive((left, right), "step", self.line, what="join", is_bounded=_is_anti(join)))
+            return self._keep(derive((left, right), "step", self.line, what="join", is_bounded=is_anti))
         keys = (JobColumn(names=using),) if using else ()
         return self._keep(derive((left, right), "join", self.line, what="JOIN", comparisons=comparisons, keys=keys))
 

@@ -260,3 +260,23 @@ def test_rows_that_a_batch_collects_are_followed_to_their_client(use: str, found
     start = "import psycopg2, requests\ncursor = psycopg2.connect('x').cursor()\n"
 
     assert kinds(f"{start}rows = spark.table('a').groupBy('k').count().collect()\n{use}") == found
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("spark.table('ev').join(spark.table('m'), 'id', 'left_anti')", []),
+        ("spark.table('ev').exceptAll(spark.table('m'))", []),
+        ("spark.table('ev').join(spark.table('m'), 'id', 'left').where(F.col('m.id').isNull())", []),
+        ("spark.table('ev').join(spark.table('m'), 'id', 'left').where('m.id IS NULL')", []),
+        ("spark.sql('SELECT * FROM ev EXCEPT SELECT * FROM m')", []),
+        ("spark.sql('SELECT ev.* FROM ev LEFT JOIN m ON ev.id = m.id WHERE m.id IS NULL')", []),
+        ("spark.table('ev').join(spark.table('testers'), 'id', 'left_anti')", ["not-understood"]),
+        ("spark.table('ev').join(spark.table('m'), 'id', 'left')", ["appended-again"]),
+        ("spark.table('ev').where('id IS NULL')", ["appended-again"]),
+    ],
+)
+def test_rows_that_are_in_the_table_already_are_left_out(rows: str, found: list[str]) -> None:
+    source = "from pyspark.sql import functions as F\n"
+
+    assert kinds(f"{source}{rows}.write.mode('append').saveAsTable('m')") == found

@@ -147,3 +147,23 @@ def test_complete_mode_replaces_a_table(sink: str) -> None:
     start = ".option('checkpointLocation', '/c').toTable('t')"
 
     assert check_job(f"from pyspark.sql import functions as F\n{source}{start}", "x.py") == ()
+
+
+def test_a_state_that_asks_for_the_processing_time_goes_by_the_clock() -> None:
+    source = f"""
+def count(key, rows, state):
+    state.setTimeoutDuration(1000)
+    yield from rows
+class Sessions:
+    def handleInputRows(self, key, rows, timers):
+        self.handle.registerTimer(timers.getCurrentProcessingTimeInMs() + 1000)
+        yield from rows
+def by_event(key, rows, state):
+    state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 1000)
+    yield from rows
+rows = {MARKED}.groupBy('k')
+"""
+    timed = "rows.applyInPandasWithState({0}, 'a int', 'n int', 'append', TIMEOUT)"
+    for function, found in (("count", True), ("by_event", False)):
+        assert ("processing-time-timer" in kinds(f"{source}{timed.format(function)}")) is found
+    assert "processing-time-timer" in kinds(f"{source}rows.transformWithState(Sessions(), 'a int', 'append', MODE)")
