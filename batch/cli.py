@@ -11,7 +11,7 @@ from rich.table import Table
 
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import moment
+from cutover.definition.model.ranges import parse_range_end
 from cutover.definition.windows.window_fn import EARLIEST, WindowFn
 from cutover.lake.batch_runs import BatchRun, Range
 from cutover.lake.control.versions import looking_at
@@ -56,7 +56,7 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
     settings = looking_at(load_settings(), version)
     definition = catalogue.get(settings, pipeline)
     first, last = (
-        None if text is None else moment(text, definition.window, of=f"`{option}`")
+        None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")
         for option, text in (("--from", start), ("--to", end))
     )
     with console.status(f"{pipeline}: reading the log") as status:
@@ -112,7 +112,7 @@ def _describe_scan(pairs: Mapping[str, int], window: WindowFn, offsets: int) -> 
     """
     single = sum(pairs.get(name, 0) for name in (Class.MALFORMED, Class.FILTERED))
     windowed = sum(pairs.values()) - single
-    few, many = single + -(-windowed // window.most), min(single + windowed // window.least, offsets)
+    few, many = single + -(-windowed // window.max_windows), min(single + windowed // window.min_windows, offsets)
     records = f"{few:,}" if few == many else f"{few:,} to {many:,}"
     return f"{records} in {offsets:,} offsets"
 

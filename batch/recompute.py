@@ -23,7 +23,7 @@ from cutover.batch.write.replace import take_back
 from cutover.batch.write.result import STAGED, keep_uncomputed, stage_result, stage_rows
 from cutover.clock import Clock, SystemClock
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import find_touched_range
+from cutover.definition.model.ranges import extend_to_windows
 from cutover.definition.windows.sessions import Sessions
 from cutover.engine import queries, spark
 from cutover.engine.usage import UsageMeter
@@ -112,7 +112,7 @@ def _align_range(pipeline: Pipeline, wanted: Range) -> Range:
     if isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
         raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
-    first, last = find_touched_range(pipeline.window, wanted)
+    first, last = extend_to_windows(pipeline.window, wanted)
     return first, last
 
 

@@ -131,7 +131,7 @@ def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | Non
     sessions = max(frozen_before(work), limits.MIN_MICROS if left is None else left + window.gap_micros)
     rows = _find_first_changed(work, last)
     gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
-    readable = max((HOURS.following(start) for start in gone), default=limits.MIN_MICROS)
+    readable = max((HOURS.next_start(start) for start in gone), default=limits.MIN_MICROS)
     if rows is not None and rows < readable:
         # Some of the rows to read again are gone: what begins with them, or may have begun with them, is frozen.
         frozen = max(sessions, readable + window.gap_micros)
@@ -250,7 +250,7 @@ def _list_incomplete(work: RunContext, since: int) -> tuple[Incomplete, ...]:
 def _list_ranges_ahead(work: RunContext, window: Sessions) -> list[Range]:
     """Return the stretches of time in which the batch table holds more than the cut, or less since they were open."""
     hours = sorted(index.beyond(work.connection, work.target.record.end))
-    held = [(start, HOURS.following(start) - 1 + window.gap_micros) for start in hours]
+    held = [(start, HOURS.next_start(start) - 1 + window.gap_micros) for start in hours]
     marks = [find_closed_end(work.pipeline, run.watermark) for run in work.history.runs if run.computed]
     last = max((mark for mark in marks if mark is not None), default=limits.MIN_MICROS)
     return [*held, (last + 1, LATEST)]

@@ -8,7 +8,7 @@ from cutover.batch.plan import dirty, retention
 from cutover.batch.plan.dirty import PlanBounds, RunPlan
 from cutover.batch.read import index
 from cutover.definition.model.pipeline import Sql
-from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, newest
+from cutover.definition.windows.window_fn import AlignedWindowFn, Interval, select_last_window
 from cutover.events import log
 from cutover.lake.batch_runs import EXPIRED, LOST, Incomplete
 from cutover.lake.control.losses import is_touched, list_ends
@@ -40,7 +40,7 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
         ahead=_find_windows_ahead(work),
     )
     planned = dirty.plan(touches, [run.computed for run in work.history.runs], bounds)
-    expired = [Interval(limits.MIN_MICROS, since), *(Interval(start, window.following(start)) for start in gone)]
+    expired = [Interval(limits.MIN_MICROS, since), *(Interval(start, window.next_start(start)) for start in gone)]
     lost = [Interval(*starts) for starts in work.lost]
     if work.begins_anew or work.anew:
         planned = dirty.cover_recomputable(planned, work.held, bounds, [*expired, *lost])
@@ -86,10 +86,10 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: Al
     )
     if found is None:
         # Nothing left bounds what is gone: it may belong to any window of which the stream has read a record.
-        read = (newest(window, at).start for at in work.target.record.max_event.values())
-        found = window.following(max([*starts, *read], default=limits.MIN_MICROS))
+        read = (select_last_window(window, at).start for at in work.target.record.max_event.values())
+        found = window.next_start(max([*starts, *read], default=limits.MIN_MICROS))
     lost = None if isinstance(work.pipeline.batch, Sql) else _find_newest_lost(work, offsets, gaps)
-    return found if lost is None else min(found, window.following(newest(window, lost).start))
+    return found if lost is None else min(found, window.next_start(select_last_window(window, lost).start))
 
 
 def _find_newest_lost(work: RunContext, offsets: Offsets, gaps: Mapping[int, int]) -> int | None:

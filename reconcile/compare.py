@@ -362,7 +362,7 @@ def _count_events(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> E
     """
     pairs = evidence.books.up_to_cut
     counts = {name.value: pairs.get(name, 0) for name in Class}
-    if pipeline.window.most > 1:
+    if pipeline.window.max_windows > 1:
         counts |= _count_distinct(sides, pipeline, evidence, counts)
     return Events(**counts, unknown_fields=sum(record.unknown for record in evidence.records))
 
@@ -373,7 +373,7 @@ def _count_distinct(sides: Sides, pipeline: Pipeline, evidence: SealEvidence, pa
     """
     records = sides.connection.execute(query).fetchall()
     counts = {name: sum(row[0] == name for row in records) for name in ("malformed", "future", "duplicate", "late")}
-    late_everywhere = sum(row[0] == "late" and row[4] == len(pipeline.window.intervals(row[3])) for row in records)
+    late_everywhere = sum(row[0] == "late" and row[4] == len(pipeline.window.assign_windows(row[3])) for row in records)
     excluded = sum(counts[name] for name in ("malformed", "future", "duplicate")) + pairs["filtered"] + late_everywhere
     return {**counts, "accepted": sum(record.records for record in evidence.records) - excluded}
 

@@ -8,7 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, Interval, merge_intervals, newest
+from cutover.definition.windows.window_fn import (
+    EARLIEST,
+    LATEST,
+    AlignedWindowFn,
+    Interval,
+    merge_intervals,
+    select_last_window,
+)
 from cutover.lake.batch_runs import Range
 
 Labelled = tuple[str, Interval]  # what becomes of a window
@@ -88,7 +95,7 @@ def cover_recomputable(
     ranges: list[Range] = []
     for barrier in merge_intervals(barrier for barrier in barriers if barrier.start < barrier.end):
         if first < barrier.start:
-            ranges.append((first, min(bounds.window.last_end(barrier.start), last)))
+            ranges.append((first, min(bounds.window.last_end_before(barrier.start), last)))
         first = max(first, barrier.end)
     ranges.append((first, last))
     if bounds.wanted is not None:
@@ -106,7 +113,7 @@ def list_left_out(bounds: PlanBounds, barriers: Mapping[str, Sequence[Interval]]
     wanted = bounds.wanted or ()
     if bounds.ahead is not None:
         return {AHEAD: wanted} if wanted else {}
-    last_end, open_from = bounds.window.last_end, bounds.window.start_after
+    last_end, open_from = bounds.window.last_end_before, bounds.window.start_after
     spans = {
         reason: [(start, last_end(end)) for start, end in merge_intervals(starts) if start < end]
         for reason, starts in barriers.items()
@@ -132,9 +139,9 @@ def holds_a_window(window: AlignedWindowFn, first: int, end: int) -> bool:
     """Return whether some window lies wholly between two times, microseconds."""
     if first >= end:
         return False
-    earliest = newest(window, first)
+    earliest = select_last_window(window, first)
     if earliest.start < first:
-        earliest = newest(window, window.following(earliest.start))
+        earliest = select_last_window(window, window.next_start(earliest.start))
     return inside(earliest, (first, end))
 
 

@@ -97,12 +97,14 @@ def find_newest_lost(records: Sequence[EpochRecord], offsets: Offsets, gaps: Map
 
 def make_frozen_entry(before: int, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for every window that starts before a time."""
-    return Incomplete(window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end(before), reason=EXPIRED)
+    return Incomplete(
+        window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end_before(before), reason=EXPIRED
+    )
 
 
 def make_lost_entry(starts: Starts, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for the windows touched by recorded losses, by their starts `[from, to)`."""
-    return Incomplete(window_start=starts[0], window_end=pipeline.window.last_end(starts[1]), reason=LOST)
+    return Incomplete(window_start=starts[0], window_end=pipeline.window.last_end_before(starts[1]), reason=LOST)
 
 
 def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:

@@ -14,7 +14,7 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import moment
+from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.output.markup import literal_text
 from cutover.settings import Settings, load_settings
@@ -106,7 +106,7 @@ def _look(settings: Settings, pipeline: Pipeline, starts: Sequence[str], cut: in
     from cutover.batch.repair.refusals import require_windows
     from cutover.batch.repair.repair import make_draft
 
-    micros = [to_micros(moment(text, pipeline.window, of="`--window`")) for text in starts]
+    micros = [to_micros(parse_range_end(text, pipeline.window, of="`--window`")) for text in starts]
     windows = require_windows(pipeline.window, micros, pipeline.name)
     with Console(stderr=True).status(f"{pipeline.name}: computing the windows from the log"):
         return make_draft(settings, pipeline, windows, epoch=cut, clock=_CLOCK)

@@ -15,7 +15,14 @@ from cutover.batch.repair.draft import RepairDraft
 from cutover.batch.windows import frozen_before, whole_from
 from cutover.definition.compile.fingerprint import batch_fingerprint
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, Interval, WindowFn, newest
+from cutover.definition.windows.window_fn import (
+    EARLIEST,
+    LATEST,
+    AlignedWindowFn,
+    Interval,
+    WindowFn,
+    select_last_window,
+)
 from cutover.engine import code
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake import batch_runs
@@ -47,9 +54,9 @@ def require_windows(window: WindowFn, starts: Sequence[int], pipeline: str) -> t
         if not EARLIEST <= start < LATEST:
             msg = f"Window of `{pipeline}`: expected one between the years 1000 and 9000, got {format_micros(start)}."
             raise DefinitionError(msg)
-        near = newest(window, start)
+        near = select_last_window(window, start)
         if near.start != start:
-            following = format_micros(window.following(near.start))
+            following = format_micros(window.next_start(near.start))
             msg = f"Window of `{pipeline}`: expected the start of one, got {format_micros(start)}."
             raise DefinitionError(msg + f"\nHint: the nearest begin at {format_micros(near.start)} and {following}.")
         found.add(near)

@@ -6,7 +6,7 @@ from typing import Any
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.loading import catalogue
-from cutover.definition.model.schema import check_name
+from cutover.definition.model.topic import check_name
 from cutover.errors import CutoverError, DefinitionError
 from cutover.log.kafka import LogClient
 from cutover.records.files.cells import show_name

@@ -13,8 +13,7 @@ from rich.console import Console
 
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.sides import left_of, right_of
+from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.errors import DefinitionError
 from cutover.records.files.cells import show_name
 from cutover.records.sending.produce import Progress, Request, Summary, produce
@@ -71,7 +70,7 @@ def reading(pipeline: Pipeline, topic: str | None) -> Pipeline:
     Raises:
         DefinitionError: It reads no topic of this name.
     """
-    sides = {side.source.name: side for side in (right_of(pipeline), left_of(pipeline))}
+    sides = {side.source.name: side for side in (make_right_side(pipeline), make_left_side(pipeline))}
     if topic is None:
         return pipeline
     if topic not in sides:

@@ -1,15 +1,11 @@
 """What is computed: one typed, frozen definition, compiled to the streaming path, the batch path and the reference."""
 
-from cutover.definition.measures.bag import Bag
-from cutover.definition.measures.counted import Quantile, TopK
-from cutover.definition.measures.distinct import ApproxDistinct
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
-from cutover.definition.measures.places import First, Last
-from cutover.definition.measures.spread import Stddev, Variance
-from cutover.definition.model.joins import Join, SelfJoin
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.lookups import Lookup
-from cutover.definition.model.pipeline import Audit, Change, Expect, Pipeline, Policy, SameDefinition, Sql
+from cutover.definition.measures.ordered import Bag, First, Last
+from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
+from cutover.definition.measures.variance import Stddev, Variance
+from cutover.definition.model.joins import Join, Lookup, SelfJoin
+from cutover.definition.model.pipeline import Audit, Change, Expect, Lateness, Pipeline, Policy, SameDefinition, Sql
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import (
     Accumulation,

@@ -7,7 +7,7 @@
 from typing import Literal
 
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.lookups import CONTROL
+from cutover.definition.model.joins import CONTROL_FOLDER
 from cutover.definition.model.pipeline import Pipeline
 from cutover.settings import Settings
 
@@ -37,7 +37,7 @@ def serving_uri(settings: Settings, name: str) -> str:
 
 def control_uri(settings: Settings, table: str) -> str:
     """Return a table of the installation's own history."""
-    return f"{settings.lake_uri}/{CONTROL}/{table}"
+    return f"{settings.lake_uri}/{CONTROL_FOLDER}/{table}"
 
 
 def sequence_marks_uri(settings: Settings, name: str, table: str) -> str:

@@ -17,7 +17,7 @@ from cutover.clock import Clock
 from cutover.definition.loading.catalogue import Catalogue
 from cutover.definition.loading.encoding import decode_definition, encode_definition
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.schema import IDENTIFIER
+from cutover.definition.model.topic import IDENTIFIER
 from cutover.driver_state import list_living_drivers, may_live
 from cutover.engine import storage
 from cutover.errors import DefinitionError

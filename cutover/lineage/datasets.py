@@ -13,7 +13,7 @@ from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, R
 from openlineage.client.generated.base import DatasetFacet, EventType, InputDatasetFacet, RunFacet
 from openlineage.client.generated.dataset_version_dataset import DatasetVersionDatasetFacet
 
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.log.address import bootstrap_servers
 from cutover.log.topic_partitions import topics_of
 from cutover.settings import Settings
@@ -54,9 +54,9 @@ def topics(
     brokers = bootstrap_servers(settings).split(",")[0]
     for turn, (name, own) in enumerate(zip(topics_of(log), topics_of(log_id), strict=True)):
         ranges = [
-            {"partition": p % RIGHT} | ({} if first is None else {"from": first}) | {"to": end}
+            {"partition": p % RIGHT_PARTITION_BASE} | ({} if first is None else {"from": first}) | {"to": end}
             for p, (first, end) in sorted(read.items())
-            if p // RIGHT == turn
+            if p // RIGHT_PARTITION_BASE == turn
         ]
         facet = OffsetsInputDatasetFacet(topicId=own, clusterId=cluster_id, ranges=ranges)
         yield InputDataset(namespace=f"kafka://{brokers}", name=name, inputFacets={"cutover_offsets": facet})

@@ -1,16 +1,16 @@
 """Two topics as one log, for a join: named together, their partitions under one numbering, their ids as one.
 
 The name of such a log is both names with a comma between them, which no topic's name has, and its id both ids. A
-partition of the right topic is numbered `RIGHT` (1,000,000) more than Kafka numbers it, in every table, record and
-message key; `format_partition` says it as Kafka does. So a position, a cut or a loss is the same thing for one topic
-and for two, and a topic that was made again makes another log.
+partition of the right topic is numbered `RIGHT_PARTITION_BASE` (1,000,000) more than Kafka numbers it, in every table,
+record and message key; `format_partition` says it as Kafka does. So a position, a cut or a loss is the same thing for
+one topic and for two, and a topic that was made again makes another log.
 """
 
 from collections.abc import Mapping
 
 from confluent_kafka import Message, TopicPartition
 
-from cutover.definition.model.joins import RIGHT, Join
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE, Join
 from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic
 from cutover.errors import LogError
@@ -28,7 +28,7 @@ def log_of(pipeline: Pipeline) -> str:
 def source_of(pipeline: Pipeline, partition: int) -> Topic:
     """Left or right topic, by the partition's number."""
     join = pipeline.join
-    return join.right if isinstance(join, Join) and partition >= RIGHT else pipeline.source
+    return join.right if isinstance(join, Join) and partition >= RIGHT_PARTITION_BASE else pipeline.source
 
 
 def topics_of(log: str) -> tuple[str, ...]:
@@ -38,12 +38,12 @@ def topics_of(log: str) -> tuple[str, ...]:
 
 def number_partition(topic: int, partition: int) -> int:
     """Partitions of the second topic count from 1,000,000 on; `topic` is 0 or 1."""
-    return topic * RIGHT + partition
+    return topic * RIGHT_PARTITION_BASE + partition
 
 
 def place(log: str, partition: int, offset: int = -1) -> TopicPartition:
     """Return a position as Kafka's client names it."""
-    return TopicPartition(topics_of(log)[partition // RIGHT], partition % RIGHT, offset)
+    return TopicPartition(topics_of(log)[partition // RIGHT_PARTITION_BASE], partition % RIGHT_PARTITION_BASE, offset)
 
 
 def of_place(log: str, position: TopicPartition) -> int:
@@ -77,7 +77,11 @@ def cuts(cut: Cut) -> tuple[Cut, ...]:
     return tuple(
         Cut(
             log=LogId(cluster_id=log.cluster_id, topic=name, topic_id=own),
-            offsets={p % RIGHT: offset for p, offset in cut.offsets.items() if p // RIGHT == turn},
+            offsets={
+                p % RIGHT_PARTITION_BASE: offset
+                for p, offset in cut.offsets.items()
+                if p // RIGHT_PARTITION_BASE == turn
+            },
         )
         for turn, (name, own) in enumerate(zip(names, ids, strict=True))
     )
@@ -85,7 +89,7 @@ def cuts(cut: Cut) -> tuple[Cut, ...]:
 
 def format_number(partition: int) -> str:
     """Return the number of a partition for a table that has no room for topics: `2`, or `right 2`."""
-    return str(partition) if partition < RIGHT else f"right {partition % RIGHT}"
+    return str(partition) if partition < RIGHT_PARTITION_BASE else f"right {partition % RIGHT_PARTITION_BASE}"
 
 
 def name_offsets(offsets: Mapping[int, int]) -> dict[str, int]:
@@ -100,4 +104,4 @@ def format_offsets(offsets: Mapping[int, int]) -> str:
 
 def format_partition(log: str, partition: int) -> str:
     """Return a partition as people know it: `topic clicks, partition 2`."""
-    return f"topic {topics_of(log)[partition // RIGHT]}, partition {partition % RIGHT}"
+    return f"topic {topics_of(log)[partition // RIGHT_PARTITION_BASE]}, partition {partition % RIGHT_PARTITION_BASE}"

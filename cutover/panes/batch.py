@@ -50,7 +50,7 @@ def _groups(setting: Setting) -> dict[Group, list[InputRow]]:
     groups: dict[Group, list[InputRow]] = {}
     sessions = _sessions(setting)
     for row in setting.rows:
-        for window in setting.window.intervals(row.event_time):
+        for window in setting.window.assign_windows(row.event_time):
             of_key = sessions.get(row.key)
             whole = window if of_key is None else of_key[bisect_right(of_key, window.start, key=_start) - 1]
             groups.setdefault((row.key, whole), []).append(row)
@@ -67,5 +67,5 @@ def _sessions(setting: Setting) -> dict[Key, tuple[Interval, ...]]:
         return {}
     alone: dict[Key, list[Interval]] = {}
     for row in setting.rows:
-        alone.setdefault(row.key, []).extend(setting.window.intervals(row.event_time))
+        alone.setdefault(row.key, []).extend(setting.window.assign_windows(row.event_time))
     return {key: merge_intervals(intervals) for key, intervals in alone.items()}

@@ -53,7 +53,7 @@ class _Simulation:
 
     def take(self, row: InputRow) -> None:
         """Let a row come."""
-        for window in self.setting.window.intervals(row.event_time):
+        for window in self.setting.window.assign_windows(row.event_time):
             reason = self._put(row, window)
             if reason is not None:
                 self.dropped.append(Dropped(row=row, window=window, reason=reason))

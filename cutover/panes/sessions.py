@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 
-from cutover.definition.windows.sessions import touch
+from cutover.definition.windows.sessions import can_merge
 from cutover.definition.windows.window_fn import LATEST, Interval
 
 
@@ -20,7 +20,7 @@ class SessionsInOrder:
         """Intervals at a distance of at most the gap, ascending."""
         behind = bisect_right(self._intervals, Interval(window.end, LATEST + window.end))
         first = behind
-        while first and touch(self._intervals[first - 1], window):
+        while first and can_merge(self._intervals[first - 1], window):
             first -= 1
         return self._intervals[first:behind]
 

@@ -23,7 +23,7 @@ def steps(setting: Setting) -> tuple[WatermarkStep, ...]:
         return setting.watermark
     moments: set[int] = set()
     for row in setting.rows:
-        for window in setting.window.intervals(row.event_time):
+        for window in setting.window.assign_windows(row.event_time):
             moments.add(window.end)
             if setting.allowed_lateness is not None:
                 # One further: of sessions only the moment after it is too late.

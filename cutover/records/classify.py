@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import oldest_remembered
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.records.classes import Class
 from cutover.records.closing import grace
@@ -82,7 +82,7 @@ class _Rules:
             closed = self.watermark - grace(self.pipeline)
             # A bigint would be written into the generated code, and so compiled anew in each epoch; a decimal is not.
             late = f"CAST({end} AS decimal(20,0)) - CAST('{closed}' AS decimal(20,0)) <= 0"
-        remembered = oldest_remembered(self.pipeline, self.watermark)
+        remembered = compute_oldest_remembered(self.pipeline, self.watermark)
         if remembered is not None:  # whether its twin was counted is forgotten
             late = f"({late} OR CAST(__event AS decimal(20,0)) - CAST('{remembered}' AS decimal(20,0)) < 0)"
         return late
@@ -103,13 +103,13 @@ def _with_windows(parsed: "DataFrame", rules: _Rules, length: int | None) -> "Da
     window = rules.pipeline.window
     known = select(parsed, "*", "IF(_filtered, NULL, unix_micros(_event_time)) AS __event")
     sql, end = window.starts_sql("__event"), window.end_sql("__start", "__event")
-    if sql.back is None:
+    if sql.span is None:
         begun = select(known, "*", f"{sql.start} AS __start", "true AS __newest")
         return select(begun, "*", f"{end} AS __end")
     # Newest first, so that position 0 is the newest; a record without a window keeps its row, with position null.
-    starts = f"sequence({sql.start}, {sql.start} - {sql.back}, {-sql.every}L)"
+    starts = f"sequence({sql.start}, {sql.start} - {sql.span}, {-sql.every}L)"
     if length is not None and isinstance(window, SlidingWindows):
-        oldest = window.end_sql(f"{sql.start} - {sql.back}", "__event")
+        oldest = window.end_sql(f"{sql.start} - {sql.span}", "__event")
         known = select(known, "*", f"{rules.whole(oldest)} AS __whole")
         starts = f"IF(__whole, array({window.slice_start_sql('__event')}), {starts})"
         end = f"IF(__whole, __start + {length}L, {end})"

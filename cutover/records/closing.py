@@ -6,8 +6,7 @@ once the watermark is beyond `t + gap + allowed`. A row exactly at a session's e
 until the watermark is beyond that end, a further gap and the allowed lateness: only then is the session closed.
 """
 
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.definition.windows.window_fn import WindowFn
 
 

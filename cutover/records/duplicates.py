@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import oldest_remembered
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.records.classify import future_sql
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -
     Returns:
         `id` (of the id's own type), `event_time bigint` (microseconds), `partition int`, `offset bigint`.
     """
-    condition, remembered = can_count_sql(pipeline), oldest_remembered(pipeline, watermark)
+    condition, remembered = can_count_sql(pipeline), compute_oldest_remembered(pipeline, watermark)
     if remembered is not None:  # as a decimal: a bigint would be compiled anew in each epoch
         event = "CAST(unix_micros(_event_time) AS decimal(20,0))"
         condition += f" AND {event} - CAST('{remembered}' AS decimal(20,0)) >= 0"

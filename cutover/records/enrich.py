@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cutover.definition.measures.kinds import Count
-from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.joins import Lookup
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 

@@ -113,14 +113,14 @@ def _merge(state: StateColumn) -> str:
             f"CAST(sum({column}) AS {state.type})"  # a sum of bigints is a hugeint; minimum and maximum keep their type
         )
     if state.merge == "digits":
-        return doubles.merge_aggregate(column)
+        return doubles.merge_sql(column)
     if state.merge in {"min", "max"}:
         return f"{state.merge}({column})"
     listed = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"
     if state.merge == "counts":
         return listed
     different = f"list_distinct({listed})" if state.merge == "smallest" else listed
-    return f"list_sort({different})[1:{state.most}]"
+    return f"list_sort({different})[1:{state.max_entries}]"
 
 
 def _settle(state: StateColumn) -> str:

@@ -16,7 +16,7 @@ from cutover.definition.expressions.compiler import NEVER, Expression
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Min
-from cutover.definition.measures.states import is_float, sum_type
+from cutover.definition.measures.states import compute_sum_type, is_float
 from cutover.quoting import identifier
 
 DIGITS = 19
@@ -147,9 +147,9 @@ def _aggregate(compiled: CompiledPipeline, name: str, value: str) -> str:
 
 def _sum(value: str, kind: str) -> str:
     if is_float(kind):
-        return doubles.total(f"({doubles.weighted_aggregate(value, '__weight')})")
+        return doubles.total_sql(f"({doubles.weighted_sum_sql(value, '__weight')})")
     number = f"CAST({value} AS DECIMAL({DIGITS},0))" if kind in {"int", "bigint"} else value
-    return f"CAST(sum({number} * CAST(__weight AS DECIMAL({DIGITS},0))) AS {sum_type(kind).upper()})"
+    return f"CAST(sum({number} * CAST(__weight AS DECIMAL({DIGITS},0))) AS {compute_sum_type(kind).upper()})"
 
 
 def _select_measure(compiled: CompiledPipeline, name: str) -> str:

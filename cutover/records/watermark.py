@@ -18,8 +18,8 @@ Source:
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.windows.window_fn import WindowFn, newest
+from cutover.definition.model.pipeline import Lateness
+from cutover.definition.windows.window_fn import WindowFn, select_last_window
 from cutover.records.closing import closing
 
 MICROS = 1_000_000
@@ -74,7 +74,7 @@ def final_watermark(state: WatermarkState, window: WindowFn, lateness: Lateness)
     """Return the watermark that closes every window seen so far: its end and the allowed lateness are behind it."""
     if not state.max_event:
         return state.watermark
-    end = newest(window, max(state.max_event.values())).end
+    end = select_last_window(window, max(state.max_event.values())).end
     return max(closing(window, lateness, end), end if state.watermark is None else state.watermark)
 
 

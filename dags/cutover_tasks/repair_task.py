@@ -7,7 +7,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cutover.definition.loading import catalogue
-from cutover.definition.model.ranges import moment
+from cutover.definition.model.ranges import parse_range_end
 from cutover.infra.processes.child import ChildEnd, run_command
 from cutover.settings import load_settings
 from cutover_tasks.task_errors import fail_without_retries
@@ -27,7 +27,7 @@ def collect_starts(pipeline: str, params: Mapping[str, Any]) -> list[str]:
     with fail_without_retries():
         window = catalogue.get(load_settings(), pipeline).window
         named = [str(text).strip() for text in params.get("windows") or () if str(text).strip()]
-        return sorted({moment(text, window, of="Window").isoformat() for text in named}) or [DIRTY]
+        return sorted({parse_range_end(text, window, of="Window").isoformat() for text in named}) or [DIRTY]
 
 
 def repair_arguments(pipeline: str, windows: Sequence[str]) -> list[str]:

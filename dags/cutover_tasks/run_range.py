@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 
-from cutover.definition.model.ranges import day as day_of
-from cutover.definition.model.ranges import moment
+from cutover.definition.model.ranges import compute_day_range as day_of
+from cutover.definition.model.ranges import parse_range_end
 from cutover.definition.windows.window_fn import WindowFn
 from cutover.errors import DefinitionError
 
@@ -61,4 +61,4 @@ def _parse_day(text: str) -> date:
 
 
 def _parse_time(name: str, text: str | None, window: WindowFn) -> datetime | None:
-    return None if text is None else moment(text, window, of=f"Run of the batch path, parameter `{name}`")
+    return None if text is None else parse_range_end(text, window, of=f"Run of the batch path, parameter `{name}`")

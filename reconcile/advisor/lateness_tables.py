@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import MINUTE, horizon
+from cutover.definition.model.record_ids import MINUTE, compute_id_horizon
 from cutover.engine.queries import first, number
 from cutover.log.topic_partitions import format_number
 from cutover.quoting import identifier
@@ -87,7 +87,7 @@ def _is_late_sql(pipeline: Pipeline, reached: str) -> str:
     late = f"p.__ends + {grace(pipeline)} <= {mark}"
     if pipeline.source.record_id is None:
         return f"({late})"
-    oldest = f"({mark} - {horizon(pipeline)})"
+    oldest = f"({mark} - {compute_id_horizon(pipeline)})"
     return f"({late} OR p.__event < {oldest} - ({oldest} % {MINUTE} + {MINUTE}) % {MINUTE})"
 
 

@@ -14,8 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.durations import shorten_duration
 from cutover.engine import queries
 from cutover.lake.control import versions

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.window_fn import Interval, newest
+from cutover.definition.windows.window_fn import Interval, select_last_window
 from cutover.errors import DefinitionError, LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records
@@ -221,11 +221,11 @@ def _locate_row(sides: Sides, pipeline: Pipeline, window: datetime, key: str) ->
     at = to_micros(window)
     row = f"epoch_us(window_start) = {at} AND {key}"
     if not pipeline.window.merges:
-        return _Asked(row=row, ledger=row, counted=row, one=newest(pipeline.window, at))
+        return _Asked(row=row, ledger=row, counted=row, one=select_last_window(pipeline.window, at))
     holds = f"{at} BETWEEN epoch_us(window_start) AND epoch_us(window_end)"
     query = f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {MEMBERS} WHERE {holds} AND {key}"
     found = sides.connection.execute(query).fetchall()
-    start, end = found[0] if found else newest(pipeline.window, at)
+    start, end = found[0] if found else select_last_window(pipeline.window, at)
     return _Asked(
         row=row,
         ledger=f"epoch_us({COMPONENT}) = {start} AND {key}",

@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import oldest_remembered
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import components
@@ -114,7 +114,7 @@ def _offsets(records: Sequence[EpochRecord]) -> pa.Table:
 
 def _watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
     rows = [
-        {"epoch": record.epoch, "watermark": mark, "remembered": oldest_remembered(pipeline, mark)}
+        {"epoch": record.epoch, "watermark": mark, "remembered": compute_oldest_remembered(pipeline, mark)}
         for record, mark in ((record, record.watermark_before) for record in records)
     ]
     fields = [pa.field(name, pa.int64()) for name in ("epoch", "watermark", "remembered")]

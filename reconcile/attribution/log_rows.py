@@ -14,8 +14,8 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
-from cutover.definition.model.instants import UNITS
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.times import UNITS
 from cutover.definition.model.topic import Topic
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.lake import batch_runs

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.window_fn import Interval, newest
+from cutover.definition.windows.window_fn import Interval, select_last_window
 from cutover.engine.queries import number
 from cutover.errors import LakeError, LogError
 from cutover.lake.dimensions.rejoin import Rejoin
@@ -275,7 +275,10 @@ def _places(sides: Sides, pipeline: Pipeline) -> dict[int, Place]:
     keys = "".join(f", a.{identifier(name)}" for name in pipeline.key)
     if not pipeline.window.merges:
         rows = sides.connection.execute(f"SELECT __place, epoch_us(a.window_start), 0{keys} FROM {_ASKED} a").fetchall()
-        return {int(n): Place(newest(pipeline.window, start), tuple(map(plain, key))) for n, start, _, *key in rows}
+        return {
+            int(n): Place(select_last_window(pipeline.window, start), tuple(map(plain, key)))
+            for n, start, _, *key in rows
+        }
     component = sides.layout.place[0]
     same = " AND ".join(f"m.{k} IS NOT DISTINCT FROM a.{k}" for k in map(identifier, pipeline.key))
     query = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from cutover.clock import Clock
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.acceptance import ROWS_AT_MOST
+from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS
 from cutover.definition.model.pipeline import Pipeline
 from cutover.reconcile.audit import run
 from cutover.reconcile.audit.blame import BlamedMeasure, DifferenceSize
@@ -113,7 +113,7 @@ def make_rule(noise: Noise, pipeline: Pipeline) -> str | None:
     windows or keys come and go, for more rows than a rule may accept, or without a number.
     """
     shown = [one for one in noise.measures if one.column in pipeline.measures]
-    fits = all(one.size is not None and one.rows <= ROWS_AT_MOST for one in shown)
+    fits = all(one.size is not None and one.rows <= MAX_ACCEPTED_ROWS for one in shown)
     others = {one.column.rpartition("__")[0] for one in noise.measures if one not in shown}
     if not shown or not fits or not others <= {one.column for one in shown}:
         return None

@@ -13,7 +13,7 @@ from cutover.cli.definitions import find_definition
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.loading.key_text import parse_key
-from cutover.definition.model.ranges import moment
+from cutover.definition.model.ranges import parse_range_end
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
 from cutover.lake.control.versions import looking_at
@@ -46,7 +46,7 @@ def reconcile(
     settings = looking_at(load_settings(), version)
     found = catalogue.get(settings, pipeline)
     lower, upper = (
-        None if text is None else moment(text, found.window, of=f"`{option}`")
+        None if text is None else parse_range_end(text, found.window, of=f"`{option}`")
         for option, text in (("--from", start), ("--to", end))
     )
     result = run_reconcile(settings, found, start=lower, end=upper, epoch=cut)
@@ -70,7 +70,7 @@ def explain(
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
     settings = looking_at(load_settings(), version)
     found = find_definition(settings, pipeline)
-    at = moment(window, found.window, of="WINDOW")
+    at = parse_range_end(window, found.window, of="WINDOW")
     explained = explain_cell(settings, found, at, parse_key(key, found.key))
     if as_json:
         _print(explained.to_json())

@@ -218,7 +218,7 @@ def agreement_of(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
     if value.name not in pipeline.measures:
         return replace(value, exact=True) if same else value
     kind = compile_pipeline(pipeline).measured_type(value.name)
-    relative = pipeline.measures[value.name].tolerance(kind, same=same)
+    relative = pipeline.measures[value.name].tolerance(kind, same_definition=same)
     if relative is None:
         return replace(value, exact=True) if same else value
     return replace(value, exact=False, relative=relative)

@@ -212,7 +212,7 @@ def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Ran
         reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
         for reason in (LOST, EXPIRED)
     }
-    lost = [(a, pipeline.window.last_end(b)) for a, b in find_touched_windows(evidence.losses)]
+    lost = [(a, pipeline.window.last_end_before(b)) for a, b in find_touched_windows(evidence.losses)]
     return {
         LOST: [*lost, *gone[LOST], *evidence.delivered.never],
         DOUBLED: list(evidence.delivered.twice),

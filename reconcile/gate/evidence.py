@@ -11,7 +11,7 @@ from typing import Any, Self
 from cutover.definition.compile.fingerprint import batch_fingerprint, result_fingerprint
 from cutover.definition.loading import acceptance_files
 from cutover.definition.model.pipeline import Expect, Pipeline, Policy
-from cutover.definition.windows.window_fn import newest
+from cutover.definition.windows.window_fn import select_last_window
 from cutover.errors import LakeError, LogError
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
@@ -253,7 +253,7 @@ def list_lost_windows(pipeline: Pipeline, found: Sequence[Loss], number: int) ->
 
 def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss], number: int) -> LostWindows:
     end = max(loss.windows_to or 0 for loss in step)
-    closed = closing(pipeline.window, pipeline.lateness, newest(pipeline.window, end - 1).end)
+    closed = closing(pipeline.window, pipeline.lateness, select_last_window(pipeline.window, end - 1).end)
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
     how_many = f"{offsets:,} offsets" if all(loss.next is not None for loss in step) else "an unknown number of offsets"
     text = f"{how_many} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "

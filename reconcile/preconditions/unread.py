@@ -62,5 +62,5 @@ def _join_windows(windows: Sequence[Interval], window: AlignedWindowFn) -> tuple
             found[-1] = (found[-1][0], end)
         else:
             found.append((start, end))
-        following = window.following(start)
+        following = window.next_start(start)
     return tuple(found)

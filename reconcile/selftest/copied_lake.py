@@ -8,14 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cutover import files
-from cutover.definition.model.lookups import CONTROL, DIMENSIONS
+from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import LakeError, LogError
 from cutover.log.address import bootstrap_servers
 from cutover.settings import Settings
 
 _LOG = "_delta_log"
-_FOLDERS = (CONTROL, DIMENSIONS)
+_FOLDERS = (CONTROL_FOLDER, DIMENSIONS_FOLDER)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pyarrow as pa
 from pyarrow import parquet
 
-from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.joins import Lookup
 from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.lake import batch_runs

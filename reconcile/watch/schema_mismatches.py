@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.schema import Field, fields
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.log import topic_partitions
@@ -50,7 +49,7 @@ def describe_mismatch(value: bytes | None, topic: Topic) -> str | None:
     for name in _list_unknown_fields(value, topic):
         return f"field `{visible(name)[:MAX_NAME_LENGTH]}` is not in the schema"
     # The event time first, since every narrowed topic needs it.
-    for item in sorted(fields(topic), key=lambda item: item.name != topic.event_time):
+    for item in sorted(list_fields(topic), key=lambda item: item.name != topic.event_time):
         reason = parse(value, _narrow_topic(topic, item)).reason
         if reason in {Reason.TYPE, Reason.MISSING}:
             problem = "is missing" if reason is Reason.MISSING else f"is no {item.type}"
@@ -68,7 +67,7 @@ def _narrow_topic(topic: Topic, item: Field) -> Topic:
 def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
     if value is None or not parse(value, topic).unknown:
         return []
-    return sorted(set(json.loads(value)) - {item.name for item in fields(topic)})
+    return sorted(set(json.loads(value)) - {item.name for item in list_fields(topic)})
 
 
 def _find_malformed(

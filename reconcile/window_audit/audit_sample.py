@@ -69,7 +69,7 @@ def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: C
 
 
 def _find_again(pipeline: Pipeline, starts: Sequence[int]) -> list[Interval]:
-    return [one for start in starts for one in pipeline.window.intervals(start) if one.start == start]
+    return [one for start in starts for one in pipeline.window.assign_windows(start) if one.start == start]
 
 
 def _compare(settings: Settings, pipeline: Pipeline, chosen: Sequence[Interval], clock: Clock) -> Finding | str:

@@ -90,7 +90,7 @@ def find_population(settings: Settings, pipeline: Pipeline, known: Sequence[Wind
 def _measure_gap(window: AlignedWindowFn, until: int) -> int:
     """Return the largest time between two ends: of months, and of days on which clocks change, it is not always one."""
     reach = window.reach or DAY
-    span = _YEARS if reach // window.most >= DAY // 2 else 4 * reach
+    span = _YEARS if reach // window.max_windows >= DAY // 2 else 4 * reach
     ends = sorted({one.end for one in list_windows(window, until - span, until)})
     return max((later - earlier for earlier, later in pairwise(ends)), default=span)
 

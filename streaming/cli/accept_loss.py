@@ -11,7 +11,7 @@ from rich.table import Table
 from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.window_fn import WindowFn, newest
+from cutover.definition.windows.window_fn import WindowFn, select_last_window
 from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_number
 from cutover.records.parsing import limits
@@ -101,7 +101,7 @@ def _windows(loss: Loss, pipeline: Pipeline) -> str:
     if pipeline.window.merges:
         begin = "anything" if first == limits.MIN_MICROS else format_micros(first)
         return f"all that touch {begin} to {format_micros(end - 1)}"
-    last = format_micros(newest(pipeline.window, end - 1).start)
+    last = format_micros(select_last_window(pipeline.window, end - 1).start)
     if first == limits.MIN_MICROS:
         return f"all up to the one that starts at {last}"
     return f"{format_micros(first)} to {last} ({_count(pipeline.window, first, end):,}), by start"

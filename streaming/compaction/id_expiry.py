@@ -13,7 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import oldest_remembered
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.engine import queries
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.epochs.row_kinds import RowKind
@@ -38,7 +38,7 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
     oldest = min([epoch, *pinned])
     record = _records(table, [oldest]).get(oldest)
     return ExpiryBound(
-        epoch=oldest, minute=None if record is None else oldest_remembered(pipeline, record.watermark_after)
+        epoch=oldest, minute=None if record is None else compute_oldest_remembered(pipeline, record.watermark_after)
     )
 
 
@@ -80,7 +80,7 @@ def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> b
     """Return whether ids have left an epoch log that an epoch of it would still look up."""
     if pipeline.source.record_id is None:
         return False
-    needed = oldest_remembered(pipeline, record.watermark_after)
+    needed = compute_oldest_remembered(pipeline, record.watermark_after)
     with queries.connect() as connection:
         delta.bind(connection, "log", epochs.table, kinds=(RowKind.IDS,))
         query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _class = '{MARK}'"

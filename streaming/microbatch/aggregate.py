@@ -132,14 +132,14 @@ def count_records(passed: AggregationPass, counted: EpochCounts, pipeline: Pipel
     Where records fall into different numbers of windows, their pairs do not tell how many there are, and the
     observation counts them; it counts a record twice if an executor dies behind its map task.
     """
-    if pipeline.window.most == pipeline.window.least:
+    if pipeline.window.max_windows == pipeline.window.min_windows:
         return counted
     return replace(counted, records=int(passed.seen.get.get(_RECORDS) or 0))
 
 
 def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:
     """Return how many (record, window) pairs an epoch can have at most, and so how many partial rows."""
-    return plan.span * pipeline.window.most
+    return plan.span * pipeline.window.max_windows
 
 
 def count_rows(rows: pa.Table, pipeline: Pipeline, plan: EpochPlan) -> EpochCounts:
@@ -159,7 +159,7 @@ def sum_counts(by_class: Mapping[str, tuple[int, int]], pipeline: Pipeline, plan
     single = counts[Class.MALFORMED] + counts[Class.FILTERED]
     windowed = sum(counts.values()) - single
     window = pipeline.window
-    records = single + windowed // window.most if window.most == window.least else plan.span
+    records = single + windowed // window.max_windows if window.max_windows == window.min_windows else plan.span
     return EpochCounts(counts=counts, records=records, unknown=sum(int(unknown) for _, unknown in by_class.values()))
 
 

@@ -17,7 +17,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import MINUTE, horizon, minute_of, oldest_remembered
+from cutover.definition.model.record_ids import (
+    MINUTE,
+    compute_id_horizon,
+    compute_oldest_remembered,
+    truncate_to_minute,
+)
 from cutover.engine import queries
 from cutover.events import log
 from cutover.lake.epochs.row_kinds import RowKind
@@ -46,7 +51,7 @@ class DedupState:
         bounds = queries.Bounds(memory=settings.stream.ids_memory, home=settings.home)
         self._connection = queries.connect(bounds)
         self._connection.execute("SET preserve_insertion_order = false")
-        self._width = max(1, -(-horizon(pipeline) // (STRETCHES * MINUTE))) * MINUTE
+        self._width = max(1, -(-compute_id_horizon(pipeline) // (STRETCHES * MINUTE))) * MINUTE
         self._stretches: set[int] = set()  # their starts, microseconds; table `seen_<n>` of each
         self._columns = f"id {duckdb_type(id_type(pipeline))}, event_time BIGINT"
         self._begin_recent()
@@ -54,7 +59,7 @@ class DedupState:
     def begin(self, table: DeltaTable, watermark: int | None) -> None:
         """Take in what an epoch log holds and what is not forgotten at a watermark."""
         delta.bind(self._connection, "log", table, kinds=(RowKind.IDS,))
-        remembered = oldest_remembered(self._pipeline, watermark)
+        remembered = compute_oldest_remembered(self._pipeline, watermark)
         since = "" if remembered is None else f"WHERE epoch_us(window_start) >= {remembered}"
         query = f"SELECT unnest(_ids, recursive := true) FROM log {since}"
         with delta.naming(table):
@@ -98,7 +103,7 @@ class DedupState:
             self._waiting += new.num_rows
         if self._waiting > RECENT:
             self._flush()
-        remembered = oldest_remembered(self._pipeline, watermark)
+        remembered = compute_oldest_remembered(self._pipeline, watermark)
         if remembered is not None:
             self._forget(remembered)
 
@@ -164,7 +169,7 @@ def rows(new: pa.Table, pipeline: Pipeline, epoch: int) -> pa.Table:
     if not new.num_rows:
         return schema.empty_table()
     times = new["event_time"].combine_chunks().cast(pa.int64())
-    minutes, starts = np.unique(minute_of(times.to_numpy()), return_index=True)
+    minutes, starts = np.unique(truncate_to_minute(times.to_numpy()), return_index=True)
     kind = schema.field("_ids").type.value_type
     ids = new["id"].combine_chunks().cast(id_type(pipeline))
     pairs = pa.StructArray.from_arrays([ids, times.cast(kind.field("event_time").type)], fields=list(kind))

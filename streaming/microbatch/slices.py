@@ -44,7 +44,7 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
     window, schema, limit = pipeline.window, partial_schema(pipeline), settings.stream.overflow_rows
     is_accepted = pc.equal(rows["_class"], pa.scalar(Class.ACCEPTED.value))
     rest = rows.filter(pc.invert(is_accepted))
-    if not isinstance(window, SlidingWindows) or (rows.num_rows - rest.num_rows) * window.most > MOST * limit:
+    if not isinstance(window, SlidingWindows) or (rows.num_rows - rest.num_rows) * window.max_windows > MOST * limit:
         return None
     with queries.connect(queries.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
         connection.register("found", rows.filter(is_accepted))

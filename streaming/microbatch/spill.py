@@ -15,7 +15,7 @@ from deltalake.transaction import AddAction
 from pyarrow import fs
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.schema import schema_types
+from cutover.definition.model.topic import list_column_types
 from cutover.errors import LakeError
 from cutover.events import log
 from cutover.lake.epochs.delivery import EXACTLY_ONCE
@@ -112,7 +112,7 @@ def spill_partials(
     # Every column of the table, the empty one too: readers expect one shape of all files of a kind.
     own = [f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"]
     if pipeline.source.record_id is not None:
-        kind_of_id = schema_types(pipeline.source)[pipeline.source.record_id]
+        kind_of_id = list_column_types(pipeline.source)[pipeline.source.record_id]
         own.append(f"CAST(NULL AS array<struct<id:{kind_of_id},event_time:timestamp>>) AS _ids")
     rows = passed.partials.selectExpr(kind, *own, *columns)
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.windows.sessions import touch
+from cutover.definition.windows.sessions import can_merge
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
@@ -28,7 +28,7 @@ class Partial(NamedTuple):
 
 def of_nothing(pipeline: Pipeline) -> Partial:
     """Return the partial aggregate of no rows: what a pane shows that comes always, where there is nothing new."""
-    return Partial(tuple(state.of_nothing for state in compile_pipeline(pipeline).states), 0)
+    return Partial(tuple(state.empty_value for state in compile_pipeline(pipeline).states), 0)
 
 
 def filter_accepted(rows: pa.Table) -> pa.Table:
@@ -87,7 +87,7 @@ def state_columns(partial: Partial, pipeline: Pipeline) -> dict[str, Any]:
 
 def merge_arrivals(found: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival]:
     """Return arrivals with those of one window and key as one (of sessions: those that touch), by end, start, key."""
-    touches = touch if pipeline.window.merges else Interval.__eq__
+    touches = can_merge if pipeline.window.merges else Interval.__eq__
     by_key: dict[Key, list[Arrival]] = {}
     for one in found:
         by_key.setdefault(one.key, []).append(one)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.pipeline import Lateness
 from cutover.records.watermark import Observation, WatermarkState, advance
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cutover.clock import SystemClock
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.lookups import DIMENSIONS
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.joins import DIMENSIONS_FOLDER
+from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.engine import spark
 from cutover.errors import LakeError, LogError
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -159,9 +158,9 @@ def _link_dimensions(settings: Settings, own: Settings) -> None:
     if "://" in settings.lake_uri:
         msg = "Repeat: expected a lake in a folder, whose dimensions can be linked, got an object store."
         raise LakeError(msg + "\nHint: copy the dimensions, and set `lake` to the copy.")
-    place = Path(own.lake_uri) / DIMENSIONS
+    place = Path(own.lake_uri) / DIMENSIONS_FOLDER
     place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(Path(settings.lake_uri).resolve() / DIMENSIONS, target_is_directory=True)
+    place.symlink_to(Path(settings.lake_uri).resolve() / DIMENSIONS_FOLDER, target_is_directory=True)
 
 
 def _make_context(settings: Settings, pipeline: Pipeline, client: LogClient, recorded: RecordedTime) -> DriverContext:

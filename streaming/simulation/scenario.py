@@ -5,8 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from cutover.definition.measures.kinds import Avg, Count, Measure
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.definition.model.topic import Topic
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.lateness import Lateness
+from cutover.definition.model.pipeline import Lateness
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.errors import LakeError
 from cutover.panes.event_schedule import Comes, Ends, schedule_events

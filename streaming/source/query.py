@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.definition.model.pipeline import Pipeline
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
@@ -67,7 +67,7 @@ def start(
     )
     columns = (
         "value",
-        f"partition + IF({right}, {RIGHT}, 0) AS partition",
+        f"partition + IF({right}, {RIGHT_PARTITION_BASE}, 0) AS partition",
         "offset",
         "timestamp",
         f"{right} AS _right",

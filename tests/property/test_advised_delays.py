@@ -63,7 +63,7 @@ def gather(pipeline: Pipeline, drawn: Sequence[Drawn], reached: Sequence[int]) -
             "__epoch": record.epoch,
         }
         for offset, record in enumerate(drawn)
-        for one in pipeline.window.intervals(record.event * SECOND)
+        for one in pipeline.window.assign_windows(record.event * SECOND)
     ]
     appended = [
         {"__partition": 0, "__offset": at, "__reached": UNKNOWN if one.real is None else one.real * SECOND}
@@ -110,7 +110,7 @@ def test_figures_are_those_of_a_plain_count_as_read_and_at_real_speed(
     windows = defaultdict[int, bool](lambda: True)
     for one in drawn:
         before = None if one.epoch == 0 else reached[one.epoch - 1]
-        for window in pipeline.window.intervals(one.event * SECOND):
+        for window in pipeline.window.assign_windows(one.event * SECOND):
             late = is_late(before, window.end, wait)
             read[window.start, one.key] += late
             windows[window.start] &= not late

@@ -129,4 +129,4 @@ def test_final_watermark_closes_every_window_seen(steps: Sequence[Step], size: i
 
     for event in last.max_event.values():
         assert final is not None
-        assert all(start + window.size + LATENESS.allowed_micros <= final for start, _ in window.intervals(event))
+        assert all(start + window.size + LATENESS.allowed_micros <= final for start, _ in window.assign_windows(event))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.model.schema import fields
+from cutover.definition.model.topic import list_fields
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reference.parse import parse
 from cutover.records.sending.rows import ALL, FileContent, FileRecord, read_rows
@@ -89,7 +89,7 @@ PIPELINE = Pipeline(
 def _read_cells() -> list[FileRecord]:
     """Return a record for each nasty cell in each column of a CSV file, as `produce` sends it."""
     fine = {"n": "1", "at": "2013-01-31T12:00:00Z"}
-    names = [item.name for item in fields(PIPELINE.source) if item.name not in {"at", "other"}]
+    names = [item.name for item in list_fields(PIPELINE.source) if item.name not in {"at", "other"}]
     rows = [fine | {name: cell} for name in names for cell in CELLS]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "cells.csv"

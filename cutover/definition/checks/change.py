@@ -6,9 +6,8 @@ from cutover.definition.checks.measures import refuse
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import lateness_fingerprint
 from cutover.definition.expressions.compiler import Expression, compile_expression
-from cutover.definition.model.pipeline import Change, ClassChange, Pipeline, RowChange
-from cutover.definition.model.schema import check_name
-from cutover.definition.model.sides import right_of
+from cutover.definition.model.pipeline import Change, ClassChange, Pipeline, RowChange, make_right_side
+from cutover.definition.model.topic import check_name
 from cutover.errors import DefinitionError
 
 _LONGEST_WHY = 500
@@ -110,7 +109,7 @@ def _refuse_shared(new: Pipeline, old: Pipeline) -> None:
 def _refuse_other_rows(new: Pipeline, old: Pipeline) -> None:
     """Refuse definitions whose rows have no window and key in common."""
     hint = f"such rows cannot be told from those of `{old.name}`: compare `{new.name}` with its own batch path instead"
-    topics = [sorted({of.source.name, right_of(of).source.name}) for of in (new, old)]
+    topics = [sorted({of.source.name, make_right_side(of).source.name}) for of in (new, old)]
     if topics[0] != topics[1]:
         _refuse(new, "source", f"what `{old.name}` reads ({', '.join(topics[1])})", ", ".join(topics[0]), hint)
     if new.window.describe() != old.window.describe():

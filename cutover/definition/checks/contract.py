@@ -14,7 +14,7 @@ from typing import NoReturn
 from cutover.definition.checks.measures import refuse
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Expect, Pipeline, SameDefinition
-from cutover.definition.model.schema import check_name
+from cutover.definition.model.topic import check_name
 
 _BEYOND = {"ABC", "BaseModel"}  # where the bases of an expectation end
 _COLUMN, _COLUMNS = ("column", "column_A", "column_B"), "column_list"

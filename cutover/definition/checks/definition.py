@@ -12,14 +12,20 @@ from cutover.definition.checks.measures import refuse
 from cutover.definition.checks.schedule import check_schedule
 from cutover.definition.compile import fingerprint
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.measures.kinds import NAMES, Measure
-from cutover.definition.model.joins import Join, SelfJoin
-from cutover.definition.model.lookups import CONTROL, DIMENSIONS
-from cutover.definition.model.pipeline import Audit, Delivery, HazardKind, Pipeline, Policy, SameDefinition, Sql
-from cutover.definition.model.record_ids import horizon
-from cutover.definition.model.schema import check_name, fields, schema_types
-from cutover.definition.model.sides import right_of
-from cutover.definition.model.topic import Topic
+from cutover.definition.measures.kinds import MEASURE_NAMES, Measure
+from cutover.definition.model.joins import CONTROL_FOLDER, DIMENSIONS_FOLDER, Join, SelfJoin
+from cutover.definition.model.pipeline import (
+    Audit,
+    Delivery,
+    HazardKind,
+    Pipeline,
+    Policy,
+    SameDefinition,
+    Sql,
+    make_right_side,
+)
+from cutover.definition.model.record_ids import compute_id_horizon
+from cutover.definition.model.topic import Topic, check_name, list_column_types, list_fields
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.kinds import KINDS
 from cutover.definition.windows.sessions import Sessions
@@ -66,7 +72,7 @@ def check(pipeline: Pipeline) -> None:
 def _check_meaning(pipeline: Pipeline) -> None:
     _check_names(pipeline)
     _check_source("source", pipeline.source)
-    lookups.check(pipeline.lookups, schema_types(pipeline.source), KEYWORDS)
+    lookups.check(pipeline.lookups, list_column_types(pipeline.source), KEYWORDS)
     _check_columns("derive", pipeline)
     _check_right(pipeline)
     _measure_kinds(pipeline)
@@ -93,7 +99,7 @@ def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
 
 def _check_names(pipeline: Pipeline) -> None:
     check_name(pipeline.name, of="name")
-    if pipeline.name.lower() in {DIMENSIONS, CONTROL}:
+    if pipeline.name.lower() in {DIMENSIONS_FOLDER, CONTROL_FOLDER}:
         refuse("name", "a name other than those of the lake's own folders", f"`{pipeline.name}`")
     for field, names in (("derive", pipeline.derive), ("measures", pipeline.measures)):
         for name in names:
@@ -123,11 +129,11 @@ def _check_right(pipeline: Pipeline) -> None:
         check_name(name, of="join.derive")
         _not_a_keyword("join.derive", name)
     _check_source("join.right", pipeline.join.right)
-    _check_columns("join.derive", right_of(pipeline))
+    _check_columns("join.derive", make_right_side(pipeline))
 
 
 def _check_source(place: str, topic: Topic) -> None:
-    known = schema_types(topic)
+    known = list_column_types(topic)
     if not TOPIC_NAME.match(topic.name):
         refuse(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
     for field, name in ((f"{place}.event_time", topic.event_time), (f"{place}.log_time", topic.log_time)):
@@ -194,7 +200,7 @@ def _measure_kinds(pipeline: Pipeline) -> None:
         refuse("measures", "at least one, such as Count()", "none")
     for name, measure in pipeline.measures.items():
         if not isinstance(measure, Measure):
-            refuse(f"measures.{name}", f"a measure, which merges: {NAMES}", repr(measure))
+            refuse(f"measures.{name}", f"a measure, which merges: {MEASURE_NAMES}", repr(measure))
 
 
 def _check_window(pipeline: Pipeline) -> None:
@@ -212,7 +218,7 @@ def _check_ids(pipeline: Pipeline) -> None:
         if topic.id_horizon is not None:
             refuse("source.id_horizon", "a topic with a record_id", "none", "without ids nothing is remembered")
         return
-    known = {field.name: field for field in fields(topic)}
+    known = {field.name: field for field in list_fields(topic)}
     if topic.record_id not in known:
         _refuse_unknown("source.record_id", topic.record_id, known)
     field = known[topic.record_id]
@@ -225,7 +231,7 @@ def _check_ids(pipeline: Pipeline) -> None:
         refuse("source.record_id", "a window without a gap", repr(pipeline.window), "batch cannot tell twins there yet")
     if pipeline.lookups:
         refuse("source.record_id", "a pipeline without lookups", "one with", "twins are not told there yet")
-    if horizon(pipeline) == 0:
+    if compute_id_horizon(pipeline) == 0:
         refuse("source.id_horizon", "more than nothing", repr(topic.id_horizon))
 
 
@@ -243,7 +249,7 @@ def _check_changelog(pipeline: Pipeline) -> None:
     topic = pipeline.changelog
     if topic is None:
         return
-    if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, right_of(pipeline).source.name}:
+    if not TOPIC_NAME.match(topic) or topic in {pipeline.source.name, make_right_side(pipeline).source.name}:
         refuse("changelog", "the name of a Kafka topic, another than the source's", repr(topic[:80]))
     if pipeline.trigger is None:
         refuse("changelog", "a pipeline with a trigger", "none", "without one no panes come out")
@@ -265,7 +271,7 @@ def _check_limits(pipeline: Pipeline) -> None:
     for field, value, low, high in (
         ("max_rows_per_epoch", pipeline.max_rows_per_epoch, 1, 2**31 - 1),
         ("source.max_value_bytes", value_bytes, 1, LARGEST_VALUE),
-        ("join.right.max_value_bytes", right_of(pipeline).source.max_value_bytes, 1, LARGEST_VALUE),
+        ("join.right.max_value_bytes", make_right_side(pipeline).source.max_value_bytes, 1, LARGEST_VALUE),
         ("policy.runs", policy.runs, 1, 1_000_000),
         ("policy.max_unexplained", policy.max_unexplained, 0, 2**31 - 1),
         ("policy.max_dimension_rows", policy.max_dimension_rows, 0, 2**31 - 1),

@@ -8,9 +8,8 @@ from cutover.definition.checks.measures import refuse
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures.kinds import Avg, Count, Max, Min, Sum
 from cutover.definition.model.joins import How, Join, SelfJoin
-from cutover.definition.model.pipeline import Pipeline, SameDefinition
-from cutover.definition.model.schema import IDENTIFIER, RESERVED_PREFIX, decimal_parts
-from cutover.definition.model.sides import right_of
+from cutover.definition.model.pipeline import Pipeline, SameDefinition, make_right_side
+from cutover.definition.model.topic import IDENTIFIER, RESERVED_PREFIX, parse_decimal_type
 
 MEASURES = (Count, Sum, Min, Max, Avg)
 """Those that are computed from pairs of different values and their weights; exact, doubles nearly."""
@@ -36,7 +35,7 @@ def check(pipeline: Pipeline) -> None:
     _check_measures(pipeline)
     if not isinstance(pipeline.batch, SameDefinition):
         refuse("batch", "SameDefinition() beside a join", repr(pipeline.batch), "rows of a join have two sides")
-    topics = (pipeline.source, right_of(pipeline).source)
+    topics = (pipeline.source, make_right_side(pipeline).source)
     if any(topic.record_id is not None for topic in topics):
         refuse("source.record_id", "none beside a join", "one", "twins of both sides cannot be told yet")
     if pipeline.lookups:
@@ -103,7 +102,7 @@ def _check_measures(pipeline: Pipeline) -> None:
         if not isinstance(measure, MEASURES):
             allowed = ", ".join(one.__name__ for one in MEASURES)
             refuse(f"measures.{name}", f"one of {allowed} over the pairs of a join", type(measure).__name__)
-        digits = decimal_parts(kind or "bigint")
+        digits = parse_decimal_type(kind or "bigint")
         if isinstance(measure, Sum | Avg) and digits is not None and digits[0] > SUMMABLE_DIGITS:
             hint = "a sum over all pairs could overflow; CAST it"
             refuse(f"measures.{name}", f"a decimal of at most {SUMMABLE_DIGITS} digits beside a join", str(kind), hint)

@@ -6,9 +6,9 @@ from cutover.definition.checks.definition import check
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.compiler import NEVER
 from cutover.definition.measures.kinds import Avg, Sum
-from cutover.definition.measures.spread import Variance
+from cutover.definition.measures.variance import Variance
 from cutover.definition.model.pipeline import Pipeline, Sql
-from cutover.definition.model.record_ids import horizon
+from cutover.definition.model.record_ids import compute_id_horizon
 from cutover.definition.model.triggers import waits_for_watermark
 from cutover.definition.windows.window_fn import AlignedWindowFn
 from cutover.settings import KafkaSettings
@@ -82,8 +82,8 @@ def _lateness(pipeline: Pipeline) -> list[str]:
 def _ids(pipeline: Pipeline) -> list[str]:
     if pipeline.source.record_id is None or pipeline.window.reach is None:
         return []
-    needed = horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
-    if horizon(pipeline) >= needed:
+    needed = compute_id_horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
+    if compute_id_horizon(pipeline) >= needed:
         return []
     text = "source.id_horizon: shorter than a window stays open, so records are late whose window still takes others."
     return [text]

@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 from cutover.definition.checks.measures import refuse
-from cutover.definition.model.lookups import Lookup
-from cutover.definition.model.schema import canonical_type, check_name
+from cutover.definition.model.joins import Lookup
+from cutover.definition.model.topic import check_name, normalize_type
 from cutover.errors import DefinitionError
 
 
@@ -72,7 +72,7 @@ def _columns(field: str, lookup: Lookup, known: Mapping[str, str], keywords: Col
 
 def _type(field: str, kind: str) -> str:
     try:
-        return canonical_type(kind)
+        return normalize_type(kind)
     except DefinitionError as error:
         msg = f"{field}: {error}"
         raise DefinitionError(msg) from None

@@ -2,13 +2,11 @@
 
 from typing import NoReturn
 
-from cutover.definition.measures.bag import Bag
-from cutover.definition.measures.counted import MILLION, Quantile, TopK
-from cutover.definition.measures.distinct import ApproxDistinct
 from cutover.definition.measures.kinds import Avg, Measure, Sum
-from cutover.definition.measures.spread import DIGITS as SQUARABLE_DIGITS
-from cutover.definition.measures.spread import Variance
-from cutover.definition.model.schema import decimal_parts
+from cutover.definition.measures.ordered import Bag
+from cutover.definition.measures.value_counts import MILLION, ApproxDistinct, Quantile, TopK
+from cutover.definition.measures.variance import SQUARABLE_DIGITS, Variance
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 
 SUMMABLE_DIGITS = 28
@@ -56,7 +54,7 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
 
 
 def _check_summable(field: str, expression: str, kind: str) -> None:
-    digits = decimal_parts(kind)
+    digits = parse_decimal_type(kind)
     if kind not in {"int", "bigint", "double"} and digits is None:
         refuse(field, "a number to add up", f"{kind}: `{expression}`")
     if digits is not None and digits[0] > SUMMABLE_DIGITS:
@@ -64,7 +62,7 @@ def _check_summable(field: str, expression: str, kind: str) -> None:
 
 
 def _check_square_fits(field: str, expression: str, kind: str) -> None:
-    digits = decimal_parts(kind)
+    digits = parse_decimal_type(kind)
     if kind in {"int", "double"} or (digits is not None and digits[0] <= SQUARABLE_DIGITS):
         return
     cast = f"CAST({expression} AS decimal({SQUARABLE_DIGITS},0)) makes records with larger numbers malformed"
@@ -78,7 +76,7 @@ def _check_equality(field: str, expression: str, kind: str | None) -> None:
 
 
 def _check_quantile(field: str, measure: Quantile, kind: str) -> None:
-    if kind not in {"int", "bigint", "double"} and decimal_parts(kind) is None:
+    if kind not in {"int", "bigint", "double"} and parse_decimal_type(kind) is None:
         refuse(field, "a number", f"{kind}: `{measure.expression}`")
     _check_between(f"{field}: q", measure.q, 0, 1)
     _check_between(f"{field}: error", measure.error, LEAST_ERROR, 0.5)

@@ -11,8 +11,8 @@ from typing import Literal
 import sqlglot
 from sqlglot import exp
 
-from cutover.definition.measures.counted import run_lengths
 from cutover.definition.measures.states import StateColumn
+from cutover.definition.measures.value_counts import count_values_sql
 
 Name = Literal["left", "right"]
 SIDES: tuple[Name, Name] = ("left", "right")
@@ -38,7 +38,7 @@ class Side:
         fields = ",".join(f"{name}:{kind}" for name, kind in self.types.items()) or f"{NOTHING}:boolean"
         row = ", ".join(f"'{name}', {source}" for name, source in self.sources.items()) or f"'{NOTHING}', true"
         rows = f"collect_list(IF({self.here}, named_struct('value', named_struct({row}), 'count', 1L), NULL))"
-        counted = run_lengths("sort_array(transform(rows, e -> e.value))")
+        counted = count_values_sql("sort_array(transform(rows, e -> e.value))")
         # Most bags of an epoch are short: counting their rows costs more than all else, and the fold does it anyway.
         create = f"get(transform(array({rows}), rows -> IF(size(rows) <= {SHORT}, rows, {counted})), 0)"
         kind = f"array<struct<value:struct<{fields}>,count:bigint>>"

@@ -13,12 +13,11 @@ from cutover.definition.compile.bags import Name, Side, find_columns
 from cutover.definition.expressions.compiler import NEVER, Expression, compile_expression
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Measure, Sum
-from cutover.definition.measures.spread import Variance
 from cutover.definition.measures.states import Finish, StateColumn
-from cutover.definition.model.joins import RIGHT, Join, SelfJoin
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.schema import canonical_type, schema_types
-from cutover.definition.model.sides import right_of
+from cutover.definition.measures.variance import Variance
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE, Join, SelfJoin
+from cutover.definition.model.pipeline import Pipeline, make_right_side
+from cutover.definition.model.topic import list_column_types, normalize_type
 
 Types = Mapping[str, str]
 """Column or measure to its Spark type."""
@@ -44,8 +43,8 @@ class CompiledPipeline:
     def row_types(self) -> Types:
         """What `where` and `derive` see: the schema's columns, then those from dimensions."""
         taken = (lookup.columns.items() for lookup in self.definition.lookups.values())
-        looked_up = {name: canonical_type(kind) for columns in taken for name, kind in columns}
-        return {**schema_types(self.definition.source), **looked_up}
+        looked_up = {name: normalize_type(kind) for columns in taken for name, kind in columns}
+        return {**list_column_types(self.definition.source), **looked_up}
 
     @cached_property
     def own_types(self) -> Types:
@@ -60,7 +59,7 @@ class CompiledPipeline:
     @cached_property
     def right(self) -> "CompiledPipeline":
         """The right side of a join, without measures; of a self join both sides' rows."""
-        return compile_pipeline(right_of(self.definition))
+        return compile_pipeline(make_right_side(self.definition))
 
     @cached_property
     def right_types(self) -> Types:
@@ -197,7 +196,7 @@ class CompiledPipeline:
         known = self.own_types if name == "left" else self.right_types
         types = {c: kind for c, kind in known.items() if c.lower() in wanted and c not in key}
         if isinstance(join, Join):
-            here, prefix = f"_partition {'<' if name == 'left' else '>='} {RIGHT}", ""
+            here, prefix = f"_partition {'<' if name == 'left' else '>='} {RIGHT_PARTITION_BASE}", ""
         else:
             here = f"{self.side_conditions[f'join.{name}'].spark} IS TRUE"
             prefix = join.prefix if join is not None and name == "right" else ""
@@ -213,8 +212,8 @@ def _compile_measure(name: str, measure: Measure, types: Types) -> Expression | 
 def _limit(measure: Measure) -> float | None:
     """Return what doubles must be smaller than in magnitude, to be added up exactly; None: finite is enough."""
     if isinstance(measure, Variance):
-        return doubles.SQUARED
-    return doubles.SUMMED if isinstance(measure, Sum | Avg) else None
+        return doubles.SQUARE_LIMIT
+    return doubles.SUM_LIMIT if isinstance(measure, Sum | Avg) else None
 
 
 def _make_states(name: str, measure: Measure, expression: Expression | None) -> tuple[StateColumn, ...]:

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.joins import Join, SelfJoin
-from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, SameDefinition, Sql
 from cutover.definition.model.record_ids import find_declared_horizon
-from cutover.definition.model.schema import canonical_type, fields
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.topic import Topic, list_fields, normalize_type
 from cutover.errors import DefinitionError
 
 SEMANTICS_VERSION = 1
@@ -50,14 +48,14 @@ def describe(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def _lookup(name: str, lookup: Lookup) -> list[Any]:
-    taken = [[column, canonical_type(kind)] for column, kind in lookup.columns.items()]
+    taken = [[column, normalize_type(kind)] for column, kind in lookup.columns.items()]
     return [name, lookup.table, sorted(lookup.on.items()), sorted(taken)]
 
 
 def _topic(topic: Topic) -> dict[str, Any]:
     return {
         "topic": topic.name,
-        "schema": [[field.name, field.type, field.nullable] for field in fields(topic)],
+        "schema": [[field.name, field.type, field.nullable] for field in list_fields(topic)],
         "event_time": topic.event_time,
         "time_format": topic.time_format,
         "max_value_bytes": topic.max_value_bytes,

@@ -9,7 +9,7 @@ is refused.
 from collections.abc import Callable
 
 from cutover.definition.expressions.terms import NULL, RANK, Term, duckdb_type, either, own_failure, strict
-from cutover.definition.model.schema import decimal_parts
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 
 INTEGER_TEXT = r"^[+-]?[0-9]+\\z"
@@ -66,16 +66,16 @@ def _rule(source: str, kind: str) -> Cast | None:
         return exact[source, kind]
     if source in RANK and kind in RANK:
         return _cast_safely if RANK[source] < RANK[kind] else _try_cast
-    if decimal_parts(source) and kind == "double":
+    if parse_decimal_type(source) and kind == "double":
         return _decimal_to_double
-    if source in {"int", "bigint"} and decimal_parts(kind):
+    if source in {"int", "bigint"} and parse_decimal_type(kind):
         return _try_cast
-    return _try_cast if decimal_parts(source) and _keeps_scale(source, kind) else None
+    return _try_cast if parse_decimal_type(source) and _keeps_scale(source, kind) else None
 
 
 def _keeps_scale(source: str, kind: str) -> bool:
     """Return whether no digit behind the point is lost: the engines round differently."""
-    before, after = decimal_parts(source), decimal_parts(kind)
+    before, after = parse_decimal_type(source), parse_decimal_type(kind)
     return before is not None and after is not None and after[1] >= before[1]
 
 

@@ -15,13 +15,13 @@ from cutover.definition.expressions.terms import (
     strict,
     widen,
 )
-from cutover.definition.model.schema import decimal_parts
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.errors import DefinitionError
 
 
 def meet(*terms: Term) -> tuple[Term, ...]:
     """Return the terms in one type; a number with a point becomes a decimal where it meets one."""
-    if any(decimal_parts(term.type) for term in terms):
+    if any(parse_decimal_type(term.type) for term in terms):
         terms = tuple(_as_decimal(term) for term in terms)
     return alike(terms)
 
@@ -53,7 +53,7 @@ def numbers(*terms: Term) -> tuple[Term, ...]:
 
 def arithmetic(spark: str, sign: str, left: Term, right: Term) -> Term:
     """Return `left sign right`; `spark` is the function that Spark has for it in try form."""
-    if any(decimal_parts(term.type) for term in (left, right)):
+    if any(parse_decimal_type(term.type) for term in (left, right)):
         return _decimal_arithmetic(sign, _as_decimal(left), _as_decimal(right))
     terms = numbers(left, right)
     if terms[0].type == "double":
@@ -93,7 +93,7 @@ def to_double(term: Term) -> Term:
     if not numeric(term.type):
         msg = f"expected a number, got {term.type}"
         raise DefinitionError(msg)
-    return cast(term, "double", lenient=False) if decimal_parts(term.type) else widen(term, "double")
+    return cast(term, "double", lenient=False) if parse_decimal_type(term.type) else widen(term, "double")
 
 
 def choice(conditions: list[Term], results: list[Term]) -> Term:

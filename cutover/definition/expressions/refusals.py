@@ -3,8 +3,8 @@
 from sqlglot import exp
 
 from cutover.definition.expressions.functions import FUNCTIONS
-from cutover.definition.measures.kinds import NAMES
-from cutover.definition.model.schema import TYPES
+from cutover.definition.measures.kinds import MEASURE_NAMES
+from cutover.definition.model.topic import TYPES
 
 OPERATORS = (
     "+ - * / %  = <> < <= > >= <=>  AND OR NOT  IS [NOT] NULL|TRUE|FALSE  "
@@ -67,7 +67,7 @@ def _does_not_merge(node: exp.Expr, name: str) -> str | None:
     if isinstance(node, exp.Window):
         return "a window function looks at other rows: it does not merge. Use the pipeline's `window` and `measures`."
     if isinstance(node, exp.AggFunc) or name in AGGREGATES:
-        return f"`{name}` aggregates: an expression sees one record. Measures merge: {NAMES}."
+        return f"`{name}` aggregates: an expression sees one record. Measures merge: {MEASURE_NAMES}."
     return None
 
 

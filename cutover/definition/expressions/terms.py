@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cutover.definition.model.schema import decimal_parts
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.quoting import identifier, literal, spark_identifier, spark_literal
 
 NULL = "null"
@@ -110,7 +110,7 @@ def column(name: str, kind: str) -> Term:
 
 def numeric(kind: str) -> bool:
     """Return whether a type is a number."""
-    return kind in RANK or decimal_parts(kind) is not None
+    return kind in RANK or parse_decimal_type(kind) is not None
 
 
 def common_type(left: str, right: str) -> str | None:
@@ -142,7 +142,7 @@ def _common_decimal(left: str, right: str) -> str | None:
 
 def as_decimal(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of the decimal that holds every value of an exact numeric type."""
-    return {"int": (10, 0), "bigint": (19, 0)}.get(kind) or decimal_parts(kind)
+    return {"int": (10, 0), "bigint": (19, 0)}.get(kind) or parse_decimal_type(kind)
 
 
 def widen(term: Term, kind: str) -> Term:

@@ -23,7 +23,7 @@ from cutover.definition.expressions.terms import (
     strict,
     text,
 )
-from cutover.definition.model.schema import canonical_type
+from cutover.definition.model.topic import normalize_type
 from cutover.errors import DefinitionError
 
 COMPARISONS: dict[type[exp.Expr], str] = {
@@ -284,7 +284,7 @@ def _nullif(node: exp.Expr, types: Mapping[str, str]) -> Term:
 def _cast(node: exp.Expr, types: Mapping[str, str]) -> Term:
     lenient = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
     kind = node.args["to"].sql(dialect="spark").lower()
-    return cast(walk(node.this, types), canonical_type(kind), lenient=lenient)
+    return cast(walk(node.this, types), normalize_type(kind), lenient=lenient)
 
 
 def _to_date(node: exp.Expr, types: Mapping[str, str]) -> Term:

@@ -1,23 +1,22 @@
-"""What is measured: values that merge, so that partial aggregates of any split fold to the same result.
+"""The simple measures, and the union of all measures.
 
-A measure is a handful of state columns, each with a Spark aggregate that makes it and a merge that DuckDB has
-(`states`). A measure that cannot be written so does not merge and does not exist here.
+A measure is a few state columns, each with a Spark aggregate that computes it and a merge that DuckDB supports
+(`states`). A measure that cannot be expressed so does not merge, and is not supported.
 
-`states` and `finish` are given the measure's name and the type of its expression; `tolerance` too: the relative
-tolerance of the result between two paths, which are of the `same` definition (their states are compared as well) or
-not, and None where its type alone decides (of the same definition exactly, against a team's SQL doubles nearly).
+`states` and `finish` take the measure's name and the type of its expression. `tolerance` returns the relative tolerance
+of the result between two paths, which may run the same definition (`same_definition`; their states are compared, too).
+None means that the type alone decides: exact for the same definition; for a team's SQL, doubles are compared
+approximately.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from cutover.definition.measures import doubles
-from cutover.definition.measures.bag import Bag
-from cutover.definition.measures.counted import Quantile, TopK
-from cutover.definition.measures.distinct import ApproxDistinct
-from cutover.definition.measures.places import First, Last
-from cutover.definition.measures.spread import Stddev, Variance
-from cutover.definition.measures.states import Finish, Merge, StateColumn, is_float, sum_type
+from cutover.definition.measures.ordered import Bag, First, Last
+from cutover.definition.measures.states import Finish, Merge, StateColumn, compute_sum_type, is_float
+from cutover.definition.measures.value_counts import ApproxDistinct, Quantile, TopK
+from cutover.definition.measures.variance import Stddev, Variance
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,43 +25,43 @@ class Count:
 
     @property
     def expression(self) -> None:
-        """Return None: a count looks at no column."""
+        """Return None: a count reads no column."""
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:  # noqa: ARG002 -- every measure's signature
-        """One bigint, named as the measure."""
+        """Return one bigint column, named like the measure."""
         return (StateColumn(column=name, type="bigint", create="count(1)", merge="sum"),)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:  # noqa: ARG002 -- every measure's signature
         """Return None: the state is the result."""
         return None
 
-    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """None: compared as its type is."""
+    def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: the result is compared according to its type."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """Sum of an expression, nulls left out; null when all are. Exact; of doubles the nearest double."""
+    """Sum of an expression without nulls; null if all values are null. Exact; for doubles the nearest double."""
 
     expression: str
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
-        """Return one column: decimal(38,0) of integers, decimal(38,s) of decimal(p,s); of doubles `<name>__digits`."""
+        """Return one column: decimal(38,0) for integers, decimal(38,s) for decimal(p,s), digits for doubles."""
         return (_make_sum_state(name, f"{name}__digits", self.expression, value_type),)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
-        """Return None, as the state is the result; of doubles what its digits stand for."""
-        return Finish(sql=doubles.total(f"{name}__digits"), type="double") if is_float(value_type) else None
+        """Return None, since the state is the result; for doubles, the total of the digits."""
+        return Finish(sql=doubles.total_sql(f"{name}__digits"), type="double") if is_float(value_type) else None
 
-    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """None: compared as its type is."""
+    def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: the result is compared according to its type."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Min:
-    """Smallest value of an expression, nulls left out. Exact."""
+    """Smallest value of an expression without nulls. Exact."""
 
     expression: str
     function: ClassVar[Merge] = "min"
@@ -76,47 +75,47 @@ class Min:
         """Return None: the state is the result."""
         return None
 
-    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """None: compared as its type is."""
+    def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: the result is compared according to its type."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class Max(Min):
-    """Largest value of an expression, nulls left out. Exact."""
+    """Largest value of an expression without nulls. Exact."""
 
     function: ClassVar[Merge] = "max"
 
 
 @dataclass(frozen=True, slots=True)
 class Avg:
-    """Mean of an expression, as sum and count: exact in its state, a double once finished."""
+    """Mean of an expression, from sum and count: the state is exact, the result a double."""
 
     expression: str
 
     def states(self, name: str, value_type: str | None) -> tuple[StateColumn, ...]:
-        """Return `<name>__sum` (typed as `Sum`; of doubles `<name>__digits`) and `<name>__count` (bigint)."""
+        """Return `<name>__sum` (typed as in `Sum`; for doubles `<name>__digits`) and `<name>__count` (bigint)."""
         count = StateColumn(column=f"{name}__count", type="bigint", create=f"count({self.expression})", merge="sum")
         return (_make_sum_state(f"{name}__sum", f"{name}__digits", self.expression, value_type), count)
 
     def finish(self, name: str, value_type: str | None) -> Finish | None:
-        """Return the division; null where nothing was counted."""
-        total = doubles.total(f"{name}__digits") if is_float(value_type) else f"cast({name}__sum as double)"
+        """Return sum divided by count; null if the count is 0."""
+        total = doubles.total_sql(f"{name}__digits") if is_float(value_type) else f"cast({name}__sum as double)"
         return Finish(sql=f"({total}) / nullif({name}__count, 0)", type="double")
 
-    def tolerance(self, value_type: str | None, *, same: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
-        """Return None: a double is compared as doubles are."""
+    def tolerance(self, value_type: str | None, *, same_definition: bool) -> float | None:  # noqa: ARG002 -- every measure's signature
+        """Return None: the result is compared as a double."""
         return None
 
 
-def _make_sum_state(exact: str, digits: str, expression: str, value_type: str | None) -> StateColumn:
-    """Column `exact` adds numbers up as they are; of doubles `digits` does."""
+def _make_sum_state(exact_column: str, digits_column: str, expression: str, value_type: str | None) -> StateColumn:
+    """Make the state of a sum: digits for doubles, a decimal for exact numbers."""
     if is_float(value_type):
-        return doubles.state(digits, expression)
-    kind = sum_type(value_type)
-    return StateColumn(column=exact, type=kind, create=f"sum(cast({expression} as {kind}))", merge="sum")
+        return doubles.make_state(digits_column, expression)
+    kind = compute_sum_type(value_type)
+    return StateColumn(column=exact_column, type=kind, create=f"sum(cast({expression} as {kind}))", merge="sum")
 
 
 Measure = Count | Sum | Min | Max | Avg | Variance | Stddev | First | Last | TopK | Quantile | ApproxDistinct | Bag
 
-NAMES = ", ".join(kind.__name__ for kind in get_args(Measure))
+MEASURE_NAMES = ", ".join(kind.__name__ for kind in get_args(Measure))

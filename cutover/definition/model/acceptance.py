@@ -1,4 +1,4 @@
-"""Rules by which a person accepts differences that nothing explains: which, why, who answers for it, and until when."""
+"""Acceptance rules: a named person accepts certain unexplained differences, for a reason and until a date."""
 
 from datetime import UTC, date, datetime, timedelta
 from hashlib import sha256
@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-ROWS_AT_MOST = 500
-"""(window, key) rows that one rule may accept: more are no exception, and a comparison lists no more of them."""
+MAX_ACCEPTED_ROWS = 500
+"""Largest number of (window, key) rows that one rule may accept; a comparison does not list more than that."""
 
 LONGEST_RANGE = timedelta(days=366)
-"""Windows of a longer range are every window, and need a key, or `all`."""
+"""Longest range of windows for which a rule needs neither keys nor `all`."""
 
 
 def _to_utc(value: Any) -> Any:
-    """Return a date of TOML as its first moment, a time without a zone as one in UTC."""
+    """Convert a TOML date to its midnight in UTC, and a time without a zone to one in UTC."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     return datetime(value.year, value.month, value.day, tzinfo=UTC) if isinstance(value, date) else value
@@ -26,10 +26,10 @@ Volume = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class AcceptanceRule(BaseModel):
-    """One rule: a difference is accepted that lies in its windows, has one of its keys, and is of its kinds.
+    """Rule that accepts a difference if its window, key and kind match.
 
-    What is left out does not narrow it; an empty list, which nothing fits, is refused. A rule that matches more than
-    `max_rows` or `max_volume` accepts nothing.
+    An omitted condition matches everything; an empty list, which would match nothing, is rejected. A rule that matches
+    more than `max_rows` or `max_volume` accepts nothing.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -37,21 +37,21 @@ class AcceptanceRule(BaseModel):
     reason: Text
     owner: Text
     expires: Moment  # exclusive
-    max_rows: int = Field(ge=1, le=ROWS_AT_MOST)  # (window, key)
+    max_rows: int = Field(ge=1, le=MAX_ACCEPTED_ROWS)  # (window, key)
     max_volume: dict[str, Volume] = Field(default_factory=dict, min_length=1)  # measure -> sum of |streaming - batch|
     windows_from: Moment | None = None  # window starts, inclusive
     windows_to: Moment | None = None  # exclusive
     keys: list[Text] = Field(default_factory=list, min_length=1)  # each as `cutover explain` takes it
     kinds: list[Literal["missing", "extra", "changed", "masked"]] = Field(default_factory=list, min_length=1)
-    measures: list[Text] = Field(default_factory=list, min_length=1)  # a row is meant if it differs in no other
-    all: bool = False  # needs neither a range nor a key
+    measures: list[Text] = Field(default_factory=list, min_length=1)  # a row matches if it differs in no other measure
+    all: bool = False  # if true, neither a range nor keys are required
 
     @model_validator(mode="after")
     def check_narrow(self) -> "AcceptanceRule":
-        """Refuse a range that ends before it begins, and a rule for every window of every key.
+        """Reject a range that ends before it starts, and a rule for every window of every key.
 
         Raises:
-            ValueError: As pydantic wants it.
+            ValueError: The rule is invalid; pydantic reports it.
         """
         start, end = self.windows_from, self.windows_to
         if start is not None and end is not None and start >= end:
@@ -65,15 +65,15 @@ class AcceptanceRule(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Hash all of it: a rule that was changed is another one."""
+        """SHA-256 of the whole rule: a changed rule is a different rule."""
         return sha256(self.model_dump_json().encode()).hexdigest()
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether it accepts nothing any more."""
+        """Return whether the rule has expired and accepts nothing."""
         return now >= self.expires
 
     def has_window(self, start: datetime) -> bool:
-        """Return whether a window that starts then is in its range."""
+        """Return whether the rule's range contains a window that starts at a time."""
         return (self.windows_from is None or self.windows_from <= start) and (
             self.windows_to is None or start < self.windows_to
         )

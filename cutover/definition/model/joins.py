@@ -1,8 +1,10 @@
-"""Windowed joins: rows of one window whose columns are equal make pairs, and measures look at pairs.
+"""Joins: with a dimension (`Lookup`), with another topic (`Join`) and of a topic with itself (`SelfJoin`).
 
-A pair is a left row and a right row of one window and key; a null key matches nothing. `left` also keeps each left row
-that has no partner in its window, `full` each row of either side: the other side's columns are null then. Late rows of
-either side are late as all others are; pairs are made where a result is, of all rows that have come by then.
+A lookup adds columns to a row before anything else is computed from it. A windowed join makes pairs: a left row and a
+right row of one window whose keys are equal; a null key matches nothing, and measures aggregate pairs. `left` also
+keeps each left row that has no partner in its window, `full` each such row of either side: the columns of the other
+side are null there. A late row of either side is late as in any other pipeline; pairs are made when a result is
+computed, from all rows that have arrived by then.
 """
 
 from collections.abc import Mapping
@@ -14,19 +16,22 @@ from cutover.definition.model.topic import Topic
 
 How = Literal["inner", "left", "full"]
 
-RIGHT = 1_000_000
-"""Added to the number of a partition of the right topic, wherever positions of both topics stand side by side."""
+RIGHT_PARTITION_BASE = 1_000_000
+"""Added to partition numbers of the right topic wherever positions of both topics are listed together."""
+
+DIMENSIONS_FOLDER, CONTROL_FOLDER = "dimensions", "_control"
+"""Folders of the lake that hold its own dimensions and its history: no pipeline may have such a name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """Rows of the pipeline's source on the left, rows of another topic on the right."""
+    """Join of the pipeline's source (left) with another topic (right)."""
 
     right: Topic
-    on: Mapping[str, str]  # column of the left -> column of the right; the key of the pipeline, under the left's names
+    on: Mapping[str, str]  # left column -> right column; the pipeline's key, by the names of the left
     how: How = "inner"
-    prefix: str = "right_"  # before the names of the right's columns, so that no two names are equal
-    where: str | None = None  # of the right's rows; the pipeline's `where` and `derive` are the left's
+    prefix: str = "right_"  # of the names of the right columns, so that all names differ
+    where: str | None = None  # condition on right rows; the pipeline's `where` and `derive` apply to left rows
     derive: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -36,10 +41,33 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfJoin:
-    """Rows of one topic on both sides: each is on those sides whose condition it fulfils; of neither: filtered."""
+    """Join of a topic with itself: a row is on each side whose condition it meets, and filtered if it meets neither."""
 
-    on: tuple[str, ...]  # columns that are equal in a pair: the key of the pipeline
-    left: str  # Spark SQL condition over the schema's and the derived columns
+    on: tuple[str, ...]  # columns that are equal in a pair: the pipeline's key
+    left: str  # Spark SQL condition over schema columns and derived columns
     right: str
     how: How = "inner"
-    prefix: str = "right_"  # before the names of the right row's columns
+    prefix: str = "right_"  # of the names of the right row's columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """Columns from a dimension: a Delta table with one row for each key.
+
+    A row without a match gets nulls, and a null matches nothing; `where="... IS NOT NULL"` filters such rows. Each
+    epoch is joined with one version of the table and records it; the batch path joins the same records with the same
+    version.
+    """
+
+    table: str  # a name under `<lake>/dimensions/`, or the absolute path or URI of any Delta table
+    on: Mapping[str, str]  # column of the row -> column of the dimension
+    columns: Mapping[str, str]  # column of the dimension to add -> its Spark type
+
+    def __post_init__(self) -> None:
+        for name in ("on", "columns"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
+
+    @property
+    def is_named(self) -> bool:
+        """Return whether the table is one of the lake's own dimensions."""
+        return "/" not in self.table

@@ -1,46 +1,48 @@
-"""One pipeline: a frozen value that says what, where, when and how, and is checked when it is made."""
+"""A pipeline definition as a frozen value: what is computed, where in event time, when in processing time, and how.
+
+`cutover.definition.checks` validates it when it is loaded.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.joins import Join, SelfJoin
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.joins import Join, Lookup, SelfJoin
 from cutover.definition.model.topic import Topic
 from cutover.definition.model.triggers import Accumulation, Trigger
 from cutover.definition.windows.sessions import Window
+from cutover.durations import parse_duration
 
 Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 HazardKind = Literal["restart", "late_burst", "peak", "schema_change", "partitions", "replay"]
-"""What a stream may have to go through before a move; `partitions`: more of them, or another leader of one."""
+"""Events that a stream can be required to have survived before a move; `partitions`: more of them, or a new leader."""
 RowChange = Literal["added", "removed"]
 ClassChange = Literal["malformed", "filtered", "future"]
 
 
 @dataclass(frozen=True, slots=True)
 class SameDefinition:
-    """The batch path computes this definition: same parser, classes and measures, no lateness."""
+    """Batch path that computes this definition: same parser, classes and measures, but no lateness."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """The batch path runs the SQL that a team already has.
+    """Batch path that runs the SQL that a team already has.
 
-    The file is a Spark SQL query over the view `events`: the schema's and the derived columns, and `_class`,
+    The file is a Spark SQL query over the view `events`, which has schema columns, derived columns, and `_class`,
     `_partition`, `_offset`, `_log_time`. It returns `window_start`, the key columns and the measures.
     """
 
     file: str  # relative to the definition's file
-    may_be_empty: bool = False  # whether a run may replace rows by none; else it is refused and publishes nothing
+    may_be_empty: bool = False  # whether a run may replace rows by none; otherwise it is rejected and publishes nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
-    """One expectation on the batch result: a Great Expectations type with its arguments, as plain data."""
+    """Expectation on the batch result: a Great Expectations type with its arguments, as plain data."""
 
     type: str  # such as `expect_column_values_to_be_between`
     arguments: Mapping[str, Any]
@@ -54,55 +56,92 @@ class Expect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What a daily sample of windows finds in KAPPA, and how surely: it says how many windows are recomputed."""
+    """Faults that the daily sample of windows in KAPPA must find, and how surely; decides the size of the sample."""
 
-    faults: Literal["cells", "windows"] = "cells"  # what is wrong: single (window, key) rows, or all of a window
-    share: float = 0.01  # of them, in the windows that become final from some day on
+    faults: Literal["cells", "windows"] = "cells"  # what is wrong: single (window, key) rows, or all rows of a window
+    share: float = 0.01  # of cells or windows that are wrong, in the windows that become final from some day on
     within_days: int = 7  # days of event time until one is found
-    power: float = 0.95  # chance of that
+    power: float = 0.95  # probability of finding one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How much difference is acceptable, and how much evidence a move needs."""
+    """Limits on differences, and the evidence that a move requires."""
 
     max_late_share: float = 1e-3  # late records / accepted and late records
     max_malformed_share: float = 1e-2  # malformed records / all records; only alerts
     max_future_share: float = 1e-3  # future records / all records; only alerts
     max_duplicate_share: float = 1e-2  # duplicates / all records; only alerts
-    max_filtered_share: float = 0.99  # records that `where` leaves out / all records; only alerts
+    max_filtered_share: float = 0.99  # records that `where` filters / all records; only alerts
     max_unexplained: int = 0  # (window, key) rows
-    max_dimension_rows: int = 0  # (window, key) rows that differ since the paths joined other versions of a dimension
+    max_dimension_rows: int = 0  # (window, key) rows that differ because the paths joined other versions of a dimension
     settles_after: str = "0 minutes"  # a difference is pending while its window began less than this before the cut
-    max_divergence: float | None = None  # chance that a block of windows diverges, refuted at 95 %; None: not asked for
-    runs: int = 24  # consecutive sealed runs within policy, each with a newer cut
-    fresh_within: str = "1 day"  # age of the newest of these
-    hazards: tuple[HazardKind, ...] = ()  # that the stream must have gone through, and agreed with batch after it
-    hazards_within: str = "90 days"  # how long ago at most
-    detected_within: str = "1 day"  # from a wrong result to its alert; the log must be kept for this, too
-    approved_within: str = "2 days"  # from the alert to a person's word; the log must be kept for this, too
-    keep_unserved: str = "30 days"  # how long tables stay that nobody is served from any more, and nobody writes
-    audit: Audit | None = field(default_factory=Audit)  # of the sample in KAPPA; None: nobody draws one
+    max_divergence: float | None = None  # probability that a block of windows diverges, rejected at 95 %
+    runs: int = 24  # consecutive sealed runs within policy, each at a later cut
+    fresh_within: str = "1 day"  # maximum age of the latest of these runs
+    hazards: tuple[HazardKind, ...] = ()  # that the stream must have survived, and agreed with batch afterwards
+    hazards_within: str = "90 days"  # maximum age of a hazard
+    detected_within: str = "1 day"  # from a wrong result to its alert; log retention must cover it
+    approved_within: str = "2 days"  # from the alert to a person's decision; log retention must cover it, too
+    keep_unserved: str = "30 days"  # how long tables are retained that no one is served from and no one writes
+    audit: Audit | None = field(default_factory=Audit)  # sample of windows in KAPPA; None: no sample is taken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The note of a changed definition: all in which its rows may differ. Whatever else differs is a difference."""
+    """Change note of a definition: all the ways in which its rows may differ. Any other difference is a finding."""
 
-    of: str  # name of the pipeline whose place it is to take
+    of: str  # name of the pipeline that this one is to replace
     why: str
     added: tuple[str, ...] = ()  # measures that only the new definition has
-    removed: tuple[str, ...] = ()  # measures that only the old one has
+    removed: tuple[str, ...] = ()  # measures that only the old definition has
     changed: tuple[str, ...] = ()  # measures of both whose values may differ
-    rows: tuple[RowChange, ...] = ()  # (window, key) rows that only one of them may have: the new one, the old one
-    classes: tuple[ClassChange, ...] = ()  # classes of records of which there may be more or fewer
-    lateness: bool = False  # other records may be late: their windows close at another time
-    within: str | None = None  # Spark SQL over key, `window_start` and `window_end`: where they may; None: anywhere
+    rows: tuple[RowChange, ...] = ()  # (window, key) rows that only the new one, or only the old one, may have
+    classes: tuple[ClassChange, ...] = ()  # classes whose number of records may differ
+    lateness: bool = False  # other records may be late: windows close at another time
+    within: str | None = None  # where rows may differ: Spark SQL over key, `window_start`, `window_end`; None: anywhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lateness:
+    """When the streaming path considers a window complete, as durations such as `30 minutes`.
+
+    Source: Akidau et al., The Dataflow Model, VLDB 2015, section 2.3 (watermarks); Flink documentation (idleness).
+    """
+
+    out_of_orderness: str = "0 seconds"  # distance at which the watermark follows the latest event time
+    allowed: str = "0 seconds"  # how long after the watermark passes its end a window still accepts rows
+    idle_after: str = "1 minute"  # a partition without unread records for this long no longer holds back the watermark
+    max_ahead: str = "1 hour"  # an event time later than its log timestamp by more than this is `future`
+
+    def __post_init__(self) -> None:
+        for name in ("out_of_orderness", "allowed", "idle_after", "max_ahead"):
+            parse_duration(getattr(self, name), of=f"lateness.{name}")
+
+    @property
+    def out_of_orderness_micros(self) -> int:
+        """In microseconds."""
+        return parse_duration(self.out_of_orderness, of="lateness.out_of_orderness")
+
+    @property
+    def allowed_micros(self) -> int:
+        """In microseconds."""
+        return parse_duration(self.allowed, of="lateness.allowed")
+
+    @property
+    def idle_after_micros(self) -> int:
+        """In microseconds."""
+        return parse_duration(self.idle_after, of="lateness.idle_after")
+
+    @property
+    def max_ahead_micros(self) -> int:
+        """Largest accepted distance of an event time after its log timestamp, in microseconds."""
+        return parse_duration(self.max_ahead, of="lateness.max_ahead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """One definition, compiled to three runners: streaming, batch, and a plain-Python reference."""
+    """Definition that is compiled for three runners: streaming, batch, and a reference in plain Python."""
 
     name: str
     source: Topic
@@ -112,26 +151,42 @@ class Pipeline:
     where: str | None = None  # Spark SQL condition; rows for which it is not true are `filtered`
     lookups: Mapping[str, Lookup] = field(default_factory=dict)  # columns from dimensions, joined in this order
     derive: Mapping[str, str] = field(default_factory=dict)  # further columns, Spark SQL over schema and lookups
-    join: Join | SelfJoin | None = None  # measures look at pairs of rows, not at rows
+    join: Join | SelfJoin | None = None  # with one, measures aggregate pairs of rows instead of rows
     lateness: Lateness = field(default_factory=Lateness)
-    trigger: Trigger | None = None  # when panes of a window come out; None: none do, and nothing is kept for them
+    trigger: Trigger | None = None  # when panes of a window are emitted; None: never, and no state is kept for them
     accumulation: Accumulation = Accumulation.ACCUMULATING  # how panes of one window relate
-    changelog: str | None = None  # a topic that panes go to as well, one transaction an epoch
-    delivery: Delivery = "exactly_once"  # of the stream's results; the others may double or lose a range, and say so
+    changelog: str | None = None  # a topic to which panes are also written, one transaction per epoch
+    delivery: Delivery = "exactly_once"  # of the stream's results; the others may duplicate or lose a range, and say so
     batch: SameDefinition | Sql = field(default_factory=SameDefinition)
     contract: tuple[Expect, ...] = ()
     policy: Policy = field(default_factory=Policy)
-    change: Change | None = None  # the pipeline whose place this one is to take, and in what their rows may differ
-    max_rows_per_epoch: int = 50_000  # records; bounds the work of one epoch and how late a replay judges
+    change: Change | None = None  # the pipeline that this one is to replace, and how their rows may differ
+    max_rows_per_epoch: int = 50_000  # records; bounds the work of one epoch, and the step at which a replay classifies
     schedule: str = "@hourly"  # cron of the batch recompute
-    file: Path | None = field(default=None, compare=False)  # where the definition was read from
+    file: Path | None = field(default=None, compare=False)  # the file that the definition was loaded from
 
     def __post_init__(self) -> None:
         for name in ("lookups", "derive", "measures"):
-            given = getattr(self, name)
-            if isinstance(given, Mapping):  # anything else is refused by the checks, which name the field
-                object.__setattr__(self, name, MappingProxyType(dict(given)))
+            value = getattr(self, name)
+            if isinstance(value, Mapping):  # the checks reject anything else, and name the field
+                object.__setattr__(self, name, MappingProxyType(dict(value)))
 
     def __hash__(self) -> int:
-        """Equal definitions have equal names; mappings, which most of the rest is, have no hash."""
+        """Hash the name: equal definitions have equal names, and mappings, which most fields are, have no hash."""
         return hash(self.name)
+
+
+def make_left_side(pipeline: Pipeline) -> Pipeline:
+    """Make a pipeline of the left side of a join, without measures, for the parser and the checks."""
+    return replace(pipeline, join=None, measures={})
+
+
+def make_right_side(pipeline: Pipeline) -> Pipeline:
+    """Make a pipeline of the right side of a join, without measures; of a self join it reads the rows of both sides."""
+    join = pipeline.join
+    if not isinstance(join, Join):
+        return make_left_side(pipeline)
+    key = tuple(join.on.get(name, name) for name in pipeline.key)  # `checks.joins` rejects any other key
+    return replace(
+        pipeline, source=join.right, where=join.where, lookups={}, derive=join.derive, key=key, join=None, measures={}
+    )

@@ -1,8 +1,8 @@
 """Record ids: which rows are duplicates of one another, and how long the stream remembers an id. Pure.
 
-Two records are twins if they have the same id and the same event time; the same id with another event time is another
-record. The stream remembers ids by event minute and forgets whole minutes as the watermark passes, so that what it
-holds is bounded. A record of a forgotten minute is late: nobody can say any more whether its twin was counted.
+Two records are duplicates if they have the same id and the same event time; the same id at another event time is
+another record. The stream remembers ids by event minute and forgets whole minutes as the watermark passes, so that its
+state is bounded. A record of a forgotten minute is late: it is unknown whether a duplicate of it was already counted.
 
 Source:
     Akidau et al., MillWheel, VLDB 2013, section 5.1.2 (exactly-once by record ids, garbage collected by low watermark).
@@ -25,17 +25,17 @@ MINUTE = MICROSECONDS["minute"]
 
 
 def find_declared_horizon(topic: Topic) -> int | None:
-    """Return the horizon that a definition names, in microseconds; None: it leaves it to the window."""
+    """Return the horizon that the definition declares, in microseconds; None if it follows from the window."""
     return None if topic.id_horizon is None else parse_duration(topic.id_horizon, of="source.id_horizon")
 
 
-def horizon(pipeline: Pipeline) -> int:
-    """Return how far behind the watermark ids are remembered, microseconds.
+def compute_id_horizon(pipeline: Pipeline) -> int:
+    """Return how far behind the watermark ids are remembered, in microseconds.
 
-    By default as long as a record of that event time could still be accepted.
+    The default is as long as a record of that event time could still be accepted.
 
     Raises:
-        DefinitionError: The window has no end that this could follow, and the definition names no horizon.
+        DefinitionError: The window never ends, so there is no default, and the definition declares no horizon.
     """
     declared = find_declared_horizon(pipeline.source)
     if declared is not None:
@@ -46,16 +46,16 @@ def horizon(pipeline: Pipeline) -> int:
     return pipeline.window.reach + pipeline.lateness.allowed_micros
 
 
-def oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int | None:
-    """Return the first event time whose ids are remembered at a watermark, a whole minute, microseconds.
+def compute_oldest_remembered(pipeline: Pipeline, watermark: int | None) -> int | None:
+    """Return the first event time whose ids are remembered at a watermark: a whole minute, in microseconds.
 
-    None: the definition has no ids, or nothing is forgotten yet. Whatever is older counts as late.
+    None if the definition has no ids, or if nothing has been forgotten yet. Any earlier record is late.
     """
     if pipeline.source.record_id is None or watermark is None:
         return None
-    return minute_of(watermark - horizon(pipeline))
+    return truncate_to_minute(watermark - compute_id_horizon(pipeline))
 
 
-def minute_of(micros: Micros) -> Micros:
-    """Return the start of the minute that holds a time, microseconds; of each of many times."""
+def truncate_to_minute(micros: Micros) -> Micros:
+    """Return the start of the minute that contains a time, in microseconds; elementwise for an array."""
     return micros - micros % MINUTE

@@ -1,21 +1,146 @@
-"""The topic that a pipeline reads, and how its records are read."""
+"""The topic that a pipeline reads, and the schema of its records.
 
+A schema is a closed list of types, each of which every engine reads from JSON in the same way.
+"""
+
+import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
+from cutover.errors import DefinitionError
+
 TimeFormat = Literal["iso", "seconds", "millis"]
+
+IDENTIFIER = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
+_RESERVED = """
+    _kind _epoch _class _n _positions _record _partition _offset _log_time _event_time _reason _filtered
+    _unknown _ids _pane _timing _index _order _processing_time _served_by _state _month window_start window_end
+"""
+RESERVED = frozenset(_RESERVED.split())
+"""Names of columns that Cutover adds."""
+
+ALIASES = {"integer": "int", "long": "bigint", "decimal": "decimal(10,0)", "numeric": "decimal(10,0)"}
+SIMPLE = ("boolean", "int", "bigint", "double", "string", "timestamp", "date")
+TYPES = "boolean, int, bigint, double, decimal(p,s), string, timestamp, date"
+RESERVED_PREFIX = "__"
+"""Prefix of the intermediate columns that the parser creates."""
+
+MAX_PRECISION = 38
+_MAX_NAME_IN_MESSAGE = 80
+_DECIMAL = re.compile(r"^(?:decimal|numeric)\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)$")
+_FIELD = re.compile(r"^\s*(`[^`]+`|\S+?)\s*(?:\s|:)\s*(.+?)\s*$", re.DOTALL)
+_NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """Where the records come from: one Kafka topic with JSON objects as values."""
+    """Kafka topic whose values are JSON objects, and how its records are parsed."""
 
     name: str
     schema: str  # Spark DDL: `seq bigint NOT NULL, carrier string, event_time timestamp`
-    event_time: str  # the timestamp column by which records fall into windows
-    log_time: str | None = None  # the timestamp column that `produce` takes the log timestamp from
-    time_format: TimeFormat = "iso"  # how the JSON writes a timestamp
+    event_time: str  # the timestamp column that assigns records to windows
+    log_time: str | None = None  # the timestamp column that `produce` copies to the log timestamp
+    time_format: TimeFormat = "iso"  # how the JSON encodes a timestamp
     max_value_bytes: int = 1_000_000  # a larger value is malformed(too_large)
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
-    record_id: str | None = None  # the NOT NULL column by which a record sent twice is known: counted once
+    record_id: str | None = None  # NOT NULL column that identifies a record: a record sent twice is counted once
     id_horizon: str | None = None  # how far behind the watermark ids are remembered; None: as long as a window is open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One top-level field of the record."""
+
+    name: str
+    type: str  # boolean, int, bigint, double, decimal(p,s), string, timestamp or date
+    nullable: bool
+
+
+def list_fields(topic: Topic) -> tuple[Field, ...]:
+    """Return the fields of a topic's schema; raises as `parse_schema` does."""
+    return parse_schema(topic.schema)
+
+
+def list_column_types(topic: Topic) -> dict[str, str]:
+    """Map each column to its type (`bigint`, `decimal(9,2)`), in schema order; raises as `parse_schema` does."""
+    return {field.name: field.type for field in list_fields(topic)}
+
+
+@cache
+def parse_schema(text: str) -> tuple[Field, ...]:
+    """Parse a schema such as `seq bigint NOT NULL, carrier string`.
+
+    Raises:
+        DefinitionError: A type is not in the list, or a name is not an identifier, is reserved or appears twice
+            (names are compared without case, as Spark and DuckDB do).
+    """
+    schema_fields = tuple(_parse_field(part) for part in _split_fields(text))
+    if not schema_fields:
+        msg = "Schema: expected at least one field, such as `carrier string`, got none."
+        raise DefinitionError(msg)
+    names: set[str] = set()
+    for field in schema_fields:
+        if field.name.lower() in names:
+            msg = f"Schema: expected distinct names, got `{field.name}` twice (names are compared without case)."
+            raise DefinitionError(msg)
+        names.add(field.name.lower())
+    return schema_fields
+
+
+def normalize_type(text: str) -> str:
+    """Return the canonical spelling of a type: lower case, without aliases or blanks.
+
+    Raises:
+        DefinitionError: The type is not in the list.
+    """
+    kind = " ".join(text.lower().split())
+    kind = ALIASES.get(kind, kind)
+    if kind in SIMPLE:
+        return kind
+    match = _DECIMAL.match(kind)
+    if match and 1 <= int(match[1]) <= MAX_PRECISION and int(match[2] or 0) <= int(match[1]):
+        return f"decimal({int(match[1])},{int(match[2] or 0)})"
+    msg = f"Type: expected one of {TYPES}, got `{text[:80]}`."
+    raise DefinitionError(msg)
+
+
+def parse_decimal_type(kind: str) -> tuple[int, int] | None:
+    """Return (precision, scale) of a decimal type; None for any other type."""
+    match = _DECIMAL.match(kind)
+    return (int(match[1]), int(match[2] or 0)) if match else None
+
+
+def check_name(name: str, *, of: str) -> None:
+    """Reject a name that is not a plain identifier, or that Cutover uses.
+
+    Raises:
+        DefinitionError: The message gives the name, and the field (`of`).
+    """
+    if not IDENTIFIER.match(name):
+        shortened = name if len(name) <= _MAX_NAME_IN_MESSAGE else name[:_MAX_NAME_IN_MESSAGE] + "..."
+        msg = f"{of}: expected letters, digits and `_`, at most 63, not starting with a digit, got {shortened!r}."
+        raise DefinitionError(msg)
+    if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX):
+        msg = f"{of}: `{name}` is a name that Cutover uses.\nHint: choose another one."
+        raise DefinitionError(msg)
+
+
+def _split_fields(text: str) -> list[str]:
+    """Split at commas outside parentheses."""
+    return [part for part in re.split(r",(?![^(]*\))", text) if part.strip()]
+
+
+def _parse_field(part: str) -> Field:
+    match = _FIELD.match(part)
+    if match is None:
+        msg = f"Schema: expected a name and a type, such as `carrier string`, got `{part.strip()}`."
+        raise DefinitionError(msg)
+    name, type_text = match[1].strip("`"), match[2]
+    check_name(name, of="Schema")
+    kind = _NOT_NULL.sub("", type_text)
+    try:
+        return Field(name=name, type=normalize_type(kind), nullable=kind == type_text)
+    except DefinitionError as error:
+        msg = f"Schema, field `{name}`: {error}"
+        raise DefinitionError(msg) from None

@@ -1,12 +1,12 @@
-"""When in processing time, and how: what makes a pane come out, and how panes of one window relate.
+"""Triggers: when in processing time a pane of a window is emitted, and how the panes of one window relate.
 
-A trigger is a frozen value. What each part means, said once for every engine:
+A trigger is a frozen value. These rules hold in every engine:
 
-- **A part looks at the rows that reached it since it began**, and it fires only if there were any; but for
-  `AtWatermark(always=True)`. A part that begins again, or a part of a sequence whose turn comes, begins without rows.
-- **A firing takes everything that no pane has shown yet.** If there is nothing, no pane comes out (again but for
-  `always`), but the trigger has fired: a sequence goes on.
-- **A trigger that has come to its end fires no more**: rows that come afterwards are dropped, and counted.
+- **A part considers the rows that have arrived since it started**, and fires only if there are any, except for
+  `AtWatermark(always=True)`. A part that restarts, and a part of a sequence whose turn comes, starts without rows.
+- **A firing emits all rows that no pane has emitted yet.** If there are none, no pane is emitted (again except for
+  `always`), but the trigger has fired: a sequence advances.
+- **A finished trigger never fires again**: rows that arrive afterwards are dropped and counted.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; for what the paper leaves open, the triggers of Apache
@@ -23,21 +23,21 @@ from cutover.errors import DefinitionError
 
 
 class Accumulation(StrEnum):
-    """How the panes of a window relate."""
+    """Relation between the panes of a window."""
 
-    DISCARDING = "discarding"  # a pane holds what came since the last one; the sum of all panes is the result
-    ACCUMULATING = "accumulating"  # a pane holds everything; the last one is the result
-    RETRACTING = "retracting"  # as accumulating; before it, in the same firing, each superseded pane is taken back
+    DISCARDING = "discarding"  # a pane contains the rows since the previous one; the sum of all panes is the result
+    ACCUMULATING = "accumulating"  # a pane contains all rows so far; the last pane is the result
+    RETRACTING = "retracting"  # accumulating; the same firing first retracts each pane that it supersedes
 
 
-def _refuse(thing: str, expected: str, got: str, hint: str) -> NoReturn:
+def _reject(thing: str, expected: str, got: str, hint: str) -> NoReturn:
     msg = f"Trigger `{thing}`: expected {expected}, got {got}.\nHint: {hint}"
     raise DefinitionError(msg)
 
 
 @dataclass(frozen=True, slots=True)
 class Every:
-    """At the end of a period in which rows came. Periods are aligned: they end at multiples of it in processing time.
+    """Trigger at the end of each period in which rows arrived. Periods end at multiples of it in processing time.
 
     A row that arrives exactly at the end of a period is part of that pane.
     """
@@ -46,7 +46,7 @@ class Every:
 
     def __post_init__(self) -> None:
         if self.period_micros == 0:
-            _refuse("Every", "a period longer than nothing", f"`{self.period}`", "such as `1 minute`.")
+            _reject("Every", "a period longer than zero", f"`{self.period}`", "such as `1 minute`.")
 
     @property
     def period_micros(self) -> int:
@@ -56,18 +56,18 @@ class Every:
 
 @dataclass(frozen=True, slots=True)
 class AfterCount:
-    """With the n-th row."""
+    """Trigger on the n-th row."""
 
     rows: int
 
     def __post_init__(self) -> None:
         if self.rows < 1:
-            _refuse("AfterCount", "at least one row", str(self.rows), "it would never fire, or never stop.")
+            _reject("AfterCount", "at least one row", str(self.rows), "it would never fire, or fire forever.")
 
 
 @dataclass(frozen=True, slots=True)
 class AfterDelay:
-    """A delay after the first row, in processing time: not aligned, so windows and keys fire apart from one another.
+    """Trigger a delay after the first row, in processing time; not aligned, so windows and keys fire independently.
 
     A row that arrives exactly at the end of the delay is part of that pane.
 
@@ -80,7 +80,7 @@ class AfterDelay:
 
     def __post_init__(self) -> None:
         if self.delay_micros == 0:
-            _refuse("AfterDelay", "a delay longer than nothing", f"`{self.delay}`", "AfterCount(1) fires with a row.")
+            _reject("AfterDelay", "a delay longer than zero", f"`{self.delay}`", "AfterCount(1) fires on each row.")
 
     @property
     def delay_micros(self) -> int:
@@ -90,41 +90,42 @@ class AfterDelay:
 
 @dataclass(frozen=True, slots=True)
 class EachEpoch:
-    """At the end of an epoch (a micro-batch) in which rows came."""
+    """Trigger at the end of an epoch (a micro-batch) in which rows arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A trigger over and over: once it has come to its end it begins again."""
+    """Trigger that restarts another one whenever that finishes."""
 
     of: "Trigger"
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Sequence:
-    """Triggers one after the other, each from where the one before came to its end."""
+    """Triggers in turn: each starts when the previous one finishes."""
 
     parts: tuple["Trigger", ...]
 
     def __init__(self, *parts: "Trigger") -> None:
         object.__setattr__(self, "parts", parts)
         if not self.parts:
-            _refuse("Sequence", "at least one trigger", "none", "it would never fire.")
-        for before, after in pairwise(self.parts):
-            if not ends(before):
-                _refuse("Sequence", "parts that end", f"{before} before {after}", "the second could never fire; Until?")
+            _reject("Sequence", "at least one trigger", "none", "it would never fire.")
+        for part, next_part in pairwise(self.parts):
+            if not is_finite(part):
+                hint = "the second could never fire; wrap the first in Until(...)."
+                _reject("Sequence", "parts that finish", f"{part} before {next_part}", hint)
 
 
 @dataclass(frozen=True, slots=True)
 class AtWatermark:
-    """Once the watermark has passed the end of the window: everything is expected to be in.
+    """Trigger when the watermark passes the end of the window: all rows are expected to have arrived.
 
-    `Repeat(AtWatermark())` fires then, and again with each late row. `early` fires over and over before it, `late` over
-    and over behind it: `AtWatermark(early=e, late=l)` is `Sequence(Until(Repeat(e), AtWatermark()), Repeat(l))`.
+    `Repeat(AtWatermark())` fires then, and again on each late row. `early` fires repeatedly before it, `late`
+    repeatedly after it: `AtWatermark(early=e, late=l)` is `Sequence(Until(Repeat(e), AtWatermark()), Repeat(l))`.
 
-    With `always` a pane comes out at the moment in which the watermark passes the end of a window, even if no row has
-    come since the last pane: consumers see that the window is complete. It is unchanged, or (discarding) of no rows. A
-    window exists from its first row on; one without rows has no pane. Afterwards late rows fire as without `always`.
+    With `always` a pane is emitted when the watermark passes the end of a window, even if no row has arrived since the
+    last pane, so that consumers see that the window is complete. That pane is unchanged, or (discarding) empty. A
+    window exists from its first row; one without rows has no pane. Afterwards late rows fire as without `always`.
 
     Source:
         For `always` Apache Beam's `OnTimeBehavior.FIRE_ALWAYS`; without it is `FIRE_IF_NON_EMPTY`.
@@ -136,12 +137,12 @@ class AtWatermark:
 
     def __post_init__(self) -> None:
         if self.early is not None:
-            _may_fire_before(AtWatermark(), self.early, "AtWatermark(early=...)")
+            _check_fires_before(AtWatermark(), self.early, "AtWatermark(early=...)")
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """A trigger, until another one fires: then the whole fires a last time and has come to its end."""
+    """Trigger that runs until another one fires; at that moment it fires a last time and finishes."""
 
     of: "Trigger"
     until: "Once"
@@ -149,31 +150,31 @@ class Until:
     def __post_init__(self) -> None:
         if not fires_once(self.until):
             hint = "AtWatermark(), Every(..), AfterCount(..), AfterDelay(..) or EachEpoch()."
-            _refuse("Until", "an end that fires once", str(self.until), hint)
-        _may_fire_before(self.until, self.of, "Until")
+            _reject("Until", "an end that fires once", str(self.until), hint)
+        _check_fires_before(self.until, self.of, "Until")
 
 
 Once = AtWatermark | Every | AfterCount | AfterDelay | EachEpoch
 Trigger = Once | Repeat | Until | Sequence
 
-DEFAULT = Repeat(AtWatermark())
-"""The trigger of who asks for none: the paper's, and Beam's."""
+DEFAULT_TRIGGER = Repeat(AtWatermark())
+"""Trigger of a scenario that names none, as in the paper and in Beam."""
 
 
 def RepeatUntil(of: Trigger, until: Once) -> Until:  # noqa: N802 -- reads as a value
-    """Short for `Until(Repeat(of), until)`."""
+    """Make `Until(Repeat(of), until)`."""
     return Until(Repeat(of), until)
 
 
 def fires_once(trigger: Trigger) -> TypeGuard[Once]:
-    """Return whether a trigger has come to its end once it has fired, so that it may be the end of another one."""
+    """Return whether a trigger finishes with its first firing, so that it can end another one."""
     if isinstance(trigger, AtWatermark):
         return trigger.early is None and trigger.late is None
     return isinstance(trigger, (Every, AfterCount, AfterDelay, EachEpoch))
 
 
 def waits_for_watermark(trigger: Trigger) -> bool:
-    """Return whether nothing of a trigger can fire before the watermark has passed the end of the window."""
+    """Return whether no part of a trigger can fire before the watermark passes the end of the window."""
     match trigger:
         case Repeat(of=of):
             return waits_for_watermark(of)
@@ -187,54 +188,54 @@ def waits_for_watermark(trigger: Trigger) -> bool:
             return False
 
 
-def uses_epochs(trigger: Trigger) -> bool:
+def has_epoch_trigger(trigger: Trigger) -> bool:
     """Return whether a part of a trigger fires at the end of an epoch."""
     match trigger:
         case Repeat(of=of):
-            return uses_epochs(of)
+            return has_epoch_trigger(of)
         case Until(of=of, until=until):
-            return uses_epochs(of) or uses_epochs(until)
+            return has_epoch_trigger(of) or has_epoch_trigger(until)
         case Sequence(parts=parts):
-            return any(uses_epochs(part) for part in parts)
+            return any(has_epoch_trigger(part) for part in parts)
         case AtWatermark(early=early, late=late):
-            return any(uses_epochs(part) for part in (early, late) if part is not None)
+            return any(has_epoch_trigger(part) for part in (early, late) if part is not None)
         case _:
             return isinstance(trigger, EachEpoch)
 
 
-def ends(trigger: Trigger) -> bool:
-    """Say no for a `Repeat`, for late panes without an end, and for a sequence that ends with one."""
+def is_finite(trigger: Trigger) -> bool:
+    """Return whether a trigger can finish; false for `Repeat`, for `late`, and for a sequence that ends with one."""
     match trigger:
         case Repeat():
             return False
         case Sequence(parts=parts):
-            return ends(parts[-1])
+            return is_finite(parts[-1])
         case AtWatermark(late=late):
             return late is None
         case _:
             return True
 
 
-def _may_fire_before(end: Trigger, of: Trigger, thing: Literal["Until", "AtWatermark(early=...)"]) -> None:
-    """Refuse a trigger of which nothing can fire before its end does."""
-    never = waits_for_watermark(end) and waits_for_watermark(of)
+def _check_fires_before(end: Trigger, of: Trigger, thing: Literal["Until", "AtWatermark(early=...)"]) -> None:
+    """Reject a trigger of which no part can fire before its end does."""
+    never_fires = waits_for_watermark(end) and waits_for_watermark(of)
     if isinstance(end, AfterCount):
-        never = _least_rows(of) > end.rows
-    if never:
-        _refuse(
+        never_fires = _count_rows_to_fire(of) > end.rows
+    if never_fires:
+        _reject(
             thing, "a trigger that can fire before the end", f"{of} until {end}", "it could never fire; leave it out."
         )
 
 
-def _least_rows(trigger: Trigger) -> int:
-    """Return how many rows there must be before anything of a trigger can fire."""
+def _count_rows_to_fire(trigger: Trigger) -> int:
+    """Return the minimum number of rows before any part of a trigger can fire."""
     match trigger:
         case Repeat(of=of):
-            return _least_rows(of)
+            return _count_rows_to_fire(of)
         case Until(of=of, until=until):
-            return min(_least_rows(of), _least_rows(until))
+            return min(_count_rows_to_fire(of), _count_rows_to_fire(until))
         case Sequence(parts=parts):
-            return _least_rows(parts[0])
+            return _count_rows_to_fire(parts[0])
         case AfterCount(rows=rows):
             return rows
         case _:

@@ -1,1 +1,4 @@
-"""Where in event time: one `WindowFn` a kind. A new kind is a module here and a line in `kinds`."""
+"""Windows: where in event time records are aggregated.
+
+Each kind of window is a `WindowFn` in a module of its own and a line in `kinds`; calendar kinds share `calendar`.
+"""

@@ -1,4 +1,4 @@
-"""One window for all of event time, from 1000-01-01 to 9000-01-01: it closes once all input is in."""
+"""The global window, from 1000-01-01 to 9000-01-01: it closes when all input has been read."""
 
 from dataclasses import dataclass
 
@@ -7,29 +7,29 @@ from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindow
 
 @dataclass(frozen=True, slots=True)
 class Global(AlignedWindowFn):
-    """One window for all of event time."""
+    """Single window over all of event time."""
 
     @property
     def reach(self) -> None:
-        """No watermark of a stream that goes on passes the end of all time."""
+        """None: no watermark of a running stream passes the end of the window."""
         return None
 
-    def intervals(self, event_micros: int) -> tuple[Interval, ...]:  # noqa: ARG002 -- every window's signature
-        """Give the one window, from the earliest time to the latest."""
+    def assign_windows(self, event_micros: int) -> tuple[Interval, ...]:  # noqa: ARG002 -- every window's signature
+        """Return the only window, from the earliest time to the latest."""
         return (Interval(EARLIEST, LATEST),)
 
     def starts_sql(self, event: str) -> WindowSql:
-        """Give the earliest time; null where there is no event time."""
+        """Return the earliest time in SQL; null where the event time is null."""
         return WindowSql(start=f"IF({event} IS NULL, NULL, {EARLIEST}L)")
 
     def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
-        """Give the latest time, in microseconds; null where the start is."""
+        """Return the latest time in SQL, in microseconds; null where the start is null."""
         return f"IF({start} IS NULL, NULL, {LATEST}L)"
 
-    def following(self, start: int) -> int:  # noqa: ARG002 -- every aligned window's signature
-        """Return the end of event time: there is no window after this one."""
+    def next_start(self, start: int) -> int:  # noqa: ARG002 -- every aligned window's signature
+        """Return the end of event time: no window follows this one."""
         return LATEST
 
     def describe(self) -> list[str | int]:
-        """Hashed into the result fingerprint; there is nothing to tell two of them apart."""
+        """Return the kind, which is hashed into the result fingerprint: all global windows are equal."""
         return ["global"]

@@ -1,4 +1,4 @@
-"""Every kind of window there is: its name in a scenario file, how it is made from texts, how a definition writes it."""
+"""All kinds of windows: their name in a scenario file, their constructor from texts, an example of a definition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,21 +14,21 @@ from cutover.durations import parse_duration
 
 @dataclass(frozen=True, slots=True)
 class WindowKind:
-    """A kind of window."""
+    """Kind of window, as scenario files and definitions name it."""
 
     name: str
-    make: Callable[..., AlignedWindowFn | Sessions]  # by keyword; texts but for whole numbers; raises DefinitionError
+    make: Callable[..., AlignedWindowFn | Sessions]  # keywords; texts and whole numbers; raises DefinitionError
     example: str  # in a definition
 
 
-def _of_size(*, size: str, offset: str = "0 seconds") -> SlidingWindows:
-    """Return windows of a size, one after the other."""
+def _make_fixed(*, size: str, offset: str = "0 seconds") -> SlidingWindows:
+    """Make consecutive windows of one size."""
     micros = parse_duration(size, of="size")
     return SlidingWindows(size=micros, every=micros, offset=parse_duration(offset, of="offset"))
 
 
 KINDS = (
-    WindowKind("fixed", _of_size, "Fixed(hours=1)"),
+    WindowKind("fixed", _make_fixed, "Fixed(hours=1)"),
     WindowKind("sliding", Sliding, 'Sliding(size="1 hour", every="10 minutes")'),
     WindowKind("daily", Daily, 'Daily(zone="Europe/Berlin")'),
     WindowKind("monthly", Monthly, 'Monthly(zone="Europe/Berlin")'),

@@ -1,4 +1,4 @@
-"""Fixed and sliding windows: as long as each other, one beginning at each multiple of a period.
+"""Fixed and sliding windows: windows of one size, one of which starts at each multiple of a period.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 1.2. Slices: Li et al., No Pane, No Gain, SIGMOD Record 34(1),
@@ -15,9 +15,9 @@ from cutover.errors import DefinitionError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingWindows(AlignedWindowFn):
-    """Windows of `size` that begin at each multiple of `every` since 1970 in UTC, or `offset` later; microseconds.
+    """Windows of `size` that start at each multiple of `every` since 1970 in UTC, plus `offset`; microseconds.
 
-    A row falls into `ceil(size / every)` windows at most; `size == every` is a fixed window.
+    A row belongs to at most `ceil(size / every)` windows; `size == every` is a fixed window.
     """
 
     size: int
@@ -36,65 +36,65 @@ class SlidingWindows(AlignedWindowFn):
             raise DefinitionError(msg)
 
     @property
-    def most(self) -> int:
-        """How many windows hold one event time at most."""
+    def max_windows(self) -> int:
+        """Maximum number of windows that contain one event time."""
         return -(-self.size // self.every)
 
     @property
-    def least(self) -> int:
-        """How many windows hold one event time at least."""
+    def min_windows(self) -> int:
+        """Minimum number of windows that contain one event time."""
         return self.size // self.every
 
     @property
     def slice_micros(self) -> int | None:
-        """Length of the stretches whose rows all fall into the same windows; None: a row falls into one window."""
-        return gcd(self.size, self.every) if self.most > 1 else None
+        """Length of a slice, whose rows all belong to the same windows; None if each row belongs to one window."""
+        return gcd(self.size, self.every) if self.max_windows > 1 else None
 
     @property
     def reach(self) -> int:
-        """How long after an event time its last window ends at most: the size."""
+        """Upper bound of the time from an event to the end of its last window: the size."""
         return self.size
 
-    def intervals(self, event_micros: int) -> tuple[Interval, ...]:
-        """Return all windows that hold an event time, ascending."""
-        into = (event_micros - self.offset) % self.every
-        last = event_micros - into
-        first = last - ((self.size - 1 - into) // self.every) * self.every
-        return tuple(Interval(start, start + self.size) for start in range(first, last + 1, self.every))
+    def assign_windows(self, event_micros: int) -> tuple[Interval, ...]:
+        """Return all windows that contain an event time, ascending."""
+        since_start = (event_micros - self.offset) % self.every
+        last_start = event_micros - since_start
+        first_start = last_start - ((self.size - 1 - since_start) // self.every) * self.every
+        return tuple(Interval(start, start + self.size) for start in range(first_start, last_start + 1, self.every))
 
     def starts_sql(self, event: str) -> WindowSql:
-        """Return what `intervals` says; all arithmetic floors, so that times before 1970 are like all others."""
-        into = f"pmod({event} - {self.offset}L, {self.every}L)"
-        start = f"({event} - {into})"
-        if self.most == 1:
+        """Return the starts of `assign_windows` in SQL; all arithmetic floors, so times before 1970 work as well."""
+        since_start = f"pmod({event} - {self.offset}L, {self.every}L)"
+        start = f"({event} - {since_start})"
+        if self.max_windows == 1:
             return WindowSql(start=start)
-        back = f"(({self.size - 1}L - {into}) DIV {self.every}L) * {self.every}L"
-        return WindowSql(start=start, back=back, every=self.every)
+        span = f"(({self.size - 1}L - {since_start}) DIV {self.every}L) * {self.every}L"
+        return WindowSql(start=start, span=span, every=self.every)
 
     def end_sql(self, start: str, event: str) -> str:  # noqa: ARG002 -- every window's signature
-        """Add the size to the start, microseconds."""
+        """Return the start plus the size, in microseconds."""
         return f"({start} + {self.size}L)"
 
     def slice_start_sql(self, event: str) -> str:
-        """Return how Spark computes the start of the slice that holds an event time: bigint."""
+        """Return Spark SQL for the start of the slice that contains an event time: bigint."""
         return f"({event} - pmod({event} - {self.offset}L, {self.slice_micros}L))"
 
-    def following(self, start: int) -> int:
-        """Add `every`, microseconds."""
+    def next_start(self, start: int) -> int:
+        """Add the period `every` to the start of a window; microseconds."""
         return start + self.every
 
     def describe(self) -> list[str | int]:
-        """Size, period and offset if there is one, in microseconds; hashed into the result fingerprint."""
+        """Return size, period and any offset, in microseconds; hashed into the result fingerprint."""
         return [self.size, self.every, *([self.offset] if self.offset else [])]
 
 
 def Fixed(  # noqa: N802 -- reads as a value
     *, days: int = 0, hours: int = 0, minutes: int = 0, seconds: int = 0, offset: str = "0 seconds"
 ) -> SlidingWindows:
-    """Return windows without gap or overlap, each beginning `offset` after a multiple of its size.
+    """Make windows without gap or overlap, each of which starts `offset` after a multiple of its size.
 
     Raises:
-        DefinitionError: The size is nothing, or the offset is not shorter than it.
+        DefinitionError: The size is zero, or the offset is not shorter than the size.
     """
     counts = {"day": days, "hour": hours, "minute": minutes, "second": seconds}
     size = sum(count * MICROSECONDS[unit] for unit, count in counts.items())
@@ -102,10 +102,10 @@ def Fixed(  # noqa: N802 -- reads as a value
 
 
 def Sliding(*, size: str, every: str, offset: str = "0 seconds") -> SlidingWindows:  # noqa: N802 -- reads as a value
-    """Return windows of a size that begin at each multiple of a period, or `offset` later; all such as `10 minutes`.
+    """Make windows of a size, one of which starts `offset` after each multiple of a period; all such as `10 minutes`.
 
     Raises:
-        DefinitionError: A text is no duration, or not `0 < every <= size` and `offset < every`.
+        DefinitionError: A text is not a duration, or `0 < every <= size` and `offset < every` do not hold.
     """
     return SlidingWindows(
         size=parse_duration(size, of="window.size"),

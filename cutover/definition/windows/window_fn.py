@@ -1,4 +1,4 @@
-"""What every kind of window says of itself: assignment in Python and Spark, merging, closing, and what a loss touches.
+"""Interface of a kind of window: assignment in Python and in Spark SQL, merging, closing, and the reach of a loss.
 
 Windows are half-open, `[start, end)`, in microseconds since 1970 in UTC.
 
@@ -15,154 +15,154 @@ from typing import ClassVar, NamedTuple
 from cutover.timestamps import to_micros
 
 FOREVER = 2**62
-"""Later than the end of every window: the watermark once all input is in."""
+"""Watermark once all input has been read: later than the end of every window."""
 
 EARLIEST = -30_610_224_000_000_000
-"""1000-01-01T00:00:00Z, where event time begins, and with it the global window."""
+"""1000-01-01T00:00:00Z, where event time and the global window start."""
 
 LATEST = 221_845_392_000_000_000
-"""9000-01-01T00:00:00Z, where event time ends: every engine can still write the end of a window around it."""
+"""9000-01-01T00:00:00Z, where event time ends: every engine can still represent the end of a window around it."""
 
 
 class Interval(NamedTuple):
-    """One window: `[start, end)`, microseconds since 1970."""
+    """Half-open interval of event time, `[start, end)`, in microseconds since 1970; often a window."""
 
     start: int
     end: int
 
 
 def merge_intervals(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """Join all that overlap or meet, ascending; the order in which they are given never matters."""
-    found: list[Interval] = []
-    for one in sorted(intervals):
-        if found and one.start <= found[-1].end:
-            found[-1] = Interval(found[-1].start, max(found[-1].end, one.end))
+    """Merge intervals that overlap or meet, in any order; returns them ascending."""
+    merged: list[Interval] = []
+    for interval in sorted(intervals):
+        if merged and interval.start <= merged[-1].end:
+            merged[-1] = Interval(merged[-1].start, max(merged[-1].end, interval.end))
         else:
-            found.append(one)
-    return tuple(found)
+            merged.append(interval)
+    return tuple(merged)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSql:
-    """Spark SQL over an event time (bigint, microseconds); null where that is null."""
+    """Starts of the windows that contain an event time, as Spark SQL (bigint, microseconds); null if that is null."""
 
-    start: str  # of the newest window that holds it: bigint
-    back: str | None = None  # where there can be more: how far before `start` the oldest one begins
-    every: int = 0  # where there can be more: microseconds between two of them
+    start: str  # of the last window that contains it
+    span: str | None = None  # from the start of the first such window to `start`; None if there can be only one
+    every: int = 0  # microseconds between the starts of two such windows, if there can be several
 
 
 class WindowFn(ABC):
-    """A kind of window with its parameters. What two of them mean is the same if `describe` is."""
+    """Kind of window with its parameters. Two are equivalent if their `describe` is equal."""
 
     __slots__ = ()
     merges: ClassVar[bool] = False
-    """Whether windows of a key that touch become one: they begin and end where their rows say."""
+    """Whether windows of a key that touch merge into one, so that rows decide where a window starts and ends."""
 
     @property
-    def most(self) -> int:
-        """How many windows hold one event time at most, before they merge."""
+    def max_windows(self) -> int:
+        """Maximum number of windows that contain one event time, before they merge."""
         return 1
 
     @property
-    def least(self) -> int:
-        """How many windows hold one event time at least."""
+    def min_windows(self) -> int:
+        """Minimum number of windows that contain one event time."""
         return 1
 
     @property
     def slice_micros(self) -> int | None:
-        """Length of the stretches whose rows all fall into the same windows; None: a row falls into one window."""
+        """Length of a slice, whose rows all belong to the same windows; None if each row belongs to one window."""
         return None
 
     @property
     def closes_after(self) -> int:
-        """How far the watermark must be beyond the end of a window, besides the allowed lateness, to close it."""
+        """Distance, besides allowed lateness, that the watermark must pass the end of a window by to close it."""
         return 0
 
     @property
     def late_after(self) -> int:
-        """How far the watermark must be beyond the end of a row's own window, besides lateness, for it to be late."""
+        """Distance, besides lateness, that the watermark must pass the end of a row's window by to make it late."""
         return 0
 
     @property
     @abstractmethod
     def reach(self) -> int | None:
-        """How long after an event time its last window ends at most, microseconds; None: windows never close."""
+        """Upper bound of the time from an event to the end of its last window, in microseconds; None if unbounded."""
 
     @abstractmethod
-    def intervals(self, event_micros: int) -> tuple[Interval, ...]:
-        """Return all windows that hold an event time, ascending; of merging windows the one of this row alone."""
+    def assign_windows(self, event_micros: int) -> tuple[Interval, ...]:
+        """Return all windows that contain an event time, ascending; of merging windows that of this row alone."""
 
     @abstractmethod
     def starts_sql(self, event: str) -> WindowSql:
-        """Return how Spark computes the starts of the windows that hold an event time (name of a bigint column)."""
+        """Return Spark SQL for the starts of the windows that contain an event time (name of a bigint column)."""
 
     @abstractmethod
     def end_sql(self, start: str, event: str) -> str:
-        """Return how Spark computes the end of a window from its start and an event time that it holds."""
+        """Return Spark SQL for the end of a window, from its start and an event time that it contains."""
 
     @abstractmethod
     def describe(self) -> list[str | int]:
-        """Return what a fingerprint is made of: equal for equal windows."""
+        """Return the values that identify the windows in a fingerprint: equal for equal windows."""
 
     @abstractmethod
-    def last_end(self, before: int) -> int:
-        """Return the end of a range that stands for every window that begins before a time; `start_after` undoes it."""
+    def last_end_before(self, micros: int) -> int:
+        """Return the end of a range that touches every window that starts before a time; inverse of `start_after`."""
 
     @abstractmethod
     def start_after(self, end: int) -> int:
-        """Return where a range begins that stands for every window that ends after a time."""
+        """Return the start of a range that touches every window that ends after a time."""
 
     @abstractmethod
     def end_of_starts(self, event_micros: int) -> int:
-        """Return the end of the range of starts `[_, end)` in which windows of events up to a time begin."""
+        """Return the exclusive upper bound of the starts of windows that contain events up to a time."""
 
-    def event_range(self, one: Interval) -> Interval:
-        """Return the range of event time that holds each record that belongs to a window, or would join it."""
-        return one
+    def event_range(self, interval: Interval) -> Interval:
+        """Return the range of event time of all records that belong to a window or would merge into it."""
+        return interval
 
-    def day(self, named: date) -> Interval:
-        """Return a date as these windows count it: from midnight to midnight in UTC where they know no zone."""
-        start = to_micros(datetime.combine(named, time(), tzinfo=UTC))
+    def day_interval(self, day: date) -> Interval:
+        """Return a day as these windows count days: from midnight to midnight in UTC unless they have a zone."""
+        start = to_micros(datetime.combine(day, time(), tzinfo=UTC))
         return Interval(start, start + timedelta(days=1) // timedelta(microseconds=1))
 
 
 class AlignedWindowFn(WindowFn):
-    """Windows that lie where they lie, whatever the rows: starts and ends ascend together."""
+    """Windows whose bounds do not depend on the rows; starts and ends ascend together."""
 
     __slots__ = ()
 
     @abstractmethod
-    def following(self, start: int) -> int:
-        """Return the start of the window after the one that begins at `start`."""
+    def next_start(self, start: int) -> int:
+        """Return the start of the window that follows the one at `start`, in microseconds."""
 
-    def last_end(self, before: int) -> int:
-        """Return the end of the last window that begins before a time."""
-        return newest(self, before - 1).end
+    def last_end_before(self, micros: int) -> int:
+        """Return the end of the last window that starts before a time."""
+        return select_last_window(self, micros - 1).end
 
     def start_after(self, end: int) -> int:
-        """Return the start of the first window that ends after a time; behind the last window, where that ends."""
-        first = oldest(self, end)
-        return first.start if first.end > end else self.following(first.start)
+        """Return the start of the first window that ends after a time; after the last window, the end of that one."""
+        window = select_first_window(self, end)
+        return window.start if window.end > end else self.next_start(window.start)
 
     def end_of_starts(self, event_micros: int) -> int:
-        """Return the start of the window after the last one that holds an event time."""
-        return self.following(newest(self, event_micros).start)
+        """Return the start of the window after the last one that contains an event time."""
+        return self.next_start(select_last_window(self, event_micros).start)
 
 
-def oldest(window: AlignedWindowFn, micros: int) -> Interval:
-    """Return the first window that ends after a time."""
-    return window.intervals(micros)[0]
+def select_first_window(window: AlignedWindowFn, micros: int) -> Interval:
+    """Return the first window that contains a time, which is the first one that ends after it."""
+    return window.assign_windows(micros)[0]
 
 
-def newest(window: WindowFn, micros: int) -> Interval:
-    """Return the last window of a row at a time; of an aligned window's start, that window."""
-    return window.intervals(micros)[-1]
+def select_last_window(window: WindowFn, micros: int) -> Interval:
+    """Return the last window that contains a time; for the start of an aligned window, that window."""
+    return window.assign_windows(micros)[-1]
 
 
-def list_windows(window: AlignedWindowFn, first: int, end: int) -> Iterator[Interval]:
-    """Yield the windows that end after `first` and at `end` at the latest, ascending; those without records too."""
-    one = oldest(window, first)
-    while one.end <= end:
-        if one.end > first:
-            yield one
-        one = newest(window, window.following(one.start))
+def list_windows(window: AlignedWindowFn, start: int, end: int) -> Iterator[Interval]:
+    """Yield the windows that end in `(start, end]`, ascending, including windows without records."""
+    interval = select_first_window(window, start)
+    while interval.end <= end:
+        if interval.end > start:
+            yield interval
+        interval = select_last_window(window, window.next_start(interval.start))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from cutover.definition.model.schema import check_name
+from cutover.definition.model.topic import check_name
 from cutover.lake.control import pins
 from cutover.lake.control.versions import Version
 from cutover.lake.journal import Journal, latest_by

@@ -10,9 +10,9 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.model.lookups import DIMENSIONS, Lookup
+from cutover.definition.model.joins import DIMENSIONS_FOLDER, Lookup
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.schema import canonical_type
+from cutover.definition.model.topic import normalize_type
 from cutover.engine import queries
 from cutover.errors import LakeError
 from cutover.lake.tables import delta
@@ -54,7 +54,7 @@ def uri(settings: Settings, lookup: Lookup) -> str:
 
 def own_uri(settings: Settings, name: str) -> str:
     """Return where a dimension of the lake itself lies."""
-    return f"{settings.lake_uri}/{DIMENSIONS}/{name}"
+    return f"{settings.lake_uri}/{DIMENSIONS_FOLDER}/{name}"
 
 
 def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: int | None = None) -> Dimension:
@@ -101,7 +101,7 @@ def rows(dimension: Dimension) -> pa.Table:
     """
     lookup = dimension.lookup
     # Adding zero turns -0.0 into 0.0, which engines order and group differently; the parser does the same.
-    zero = {name: " + 0" for name, kind in lookup.columns.items() if canonical_type(kind) == "double"}
+    zero = {name: " + 0" for name, kind in lookup.columns.items() if normalize_type(kind) == "double"}
     names = dict.fromkeys([*lookup.on.values(), *lookup.columns])  # a key may be taken too
     columns = ", ".join(f"{identifier(name)}{zero.get(name, '')} AS {identifier(name)}" for name in names)
     with queries.connect() as connection:
@@ -153,7 +153,7 @@ def _place(pipeline: Pipeline, name: str) -> str:
 def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Schema) -> None:
     known = compile_pipeline(pipeline).row_types
     wanted = {theirs: known[column] for column, theirs in lookup.on.items()}
-    wanted |= {name: canonical_type(kind) for name, kind in lookup.columns.items()}
+    wanted |= {name: normalize_type(kind) for name, kind in lookup.columns.items()}
     for column, kind in wanted.items():
         if column not in schema.names:
             close = get_close_matches(column, schema.names, n=1)
@@ -171,7 +171,7 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
     """Return the number of rows, of a table that has each key once and only values that a record could hold too."""
     keys = [identifier(theirs) for theirs in lookup.on.values()]
     whole = " AND ".join(f"{key} IS NOT NULL" for key in keys)  # a null matches nothing, so nulls may stand twice
-    odd = {name: _is_beyond_limits_sql(name, canonical_type(kind)) for name, kind in lookup.columns.items()}
+    odd = {name: _is_beyond_limits_sql(name, normalize_type(kind)) for name, kind in lookup.columns.items()}
     counts = [f"count(*) FILTER ({condition})" for condition in odd.values()]
     twice = f"SELECT count(*) FROM (SELECT 1 FROM {VIEW} WHERE {whole} GROUP BY {', '.join(keys)} HAVING count(*) > 1)"  # noqa: S608 -- quoted
     query = f"SELECT {', '.join(['count(*)', f'({twice})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted

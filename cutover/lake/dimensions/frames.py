@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.schema import canonical_type
+from cutover.definition.model.topic import normalize_type
 from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions.dimension import Dimension
 from cutover.lake.dimensions.joined_versions import VersionSpan
@@ -58,7 +58,7 @@ def _frame(spark: "SparkSession", dimension: Dimension, *, small: bool) -> "Data
     if small:
         return spark.createDataFrame(dimensions.rows(dimension))
     lookup = dimension.lookup
-    zero = {name: " + 0D" for name, kind in lookup.columns.items() if canonical_type(kind) == "double"}
+    zero = {name: " + 0D" for name, kind in lookup.columns.items() if normalize_type(kind) == "double"}
     names = dict.fromkeys([*lookup.on.values(), *lookup.columns])
     read = spark.read.format("delta").option("versionAsOf", dimension.version).load(dimensions.spark_uri(dimension))
     return read.selectExpr(*(f"`{name}`{zero.get(name, '')} AS `{name}`" for name in names))

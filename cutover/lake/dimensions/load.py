@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 
-from cutover.definition.model.schema import SIMPLE, check_name, decimal_parts, parse_schema
+from cutover.definition.model.topic import SIMPLE, check_name, parse_decimal_type, parse_schema
 from cutover.engine import queries
 from cutover.errors import DefinitionError, LakeError
 from cutover.lake.dimensions import csv_rows
@@ -241,7 +241,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> d
     found = queries.read_table(connection, f"SELECT * FROM {FILE} LIMIT 0").schema  # noqa: S608 -- ours
     columns = {field.name: spark_type(field.type) for field in found}
     for column, kind in columns.items():
-        if kind not in SIMPLE and decimal_parts(kind) is None:
+        if kind not in SIMPLE and parse_decimal_type(kind) is None:
             msg = f"{place}, column `{column}`: expected one of {', '.join(SIMPLE)} or a decimal, got {kind}."
             raise DefinitionError(msg)
     return columns

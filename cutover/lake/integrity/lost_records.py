@@ -262,7 +262,7 @@ def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int
     """
     single = sum(counts.get(name, 0) for name in _SINGLE)
     windowed = sum(counts.values()) - single
-    return single + -(-windowed // window.most), single + windowed // window.least
+    return single + -(-windowed // window.max_windows), single + windowed // window.min_windows
 
 
 def _count_portion(client: CountableLog, portion: Sequence[EpochRecord], window: WindowFn) -> Iterator[LostRecords]:

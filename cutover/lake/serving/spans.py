@@ -6,7 +6,7 @@ it, and may join two of them. Stretches of sessions reach to the gap behind the 
 
 from collections.abc import Iterable
 
-from cutover.definition.windows.sessions import touch
+from cutover.definition.windows.sessions import can_merge
 from cutover.definition.windows.window_fn import Interval, WindowFn
 from cutover.lake.batch_runs import Range
 
@@ -22,5 +22,5 @@ def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
 def is_affected(window: WindowFn, one: Interval, ranges: Iterable[Range]) -> bool:
     """Ask of a window whether a range holds it wholly, of a session whether one touches it."""
     if window.merges:
-        return any(touch(one, Interval(*span)) for span in ranges)
+        return any(can_merge(one, Interval(*span)) for span in ranges)
     return any(first <= one.start and one.end <= last for first, last in ranges)

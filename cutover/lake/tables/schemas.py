@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.pipeline import Pipeline, SameDefinition
-from cutover.definition.model.schema import fields
+from cutover.definition.model.topic import list_fields
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
 
@@ -71,10 +71,10 @@ def spark_type(arrow: pa.DataType) -> str:
     return names.get(str(arrow), str(arrow))
 
 
-def _parts(fields: str) -> list[str]:
+def _parts(list_fields: str) -> list[str]:
     """Split at the commas that are not inside brackets."""
     parts, depth = [""], 0
-    for character in fields:
+    for character in list_fields:
         depth += (character in "<(") - (character in ">)")
         if character == "," and not depth:
             parts.append("")
@@ -132,7 +132,7 @@ def epoch_log_schema(pipeline: Pipeline) -> pa.Schema:
 
 def id_type(pipeline: Pipeline) -> pa.DataType:
     """Return the Arrow type of the record id of a definition that has one."""
-    kinds = {field.name: field.type for field in fields(pipeline.source)}
+    kinds = {field.name: field.type for field in list_fields(pipeline.source)}
     return arrow_type(kinds[str(pipeline.source.record_id)])
 
 

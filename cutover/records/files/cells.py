@@ -5,9 +5,8 @@ import re
 from json.encoder import encode_basestring
 from typing import Any
 
-from cutover.definition.model.schema import decimal_parts
-from cutover.definition.model.time_forms import name_time_form
-from cutover.definition.model.topic import TimeFormat
+from cutover.definition.model.times import name_time_form
+from cutover.definition.model.topic import TimeFormat, parse_decimal_type
 from cutover.output.cells import visible
 from cutover.records.parsing import limits
 from cutover.records.reference.values import Number, Pairs
@@ -66,7 +65,7 @@ def describe_misfit(value: Any, kind: str, time_format: TimeFormat) -> str:
         reason = f" ({form})" if form else " (years 1000 to 8999 are taken)"
         return f"expected {expected}, got {show_value(value)}{reason}"
     has_exponent = isinstance(value, Number) and "e" in value.text.lower()
-    note = " (a decimal is written without an exponent)" if has_exponent and decimal_parts(kind) else ""
+    note = " (a decimal is written without an exponent)" if has_exponent and parse_decimal_type(kind) else ""
     return f"expected {kind}, got {show_value(value)}{note}"
 
 

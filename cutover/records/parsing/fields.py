@@ -6,9 +6,8 @@ by themselves. A value that is given and does not fit becomes null, and `given` 
 
 from dataclasses import dataclass, replace
 
-from cutover.definition.model.instants import ISO_TIMESTAMP
-from cutover.definition.model.schema import Field, decimal_parts, fields
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.times import ISO_TIMESTAMP
+from cutover.definition.model.topic import Field, Topic, list_fields, parse_decimal_type
 from cutover.records.parsing import limits
 
 _UNITS = {"seconds": ("timestamp_seconds", 1_000_000), "millis": ("timestamp_millis", 1_000)}
@@ -38,7 +37,7 @@ class FieldSql:
 
 def readings(topic: Topic) -> tuple[FieldSql, ...]:
     """Return how each field of a topic is read, in the schema's order."""
-    return tuple(_reading(field, topic) for field in fields(topic))
+    return tuple(_reading(field, topic) for field in list_fields(topic))
 
 
 def _reading(field: Field, topic: Topic) -> FieldSql:
@@ -76,7 +75,7 @@ def _moment(name: str, time_format: str) -> str:
 
 def _from_variant(field: Field) -> str:
     text, kind = f"CAST(`{field.name}` AS string)", f"`__kind_{field.name}`"
-    decimal = decimal_parts(field.type)
+    decimal = parse_decimal_type(field.type)
     if decimal is not None:
         pattern = limits.decimal_pattern(*decimal)
         number = f"({kind} = 'BIGINT' OR startswith({kind}, 'DECIMAL'))"

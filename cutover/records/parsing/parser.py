@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.model.joins import Join
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.sides import left_of, right_of
+from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.records import enrich
 from cutover.records.classes import Reason
 from cutover.records.columns import select
@@ -79,9 +78,9 @@ def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensio
         key.
     """
     if isinstance(pipeline.join, Join):
-        left = parse_records(records.where("NOT _right"), left_of(pipeline), dimensions)
+        left = parse_records(records.where("NOT _right"), make_left_side(pipeline), dimensions)
         return _of_left(left, pipeline).unionAll(
-            _of_right(parse_records(records.where("_right"), right_of(pipeline)), pipeline)
+            _of_right(parse_records(records.where("_right"), make_right_side(pipeline)), pipeline)
         )
     found = readings(pipeline.source)
     typed = _cast_fields(_take_raw_fields(_decode_json(records, pipeline, found), found), found)

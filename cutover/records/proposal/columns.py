@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from cutover.definition.model.time_forms import YEARS_2000_TO_2100, name_time_form
+from cutover.definition.model.times import YEARS_2000_TO_2100, name_time_form
 from cutover.records.files.cells import cell_value, show_value
 from cutover.records.reference.values import Number, Pairs, UnfitError, value_of
 

@@ -10,8 +10,7 @@ from itertools import repeat
 from typing import Any
 
 from cutover.definition.checks.definition import KEYWORDS
-from cutover.definition.model.schema import IDENTIFIER, RESERVED, RESERVED_PREFIX
-from cutover.definition.model.topic import TimeFormat
+from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, TimeFormat
 from cutover.records.files.cells import cell_value, show_value
 from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, Form
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.definition.model.pipeline import Pipeline
 from cutover.log import options, topic_partitions
 from cutover.log.address import bootstrap_servers
@@ -34,7 +34,7 @@ def read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: t
     wanted = [(topic, _of_topic(offsets, turn), turn) for offsets in reads for turn, topic in enumerate(topics)]
     frames = [
         _read(spark, settings, pipeline, topic, own).selectExpr(
-            "* EXCEPT (partition)", f"partition + {turn * RIGHT} AS partition", f"{bool(turn)} AS _right"
+            "* EXCEPT (partition)", f"partition + {turn * RIGHT_PARTITION_BASE} AS partition", f"{bool(turn)} AS _right"
         )
         for topic, own, turn in wanted
         if own
@@ -44,7 +44,11 @@ def read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: t
 
 def _of_topic(offsets: Offsets, turn: int) -> Offsets:
     """Return the ranges of one topic of the log, by Kafka's numbers of its partitions."""
-    return {partition % RIGHT: span for partition, span in offsets.items() if partition // RIGHT == turn}
+    return {
+        partition % RIGHT_PARTITION_BASE: span
+        for partition, span in offsets.items()
+        if partition // RIGHT_PARTITION_BASE == turn
+    }
 
 
 def _read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, topic: str, offsets: Offsets) -> "DataFrame":

@@ -10,7 +10,7 @@ import pyarrow as pa
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.expressions.terms import duckdb_type
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.schema import decimal_parts
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.quoting import identifier
 
 ARROW: Mapping[str, pa.DataType] = {
@@ -65,7 +65,7 @@ def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def arrow_type(kind: str) -> pa.DataType:
     """Arrow's type for a type of the schema: `bigint`, `decimal(12,2)`, ..."""
-    parts = decimal_parts(kind)
+    parts = parse_decimal_type(kind)
     return pa.decimal128(*parts) if parts else ARROW[kind]
 
 

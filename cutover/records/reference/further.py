@@ -6,12 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from cutover.definition.measures.bag import Bag
-from cutover.definition.measures.counted import MILLION, Quantile, TopK
-from cutover.definition.measures.distinct import HASHES, LOWEST, ApproxDistinct
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.measures.places import First, Last
-from cutover.definition.measures.spread import Stddev, Variance
+from cutover.definition.measures.ordered import Bag, First, Last
+from cutover.definition.measures.value_counts import HASH_BIAS, HASHES, MILLION, ApproxDistinct, Quantile, TopK
+from cutover.definition.measures.variance import Stddev, Variance
 from cutover.records.reference import spread
 from cutover.records.reference.hashes import spark_hash
 
@@ -56,7 +54,7 @@ def _quantile(values: Sequence[Any], measure: Quantile) -> float | None:
 def _count_distinct(hashes: Collection[int], k: int) -> int:
     if len(hashes) < k:
         return len(hashes)
-    return (k - 1) * HASHES // (sorted(hashes)[k - 1] + LOWEST)
+    return (k - 1) * HASHES // (sorted(hashes)[k - 1] + HASH_BIAS)
 
 
 def _truncate_bits(value: float, bits: int) -> float:

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-from cutover.definition.model.schema import decimal_parts
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.timestamps import EPOCH
 
 SEED = 42
@@ -47,7 +47,7 @@ def xxhash64(data: bytes, seed: int) -> int:
 
 
 def _bytes(value: Any, kind: str) -> bytes:
-    digits = decimal_parts(kind)
+    digits = parse_decimal_type(kind)
     if digits is not None:
         whole = int(Decimal(value).scaleb(digits[1]))
         return _to_little_endian(whole, 8) if digits[0] <= LONG_DIGITS else _to_big_endian(whole)

@@ -10,9 +10,8 @@ from cutover.definition.compile.bags import Side
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
-from cutover.definition.model.joins import RIGHT, SelfJoin
-from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.sides import left_of, right_of
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE, SelfJoin
+from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.definition.model.topic import Topic
 from cutover.records.reference.evaluate import Evaluated, evaluate
 from cutover.records.reference.further import Place
@@ -40,14 +39,14 @@ def questions_of(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
     if isinstance(pipeline.join, SelfJoin):
         conditions = zip(CONDITIONS, (pipeline.join.left, pipeline.join.right), strict=True)
         both = replace(
-            left_of(pipeline), measures=_make_max_measures({**left.sources, **right.sources, **dict(conditions)})
+            make_left_side(pipeline), measures=_make_max_measures({**left.sources, **right.sources, **dict(conditions)})
         )
         return both, both
     prefix = pipeline.join.prefix
     own = {name: f"`{name.removeprefix(prefix)}`" for name in right.sources}
     return (
-        replace(left_of(pipeline), measures=_make_max_measures(left.sources)),
-        replace(right_of(pipeline), measures=_make_max_measures(own)),
+        replace(make_left_side(pipeline), measures=_make_max_measures(left.sources)),
+        replace(make_right_side(pipeline), measures=_make_max_measures(own)),
     )
 
 
@@ -102,7 +101,7 @@ def _bag(pipeline: Pipeline, side: Side, counted: Sequence[Counted]) -> Counter[
 def _is_here(pipeline: Pipeline, side: Side, values: Mapping[str, Any], place: Place) -> bool:
     if isinstance(pipeline.join, SelfJoin):
         return values[f"join.{side.name}"] is True
-    return (place[1] >= RIGHT) == (side.name == "right")
+    return (place[1] >= RIGHT_PARTITION_BASE) == (side.name == "right")
 
 
 def _values(pipeline: Pipeline, name: str, made: Sequence[_Pair]) -> list[Any]:
@@ -113,7 +112,7 @@ def _values(pipeline: Pipeline, name: str, made: Sequence[_Pair]) -> list[Any]:
     types = compile_pipeline(pipeline).pair_types
     schema = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
     shape = Topic(name="pairs", schema=schema, event_time="")
-    alone = replace(left_of(pipeline), source=shape, where=None, derive={}, key=(), measures={name: measure})
+    alone = replace(make_left_side(pipeline), source=shape, where=None, derive={}, key=(), measures={name: measure})
     found = evaluate(alone, [dict.fromkeys(types) | dict(pair.columns) for pair in made])
     return [None if item.failed else item.values[name] for item in found]
 
@@ -134,7 +133,7 @@ def _value_of(measure: Measure, weighted: Sequence[tuple[Any, int]]) -> Any:
 
 def _sum(given: Sequence[tuple[Any, int]]) -> Any:
     if given and isinstance(given[0][0], float):
-        return doubles.nearest(sum(doubles.exact(value) * weight for value, weight in given))
+        return doubles.from_units(sum(doubles.to_units(value) * weight for value, weight in given))
     total = Decimal(0)
     for value, weight in given:
         total = EXACT.add(total, EXACT.multiply(Decimal(value), Decimal(weight)))

@@ -51,7 +51,7 @@ def value_of(measure: Measure, values: Sequence[Any], places: Sequence[Place]) -
 
 def _sum(given: Sequence[Any]) -> Any:
     if given and isinstance(given[0], float):
-        return doubles.nearest(sum(map(doubles.exact, given)))
+        return doubles.from_units(sum(map(doubles.to_units, given)))
     total = Decimal(0)
     for value in given:
         total = EXACT.add(total, Decimal(value))

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from cutover.definition.model.schema import Field, fields
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
 from cutover.records.reference.values import Number, Pairs, UnfitError, check_kind, value_of
@@ -145,7 +144,7 @@ _LENIENT = _make_decoder(lambda found: Pairs(tuple(found)), Number, float)
 
 def parse_fields(document: Pairs, topic: Topic) -> ParsedRecord:
     """Return the typed fields of a JSON object, with every field that does not fit and the first reason."""
-    known = {item.name: item for item in fields(topic)}
+    known = {item.name: item for item in list_fields(topic)}
     values: dict[str, Any] = dict.fromkeys(known)
     present = dict(document.items)  # of a doubled name the last one
     misfits: dict[str, Misfit] = {}

@@ -47,7 +47,7 @@ def place_records(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: 
         if evaluated is None or event is None or not evaluated.passes:
             continue
         counted, twin = make_counted(record, evaluated), _twin(pipeline, record, event)
-        for start, end in pipeline.window.intervals(event):
+        for start, end in pipeline.window.assign_windows(event):
             group = (start, end, evaluated.key)
             yield Placed(group=group, counted=counted, is_future=record.is_future(pipeline), twin=twin)
 

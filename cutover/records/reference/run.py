@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.record_ids import oldest_remembered
+from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
@@ -125,8 +125,8 @@ def run(
 def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[EvaluatedRecord]:
     """Return each record, parsed and evaluated as its topic's side of the definition says."""
     left, right = joined.questions_of(pipeline)
-    ours = [record for record in records if record.partition < RIGHT]
-    theirs = [record for record in records if record.partition >= RIGHT]
+    ours = [record for record in records if record.partition < RIGHT_PARTITION_BASE]
+    theirs = [record for record in records if record.partition >= RIGHT_PARTITION_BASE]
     return [*_of_topic(pipeline, left, ours, dimensions), *_of_topic(pipeline, right, theirs, dimensions)]
 
 
@@ -170,7 +170,7 @@ def _classify(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, waterm
         _enter(books, record, Class.FILTERED, None)
         return
     forgotten, is_twin = _remember(books, pipeline, record, watermark)
-    for start, end in pipeline.window.intervals(record.event):
+    for start, end in pipeline.window.assign_windows(record.event):
         late = forgotten or (watermark is not None and end + grace(pipeline) <= watermark)
         cls = Class.DUPLICATE if is_twin else Class.LATE if late else Class.ACCEPTED
         cls = Class.FUTURE if record.is_future(pipeline) else cls
@@ -186,7 +186,7 @@ def _remember(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, waterm
     name, event = pipeline.source.record_id, record.event
     if name is None or event is None or record.is_future(pipeline):
         return False, False
-    remembered = oldest_remembered(pipeline, watermark)
+    remembered = compute_oldest_remembered(pipeline, watermark)
     if remembered is not None and event < remembered:
         return True, False
     twin = (record.parsed.values[name], event)

@@ -9,8 +9,8 @@ from decimal import Context, Decimal
 from functools import cache
 from typing import Any
 
-from cutover.definition.model.instants import UNITS, iso_micros
-from cutover.definition.model.schema import decimal_parts
+from cutover.definition.model.times import UNITS, parse_iso_micros
+from cutover.definition.model.topic import parse_decimal_type
 from cutover.records.parsing import limits
 
 FIRST_DATE, AFTER_LAST_DATE = date(1000, 1, 1), date(9000, 1, 1)
@@ -78,7 +78,7 @@ def check_kind(given: Any, kind: str, time_format: str) -> None:
     Raises:
         UnfitError: It is.
     """
-    if given is None or kind in {"string", "date"} or decimal_parts(kind) is not None:
+    if given is None or kind in {"string", "date"} or parse_decimal_type(kind) is not None:
         return
     if kind == "timestamp":
         if time_format != "iso":
@@ -122,7 +122,7 @@ def _double(given: Any) -> float:
 def _decimal(given: Any, kind: str) -> Decimal:
     if not isinstance(given, Number) or "e" in given.text.lower():
         raise UnfitError
-    precision, scale = decimal_parts(kind) or (0, 0)
+    precision, scale = parse_decimal_type(kind) or (0, 0)
     number = Decimal(given.text)
     if len(number.as_tuple().digits) > DIGITS or -int(number.as_tuple().exponent) > DIGITS:
         raise UnfitError
@@ -148,7 +148,7 @@ def _in_range(micros: int) -> int:
 
 def _iso(text: str) -> int:
     try:
-        return iso_micros(text)
+        return parse_iso_micros(text)
     except ValueError:
         raise UnfitError(right_kind=True) from None
 

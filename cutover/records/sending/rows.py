@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.schema import fields
-from cutover.definition.model.topic import Topic
+from cutover.definition.model.topic import Topic, list_fields
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
 from cutover.records.files.cells import cell_value, describe_misfit, encode_value, show_name
@@ -131,7 +130,7 @@ def find_line(path: Path, number: int) -> int:
 def _read_records(path: Path, pipeline: Pipeline, content: FileContent) -> Iterator[tuple[FileRecord, ParsedRecord]]:
     read = _read_json_records if is_json(path) else _read_csv_records
     topic = pipeline.source
-    names = {item.name for item in fields(topic)}
+    names = {item.name for item in list_fields(topic)}
     keys = [name for name in pipeline.key if name in names]
     for line, document, value, beyond in read(path, topic, content):
         parsed = parse_fields(document, topic)
@@ -191,7 +190,7 @@ def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterato
     _, header = next(records, (1, []))
     _check_columns(path, header, topic)
     content.add(b"csv" + _encode_cells(header))
-    known = {item.name: item for item in fields(topic)}
+    known = {item.name: item for item in list_fields(topic)}
     content.ignored_columns = [name for name in header if name not in known]
     columns = [
         (place, name, f"{encode_value(name)}:", known[name].type) for place, name in enumerate(header) if name in known

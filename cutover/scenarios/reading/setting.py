@@ -5,7 +5,13 @@ from itertools import pairwise
 from typing import NoReturn
 
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
-from cutover.definition.model.triggers import DEFAULT, Accumulation, Trigger, uses_epochs, waits_for_watermark
+from cutover.definition.model.triggers import (
+    DEFAULT_TRIGGER,
+    Accumulation,
+    Trigger,
+    has_epoch_trigger,
+    waits_for_watermark,
+)
 from cutover.definition.windows.window_fn import FOREVER
 from cutover.durations import parse_duration
 from cutover.errors import DefinitionError
@@ -30,8 +36,8 @@ def scenario_of(form: ScenarioForm, *, default_title: str) -> Scenario:
     """
     style = _style(form)
     window = form.window.window()
-    _check_size(form, window.most)
-    trigger = DEFAULT if form.trigger is None else form.trigger.trigger()
+    _check_size(form, window.max_windows)
+    trigger = DEFAULT_TRIGGER if form.trigger is None else form.trigger.trigger()
     measure = Count() if form.measure == "count" else _MEASURES[form.measure](_VALUE)
     rows = tuple(_row(point, at, measure) for at, point in enumerate(form.points))
     setting = Setting(
@@ -122,7 +128,7 @@ def _parse_lateness(form: ScenarioForm) -> int | None:
 def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[InputRow], style: Style) -> tuple[int, ...]:
     if form.epochs is None:
         return ()
-    if not uses_epochs(trigger):
+    if not has_epoch_trigger(trigger):
         _refuse("epochs", "a trigger with `each_epoch`, since epochs change nothing for others", str(trigger))
     if isinstance(form.epochs, ListedEpochsForm):
         found = tuple(moment.micros for moment in form.epochs.at)
@@ -133,14 +139,14 @@ def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[InputRow], styl
         return found
     period = parse_duration(form.epochs.period, of="epochs.period")
     if period == 0:
-        _refuse("epochs.period", "a period longer than nothing", f"`{form.epochs.period}`")
+        _refuse("epochs.period", "a period longer than zero", f"`{form.epochs.period}`")
     return tuple(sorted({-(-row.processing_time // period) * period for row in rows}))
 
 
 def _check_fires(setting: Setting) -> None:
     """Refuse a trigger that can never fire with this window, this watermark and these epochs."""
     steps = setting.watermark
-    if uses_epochs(setting.trigger) and not setting.epochs and setting.rows:
+    if has_epoch_trigger(setting.trigger) and not setting.epochs and setting.rows:
         hint = '`"epochs": {"type": "every", "period": "1 minute"}`'
         _refuse("trigger", "`epochs` beside it, since `each_epoch` fires at their ends", "none", hint)
     if not waits_for_watermark(setting.trigger):

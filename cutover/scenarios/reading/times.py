@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum, auto
 
-from cutover.definition.model.instants import ISO_TIMESTAMP
+from cutover.definition.model.times import ISO_TIMESTAMP
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
 from cutover.durations import MICROSECONDS
 from cutover.errors import DefinitionError

@@ -14,9 +14,9 @@ from cutover.clock import SystemClock
 from cutover.definition.compile.fingerprint import result_fingerprint
 from cutover.definition.loading import acceptance_files, catalogue
 from cutover.definition.loading.key_text import format_values, parse_key
-from cutover.definition.model.acceptance import ROWS_AT_MOST, AcceptanceRule
+from cutover.definition.model.acceptance import MAX_ACCEPTED_ROWS, AcceptanceRule
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import moment
+from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError
 from cutover.reconcile.cli import arguments
 from cutover.reconcile.result import text
@@ -59,13 +59,13 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
             f"`--expires`: expected a time from now on, at most {LONGEST.days} days ahead, got {until:%Y-%m-%d %H:%M}."
         )
         raise DefinitionError(msg)
-    start = None if window is None else moment(window, found.window, of="`--window`")
-    end = None if window_to is None else moment(window_to, found.window, of="`--window-to`")
+    start = None if window is None else parse_range_end(window, found.window, of="`--window`")
+    end = None if window_to is None else parse_range_end(window_to, found.window, of="`--window-to`")
     rule = _make_rule(
         reason=reason,
         owner=owner,
         expires=until,
-        max_rows=ROWS_AT_MOST if max_rows is None else max_rows,
+        max_rows=MAX_ACCEPTED_ROWS if max_rows is None else max_rows,
         max_volume=dict(map(_parse_volume, max_volume or [])),
         windows_from=start,
         windows_to=start + _EVERY_MOMENT if start is not None and end is None else end,
@@ -144,11 +144,11 @@ def _as_cell(one: OpenDifference, pipeline: Pipeline) -> Difference:
 
 
 def _check_count(pipeline: Pipeline, count: int) -> int:
-    if 1 <= count <= ROWS_AT_MOST:
+    if 1 <= count <= MAX_ACCEPTED_ROWS:
         return count
     got = "none" if not count else f"{count:,}"
     of = f"of `{pipeline.name}` that fit it"
-    msg = f"Rule of acceptance: expected 1 to {ROWS_AT_MOST} open differences {of}, got {got}."
+    msg = f"Rule of acceptance: expected 1 to {MAX_ACCEPTED_ROWS} open differences {of}, got {got}."
     raise DefinitionError(
         msg + f"\nHint: `cutover differences {pipeline.name}` lists them; `--max-rows` says a number."
     )
@@ -170,7 +170,7 @@ def resolve(
     settings = load_settings()
     found = find_definition(settings, pipeline)
     opened = history.open_differences(settings, found)
-    wanted = (moment(window, found.window, of="WINDOW"), format_values(parse_key(key, found.key)))
+    wanted = (parse_range_end(window, found.window, of="WINDOW"), format_values(parse_key(key, found.key)))
     one = next((one for one in opened.values() if _place_of(one, found) == wanted), None)
     if one is None:
         msg = f"No difference of `{pipeline}` is known in window {text.when(wanted[0].isoformat())}, key {wanted[1]}."

@@ -14,7 +14,7 @@ from rich.table import Table
 from cutover.cli.definitions import find_definition
 from cutover.definition.loading.key_text import format_columns
 from cutover.definition.model.pipeline import Pipeline
-from cutover.definition.model.ranges import moment
+from cutover.definition.model.ranges import parse_range_end
 from cutover.errors import DefinitionError, LakeError
 from cutover.reconcile.audit import noise_record
 from cutover.reconcile.report import files
@@ -49,7 +49,7 @@ def history(  # noqa: PLR0913 -- the options of a command line
     found = find_definition(settings, pipeline)
     lines = _lines(settings, found)
     if window is not None:
-        start = moment(window, found.window, of="`--window`")
+        start = parse_range_end(window, found.window, of="`--window`")
         shown = _follow(settings, found, lines, to_micros(start))
         _show(as_json, shown, lambda console: _print_window(console, found, window, shown))
     elif changes or before or after:

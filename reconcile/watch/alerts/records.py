@@ -38,7 +38,7 @@ def _count_class(facts: WatchFacts, record_class: Class) -> tuple[float, int, st
     for epoch in facts.list_recent_epochs():
         counts.update(epoch.counts)
         records += epoch.records
-    windows_per_record = facts.pipeline.window.most
+    windows_per_record = facts.pipeline.window.max_windows
     if record_class is Class.LATE:
         unit = "records" if windows_per_record == 1 else "(record, window) pairs"
         return counts[Class.LATE], counts[Class.LATE] + counts[Class.ACCEPTED], unit

@@ -9,7 +9,7 @@ from typing import Literal
 from confluent_kafka import KafkaError, Message, Producer
 
 from cutover.definition import Pipeline
-from cutover.definition.windows.window_fn import newest
+from cutover.definition.windows.window_fn import select_last_window
 from tests.integration.streaming.rig import MINUTE, NOON, Event
 from tests.support.oracle.records import OracleRecord, append
 
@@ -43,7 +43,7 @@ def meant(pipeline: Pipeline) -> Callable[[Event], Meant]:
             return "filtered", None, ()
         logged = NOON + int((event.minute if event.logged is None else event.logged) * MINUTE)
         kind: Intended = "future" if event.micros > logged // 1000 * 1000 + ahead else "accepted"
-        return kind, newest(window, event.micros // 1000 * 1000).start, (event.key,)
+        return kind, select_last_window(window, event.micros // 1000 * 1000).start, (event.key,)
 
     return of
 

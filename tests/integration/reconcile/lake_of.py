@@ -18,7 +18,7 @@ from cutover.clock import SystemClock
 from cutover.definition import Avg, Count, Fixed, Lateness, Max, Min, Pipeline, Policy, Sum, Topic
 from cutover.definition.compile.fingerprint import batch_fingerprint, lateness_fingerprint, result_fingerprint
 from cutover.definition.model.pipeline import SameDefinition
-from cutover.definition.windows.window_fn import newest
+from cutover.definition.windows.window_fn import select_last_window
 from cutover.engine import confs, readback
 from cutover.engine.in_force import InForce
 from cutover.lake import batch_runs
@@ -196,7 +196,7 @@ def _ended(rows: Iterable[Raw], pipeline: Pipeline) -> tuple[Raw, ...]:
 
 def _end(pipeline: Pipeline, start: datetime) -> datetime:
     micros_of = round(start.timestamp() * 1_000_000)
-    return start + timedelta(microseconds=newest(pipeline.window, micros_of).end - micros_of)
+    return start + timedelta(microseconds=select_last_window(pipeline.window, micros_of).end - micros_of)
 
 
 def _record(offset: int, sale: Sale) -> RawRecord:

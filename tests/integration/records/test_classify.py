@@ -106,7 +106,7 @@ CLOCK_CHANGES = tuple(
 )
 def test_windows_of_a_record_are_those_of_the_definition(spark: "SparkSession", window: AlignedWindowFn) -> None:
     events = (*EVENTS, *CLOCK_CHANGES) if isinstance(window, CalendarWindows) else EVENTS
-    expected = [(offset, *interval) for offset, event in enumerate(events) for interval in window.intervals(event)]
+    expected = [(offset, *interval) for offset, event in enumerate(events) for interval in window.assign_windows(event)]
 
     found = judged(spark, window, events)
 
@@ -177,8 +177,8 @@ def test_rows_of_slices_stand_for_the_windows_of_records_that_are_late_in_none(
     opened = [
         row | {"window_start": start, "window_end": end, "_unknown": row["_unknown"] if start == newest else 0}
         for row in sliced
-        for newest in (window.intervals(row["window_start"])[-1].start,)
-        for start, end in window.intervals(row["window_start"])
+        for newest in (window.assign_windows(row["window_start"])[-1].start,)
+        for start, end in window.assign_windows(row["window_start"])
     ]
 
     assert 0 < len(sliced) < len(events)

@@ -14,7 +14,7 @@ import pytest
 from cutover.batch import recompute
 from cutover.clock import SystemClock
 from cutover.definition import EachEpoch, Pipeline, Repeat
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.engine import queries
 from cutover.errors import LogError
 from cutover.lake.paths import batch_uri
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.usefixtures("comparisons_twice")
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-LEFT, CLICK = 0, RIGHT  # the first partition of each side
+LEFT, CLICK = 0, RIGHT_PARTITION_BASE  # the first partition of each side
 Sent = tuple[int, float, str | None, Mapping[str, Any]]  # partition, hours of event time after noon, key, fields
 
 IN_TIME: tuple[Sent, ...] = (
@@ -77,7 +77,7 @@ def log_of_sent(sent: Iterable[Sent]) -> list[RawRecord]:
     found = []
     for partition, hours, key, fields in sent:
         at = round((NOON + hours * HOUR).timestamp() * 1000)
-        name = "ad" if partition < RIGHT else "banner"
+        name = "ad" if partition < RIGHT_PARTITION_BASE else "banner"
         offset = following[partition] = following.get(partition, -1) + 1
         value = json.dumps({"at": at, name: key, **fields}).encode()
         found.append(RawRecord(partition=partition, offset=offset, log_time_micros=at * 1000, value=value))
@@ -129,11 +129,11 @@ def told(spark: "SparkSession", kafka_bootstrap: str, tmp_path_factory: pytest.T
 
 def _by_topic(log: list[RawRecord]) -> list[tuple[list[RawRecord], list[RawRecord]]]:
     """Return of each topic, by Kafka's own numbers, what was there before the late records, and these."""
-    sides = [[r for r in log if r.partition // RIGHT == turn] for turn in (0, 1)]
+    sides = [[r for r in log if r.partition // RIGHT_PARTITION_BASE == turn] for turn in (0, 1)]
     return [
         (
-            [replace(r, partition=r.partition % RIGHT) for r in side if r in BEFORE_LATE],
-            [replace(r, partition=r.partition % RIGHT) for r in side if r not in BEFORE_LATE],
+            [replace(r, partition=r.partition % RIGHT_PARTITION_BASE) for r in side if r in BEFORE_LATE],
+            [replace(r, partition=r.partition % RIGHT_PARTITION_BASE) for r in side if r not in BEFORE_LATE],
         )
         for side in sides
     ]
@@ -171,7 +171,7 @@ def test_the_seal_names_both_topics_with_their_own_cuts(told: Told) -> None:
     ends = end_of(LOG)
 
     assert found == {
-        topic: {str(p % RIGHT): n for p, n in ends.items() if p // RIGHT == turn}
+        topic: {str(p % RIGHT_PARTITION_BASE): n for p, n in ends.items() if p // RIGHT_PARTITION_BASE == turn}
         for turn, topic in enumerate(("joined", "joined-right"))
     }
 

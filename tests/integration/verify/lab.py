@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from cutover.clock import SystemClock
 from cutover.definition import Pipeline
 from cutover.definition.compile.fingerprint import batch_fingerprint
-from cutover.definition.windows.window_fn import newest
+from cutover.definition.windows.window_fn import select_last_window
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control import versions
 from cutover.lake.control.versions import Version
@@ -94,7 +94,7 @@ def write_batch(settings: Settings, definition: Pipeline, record: EpochRecord, r
         result_fingerprint=record.result_fingerprint,
         batch_fingerprint=batch_fingerprint(definition),
         isolation="read_committed",
-        computed=((min(starts), newest(definition.window, max(starts)).end),),
+        computed=((min(starts), select_last_window(definition.window, max(starts)).end),),
         batch_version=int(batch.version()),
         finished="2026-01-05T00:00:00Z",
         in_force=in_force(definition).digest,
@@ -128,12 +128,12 @@ def _epoch(
     start = dict(before[-1].end) if before else dict.fromkeys(end, 0)
     raw = list(client.read_ranges(log.topic, {p: (start[p], end[p]) for p in end}))
     found = reference.run(definition, raw, epochs=[end], watermarks=[time.watermark])
-    newest: dict[int, int] = {}
+    select_last_window: dict[int, int] = {}
     for record in raw:
         for group in reference.run(definition, [record]).rows:
-            event = max(newest.get(record.partition, 0), _event(definition, record))
-            newest[record.partition] = event if group else 0
-    after = advance(time, Observation(now=0.0, read=end, high=end, max_event=newest), definition.lateness)
+            event = max(select_last_window.get(record.partition, 0), _event(definition, record))
+            select_last_window[record.partition] = event if group else 0
+    after = advance(time, Observation(now=0.0, read=end, high=end, max_event=select_last_window), definition.lateness)
     record_ = EpochRecord(
         epoch=len(before),
         run_id=RUN_ID,

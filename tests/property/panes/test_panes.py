@@ -192,7 +192,9 @@ def test_every_row_is_shown_once_or_waiting_or_dropped(setting: Setting) -> None
     outcome = reference.run(replace(setting, measure=Count()))
 
     shown = sum(pane.value for pane in outcome.panes) + sum(one.rows for one in outcome.waiting)
-    assert shown + len(outcome.dropped) == sum(len(setting.window.intervals(row.event_time)) for row in setting.rows)
+    assert shown + len(outcome.dropped) == sum(
+        len(setting.window.assign_windows(row.event_time)) for row in setting.rows
+    )
 
 
 @given(setting=ANY.settings(Accumulation.ACCUMULATING))
@@ -297,7 +299,7 @@ def test_batch_is_what_the_rows_of_each_window_give(setting: Setting) -> None:
         setting = replace(setting, window=Global())
     groups: dict[tuple[Key, Interval], list[InputRow]] = {}
     for row in setting.rows:
-        for window in setting.window.intervals(row.event_time):
+        for window in setting.window.assign_windows(row.event_time):
             groups.setdefault((row.key, window), []).append(row)
 
     expected = {group: measured(setting.measure, rows) for group, rows in groups.items()}

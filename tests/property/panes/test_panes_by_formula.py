@@ -118,8 +118,8 @@ def test_watermark_that_fires_always_shows_what_is_new_or_nothing(
     trigger = AtWatermark(early=AfterCount(2), late=AfterCount(1), always=True)
     outcome = run(rows, trigger, window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
-    for start in {window.intervals(row.event_time)[0].start for row in rows}:
-        inside = [row for row in rows if window.intervals(row.event_time)[0].start == start]
+    for start in {window.assign_windows(row.event_time)[0].start for row in rows}:
+        inside = [row for row in rows if window.assign_windows(row.event_time)[0].start == start]
         in_time = [row for row in inside if row.processing_time <= passes]
         pairs = [in_time[at : at + 2] for at in range(0, len(in_time) - 1, 2)]
         expected: list[object] = [(pair[-1].processing_time, total(pair), "early") for pair in pairs]
@@ -135,8 +135,8 @@ def test_watermark_shows_what_is_in_and_then_each_late_row(rows: tuple[InputRow,
     window = SlidingWindows(size=size * MILLISECOND, every=size * MILLISECOND)
     outcome = run(rows, Repeat(AtWatermark()), window, (WatermarkStep(processing_time=passes, watermark=FOREVER),))
 
-    for start in {window.intervals(row.event_time)[0].start for row in rows}:
-        inside = [row for row in rows if window.intervals(row.event_time)[0].start == start]
+    for start in {window.assign_windows(row.event_time)[0].start for row in rows}:
+        inside = [row for row in rows if window.assign_windows(row.event_time)[0].start == start]
         in_time = [row for row in inside if row.processing_time <= passes]
         late = [row for row in inside if row.processing_time > passes]
         expected = [(passes, total(in_time), "on_time")] if in_time else []

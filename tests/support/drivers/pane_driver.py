@@ -75,7 +75,7 @@ class PaneDriver:
             f"{measure}__count": int(value is not None),
         }
         found = []
-        for window in self.setting.window.intervals(row.event_time):
+        for window in self.setting.window.assign_windows(row.event_time):
             late = is_too_late(self.setting, window, self.watermark)
             position = {"partition": 0, "offset": self.offset - 1, "event_time": row.event_time, "reason": None}
             about = {"_class": "late", "_positions": [position]} if late else {"_class": "accepted"}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from cutover.definition import Accumulation, Sum
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.triggers import DEFAULT, Trigger
+from cutover.definition.model.triggers import DEFAULT_TRIGGER, Trigger
 from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import EARLIEST, FOREVER, LATEST
@@ -44,7 +44,7 @@ class Handling:
     """What, where, when and how, apart from the rows."""
 
     window: Window = TEN_SECONDS
-    trigger: Trigger = DEFAULT
+    trigger: Trigger = DEFAULT_TRIGGER
     accumulation: Accumulation = Accumulation.ACCUMULATING
     watermark: Watermark = ()
     measure: Measure = SUM

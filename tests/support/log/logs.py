@@ -25,7 +25,7 @@ from cutover.definition import (
     Topic,
 )
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.joins import RIGHT, How
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE, How
 from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.log.kafka import RawRecord
@@ -144,7 +144,7 @@ def split(log: Sequence[RawRecord], pipeline: Pipeline) -> tuple[RawRecord, ...]
     """Return a log as its pipeline numbers it: where it joins two topics, the last partition is one of the right's."""
     if not isinstance(pipeline.join, Join):
         return tuple(log)
-    return tuple(replace(r, partition=RIGHT) if r.partition == PARTITIONS - 1 else r for r in log)
+    return tuple(replace(r, partition=RIGHT_PARTITION_BASE) if r.partition == PARTITIONS - 1 else r for r in log)
 
 
 def ends_split(end: Mapping[int, int], pipeline: Pipeline) -> dict[int, int]:
@@ -152,8 +152,8 @@ def ends_split(end: Mapping[int, int], pipeline: Pipeline) -> dict[int, int]:
     if not isinstance(pipeline.join, Join):
         return dict(end)
     last = PARTITIONS - 1
-    others = {partition: 0 for start in (0, RIGHT) for partition in range(start, start + PARTITIONS)}
-    return others | {p: offset for p, offset in end.items() if p != last} | {RIGHT: end.get(last, 0)}
+    others = {partition: 0 for start in (0, RIGHT_PARTITION_BASE) for partition in range(start, start + PARTITIONS)}
+    return others | {p: offset for p, offset in end.items() if p != last} | {RIGHT_PARTITION_BASE: end.get(last, 0)}
 
 
 def ends_of(log: Iterable[RawRecord], partitions: int = PARTITIONS) -> dict[int, int]:

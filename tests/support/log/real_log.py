@@ -7,7 +7,7 @@ from dataclasses import replace
 from confluent_kafka import Producer
 
 from cutover.definition import Pipeline
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.settings import Settings
@@ -49,7 +49,11 @@ class Writer:
         """Make the topics of a pipeline and write a whole log to them."""
         for turn, topic in enumerate(topic_partitions.topics_of(topic_partitions.log_of(pipeline))):
             self.make(topic)
-            own = [replace(r, partition=r.partition % RIGHT) for r in records if r.partition // RIGHT == turn]
+            own = [
+                replace(r, partition=r.partition % RIGHT_PARTITION_BASE)
+                for r in records
+                if r.partition // RIGHT_PARTITION_BASE == turn
+            ]
             self.write(topic, own)
 
     def _flush(self) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from cutover.definition import Avg, Count, Fixed, Join, Lateness, Max, Min, Pipeline, SelfJoin, Sum, Topic
-from cutover.definition.model.joins import RIGHT, How
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finish_sql, fold_sql
@@ -81,7 +81,7 @@ class Row:
     @property
     def is_right(self) -> bool:
         """Return whether it is of the right topic."""
-        return self.partition >= RIGHT
+        return self.partition >= RIGHT_PARTITION_BASE
 
 
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -96,7 +96,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
 def rows(*, of_two: bool, most: int = 14) -> st.SearchStrategy[list[Row]]:
     """Draw accepted records of one window: few keys (a null one too), few values, so that rows repeat."""
     values = st.fixed_dictionaries({name: st.one_of(st.none(), drawn) for name, drawn in VALUES.items()})
-    partition = st.sampled_from([0, RIGHT] if of_two else [0])
+    partition = st.sampled_from([0, RIGHT_PARTITION_BASE] if of_two else [0])
     drawn = st.builds(Row, partition=partition, ad=st.sampled_from(["a", "b", None]), columns=values)
     return st.lists(drawn, max_size=most)
 

@@ -29,8 +29,8 @@ from cutover.definition import (
     Variance,
 )
 from cutover.definition.compile.compiled import compile_pipeline
-from cutover.definition.measures.counted import LOWEST
 from cutover.definition.measures.kinds import Measure
+from cutover.definition.measures.value_counts import EXPONENT_BIAS
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.log.kafka import RawRecord
@@ -185,7 +185,7 @@ def bucket(value: Any, bits: int) -> int:
     """Return the number of a value's bucket."""
     mantissa, power = math.frexp(abs(value))
     inside = int((2 * mantissa - 1) * 2**bits)
-    return 0 if value == 0 else ((power - 1 + LOWEST) * 2**bits + inside) * (1 if value > 0 else -1)
+    return 0 if value == 0 else ((power - 1 + EXPONENT_BIAS) * 2**bits + inside) * (1 if value > 0 else -1)
 
 
 def fold(parts: Sequence[pa.Table], pipeline: Pipeline = PIPELINE) -> pa.Table:

@@ -11,12 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cutover.definition.measures import doubles
-from cutover.definition.measures.spread import Stddev, Variance
+from cutover.definition.measures.variance import Stddev, Variance
 from cutover.reconcile.comparison.equal import same
 from cutover.records.reference import spread
 from tests.support.rows.digits import digits_of
 
-BELOW = math.nextafter(doubles.SUMMED, 0.0)
+BELOW = math.nextafter(doubles.SUM_LIMIT, 0.0)
 HOSTILE = [0.0, 0.1, -0.1, 1e16, -1e16, 5e-324, 1e-300, 2.0**-180, 2.0**-181, BELOW, -BELOW, 1e15 + 0.3, 1 / 3]
 VALUES = st.lists(st.one_of(st.sampled_from(HOSTILE), st.floats(-BELOW, BELOW)), min_size=1, max_size=12)
 FEW = settings(max_examples=15, deadline=None, derandomize=True)
@@ -33,9 +33,9 @@ def total(connection: duckdb.DuckDBPyConnection, parts: Sequence[Sequence[float]
         {"part": [i for i, p in enumerate(parts) for _ in p], "s": [digits_of(v) for p in parts for v in p]}
     )
     connection.register("states", states)
-    merged = f"SELECT {doubles.merge_aggregate('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
-    twice = f"SELECT {doubles.merge_aggregate('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
-    found: float | None = connection.execute(f"SELECT {doubles.total('s')} FROM ({twice})").fetchall()[0][0]  # noqa: S608 -- ours
+    merged = f"SELECT {doubles.merge_sql('s')} AS s FROM states GROUP BY part"  # noqa: S608 -- ours
+    twice = f"SELECT {doubles.merge_sql('s')} AS s FROM ({merged})"  # noqa: S608 -- ours
+    found: float | None = connection.execute(f"SELECT {doubles.total_sql('s')} FROM ({twice})").fetchall()[0][0]  # noqa: S608 -- ours
     return found
 
 
@@ -46,7 +46,7 @@ def test_a_sum_is_the_same_for_any_order_and_split(
 ) -> None:
     shuffled = data.draw(st.permutations(values))
     at = data.draw(st.integers(0, len(values)))
-    expected = doubles.nearest(sum(map(doubles.exact, values)))
+    expected = doubles.from_units(sum(map(doubles.to_units, values)))
 
     found = total(connection, [shuffled[:at], shuffled[at:]])
 
@@ -76,9 +76,9 @@ def test_values_that_cancel_leave_what_is_left(
 @given(values=VALUES)
 def test_pairs_are_summed_as_records_are(connection: duckdb.DuckDBPyConnection, values: list[float]) -> None:
     connection.register("pairs", pa.table({"v": values, "w": [3] * len(values)}))
-    summed = doubles.weighted_aggregate("v", "w")
+    summed = doubles.weighted_sum_sql("v", "w")
 
-    found = connection.execute(f"SELECT {doubles.total('s')} FROM (SELECT {summed} AS s FROM pairs)").fetchall()  # noqa: S608 -- ours
+    found = connection.execute(f"SELECT {doubles.total_sql('s')} FROM (SELECT {summed} AS s FROM pairs)").fetchall()  # noqa: S608 -- ours
 
     assert found[0][0] == total(connection, [values * 3])
 
@@ -98,7 +98,7 @@ def test_a_spread_lies_within_the_bound_that_plain_python_gives(
 ) -> None:
     states = {"x__sum": map(digits_of, values), "x__squares": (digits_of(v * v) for v in values)}
     connection.register("spreads", pa.table({name: list(column) for name, column in states.items()}))
-    merged = ", ".join(f"{doubles.merge_aggregate(name)} AS {name}" for name in states)
+    merged = ", ".join(f"{doubles.merge_sql(name)} AS {name}" for name in states)
     query = f"SELECT {measure.finish('x', 'double').sql} FROM (SELECT count(*) AS x__count, {merged} FROM spreads)"  # noqa: S608 -- ours
 
     (found,) = connection.execute(query).fetchall()[0]

@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.definition.expressions.compiler import compile_expression
-from cutover.definition.model.schema import parse_schema
+from cutover.definition.model.topic import parse_schema
 from cutover.errors import DefinitionError
 
 TYPES = {"i": "int", "s": "string", "at": "timestamp", "b": "boolean", "x": "double", "d": "decimal(10,2)"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Daily, Fixed, Global, Lateness, Pipeline, Topic
-from cutover.definition.model.record_ids import MINUTE, horizon, oldest_remembered
+from cutover.definition.model.record_ids import MINUTE, compute_id_horizon, compute_oldest_remembered
 from cutover.definition.windows.sessions import Window
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import AlignedWindowFn
@@ -37,27 +37,27 @@ def with_horizon(text: str | None, window: Window = PIPELINE.window) -> Pipeline
 
 
 def test_horizon_is_the_window_and_what_it_waits() -> None:
-    assert horizon(PIPELINE) == 80 * MINUTE
-    assert horizon(with_horizon("5 minutes")) == 5 * MINUTE
+    assert compute_id_horizon(PIPELINE) == 80 * MINUTE
+    assert compute_id_horizon(with_horizon("5 minutes")) == 5 * MINUTE
 
 
 def test_ids_are_forgotten_by_whole_minutes_behind_the_horizon() -> None:
     pipeline = with_horizon("5 minutes")
 
-    assert oldest_remembered(pipeline, 10 * MINUTE) == 5 * MINUTE
-    assert oldest_remembered(pipeline, 11 * MINUTE - 1) == 5 * MINUTE
-    assert oldest_remembered(pipeline, -1) == -6 * MINUTE
-    assert oldest_remembered(pipeline, None) is None
+    assert compute_oldest_remembered(pipeline, 10 * MINUTE) == 5 * MINUTE
+    assert compute_oldest_remembered(pipeline, 11 * MINUTE - 1) == 5 * MINUTE
+    assert compute_oldest_remembered(pipeline, -1) == -6 * MINUTE
+    assert compute_oldest_remembered(pipeline, None) is None
 
 
 def test_without_ids_nothing_is_forgotten() -> None:
-    assert oldest_remembered(replace(PIPELINE, source=replace(PIPELINE.source, record_id=None)), HOUR) is None
+    assert compute_oldest_remembered(replace(PIPELINE, source=replace(PIPELINE.source, record_id=None)), HOUR) is None
 
 
 def test_window_of_all_time_asks_for_a_horizon() -> None:
     with pytest.raises(DefinitionError, match='id_horizon="1 day"'):
-        horizon(with_horizon(None, Global()))
-    assert horizon(with_horizon("1 day", Global())) == 24 * HOUR
+        compute_id_horizon(with_horizon(None, Global()))
+    assert compute_id_horizon(with_horizon("1 day", Global())) == 24 * HOUR
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -66,8 +66,8 @@ def test_what_is_forgotten_by_default_could_not_be_accepted_any_more(
     window: AlignedWindowFn, event: int, behind: int
 ) -> None:
     pipeline, watermark = with_horizon(None, window), event + behind
-    remembered = oldest_remembered(pipeline, watermark)
-    closed = max(one.end for one in window.intervals(event)) + pipeline.lateness.allowed_micros <= watermark
+    remembered = compute_oldest_remembered(pipeline, watermark)
+    closed = max(one.end for one in window.assign_windows(event)) + pipeline.lateness.allowed_micros <= watermark
 
     assert remembered is not None
     assert closed or event >= remembered

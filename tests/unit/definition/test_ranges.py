@@ -5,9 +5,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from cutover.definition import Daily, Fixed, Global
-from cutover.definition.model.ranges import day, find_touched_range, moment
+from cutover.definition.model.ranges import compute_day_range, extend_to_windows, parse_range_end
 from cutover.definition.windows.sliding import SlidingWindows
-from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, newest
+from cutover.definition.windows.window_fn import EARLIEST, LATEST, AlignedWindowFn, select_last_window
 from cutover.errors import DefinitionError
 
 HOUR = 3_600_000_000
@@ -24,18 +24,18 @@ BERLIN = Daily(zone="Europe/Berlin")
     ],
 )
 def test_a_date_begins_where_daily_windows_have_it(text: str, expected: datetime) -> None:
-    assert moment(text, BERLIN, of="`--from`") == expected
+    assert parse_range_end(text, BERLIN, of="`--from`") == expected
 
 
 def test_a_day_without_daily_windows_is_one_of_utc() -> None:
-    found = day(date(2013, 2, 8), Fixed(hours=1))
+    found = compute_day_range(date(2013, 2, 8), Fixed(hours=1))
 
     assert found == (datetime(2013, 2, 8, tzinfo=UTC), datetime(2013, 2, 9, tzinfo=UTC))
 
 
 def test_what_is_no_time_is_refused() -> None:
     with pytest.raises(DefinitionError, match=r"`--to`: expected a time such as .* got `yesterday`"):
-        moment("yesterday", BERLIN, of="`--to`")
+        parse_range_end("yesterday", BERLIN, of="`--to`")
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,15 @@ def test_a_range_touches_every_window_that_shares_a_moment_with_it_and_no_other(
     window: AlignedWindowFn, length: int
 ) -> None:
     start = 1_360_317_600_000_000 + 7
-    first, end = find_touched_range(window, (start, start + length))
+    first, end = extend_to_windows(window, (start, start + length))
 
-    begins, ends = window.intervals(first)[-1], newest(window, first)
+    begins, ends = window.assign_windows(first)[-1], select_last_window(window, first)
     assert begins == ends
-    assert first == min(found.start for found in window.intervals(start))
-    assert end == max(found.end for found in window.intervals(start + length - 1))
+    assert first == min(found.start for found in window.assign_windows(start))
+    assert end == max(found.end for found in window.assign_windows(start + length - 1))
 
 
 def test_a_range_is_cut_where_event_time_ends() -> None:
-    assert find_touched_range(Global(), (EARLIEST - HOUR, LATEST + HOUR)) == (EARLIEST, LATEST)
+    assert extend_to_windows(Global(), (EARLIEST - HOUR, LATEST + HOUR)) == (EARLIEST, LATEST)
     with pytest.raises(DefinitionError, match="between the years 1000 and 9000"):
-        find_touched_range(Fixed(hours=1), (LATEST, LATEST + HOUR))
+        extend_to_windows(Fixed(hours=1), (LATEST, LATEST + HOUR))

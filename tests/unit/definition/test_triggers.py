@@ -16,7 +16,7 @@ from cutover.definition import (
     Sequence,
     Until,
 )
-from cutover.definition.model.triggers import Trigger, ends, uses_epochs, waits_for_watermark
+from cutover.definition.model.triggers import Trigger, has_epoch_trigger, is_finite, waits_for_watermark
 from cutover.errors import DefinitionError
 
 NOT_ONCE: Any = Repeat(AfterCount(2))
@@ -28,8 +28,8 @@ NOT_ONCE: Any = Repeat(AfterCount(2))
     [
         (lambda: AfterCount(0), "`AfterCount`: expected at least one row, got 0"),
         (lambda: AfterCount(-1), "expected at least one row, got -1"),
-        (lambda: Every("0 minutes"), "`Every`: expected a period longer than nothing, got `0 minutes`"),
-        (lambda: AfterDelay("0 seconds"), "`AfterDelay`: expected a delay longer than nothing, got `0 seconds`"),
+        (lambda: Every("0 minutes"), "`Every`: expected a period longer than zero, got `0 minutes`"),
+        (lambda: AfterDelay("0 seconds"), "`AfterDelay`: expected a delay longer than zero, got `0 seconds`"),
         (lambda: AfterDelay("soon"), r"`trigger\.after_delay`: expected a whole number and a unit"),
         (lambda: AtWatermark(early=AtWatermark(always=True)), "it could never fire; leave it out"),
         (lambda: Every("often"), r"`trigger\.every`: expected a whole number and a unit"),
@@ -97,7 +97,7 @@ def test_what_waits_for_the_watermark(trigger: Trigger, *, expected: bool) -> No
     ],
 )
 def test_what_ends(trigger: Trigger, *, expected: bool) -> None:
-    assert ends(trigger) is expected
+    assert is_finite(trigger) is expected
 
 
 @pytest.mark.parametrize(
@@ -112,4 +112,4 @@ def test_what_ends(trigger: Trigger, *, expected: bool) -> None:
     ],
 )
 def test_what_needs_epochs(trigger: Trigger, *, expected: bool) -> None:
-    assert uses_epochs(trigger) is expected
+    assert has_epoch_trigger(trigger) is expected

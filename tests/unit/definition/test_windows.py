@@ -19,8 +19,8 @@ from cutover.definition.windows.window_fn import (
     WindowFn,
     list_windows,
     merge_intervals,
-    newest,
-    oldest,
+    select_first_window,
+    select_last_window,
 )
 from cutover.errors import DefinitionError
 from cutover.timestamps import from_micros
@@ -42,7 +42,7 @@ def micros(text: str) -> int:
 
 def day(zone: str, text: str, offset: str = "0 hours") -> tuple[str, str]:
     """Return the start and end, in UTC, of the day that holds a time."""
-    (found,) = Daily(zone=zone, offset=offset).intervals(micros(text))
+    (found,) = Daily(zone=zone, offset=offset).assign_windows(micros(text))
     start, end = (datetime.fromtimestamp(edge / SECOND, UTC).strftime("%Y-%m-%dT%H:%MZ") for edge in found)
     return start, end
 
@@ -64,23 +64,23 @@ def test_a_day_whose_beginning_the_clock_skips_begins_by_the_clock_before_the_ch
 
 
 def test_fixed_window_begins_at_its_offset() -> None:
-    assert Fixed(hours=1, offset="15 minutes").intervals(0) == (Interval(-45 * 60 * SECOND, 15 * 60 * SECOND),)
+    assert Fixed(hours=1, offset="15 minutes").assign_windows(0) == (Interval(-45 * 60 * SECOND, 15 * 60 * SECOND),)
 
 
 def test_the_shortest_window_holds_one_moment() -> None:
-    assert SlidingWindows(size=1, every=1).intervals(5) == (Interval(5, 6),)
+    assert SlidingWindows(size=1, every=1).assign_windows(5) == (Interval(5, 6),)
 
 
 def test_sliding_windows_begin_at_their_offset() -> None:
     window = SlidingWindows(size=10, every=4, offset=3)
 
-    assert window.intervals(11) == (Interval(3, 13), Interval(7, 17), Interval(11, 21))
-    assert window.intervals(13) == (Interval(7, 17), Interval(11, 21))
+    assert window.assign_windows(11) == (Interval(3, 13), Interval(7, 17), Interval(11, 21))
+    assert window.assign_windows(13) == (Interval(7, 17), Interval(11, 21))
 
 
 @pytest.mark.parametrize(("event", "start"), [(-1, -10), (-10, -10), (-11, -20), (0, 0), (9, 0)])
 def test_windows_before_1970_are_counted_downwards(event: int, start: int) -> None:
-    assert SlidingWindows(size=10, every=10).intervals(event) == (Interval(start, start + 10),)
+    assert SlidingWindows(size=10, every=10).assign_windows(event) == (Interval(start, start + 10),)
 
 
 @given(
@@ -91,7 +91,7 @@ def test_windows_before_1970_are_counted_downwards(event: int, start: int) -> No
 )
 def test_sliding_windows_are_all_that_hold_the_event(event: int, every: int, more: int, offset: int) -> None:
     window = SlidingWindows(size=every + more % (60 * every), every=every, offset=offset % every)
-    found = window.intervals(event)
+    found = window.assign_windows(event)
 
     assert all(one.start <= event < one.end for one in found)
     assert all((one.start - window.offset) % every == 0 for one in found)
@@ -134,11 +134,11 @@ def test_day_that_begins_at_a_skipped_time_is_whole() -> None:
 )
 def test_every_moment_is_in_exactly_one_day_and_days_follow_one_another(zone: str, event: int, offset: int) -> None:
     window = Daily(zone=zone, offset=f"{offset} hours")
-    (found,) = window.intervals(event)
+    (found,) = window.assign_windows(event)
 
     assert found.start <= event < found.end
-    assert window.intervals(found.end)[0].start == found.end
-    assert window.intervals(found.start) == (found,)
+    assert window.assign_windows(found.end)[0].start == found.end
+    assert window.assign_windows(found.start) == (found,)
 
 
 MID_MONTH = Monthly(zone="UTC", first_day=15, offset="6 hours")
@@ -158,7 +158,7 @@ MID_MONTH = Monthly(zone="UTC", first_day=15, offset="6 hours")
     ],
 )
 def test_month_of_a_zone_is_as_long_as_its_clock_says(event: str, window: Monthly, expected: tuple[str, str]) -> None:
-    (found,) = window.intervals(micros(event))
+    (found,) = window.assign_windows(micros(event))
 
     assert tuple(from_micros(bound).strftime("%Y-%m-%dT%H:%MZ") for bound in found) == expected
 
@@ -166,13 +166,13 @@ def test_month_of_a_zone_is_as_long_as_its_clock_says(event: str, window: Monthl
 @given(event=st.integers(-(4 * 10**15), 4 * 10**15), day=st.integers(1, 28), hour=st.integers(0, 23))
 def test_a_month_is_never_longer_than_ids_are_remembered_for_it(event: int, day: int, hour: int) -> None:
     window = Monthly(zone="Pacific/Kwajalein", first_day=day, offset=f"{hour} hours")
-    (found,) = window.intervals(event)
+    (found,) = window.assign_windows(event)
 
     assert found.start <= event < found.end <= event + window.reach
 
 
 def test_session_of_one_row_ends_a_gap_behind_it() -> None:
-    assert Sessions("1 minute").intervals(-5) == (Interval(-5, 60 * SECOND - 5),)
+    assert Sessions("1 minute").assign_windows(-5) == (Interval(-5, 60 * SECOND - 5),)
 
 
 def test_sessions_that_touch_are_one() -> None:
@@ -194,13 +194,15 @@ def test_sessions_merge_in_any_order_and_grouping(events: list[int], order: Rand
 
 
 def test_global_window_holds_everything() -> None:
-    assert [micros("1000-01-01T00:00:00Z"), micros("9000-01-01T00:00:00Z")] == list(Global().intervals(-(10**15))[0])
+    assert [micros("1000-01-01T00:00:00Z"), micros("9000-01-01T00:00:00Z")] == list(
+        Global().assign_windows(-(10**15))[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Sessions("0 minutes"), "expected more than nothing, got `0 minutes`"),
+        (lambda: Sessions("0 minutes"), "expected more than zero, got `0 minutes`"),
         (lambda: Sessions("a while"), r"`window\.gap`: expected a whole number and a unit"),
         (
             lambda: Daily(zone="Europe/Berlinn"),
@@ -250,19 +252,19 @@ ALIGNED: tuple[AlignedWindowFn, ...] = (
 @pytest.mark.parametrize("window", ALIGNED)
 @given(event=st.integers(-(10**15), 2 * 10**15))
 def test_windows_follow_one_another_without_a_gap(window: AlignedWindowFn, event: int) -> None:
-    found = window.intervals(event)
+    found = window.assign_windows(event)
 
-    assert window.least <= len(found) <= window.most
-    assert (oldest(window, event), newest(window, event)) == (found[0], found[-1])
-    assert newest(window, found[-1].start) == found[-1]
-    following = newest(window, window.following(found[-1].start))
+    assert window.min_windows <= len(found) <= window.max_windows
+    assert (select_first_window(window, event), select_last_window(window, event)) == (found[0], found[-1])
+    assert select_last_window(window, found[-1].start) == found[-1]
+    following = select_last_window(window, window.next_start(found[-1].start))
     assert found[-1].start < event + 1 <= following.start <= found[-1].end
-    assert newest(window, following.start - 1) == found[-1]
-    assert oldest(window, found[-1].end - 1).end <= found[-1].end
+    assert select_last_window(window, following.start - 1) == found[-1]
+    assert select_first_window(window, found[-1].end - 1).end <= found[-1].end
 
 
 def test_no_window_follows_the_global_one() -> None:
-    assert Global().following(Global().intervals(0)[0].start) == Global().intervals(0)[0].end
+    assert Global().next_start(Global().assign_windows(0)[0].start) == Global().assign_windows(0)[0].end
 
 
 def test_every_part_of_a_window_makes_another_truth() -> None:
@@ -301,7 +303,7 @@ def test_fingerprint_of_a_fixed_window_is_what_it_was() -> None:
 def test_a_row_falls_into_so_many_windows_and_one_slice(
     window: SlidingWindows, most: int, least: int, length: int | None
 ) -> None:
-    assert (window.most, window.least, window.slice_micros, window.reach) == (most, least, length, 10)
+    assert (window.max_windows, window.min_windows, window.slice_micros, window.reach) == (most, least, length, 10)
 
 
 def test_parts_of_a_size_add_up() -> None:
@@ -332,7 +334,7 @@ def test_windows_that_leave_a_gap_or_do_not_move_on_are_refused(size: int, every
     ],
 )
 def test_a_date_is_as_long_as_its_zone_has_it(zone: str, offset: str, named: date, hours: int) -> None:
-    found = Daily(zone=zone, offset=offset).day(named)
+    found = Daily(zone=zone, offset=offset).day_interval(named)
 
     assert found.end - found.start == hours * HOUR
 
@@ -340,14 +342,14 @@ def test_a_date_is_as_long_as_its_zone_has_it(zone: str, offset: str, named: dat
 def test_ranges_for_windows_that_lie_where_they_lie() -> None:
     window = SlidingWindows(size=10, every=5)
 
-    assert [window.last_end(before) for before in (10, 11, 15, 16)] == [15, 20, 20, 25]
+    assert [window.last_end_before(before) for before in (10, 11, 15, 16)] == [15, 20, 20, 25]
     assert [window.start_after(end) for end in (9, 10, 14, 15)] == [0, 5, 5, 10]
     assert [window.end_of_starts(event) for event in (9, 10, 14, 15)] == [10, 15, 15, 20]
     assert window.event_range(Interval(5, 15)) == Interval(5, 15)
 
 
 def test_nothing_starts_after_the_global_window() -> None:
-    (found,) = Global().intervals(0)
+    (found,) = Global().assign_windows(0)
 
     assert (Global().start_after(found.end - 1), Global().start_after(found.end)) == (found.start, found.end)
 

@@ -8,8 +8,7 @@ from typing import get_args
 import pytest
 
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.pipeline import Pipeline, Policy
+from cutover.definition.model.pipeline import Lateness, Pipeline, Policy
 from cutover.definition.model.topic import Topic
 from cutover.definition.windows.kinds import KINDS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.cli.log import reading
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.errors import DefinitionError
 from cutover.log import topic_partitions
 from cutover.log.cut import Cut, LogId
@@ -15,7 +15,8 @@ def test_a_log_of_two_topics_has_both_names_and_one_of_one_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "topic", "own"), [(0, "shown", 0), (7, "shown", 7), (RIGHT, "clicked", 0), (RIGHT + 7, "clicked", 7)]
+    ("partition", "topic", "own"),
+    [(0, "shown", 0), (7, "shown", 7), (RIGHT_PARTITION_BASE, "clicked", 0), (RIGHT_PARTITION_BASE + 7, "clicked", 7)],
 )
 def test_a_partition_is_named_to_kafka_and_back(partition: int, topic: str, own: int) -> None:
     place = topic_partitions.place("shown,clicked", partition, 5)
@@ -29,7 +30,7 @@ def test_a_partition_is_named_to_kafka_and_back(partition: int, topic: str, own:
 def test_a_cut_falls_into_one_for_each_topic() -> None:
     log = LogId(cluster_id="c", topic="shown,clicked", topic_id="A,B")
 
-    found = topic_partitions.cuts(Cut(log=log, offsets={0: 3, RIGHT: 4, RIGHT + 1: 5}))
+    found = topic_partitions.cuts(Cut(log=log, offsets={0: 3, RIGHT_PARTITION_BASE: 4, RIGHT_PARTITION_BASE + 1: 5}))
 
     assert [(cut.log.topic, cut.log.topic_id, dict(cut.offsets)) for cut in found] == [
         ("shown", "A", {0: 3}),

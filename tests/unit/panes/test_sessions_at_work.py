@@ -1,7 +1,7 @@
 """Sessions: inclusive gap, bridges, retractions after merging, growing beyond the watermark. Times in seconds."""
 
 from cutover.definition import Accumulation, AfterCount, AtWatermark, Every, Repeat, RepeatUntil, Sequence, Sessions
-from cutover.definition.model.triggers import DEFAULT, Trigger
+from cutover.definition.model.triggers import DEFAULT_TRIGGER, Trigger
 from cutover.panes import reference
 from cutover.panes.model import DropReason, Outcome, Watermark
 from tests.support.drivers.settings_of_panes import SECOND, Handling, setting, shown, steps
@@ -14,7 +14,7 @@ EARLY_AND_LATE = Sequence(RepeatUntil(Every("1 minute"), AtWatermark()), Repeat(
 def run(
     rows: str,
     accumulation: Accumulation = Accumulation.ACCUMULATING,
-    trigger: Trigger = DEFAULT,
+    trigger: Trigger = DEFAULT_TRIGGER,
     watermark: Watermark = (),
     allowed: float | None = None,
 ) -> Outcome:

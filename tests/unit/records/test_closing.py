@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sessions, Topic
-from cutover.definition.windows.sessions import Window, touch
+from cutover.definition.windows.sessions import Window, can_merge
 from cutover.definition.windows.window_fn import Interval
 from cutover.records.closing import closing, find_closed_end, grace, is_closed_sql
 
@@ -49,7 +49,7 @@ def test_no_row_that_is_in_time_touches_a_session_that_is_closed() -> None:
     in_time = [at for at in rows if at + gap + grace(SESSIONS) > watermark]
 
     assert in_time == [gap + 1]
-    assert [touch(Interval(0, gap), Interval(at, at + gap)) for at in rows] == [True, True, False]
+    assert [can_merge(Interval(0, gap), Interval(at, at + gap)) for at in rows] == [True, True, False]
 
 
 def test_sql_says_the_same() -> None:
@@ -66,16 +66,16 @@ def test_sql_says_the_same() -> None:
 def test_sessions_that_meet_are_one_from_either_side() -> None:
     early, late = Interval(0, 10), Interval(10, 20)
 
-    assert (touch(early, late), touch(late, early)) == (True, True)
-    assert (touch(early, Interval(11, 21)), touch(Interval(11, 21), early)) == (False, False)
+    assert (can_merge(early, late), can_merge(late, early)) == (True, True)
+    assert (can_merge(early, Interval(11, 21)), can_merge(Interval(11, 21), early)) == (False, False)
 
 
 def test_a_range_for_sessions_holds_what_touches_them() -> None:
     gap = 10 * MINUTE
     window = Sessions("10 minutes")
 
-    assert (window.last_end(100), window.start_after(100)) == (99, 101)
-    assert window.start_after(window.last_end(100)) == 100
+    assert (window.last_end_before(100), window.start_after(100)) == (99, 101)
+    assert window.start_after(window.last_end_before(100)) == 100
     assert window.end_of_starts(100) == 100 + gap + 1
     assert window.event_range(Interval(100, 500)) == Interval(100 - gap, 501)
     assert (window.reach, window.closes_after, window.late_after) == (gap, gap + 1, 1)

@@ -36,7 +36,7 @@ def test_a_hash_without_a_seed_is_that_of_the_specification() -> None:
 def test_the_estimate_of_twenty_thousand_lies_within_its_bound() -> None:
     measure = ApproxDistinct("v", k=1024)
     number = 20_000
-    bound = measure.tolerance("int", same=False) or 0.0
+    bound = measure.tolerance("int", same_definition=False) or 0.0
 
     assert abs(finish(measure, range(number), "int") - number) < bound * number
 

@@ -9,7 +9,7 @@ import pytest
 
 from cutover.definition import Count, Max, Sum
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.joins import RIGHT, How
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE, How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.fold import finish_sql
@@ -25,7 +25,10 @@ COUNTED = replace(TWO, measures={"pairs": Count(), "clicks": Sum("c_n"), "worth"
 def test_a_key_without_a_partner_keeps_its_row_and_counts_what_the_join_keeps(
     how: How, of_left: int, of_right: int
 ) -> None:
-    alone = [Row(partition=0, ad="shown", columns=EMPTY), Row(partition=RIGHT, ad="clicked", columns=EMPTY)]
+    alone = [
+        Row(partition=0, ad="shown", columns=EMPTY),
+        Row(partition=RIGHT_PARTITION_BASE, ad="clicked", columns=EMPTY),
+    ]
     pipeline = kept(COUNTED, how)
 
     found = finished(pipeline, [table(pipeline, alone)])
@@ -35,7 +38,7 @@ def test_a_key_without_a_partner_keeps_its_row_and_counts_what_the_join_keeps(
 
 
 def test_a_null_key_matches_nothing_and_a_full_join_keeps_both_rows() -> None:
-    both = [Row(partition=0, ad=None, columns=EMPTY), Row(partition=RIGHT, ad=None, columns=EMPTY)]
+    both = [Row(partition=0, ad=None, columns=EMPTY), Row(partition=RIGHT_PARTITION_BASE, ad=None, columns=EMPTY)]
 
     counts = {how: finished(kept(COUNTED, how), [table(TWO, both)])[None]["pairs"] for how in ("inner", "left", "full")}
 

@@ -26,7 +26,7 @@ from cutover.definition import (
     Until,
 )
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.model.triggers import DEFAULT, Trigger
+from cutover.definition.model.triggers import DEFAULT_TRIGGER, Trigger
 from cutover.definition.windows.sliding import SlidingWindows
 from cutover.definition.windows.window_fn import FOREVER, WindowFn
 from cutover.errors import DefinitionError
@@ -113,7 +113,7 @@ def test_window(given: dict[str, Any], window: WindowFn) -> None:
 @pytest.mark.parametrize(
     ("given", "trigger"),
     [
-        (..., DEFAULT),
+        (..., DEFAULT_TRIGGER),
         (AT_WATERMARK, AtWatermark()),
         (
             {"type": "at_watermark", "early": EVERY, "late": COUNT, "always": True},
@@ -214,7 +214,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
             {"window": {"type": "daily", "zone": "Berlin"}},
             "^window: expected a name such as `Europe/Berlin` or `UTC`, got `Berlin`",
         ),
-        ({"window": {"type": "sessions", "gap": "0 seconds"}}, "^window: expected more than nothing"),
+        ({"window": {"type": "sessions", "gap": "0 seconds"}}, "^window: expected more than zero"),
         (
             {"trigger": "Repeat(AtPeriod(1 MINUTE)), unaligned"},
             "^trigger: expected .* an object with a `type`, got `Repeat",
@@ -238,9 +238,9 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ({"trigger": {"type": "after_count", "rows": True}}, "^trigger.rows: expected a whole number of rows"),
         (
             {"trigger": {"type": "every", "period": "0 minutes"}},
-            "^trigger: expected a period longer than nothing, got `0 minutes`",
+            "^trigger: expected a period longer than zero, got `0 minutes`",
         ),
-        ({"trigger": {"type": "after_delay", "delay": "0 minutes"}}, "^trigger: expected a delay longer than nothing"),
+        ({"trigger": {"type": "after_delay", "delay": "0 minutes"}}, "^trigger: expected a delay longer than zero"),
         ({"trigger": {"type": "at_watermark", "always": 1}}, "^trigger.always: expected true or false, got `1`"),
         ({"trigger": {"type": "sequence", "parts": []}}, "^trigger.parts: expected a list of at least one trigger"),
         (
@@ -249,7 +249,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ),
         (
             {"trigger": {"type": "sequence", "parts": [GOOD["trigger"], COUNT]}},
-            "^trigger: expected parts that end, got",
+            "^trigger: expected parts that finish, got",
         ),
         (
             {"trigger": {"type": "until", "of": COUNT, "until": GOOD["trigger"]}},
@@ -268,7 +268,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ({"trigger": EPOCHS, "epochs": "every 1 MINUTE"}, "^epochs: expected when epochs end: an object with a `type`"),
         (
             {"trigger": EPOCHS, "epochs": {"type": "every", "period": "0 minutes"}},
-            "^epochs.period: expected a period longer than nothing",
+            "^epochs.period: expected a period longer than zero",
         ),
         (
             {"trigger": EPOCHS, "epochs": {"type": "ends", "at": ["12:07", "12:06"]}},

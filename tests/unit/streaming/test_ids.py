@@ -10,7 +10,7 @@ from hypothesis import settings as depth
 from hypothesis import strategies as st
 
 from cutover.definition import Count, Fixed, Pipeline, Topic
-from cutover.definition.model.record_ids import MINUTE, oldest_remembered
+from cutover.definition.model.record_ids import MINUTE, compute_oldest_remembered
 from cutover.engine import queries
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import epoch_log_schema
@@ -94,7 +94,7 @@ def test_whole_stretches_are_forgotten_behind_the_watermark(remembering: DedupSt
 
     remembering.remember(looked.new, 6 * MINUTE)
 
-    assert oldest_remembered(PIPELINE, 6 * MINUTE) == MINUTE
+    assert compute_oldest_remembered(PIPELINE, 6 * MINUTE) == MINUTE
     assert remembering.held == 4
 
 

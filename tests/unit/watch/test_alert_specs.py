@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cutover.definition.model.lateness import Lateness
-from cutover.definition.model.pipeline import Policy
+from cutover.definition.model.pipeline import Lateness, Policy
 from cutover.infra.drills.catalogue import DRILLS
 from cutover.metrics.families import FAMILIES
 from cutover.reconcile.watch.alerts import generated

@@ -28,8 +28,8 @@ from cutover.definition import (
     TopK,
     Variance,
 )
-from cutover.definition.measures.bag import Bag
 from cutover.definition.measures.kinds import Measure
+from cutover.definition.measures.ordered import Bag
 from cutover.engine import queries
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables import delta

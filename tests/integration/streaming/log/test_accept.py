@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from cutover.cli.app import main
 from cutover.clock import SystemClock
 from cutover.definition import Count, Join, Pipeline
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
 from cutover.lake.control import losses, versions
 from cutover.lake.epochs.epoch_log import EpochRecord
@@ -366,6 +366,6 @@ def test_loss_in_the_right_topic_of_a_join_is_told_and_accepted_alone(home: Sett
 
     assert failure.runbook == "LogDataLost"
     assert f"Topic {right}, partition 1" in str(failure)
-    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(RIGHT + 1, 20, 40)]
+    assert [(loss.partition, loss.first, loss.next) for loss in step.losses] == [(RIGHT_PARTITION_BASE + 1, 20, 40)]
     behind = rig.records(home, pipeline)[-1]
-    assert dict(behind.start) == {0: 20, 1: 20, RIGHT: 20, RIGHT + 1: 40}
+    assert dict(behind.start) == {0: 20, 1: 20, RIGHT_PARTITION_BASE: 20, RIGHT_PARTITION_BASE + 1: 40}

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from cutover.batch import recompute
 from cutover.definition import Pipeline
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE
 from cutover.errors import LogError
 from cutover.lake.control import versions
 from cutover.log.kafka import RawRecord
@@ -91,7 +91,11 @@ OTHERS = tuple((CLICK + p, 9.5, "z", {"n": 7}) for p in (0, 1))
 
 def of_side(log: list[RawRecord], side: int) -> list[RawRecord]:
     """Return the records of one topic, by Kafka's own numbers."""
-    return [replace(r, partition=r.partition % RIGHT) for r in log if r.partition // RIGHT == side]
+    return [
+        replace(r, partition=r.partition % RIGHT_PARTITION_BASE)
+        for r in log
+        if r.partition // RIGHT_PARTITION_BASE == side
+    ]
 
 
 def append(settings: Settings, topics: Sequence[str], before: list[RawRecord], log: list[RawRecord]) -> None:

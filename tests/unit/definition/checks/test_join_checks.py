@@ -11,7 +11,7 @@ from cutover.definition.checks.definition import check
 from cutover.definition.checks.lint import warnings
 from cutover.definition.compile.compiled import compile_pipeline
 from cutover.definition.compile.fingerprint import result_fingerprint
-from cutover.definition.model.lookups import Lookup
+from cutover.definition.model.joins import Lookup
 from cutover.errors import DefinitionError
 from tests.support.rows.joined import JOIN, ONE, SELF, TWO
 

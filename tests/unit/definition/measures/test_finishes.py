@@ -22,7 +22,7 @@ from cutover.definition import (
 )
 from cutover.definition.measures import doubles
 from cutover.definition.measures.kinds import Measure
-from cutover.definition.measures.states import Finish, scale_of, sum_type
+from cutover.definition.measures.states import Finish, compute_sum_type, parse_scale
 
 FIRST = 1_075 * 128  # number of the bucket that begins at 1, of 128 buckets from a power of two to the next
 
@@ -120,11 +120,11 @@ def test_fewer_than_two_values_have_no_variance(count: int, kind: str) -> None:
 
 def digits(value: float) -> str:
     """Return the state of one double as SQL, by what it stands for."""
-    units, places = doubles.exact(value), []
+    units, places = doubles.to_units(value), []
     for _ in range(doubles.DIGITS - 1):
         units, place = divmod(units, 2**doubles.PLACES)
         places.append(place)
-    named = zip(doubles.NAMES, [*places, units], strict=True)
+    named = zip(doubles.DIGIT_NAMES, [*places, units], strict=True)
     return "{" + ", ".join(f"'{name}': {place}::BIGINT" for name, place in named) + "}"
 
 
@@ -152,7 +152,7 @@ def test_a_bag_gives_its_values_in_order_and_is_null_without_any() -> None:
     ],
 )
 def test_a_sum_keeps_the_digits_behind_the_point(kind: str | None, scale: int, total: str) -> None:
-    assert (scale_of(kind), sum_type(kind)) == (scale, total)
+    assert (parse_scale(kind), compute_sum_type(kind)) == (scale, total)
 
 
 @pytest.mark.parametrize(
@@ -175,11 +175,19 @@ def test_a_sum_keeps_the_digits_behind_the_point(kind: str | None, scale: int, t
 def test_only_what_is_estimated_may_differ_and_only_from_another_definition(
     measure: Measure, kind: str | None, same: float | None, other: float | None
 ) -> None:
-    assert (measure.tolerance(kind, same=True), measure.tolerance(kind, same=False)) == (same, other)
+    assert (measure.tolerance(kind, same_definition=True), measure.tolerance(kind, same_definition=False)) == (
+        same,
+        other,
+    )
 
 
 def test_half_a_unit_of_the_lowest_digit_goes_to_the_even_one() -> None:
     unit = Decimal(2) ** doubles.LOWEST
 
-    assert [doubles.exact(float(unit * n)) for n in (Decimal("0.5"), Decimal("1.5"), Decimal("2.5"), 3)] == [0, 2, 2, 3]
-    assert doubles.nearest(3) == float(unit * 3)
+    assert [doubles.to_units(float(unit * n)) for n in (Decimal("0.5"), Decimal("1.5"), Decimal("2.5"), 3)] == [
+        0,
+        2,
+        2,
+        3,
+    ]
+    assert doubles.from_units(3) == float(unit * 3)

@@ -15,7 +15,7 @@ from cutover.cli.init import survey_file
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
-from cutover.definition.model.schema import fields
+from cutover.definition.model.topic import list_fields
 from cutover.records.proposal import template
 from cutover.records.reference.parse import parse
 from cutover.records.sending.rows import ALL, FileContent, FileRecord, read_rows
@@ -86,7 +86,7 @@ def test_produce_calls_malformed_what_the_parser_calls_malformed(
 
 def _is_alone_malformed(topic: Topic, value: bytes, name: str) -> bool:
     """Return whether a record with this field and its time alone is malformed(type)."""
-    kind = next(item.type for item in fields(topic) if item.name == name)
+    kind = next(item.type for item in list_fields(topic) if item.name == name)
     narrow = replace(topic, schema=f"at timestamp, {name} {kind}", max_value_bytes=10**9)
     return parse(value, narrow).reason == "type"
 

@@ -92,13 +92,13 @@ def test_windows_add_up_to_what_their_slices_do(
     grid = [(at - (at - window.offset) % length, key, value) for at, key, value in events]
     rows = [accepted(start, start + length, key, [value]) for start, key, value in grid]
     # Beside them, records that are late in some of their windows: they keep a row for each.
-    apart = [(interval, key, value) for at, key, value in whole for interval in window.intervals(at)]
+    apart = [(interval, key, value) for at, key, value in whole for interval in window.assign_windows(at)]
     rows += [accepted(*interval, key, [value]) for interval, key, value in apart]
     rows += [late(0, window.size)]
 
     values: dict[tuple[int, int, str | None], list[int]] = {}
     for at, key, value in events:
-        for interval in window.intervals(at):
+        for interval in window.assign_windows(at):
             values.setdefault((*interval, key), []).append(value)
     for interval, key, value in apart:
         values.setdefault((*interval, key), []).append(value)

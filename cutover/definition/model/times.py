@@ -1,10 +1,26 @@
-"""Names, for messages, of the forms of time that no `timestamp` takes: what stands there instead."""
+"""Times as records encode them: the `timestamp` values that parsers accept, and names of the forms that they reject."""
 
 import re
+from datetime import UTC, datetime
+from typing import Literal
+
+from cutover.definition.windows.window_fn import EARLIEST, LATEST
+from cutover.timestamps import to_micros
+
+ISO_TIMESTAMP = (
+    "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?(Z|[+-](0[0-9]|1[0-4]):[0-5][0-9])?)?"
+)
+"""Pattern of the whole text of a timestamp. Without a zone it is UTC; digits after the microsecond are truncated; a
+date without a time is its midnight in UTC."""
+
+UNITS = {"seconds": 1_000_000, "millis": 1_000}
+"""Microseconds per unit of a whole number."""
 
 YEARS_2000_TO_2100 = (946_684_800, 4_102_444_800)
-"""Seconds since 1970 that a number which is called a time lies between."""
+"""Range, in seconds since 1970, in which a number is recognized as a time."""
 
+_ISO = re.compile(ISO_TIMESTAMP)
+_FRACTION_AND_ZONE = re.compile(r"(?:[.]([0-9]+))?(?:Z|([+-])([0-9]{2}):([0-9]{2}))?")
 _UNIX = (("seconds", 1), ("milliseconds", 1_000), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 _NUMBER = re.compile(r"[0-9]{9,20}([.][0-9]+)?")
 _ISO_LIKE = re.compile(
@@ -24,11 +40,52 @@ _NAMED = (
 _LAST_MONTH = 12
 
 
-def name_time_form(text: str, *, is_number: bool) -> str | None:
-    """Return what form of time a value has that is no ISO 8601 as records write it; None if it looks like no time.
+def parse_time_value(value: object, time_format: Literal["iso", "seconds", "millis"]) -> int:
+    """Convert a JSON value to a time in microseconds since 1970.
 
     Args:
-        text: Value as it is written.
+        value: A text (`iso`) or a whole number (`seconds`, `millis`).
+        time_format: The encoding of times that the definition declares.
+
+    Raises:
+        ValueError: The parsers would classify the record as malformed.
+    """
+    if time_format == "iso":
+        return parse_iso_micros(value) if isinstance(value, str) else _reject_time()
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    return _check_range(value * UNITS[time_format]) if is_integer else _reject_time()  # type: ignore[operator]  # an int
+
+
+def parse_iso_micros(text: str) -> int:
+    """Convert an ISO 8601 time to microseconds since 1970; without a zone it is UTC.
+
+    Raises:
+        ValueError: The text has another form, the time does not exist, or it is not in the years 1000 to 8999.
+    """
+    if not _ISO.fullmatch(text):
+        _reject_time()
+    seconds_part = datetime.fromisoformat(text[:19]).replace(tzinfo=UTC)
+    match = _FRACTION_AND_ZONE.fullmatch(text[19:])
+    fraction, sign, hours, minutes = match.groups() if match else (None, None, None, None)
+    offset_minutes = (int(hours or 0) * 60 + int(minutes or 0)) * (-1 if sign == "-" else 1)
+    micros = to_micros(seconds_part) + int(f"{fraction or '0':0<6}"[:6])
+    return _check_range(micros - offset_minutes * 60_000_000)
+
+
+def _check_range(micros: int) -> int:
+    return micros if EARLIEST <= micros < LATEST else _reject_time()
+
+
+def _reject_time() -> int:
+    msg = "not a time"
+    raise ValueError(msg)
+
+
+def name_time_form(text: str, *, is_number: bool) -> str | None:
+    """Name the form of a time that records may not use; None if the value does not resemble a time.
+
+    Args:
+        text: The value as written.
         is_number: Whether it is a JSON number.
     """
     if _NUMBER.fullmatch(text):
@@ -37,10 +94,10 @@ def name_time_form(text: str, *, is_number: bool) -> str | None:
 
 
 def _name_unix_form(text: str, *, is_number: bool) -> str | None:
-    whole, _, fraction = text.partition(".")
+    seconds, _, fraction = text.partition(".")
     low, high = YEARS_2000_TO_2100
     for unit, per_second in _UNIX:
-        if low * per_second <= int(whole) < high * per_second:
+        if low * per_second <= int(seconds) < high * per_second:
             name = f"Unix {unit}" + (" with a fraction" if fraction else "")
             return name if is_number else f"{name} as text"
     return None
@@ -60,11 +117,11 @@ def _name_iso_variant(text: str) -> str | None:
         "a blank before the zone": bool(match["blank"] and zone),
         f"an offset without minutes (`{zone}`)": 0 < len(offset) <= len("00"),
         f"an offset without a colon (`{zone}`)": len(offset) > len("00") and ":" not in offset,
-        f"a zone by name (`{zone}`)": zone not in {"", "Z", "z"} and not offset,
-        "a zone by name in brackets": match["brackets"] is not None,
+        f"a named zone (`{zone}`)": zone not in {"", "Z", "z"} and not offset,
+        "a named zone in brackets": match["brackets"] is not None,
     }
-    found = [name for name, holds in variants.items() if holds]
-    return f"ISO 8601 with {' and '.join(found)}" if found else None
+    deviations = [name for name, applies in variants.items() if applies]
+    return f"ISO 8601 with {' and '.join(deviations)}" if deviations else None
 
 
 def _name_pattern(text: str) -> str | None:
@@ -80,12 +137,12 @@ def _name_pattern(text: str) -> str | None:
 
 def _name_day_and_month(match: re.Match[str]) -> str:
     mark, clock = match["mark"], _clock_pattern(match)
-    american, other = f"MM{mark}dd{mark}yyyy{clock}", f"dd{mark}MM{mark}yyyy{clock}"
+    american, european = f"MM{mark}dd{mark}yyyy{clock}", f"dd{mark}MM{mark}yyyy{clock}"
     if int(match["second"]) > _LAST_MONTH or (match["half"] and int(match["first"]) <= _LAST_MONTH):
         return f"pattern `{american}`"
     if int(match["first"]) > _LAST_MONTH or mark == ".":
-        return f"pattern `{other}`"
-    return f"pattern `{american}` or `{other}`"
+        return f"pattern `{european}`"
+    return f"pattern `{american}` or `{european}`"
 
 
 def _clock_pattern(match: re.Match[str]) -> str:
