@@ -43,53 +43,55 @@ def _histogram(text: str) -> MetricFamily:
 
 
 DRIVER: Mapping[str, MetricFamily] = {
-    "cutover_stream_epochs_total": _counter("Epochs that this driver has committed, ticks too"),
-    "cutover_stream_ticks_total": _counter("Epochs without data among them"),
+    "cutover_stream_epochs_total": _counter("Epochs that this driver has committed, including ticks"),
+    "cutover_stream_ticks_total": _counter("Epochs without data that this driver has committed"),
     "cutover_stream_read_records_total": _counter("Records that this driver has read and committed"),
     "cutover_stream_records_total": _counter("(Record, window) pairs by class", "class"),
-    "cutover_stream_commit_conflicts_total": _counter("Commits that were refused and written again"),
+    "cutover_stream_commit_conflicts_total": _counter("Commits that were rejected and retried"),
     "cutover_stream_written_bytes_total": _counter("Size of the data files that this driver has added"),
     "cutover_stream_read_seconds": _histogram("Time of an epoch from its plan to its commit; ticks have none"),
     "cutover_stream_commit_seconds": _histogram("Time of the commit of an epoch"),
     "cutover_stream_epoch": _gauge("Number of the newest committed epoch"),
-    "cutover_stream_last_commit_timestamp_seconds": _gauge("When this driver committed last, Unix time"),
+    "cutover_stream_last_commit_timestamp_seconds": _gauge("Time of the latest commit of this driver, Unix time"),
     "cutover_stream_watermark_timestamp_seconds": _gauge("The watermark, Unix time"),
-    "cutover_stream_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
-    "cutover_stream_unread_offsets": _gauge("Offsets between what is read and the log's end", "partition"),
-    "cutover_stream_backpressured": _gauge("1 while the log fills faster than it is read"),
+    "cutover_stream_watermark_lag_seconds": _gauge("Latest event time read minus the watermark"),
+    "cutover_stream_unread_offsets": _gauge("Offsets from the next one to read to the end of the log", "partition"),
+    "cutover_stream_backpressured": _gauge("1 while the log grows faster than it is read"),
 }
-"""Of a driver, on its endpoint."""
+"""Metric families of a driver, on its endpoint."""
 
 TASKS: Mapping[str, MetricFamily] = {
-    "cutover_task_last_run_timestamp_seconds": _gauge("When a task ended last, Unix time", "task"),
-    "cutover_task_duration_seconds": _gauge("How long it took", "task"),
-    "cutover_task_failed": _gauge("1 where it ended with an error; a difference that it found is none", "task"),
+    "cutover_task_last_run_timestamp_seconds": _gauge("Time at which the task ended last, Unix time", "task"),
+    "cutover_task_duration_seconds": _gauge("Duration of the latest run of the task", "task"),
+    "cutover_task_failed": _gauge(
+        "1 if the task ended with an error; a difference between the paths is not an error", "task"
+    ),
     "cutover_batch_epoch": _gauge("Epoch of the newest batch run's cut"),
-    "cutover_batch_duration_seconds": _gauge("How long that run took"),
-    "cutover_batch_scanned_offsets": _gauge("Offsets that it read for the first time"),
-    "cutover_batch_stale_ranges": _gauge("Ranges of dirty closed windows that it left alone"),
-    "cutover_batch_incomplete_ranges": _gauge("Ranges of windows that the log can no longer give"),
-    "cutover_verify_check": _gauge("1 for the state of a check, 0 for its other states", "check", "state"),
-    "cutover_verify_violations": _gauge("Things that must hold and do not, as the newest run found them"),
-    "cutover_gate_stage": _gauge("1 for the stage behind the newest decision, 0 for the others", "stage"),
-    "cutover_gate_allowed": _gauge("1 where the newest decision allowed its move", "move"),
+    "cutover_batch_duration_seconds": _gauge("Duration of the newest batch run"),
+    "cutover_batch_scanned_offsets": _gauge("Offsets that the newest batch run read for the first time"),
+    "cutover_batch_stale_ranges": _gauge("Ranges of dirty closed windows that the newest batch run did not recompute"),
+    "cutover_batch_incomplete_ranges": _gauge("Ranges of windows that can no longer be computed from the log"),
+    "cutover_verify_check": _gauge("1 for the current state of a check, 0 for its other states", "check", "state"),
+    "cutover_verify_violations": _gauge("Violations that the newest verification found"),
+    "cutover_gate_stage": _gauge("1 for the stage after the newest decision, 0 for the others", "stage"),
+    "cutover_gate_allowed": _gauge("1 if the newest decision allowed its move", "move"),
     "cutover_gate_conditions": _gauge("Conditions of the newest decision that are met or missing", "state"),
 }
-"""Of tasks, in text files."""
+"""Metric families of tasks, in text files."""
 
 WATCH: Mapping[str, MetricFamily] = {
     "cutover_alert_firing": _gauge(
         "1 while an alert fires, 0 while it does not; no series while undecided", "alert", "severity"
     ),
     "cutover_watch_last_sample_timestamp_seconds": _gauge("Time of the latest sample of `cutover watch`, Unix time"),
-    "cutover_watch_unread_offsets": _gauge("Offsets that nobody has read, by partition", "partition"),
-    "cutover_watch_watermark_lag_seconds": _gauge("Newest event time seen - watermark"),
+    "cutover_watch_unread_offsets": _gauge("Unread offsets by partition", "partition"),
+    "cutover_watch_watermark_lag_seconds": _gauge("Latest event time read minus the watermark"),
     "cutover_watch_late_ratio": _gauge(
-        "Late of accepted and late pairs, of the newest epochs; no series while unknown"
+        "Share of late pairs among accepted and late ones in the newest epochs; no series while unknown"
     ),
-    "cutover_watch_driver_alive": _gauge("1 where a driver lives; no series while unknown"),
+    "cutover_watch_driver_alive": _gauge("1 if a driver is running; no series while unknown"),
 }
-"""Of `cutover watch P --metrics`, in a text file."""
+"""Metric families of `cutover watch P --metrics`, in a text file."""
 
 FAMILIES: Mapping[str, MetricFamily] = {**DRIVER, **TASKS, **WATCH}
 
