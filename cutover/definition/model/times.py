@@ -1,6 +1,7 @@
 """Times as records encode them: the `timestamp` values that parsers accept, and names of the forms that they reject."""
 
 import re
+from calendar import monthrange
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -36,6 +37,19 @@ _NAMED = (
     (re.compile(r"[0-9]{1,2}/[A-Za-z]{3}/[0-9]{4}:[0-9:]{8} [+-][0-9]{4}"), "dd/MMM/yyyy:HH:mm:ss Z"),
     (re.compile(r"[A-Za-z]{3}, [0-9]{1,2} [A-Za-z]{3} [0-9]{4} [0-9:]{8}.*"), "EEE, dd MMM yyyy HH:mm:ss zzz"),
     (re.compile(r"[0-9]{1,2}[- ][A-Za-z]{3}[- ][0-9]{4}.*"), "dd-MMM-yyyy HH:mm:ss"),
+)
+_DATE_FIRST = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ].*)?")
+_PARTS = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.][0-9]{1,9})?"
+    r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?)?"
+)
+_PARTIAL_ISO = (
+    (re.compile(r"[0-9]{4}-[0-9]{2}"), "neither day nor time"),
+    (re.compile(r"[0-9]{4}-[0-9]{3}([T ].*)?"), "a day of the year"),
+    (re.compile(r"[0-9]{4}-W[0-9]{2}(-[0-9])?([T ].*)?"), "a week"),
+    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}(Z|[+-][0-9:]+)?"), "no minutes"),
+    (re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([T ][0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}.*)?)?"), "numbers of one digit"),
+    (re.compile(r"[+-]?[0-9]{5,}-[0-9]{2}-[0-9]{2}([T ].*)?"), "a year of more than four digits"),
 )
 _LAST_MONTH = 12
 
@@ -90,7 +104,45 @@ def name_time_form(text: str, *, is_number: bool) -> str | None:
     """
     if _NUMBER.fullmatch(text):
         return _name_unix_form(text, is_number=is_number)
-    return None if is_number else _name_iso_variant(text) or _name_pattern(text)
+    if is_number:
+        return None
+    return _name_missing_time(text) or _name_iso_variant(text) or _name_pattern(text)
+
+
+def name_rejected_time(text: str, *, is_number: bool) -> str | None:
+    """Name the form of a value where a time is expected; arguments as `name_time_form`."""
+    form = name_time_form(text, is_number=is_number)
+    if form or is_number or _PARTS.fullmatch(text):
+        return form
+    return next((f"ISO 8601 with {name}" for shape, name in _PARTIAL_ISO if shape.fullmatch(text)), None)
+
+
+def _name_missing_time(text: str) -> str | None:
+    """Name the reason why a text with the form of a timestamp is not one."""
+    if text != text.strip() and _DATE_FIRST.match(text.strip()):
+        return "a blank before or after the time"
+    match = _PARTS.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(part or 0) for part in match.group(1, 2, 3, 4, 5, 6))
+    has_day = 1 <= month <= _LAST_MONTH and 1 <= day <= (monthrange(year, month)[1] if year else 31)
+    reasons = {
+        f"there is no day {text[:10]}": not has_day,
+        f"there is no time of day {text[11:16]}": hour > 23 or minute > 59,  # noqa: PLR2004 -- of a clock
+        "a leap second": second == 60,  # noqa: PLR2004 -- of a clock
+        f"there is no second {second}": second > 60,  # noqa: PLR2004 -- of a clock
+        f"an offset beyond 14:59 (`{match['zone']}`)": not _ISO.fullmatch(text),
+    }
+    reason = next((name for name, applies in reasons.items() if applies), None)
+    return reason or (None if _is_time(text) else "only years 1000 to 8999 are accepted")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        parse_iso_micros(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _name_unix_form(text: str, *, is_number: bool) -> str | None:

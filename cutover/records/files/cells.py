@@ -5,7 +5,7 @@ import re
 from json.encoder import encode_basestring
 from typing import Any
 
-from cutover.definition.model.times import name_time_form
+from cutover.definition.model.times import name_rejected_time
 from cutover.definition.model.topic import TimeFormat, parse_decimal_type
 from cutover.output.cells import visible
 from cutover.records.parsing import limits
@@ -61,12 +61,20 @@ def describe_misfit(value: Any, kind: str, time_format: TimeFormat) -> str:
         form = None
         if isinstance(value, str | Number):
             is_number = isinstance(value, Number)
-            form = name_time_form(value.text if isinstance(value, Number) else value, is_number=is_number)
-        reason = f" ({form})" if form else " (years 1000 to 8999 are taken)"
-        return f"expected {expected}, got {show_value(value)}{reason}"
+            form = name_rejected_time(value.text if isinstance(value, Number) else value, is_number=is_number)
+        reason = form or _describe_time_format(value, time_format)
+        return f"expected {expected}, got {show_value(value)} ({reason})"
     has_exponent = isinstance(value, Number) and "e" in value.text.lower()
     note = " (a decimal is written without an exponent)" if has_exponent and parse_decimal_type(kind) else ""
     return f"expected {kind}, got {show_value(value)}{note}"
+
+
+def _describe_time_format(value: Any, time_format: TimeFormat) -> str:
+    if time_format == "iso":
+        return "such as 2026-03-02T00:00:00Z"
+    if isinstance(value, Number) and value.text.lstrip("-").isdigit():
+        return "only years 1000 to 8999 are accepted"
+    return "a whole number without an exponent"
 
 
 def show_value(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.definition.model.times import name_time_form, parse_iso_micros
+from cutover.definition.model.times import name_rejected_time, name_time_form, parse_iso_micros
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,19 @@ from cutover.definition.model.times import name_time_form, parse_iso_micros
         ("20240105T100000Z", "pattern `yyyyMMdd'T'HHmmss`"),
         ("05/Jan/2024:10:00:00 +0000", "pattern `dd/MMM/yyyy:HH:mm:ss Z`"),
         ("Fri, 05 Jan 2024 10:00:00 GMT", "pattern `EEE, dd MMM yyyy HH:mm:ss zzz`"),
+        ("2026-02-29", "there is no day 2026-02-29"),
+        ("2026-13-01T00:00:00Z", "there is no day 2026-13-01"),
+        ("2026-04-00 10:00:00", "there is no day 2026-04-00"),
+        ("2026-04-01T24:00:00Z", "there is no time of day 24:00"),
+        ("2026-04-01T23:60:00+01:00", "there is no time of day 23:60"),
+        ("2026-04-01T10:00:60Z", "a leap second"),
+        ("2026-04-01T10:00:61.5Z", "there is no second 61"),
+        ("2026-04-01T10:00:00+19:00", "an offset beyond 14:59 (`+19:00`)"),
+        ("0999-12-31", "only years 1000 to 8999 are accepted"),
+        ("1000-01-01T00:00:00+01:00", "only years 1000 to 8999 are accepted"),
+        ("0000-02-29", "only years 1000 to 8999 are accepted"),
+        (" 2026-04-01T10:00:00Z", "a blank before or after the time"),
+        ("2026-04-01 ", "a blank before or after the time"),
         ("soon", None),
         ("", None),
         ("12:00:00", None),
@@ -36,8 +49,25 @@ from cutover.definition.model.times import name_time_form, parse_iso_micros
 )
 def test_a_text_has_the_form(text: str, form: str | None) -> None:
     assert name_time_form(text, is_number=False) == form
-    with pytest.raises(ValueError, match="not a time"):
+    with pytest.raises(ValueError, match=r"."):
         parse_iso_micros(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("2026-04-01T10", "ISO 8601 with no minutes"),
+        ("2026-4-1T9:0:00Z", "ISO 8601 with numbers of one digit"),
+        ("2026-090", "ISO 8601 with a day of the year"),
+        ("2026-W14-1", "ISO 8601 with a week"),
+        ("2026-04", "ISO 8601 with neither day nor time"),
+        ("12026-01-01", "ISO 8601 with a year of more than four digits"),
+        ("2026-03-02", None),
+    ],
+)
+def test_a_part_of_a_time_has_a_form_only_where_a_time_is_expected(text: str, form: str | None) -> None:
+    assert name_rejected_time(text, is_number=False) == form
+    assert name_time_form(text, is_number=False) is None
 
 
 @pytest.mark.parametrize(
