@@ -200,8 +200,13 @@ def _describe_unread_times(found: Guess) -> str:
 
 
 def _describe_malformed(found: Guess) -> str:
-    if not found.malformed:
-        return ""
-    return (
-        f"        # {found.malformed:,} records are malformed whatever the schema says (NaN, or beyond the limits).\n"
+    undated = next((column.nulls for column in found.columns if column.name == found.event_time), 0)
+    reasons = (
+        (found.malformed, "malformed whatever the schema says (NaN, or beyond the limits)"),
+        (undated, f"malformed because `{found.event_time}` is missing"),
+    )
+    return "".join(
+        f"        # {count:,} of {found.rows:,} {'record is' if count == 1 else 'records are'} {reason}.\n"
+        for count, reason in reasons
+        if count
     )

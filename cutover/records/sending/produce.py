@@ -221,7 +221,7 @@ class Sending:
                 self.spool.drop_numbers(delivered.get(run.run, set()))
         is_sent = read and resumed is None and not self.spool.count
         if runs and (is_sent or any(not run.run for run in interrupted)):
-            raise self._make_repeat_error(runs[-1])
+            raise self._make_repeat_error(runs)
         return resumed
 
     def _find_resumed(self, interrupted: list[ProducedRun]) -> ProducedRun | None:
@@ -229,16 +229,22 @@ class Sending:
         same = (run for run in reversed(interrupted) if run.run and run.stretch == self.request.stretch)
         return next((run for run in same if run.read <= self.content.records), None)
 
-    def _make_repeat_error(self, run: ProducedRun) -> DefinitionError:
+    def _make_repeat_error(self, runs: tuple[ProducedRun, ...]) -> DefinitionError:
+        whole = [run for run in runs if run.finished and run.stretch == ALL and self._covers_file(run)]
+        run = whole[-1] if whole else runs[-1]
+        sent = "the file was sent" if whole or len(runs) == 1 else f"{len(runs)} runs have sent them, the latest"
         name = f" as `{run.file}`" if run.file != self.request.file.name else ""
         part = "" if run.finished else " in part; that run was interrupted, and how much it sent was not noted"
         msg = (
-            f"{self.request.file}: expected records that topic `{self.topic}` does not hold yet, but the file was sent "
+            f"{self.request.file}: expected records that topic `{self.topic}` does not hold yet, but {sent} "
             f"at {run.at}{name}{part}."
         )
         return DefinitionError(
             f"{msg}\nHint: nothing was sent; `--again` sends it once more, each record a second time."
         )
+
+    def _covers_file(self, run: ProducedRun) -> bool:
+        return not run.read or run.read >= self.content.records
 
     def _make_run(self, log: LogId, history: History, resumed: ProducedRun | None, sha256: str) -> ProducedRun:
         if resumed is None:

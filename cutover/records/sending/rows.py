@@ -189,7 +189,8 @@ def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterato
     records = read_csv(path)
     _, header = next(records, (1, []))
     _check_columns(path, header, topic)
-    content.add(b"csv" + _encode_cells(header))
+    by_name = sorted(range(len(header)), key=header.__getitem__)
+    content.add(b"csv" + _encode_cells([header[place] for place in by_name]))
     known = {item.name: item for item in list_fields(topic)}
     content.ignored_columns = [name for name in header if name not in known]
     columns = [
@@ -198,7 +199,7 @@ def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterato
     for line, cells in records:
         if len(cells) != len(header):
             reject(path, line, f"{len(header)} cells, got {len(cells)}")
-        content.add(_encode_cells(cells))
+        content.add(_encode_cells([cells[place] for place in by_name]))
         values = {name: cell_value(cells[place], kind, topic.time_format) for place, name, _, kind in columns}
         members = ",".join([prefix + encode_value(values[name]) for _, name, prefix, _ in columns])
         yield line, Pairs(tuple(values.items())), f"{{{members}}}".encode(), None
@@ -220,8 +221,22 @@ def _read_json_records(path: Path, _: Topic, content: FileContent) -> Iterator[_
     content.add(b"json")
     for number, line in read_json_lines(path):
         document, beyond = parse_line(path, number, line)
-        content.add(line)
+        content.add(line if beyond is not None else _encode_members(document))
         yield number, document, line, beyond
+
+
+def _encode_members(document: Pairs) -> bytes:
+    return json.dumps(_sort_members(document), ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _sort_members(value: Any) -> Any:
+    """Return a JSON value whose objects are lists of members by name, and whose numbers are as they are written."""
+    if isinstance(value, Pairs):
+        members = sorted(value.items, key=lambda member: member[0])  # stable: of equal names the last one counts
+        return [[name, _sort_members(member)] for name, member in members]
+    if isinstance(value, list):
+        return {"list": [_sort_members(item) for item in value]}
+    return {"number": value.text} if isinstance(value, Number) else value
 
 
 def _encode_key(document: Pairs, keys: list[str]) -> bytes:

@@ -429,3 +429,12 @@ def test_a_time_that_cannot_be_read_is_shown_as_the_file_has_it(tmp_path: Path) 
     _, text = rendered(tmp_path, sample)
 
     assert r'(times but for line 2, "2026-13-01, \"x\""): string.' in text
+
+
+def test_records_without_the_event_time_are_counted_in_a_comment(tmp_path: Path) -> None:
+    sample: Sample = [{"at": f"2026-04-01T10:00:0{second}Z", "shop": "s"} for second in range(9)]
+
+    _, draft = rendered(tmp_path, [*sample, {"at": None, "shop": "s"}])
+
+    assert "# 1 of 10 records is malformed because `at` is missing." in draft
+    assert "is missing" not in rendered(tmp_path, sample)[1]

@@ -321,3 +321,31 @@ def test_all_that_is_read_is_told_whatever_is_sent(tmp_path: Path) -> None:
 
     assert list(read_rows(path, PIPELINE, FileContent(), Stretch(start=20_000_000), told.append)) == []
     assert told == [1_000, 1_000]
+
+
+def hashes(path: Path) -> bytes:
+    content = FileContent()
+    rows(path, content)
+    return bytes(content.hashes)
+
+
+def test_records_are_the_same_whatever_the_order_of_their_columns(tmp_path: Path) -> None:
+    first = hashes(csv_file(tmp_path, "10,20,a,7\n11,21,b,8\n", header="at,seen,k,i\n"))
+    reordered = hashes(csv_file(tmp_path, "7,a,20,10\n8,b,21,11\n", header="i,k,seen,at\n"))
+    swapped_names = hashes(csv_file(tmp_path, "10,20,a,7\n11,21,b,8\n", header="seen,at,k,i\n"))
+
+    assert first == reordered
+    assert first != swapped_names
+
+
+def test_json_records_are_the_same_whatever_the_order_of_their_members(tmp_path: Path) -> None:
+    first = hashes(json_file(tmp_path, b'{"at":10,"seen":20,"k":"a","o":{"x":1,"y":[1,2]}}\n'))
+
+    assert hashes(json_file(tmp_path, b'{"o": {"y": [1, 2], "x": 1}, "k": "a", "seen": 20, "at": 10}\n')) == first
+    for other in (
+        b'{"at":10,"seen":20,"k":"a","o":{"x":1,"y":[2,1]}}',
+        b'{"at":10,"seen":20,"k":"a","o":{"x":1.0,"y":[1,2]}}',
+        b'{"at":10,"seen":20,"k":"a","o":[["x",1],["y",[1,2]]]}',
+        b'{"at":10,"seen":20,"k":"b","k":"a","o":{"x":1,"y":[1,2]}}',
+    ):
+        assert hashes(json_file(tmp_path, other + b"\n")) != first
