@@ -157,7 +157,8 @@ def _select_touching(pipeline: Pipeline, evidence: SealEvidence, one: Interval) 
     return [
         each
         for each in evidence.losses
-        if each.windows is not None and is_affected(window, one, [(each.windows[0], window.last_end(each.windows[1]))])
+        if each.windows is not None
+        and is_affected(window, one, [(each.windows[0], window.last_end_before(each.windows[1]))])
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.definition import Join, Sliding, Topic
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE as RIGHT
 from cutover.driver_state import DriverState
 from cutover.reconcile.watch.alerts.catalogue import list_firing
 from cutover.reconcile.watch.facts import Freshness, Pin, Problem, Regression, RowGrowth, SchemaMismatch, WatchFacts
@@ -399,8 +399,14 @@ def test_held_watermark_names_the_partition() -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"start_offsets": {0: 0, RIGHT: 51}}, "topic sales, partition 0: offset 50 is next, the log starts at 51"),
-        ({"end_offsets": {0: 50, RIGHT: 50, RIGHT + 2: 0}}, "new: topic sales, partition 2. The log has 3 partitions"),
+        (
+            {"start_offsets": {0: 0, RIGHT: 51}},
+            "topic sales, partition 0: offset 50 is next, the log starts at 51",
+        ),
+        (
+            {"end_offsets": {0: 50, RIGHT: 50, RIGHT + 2: 0}},
+            "new: topic sales, partition 2. The log has 3 partitions",
+        ),
         ({"high_watermarks": {0: 50, RIGHT: 55}}, "topic sales, partition 0 has been held at offset 50"),
     ],
     ids=["lost records", "new partition", "open transaction"],

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from cutover.batch.recompute import run
 from cutover.clock import SystemClock
 from cutover.definition import Count, Join, Pipeline, Topic
-from cutover.definition.model.joins import RIGHT
+from cutover.definition.model.joins import RIGHT_PARTITION_BASE as RIGHT
 from cutover.errors import LogError
 from cutover.lake.batch_runs import Incomplete, runs
 from cutover.lake.control import losses, versions
