@@ -1,7 +1,7 @@
-"""Which differences a person has accepted: pure functions of what a comparison lists, of the rules, and of the time.
+"""Application of acceptance rules to the listed differences of a comparison. Pure.
 
-A rule changes no finding. It moves rows that nothing explains out of the way of a verdict, as long as it is in force
-and matches no more than it allows; beyond that it accepts nothing, so that a rule cannot grow with a defect.
+A rule changes no finding. It exempts unexplained rows from the verdict while it is in force and matches no more rows
+than it allows; otherwise it accepts nothing, so that a rule cannot grow with a defect.
 """
 
 import json
@@ -23,7 +23,7 @@ Place = tuple[str, str]  # window start (ISO), key (JSON)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """The rules of a pipeline, and the time that decides which of them have expired."""
+    """Rules of a pipeline, and the time by which they expire."""
 
     rules: AcceptanceRules = field(default_factory=AcceptanceRules)
     now: datetime | None = None  # None: there are no rules
@@ -33,21 +33,21 @@ NOTHING = Acceptance()
 
 
 def place_of(cell: Difference) -> Place:
-    """Return the (window, key) row that a cell is of."""
+    """Return the (window, key) row of a cell."""
     return cell.window_start or "", json.dumps(dict(cell.key), sort_keys=True)
 
 
 def accept(
     acceptance: Acceptance, listed: Sequence[Difference]
 ) -> tuple[tuple[Difference, ...], tuple[AcceptedRows, ...]]:
-    """Return the cells, each with the rule that accepts its row, and for each rule what it came to.
+    """Apply the rules: return the cells, each with the rule that accepts its row, and the outcome of each rule.
 
-    A row is matched by the first rule in the order of their names whose range, keys, kinds and measures it fits,
-    whatever state that rule is in: so an expired rule hides behind no other.
+    A row is matched by the first rule, in the order of their names, whose range, keys, kinds and measures fit it. The
+    state of the rule does not matter, so that no other rule conceals an expired one.
 
     Args:
         acceptance: Rules and time.
-        listed: All cells of the rows that a comparison lists.
+        listed: All cells of the listed rows of a comparison.
     """
     matched = _match(acceptance, listed)
     found = {name: _judge_rule(acceptance, name, matched.get(name, {})) for name in acceptance.rules.rules}
@@ -66,17 +66,17 @@ def accept(
 
 
 def count_rows(accepted: Sequence[AcceptedRows]) -> int:
-    """Return how many (window, key) rows rules accept."""
+    """Count the (window, key) rows that rules accept."""
     return sum(one.rows for one in accepted if one.state is RuleState.IN_FORCE)
 
 
 def describe_unfit(accepted: Sequence[AcceptedRows]) -> tuple[str, ...]:
-    """Return a sentence for each rule that accepts nothing: it has expired, matches too much, or cannot be read."""
+    """Describe each rule that accepts nothing because it has expired, matches too much, or cannot be read."""
     return tuple(f"Rule `{one.rule}` accepts nothing: {one.why}." for one in accepted if one.why)
 
 
 def _match(acceptance: Acceptance, listed: Sequence[Difference]) -> dict[str, dict[Place, list[Difference]]]:
-    """Return rule to the rows that it is the first to match, each with its cells."""
+    """Map each rule to the rows that it matches first, with their cells."""
     rows: dict[Place, list[Difference]] = defaultdict(list)
     for cell in listed:
         if UNEXPLAINED in cell.cause:
@@ -90,10 +90,10 @@ def _match(acceptance: Acceptance, listed: Sequence[Difference]) -> dict[str, di
 
 
 def fits(rule: AcceptanceRule, cells: Sequence[Difference]) -> bool:
-    """Return whether a rule is about a row.
+    """Return whether a rule matches a row, whatever the state of the rule.
 
     Args:
-        rule: The rule, in whatever state.
+        rule: The rule.
         cells: All cells of one row.
     """
     first = cells[0]
@@ -109,7 +109,7 @@ def fits(rule: AcceptanceRule, cells: Sequence[Difference]) -> bool:
 
 @lru_cache(maxsize=256)
 def _read_keys(keys: tuple[str, ...], columns: tuple[str, ...]) -> frozenset[str]:
-    """Return the keys of a rule in the form in which others are shown, whichever one a person wrote."""
+    """Normalize the keys of a rule to the form of listed keys."""
     return frozenset(format_values(parse_key(key, columns)) for key in keys)
 
 
@@ -133,7 +133,7 @@ def _judge_rule(acceptance: Acceptance, name: str, rows: Mapping[Place, Sequence
 
 
 def _describe_excess(rule: AcceptanceRule, rows: Mapping[Place, Sequence[Difference]]) -> str | None:
-    """Return by what the rows are more than a rule allows; None if they are not."""
+    """Describe by how much the rows exceed what a rule allows; None if they do not."""
     if len(rows) > rule.max_rows:
         return f"{text.count_noun(len(rows), 'row')} fit it, and it allows {rule.max_rows:,}"
     for measure, most in sorted(rule.max_volume.items()):

@@ -21,7 +21,7 @@ RUNBOOKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictInput:
-    """What a verdict is made of."""
+    """Counts and causes that a verdict is decided by."""
 
     windows: Windows
     rows: Rows
@@ -35,13 +35,13 @@ class VerdictInput:
 
     @property
     def open(self) -> int:
-        """Return the rows without a cause that nobody has accepted."""
+        """Count the unexplained rows that no rule accepts."""
         return self.unexplained - self.accepted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictDecision:
-    """A verdict with its exit code, its policy and the page for people on call."""
+    """Verdict with its exit code, its policy and its runbook."""
 
     verdict: Verdict
     exit_code: int
@@ -50,17 +50,16 @@ class VerdictDecision:
 
 
 def compute_late_share(late: int, accepted: int) -> float:
-    """Return late / (accepted + late), (record, window) pairs; 0 where there are none."""
+    """Compute late / (accepted + late) in (record, window) pairs; 0 without any."""
     return late / (accepted + late) if accepted + late else 0.0
 
 
 def decide_verdict(judged: VerdictInput, policy: Policy) -> VerdictDecision:
-    """Return the verdict on two sides whose seal holds.
+    """Decide the verdict on two sides whose seal holds.
 
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
-    ACCEPTED: some rows have none, and rules accept each of them; exit as of EXPLAINED.
-    DIVERGED: some row has none, and no rule accepts it; within the policy's `max_unexplained` too the verdict stays,
-    only the policy is kept.
+    ACCEPTED: some rows have no cause, and rules accept each of them; exit code as for EXPLAINED.
+    DIVERGED: some row has no cause and no rule accepts it, exit 1; also if the policy's `max_unexplained` allows it.
     """
     reasons = tuple(_reasons(judged, policy))
     result = PolicyResult(
@@ -82,7 +81,7 @@ def decide_verdict(judged: VerdictInput, policy: Policy) -> VerdictDecision:
 
 
 def decide_not_comparable(seal: Seal, policy: Policy) -> VerdictDecision:
-    """Return the verdict on two sides whose seal does not hold."""
+    """Build the verdict on two sides whose seal does not hold."""
     reasons = tuple(breach.message for breach in seal.breaches)
     result = PolicyResult(
         max_late_share=policy.max_late_share, max_unexplained=policy.max_unexplained, within=False, reasons=reasons
@@ -116,7 +115,7 @@ def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
 
 
 def describe_verdict(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> str:
-    """Return the verdict on comparable sides in plain words, with its numbers."""
+    """Describe a verdict on comparable sides with its numbers."""
     compared = f"{count_noun(judged.windows.compared, 'closed window')} ({count_noun(judged.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in all {compared}."
@@ -129,14 +128,14 @@ def describe_verdict(verdict: Verdict, judged: VerdictInput, policy: PolicyResul
 
 
 def describe_broken_seal(seal: Seal) -> str:
-    """Return why nothing is said about the data."""
+    """Describe why two sides could not be compared."""
     first = seal.breaches[0].message if seal.breaches else "the seal does not hold."
     more = f" (and {len(seal.breaches) - 1} more reasons)" if len(seal.breaches) > 1 else ""
     return f"The two sides cannot be compared: {first}{more}"
 
 
 def _explain_all(judged: VerdictInput) -> str:
-    """Word the causes as one clause, with the share of late events where they are the only cause."""
+    """Describe the causes as one clause, with the share of late events if they are the only cause."""
     if judged.causes == ("late",):
         late = count_noun(judged.late, "late event")
         verb = "explains" if judged.late == 1 else "explain"

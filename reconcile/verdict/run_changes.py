@@ -1,6 +1,6 @@
-"""Two comparisons beside one another, and one window through all of them: what is new, gone, or has another cause.
+"""Changes between two comparisons, and the state of one window in each of them, by their reports. Pure.
 
-Pure: it looks at what reports say. A report lists at most 500 rows; where one is not whole, it is said.
+A report lists at most 500 rows, so results state whether the lists were complete.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ Cell = tuple[str | None, tuple[tuple[str, Any], ...], str]  # window start (ISO)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedCell:
-    """A cell that differs in both runs, otherwise."""
+    """Cell that differs in both runs, with another cause or amount."""
 
     before: Difference
     after: Difference
@@ -30,7 +30,7 @@ class ChangedCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunChanges:
-    """What became of the differences of one run in another."""
+    """Differences of one run that another run lacks, adds or changes."""
 
     before: str  # run id
     after: str
@@ -43,12 +43,12 @@ class RunChanges:
 
     @property
     def changes(self) -> int:
-        """Return the number of cells that are not as they were."""
+        """Count the cells that changed."""
         return len(self.new) + len(self.gone) + len(self.other_cause) + len(self.other_amount)
 
 
 def compare_runs(before: Report, after: Report) -> RunChanges:
-    """Return what changed from one comparison to another, by window, key and measure."""
+    """Compare the cells of two comparisons by window, key and measure."""
     cells = [_by_cell(run.finding.differences) for run in (before, after)]
     pairs = [
         pair
@@ -69,7 +69,7 @@ def compare_runs(before: Report, after: Report) -> RunChanges:
 
 
 def _by_cell(found: Iterable[Difference]) -> Mapping[Cell, Sequence[Difference]]:
-    """Return differences by their cell; further rows of one key in the order of their values."""
+    """Group differences by cell; several rows of one key are ordered by their values."""
     cells: dict[Cell, list[Difference]] = defaultdict(list)
     for one in found:
         cells[one.window_start, tuple(one.key.items()), one.measure].append(one)
@@ -77,7 +77,7 @@ def _by_cell(found: Iterable[Difference]) -> Mapping[Cell, Sequence[Difference]]
 
 
 class WindowState(StrEnum):
-    """What one comparison says of one window."""
+    """State of one window in one comparison."""
 
     EQUAL = "equal"
     EXPLAINED = "explained"  # it differs, and each row has a cause
@@ -88,7 +88,7 @@ class WindowState(StrEnum):
 
 
 def window_state(line: RecordedComparison, run: Report | None, start: int) -> WindowState:
-    """Return what a comparison says of a window.
+    """Find the state of a window in a comparison.
 
     Args:
         line: Its line in the history.
@@ -123,7 +123,7 @@ def _lists_all_unexplained(run: Report) -> bool:
 
 
 def _find_point(series: Sequence[WindowPoint], start: int) -> WindowPoint | None:
-    """Return the point of a chart that holds a window: the last one that begins no later."""
+    """Find the point of a chart that covers a window: the last one that begins no later."""
     before = [point for point in series if parse_micros(point.window_start) <= start]
     point = max(before, key=lambda one: parse_micros(one.window_start), default=None)
     if point is None or (point.windows == 1 and parse_micros(point.window_start) != start):

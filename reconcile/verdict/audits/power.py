@@ -1,4 +1,4 @@
-"""How many windows audits must look at, to find a fault of a named size in time. Pure.
+"""Sample size that lets audits find a fault of a given size in time. Pure.
 
 The fault: from some day on, a share of the (window, key) rows of each window that becomes final is wrong, each
 independently of the others (`cells`), or a share of the windows is wrong as a whole (`windows`). An audit draws from
@@ -20,7 +20,7 @@ DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplePlan:
-    """How many windows are drawn within the days in which the fault must be found."""
+    """Number of windows that are drawn within the days in which the fault must be found."""
 
     audit: Audit
     there: int  # windows that become final within those days, at least
@@ -29,12 +29,12 @@ class SamplePlan:
 
     @property
     def power(self) -> float:
-        """Return the chance to find the fault in time with what can be drawn."""
+        """Return the probability of finding the fault in time with the windows that can be drawn."""
         return 1.0 - self.hides ** (self.there if self.windows is None else min(self.windows, self.there))
 
     @property
     def refusal(self) -> str | None:
-        """Return why the policy cannot be met; None: it can."""
+        """Describe why the policy cannot be met; None: it can."""
         if self.windows is not None and self.windows <= self.there:
             return None
         if self.windows is None:
@@ -45,12 +45,12 @@ class SamplePlan:
         )
 
     def count_draws(self, days: int) -> int:
-        """Return how many of the windows that became final in some days are drawn."""
+        """Count the windows to draw of those that became final within some days."""
         return math.ceil((self.windows or 0) * days / self.audit.within_days)
 
 
 def describe(audit: Audit | None) -> str:
-    """Return what a policy asks its samples for, in words."""
+    """Describe what a policy requires of its samples."""
     if audit is None:
         return "no samples: nobody looks at final windows once batch is retired"
     what = "rows of final windows" if audit.faults == "cells" else "final windows"
@@ -63,12 +63,12 @@ def _percent(share: float) -> str:
 
 
 def find_miss_chance(audit: Audit, rows: int) -> float:
-    """Return the chance that a window with so many rows shows nothing of the fault."""
+    """Compute the probability that a window with so many rows does not show the fault."""
     return (1.0 - audit.share) ** (rows if audit.faults == "cells" else 1)
 
 
 def plan_sample(audit: Audit, rows: Sequence[int], there: int) -> SamplePlan:
-    """Return how many windows to draw.
+    """Plan how many windows to draw.
 
     Args:
         audit: The policy.
@@ -85,5 +85,5 @@ def plan_sample(audit: Audit, rows: Sequence[int], there: int) -> SamplePlan:
 
 
 def find_sample_miss_chance(audit: Audit, rows: Sequence[int]) -> float:
-    """Return the chance that windows with these rows show nothing of the fault."""
+    """Compute the probability that no window with these numbers of rows shows the fault."""
     return math.prod(find_miss_chance(audit, count) for count in rows)
