@@ -89,6 +89,27 @@ def find_member(owner: Instance, name: str) -> JobValue | None:
     return find_method(owner.of, name, owner) or owner.of.scope.names.get(name)
 
 
+def read_property(job: Walk, member: JobFunction, node: ast.Attribute) -> JobValue:
+    """Return the value of a property, or the method itself."""
+    marks = () if isinstance(member.node, ast.Lambda) else member.node.decorator_list
+    if not any(ast.unparse(mark).rpartition(".")[2] in {"property", "cached_property"} for mark in marks):
+        return member
+    call_node = ast.Call(func=node, args=[], keywords=[], lineno=node.lineno)
+    return job.call_function(member, Arguments(node=call_node, positional=(), keywords={}))
+
+
+def call_for_each(job: Walk, arguments: Arguments) -> JobValue:
+    """Return what `map(function, items)` yields, of this process or of a pool."""
+    function, many = arguments.positional[:2]
+    items = list_items(many, arguments.node)
+    results: list[JobValue] = []
+    for number, item in enumerate(items):
+        job.trace.site.append(-1 - number)
+        results.append(call(job, function, Arguments(node=arguments.node, positional=(item,), keywords={})))
+        job.trace.site.pop()
+    return Listing(results, is_complete=isinstance(many, Listing) and many.is_complete)
+
+
 def _call_own(job: Walk, function: JobFunction, arguments: Arguments) -> JobValue:
     if not isinstance(function.node, ast.Lambda):
         marks = {
@@ -179,15 +200,30 @@ def _reduce(job: Walk, arguments: Arguments) -> JobValue:
     return result
 
 
-def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _call_on_lists(job: Walk, name: str, arguments: Arguments) -> JobValue | None:  # noqa: PLR0911 -- one return for each kind
+    """Return what a function of Python's over lists yields; None for other functions."""
     first = arguments.get(0)
     if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(first, Listing | Table):
         return first
+    if name == "map" and len(arguments.positional) == 2:  # noqa: PLR2004 -- a function and one list
+        return call_for_each(job, arguments)
+    if name == "filter" and isinstance(arguments.get(1), Listing):
+        return arguments.positional[1]
+    if name == "next" and isinstance(first, Listing) and first.items:
+        return choose(first.items)
     if name == "enumerate" and isinstance(first, Listing):
         return Listing([Listing([Constant(n), item]) for n, item in enumerate(first.items)])
     if name == "zip" and all(isinstance(value, Listing) for value in arguments.positional):
         lists = [value.items for value in arguments.positional if isinstance(value, Listing)]
         return Listing([Listing(list(row)) for row in zip(*lists, strict=False)])
+    return None
+
+
+def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    first = arguments.get(0)
+    listed = _call_on_lists(job, name, arguments)
+    if listed is not None:
+        return listed
     if name == "range" and 0 < len(arguments.positional) <= 3:  # noqa: PLR2004 -- start, stop, step
         return _list_numbers(arguments)
     if name == "dict":
@@ -231,6 +267,11 @@ def _list_numbers(arguments: Arguments) -> JobValue:
 def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
     """Return what a function of another module yields; DataFrames that it takes cannot be followed through it."""
     name = name.removeprefix("builtins.")
+    target, values = arguments.get(-1, "target"), arguments.get(-1, "args")
+    if isinstance(target, JobFunction) and name.endswith(("Thread", "Process")):
+        given = values.items if isinstance(values, Listing) else ()
+        call(job, target, Arguments(node=arguments.node, positional=given, keywords={}))
+        return UnknownValue(name)
     if any(isinstance(value, Session) for value in arguments.values) and not name.startswith(OWN):
         job.trace.add_gap(arguments.node.lineno, f"{name}: what it does with the session")
     name = name.strip("{}")

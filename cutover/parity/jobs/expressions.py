@@ -3,18 +3,16 @@
 import ast
 import builtins
 import re
-from collections.abc import Iterator
-from dataclasses import replace
 
 from pyspark.sql import types
 
 from cutover.parity.jobs import calls
 from cutover.parity.jobs.frames import COLLECTS, LOOKS
+from cutover.parity.jobs.operations import operate
 from cutover.parity.jobs.paths import decide, join_values, make_arms, select_possible
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
     Arm,
-    Comparison,
     Constant,
     Frame,
     Imported,
@@ -35,9 +33,7 @@ from cutover.parity.jobs.values import (
     alternatives,
     choose,
     describe,
-    fill_text,
     get_taint,
-    get_text,
     join_texts,
     list_items,
     make_column,
@@ -80,7 +76,8 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
         case ast.FormattedValue():
             return evaluate(job, node.value, scope)
         case ast.BinOp() | ast.BoolOp() | ast.UnaryOp() | ast.Compare():
-            return _evaluate_operation(job, node, scope)
+            parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+            return operate(node, parts)
         case ast.Lambda():
             return JobFunction(node, scope)
         case ast.IfExp():
@@ -131,7 +128,8 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
             return Imported(f"{owner.path}.{name}")
         case Instance():
             default = JobFunction(NO_INIT, Scope()) if name == "__init__" else UnknownValue(f"self.{name}")
-            return owner.attributes.get(name) or calls.find_member(owner, name) or default
+            member = owner.attributes.get(name) or calls.find_member(owner, name) or default
+            return calls.read_property(job, member, node) if isinstance(member, JobFunction) else member
         case JobClass():
             return calls.find_member(Instance(owner), name) or UnknownValue(f"{owner.node.name}.{name}")
         case Session():
@@ -234,105 +232,6 @@ NO_INIT = ast.Lambda(
 )
 """The `__init__` of a class that has none."""
 
-Operation = ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
-
-
-def _evaluate_operation(job: Walk, node: Operation, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
-    parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
-    if any(isinstance(part, JobColumn) or _is_column_of_frame(part) for part in parts):
-        columns = [_make_operand(part) for part in parts]
-        merged = merge_columns(columns, list(_list_comparisons(node, columns)))
-        is_sum = (
-            isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and all(c.names for c in columns)
-        )
-        return replace(merged, functions=merged.functions | {"+"}) if is_sum else merged
-    if isinstance(node, ast.Compare | ast.BoolOp) and (known := _decide_operation(node, parts)) is not None:
-        return known
-    is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-    if is_sum and all(isinstance(part, Listing) for part in parts):
-        return Listing([item for part in parts if isinstance(part, Listing) for item in part.items])
-    if is_sum and all(isinstance(part, Constant) and isinstance(part.value, str) for part in parts):
-        return join_texts(parts)
-    if (
-        isinstance(node, ast.BinOp)
-        and isinstance(node.op, ast.BitOr)
-        and any(isinstance(part, Table) for part in parts)
-    ):
-        return _merge_tables(parts)
-    if isinstance(node, ast.BoolOp):
-        return choose(parts)  # `a or b` is one of them
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and get_text(parts[0]) is not None:
-        given = parts[1].items if isinstance(parts[1], Listing) else parts[1:]
-        return fill_text(re.split(r"%[sdif]", get_text(parts[0]) or ""), list(given))
-    if all(isinstance(part, Constant) for part in parts):
-        return _compute(node, [part.value for part in parts if isinstance(part, Constant)])
-    return join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])
-
-
-def _merge_tables(parts: list[JobValue]) -> Table:
-    tables = [part for part in parts if isinstance(part, Table)]
-    items = {key: value for table in tables for key, value in table.items.items()}
-    return Table(items, is_complete=len(tables) == len(parts) and all(table.is_complete for table in tables))
-
-
-def _list_comparisons(node: Operation, columns: list[JobColumn]) -> Iterator[Comparison]:
-    """Yield which columns a comparison bounds by which others."""
-    match node, columns:
-        case ast.Compare(ops=[operator]), [left, right]:
-            if isinstance(operator, ast.Lt | ast.LtE | ast.Eq):
-                yield left.names, right.names
-            if isinstance(operator, ast.Gt | ast.GtE | ast.Eq):
-                yield right.names, left.names
-
-
-def _decide_operation(node: ast.Compare | ast.BoolOp, parts: list[JobValue]) -> JobValue | None:
-    """Return what a comparison, `and` or `or` yields where its parts are known well enough; else None."""
-    match node, parts:
-        case ast.BoolOp(), _:
-            is_or = isinstance(node.op, ast.Or)
-            for part in parts:
-                if decide(part) is None:
-                    return None
-                if decide(part) is is_or:
-                    return part
-            return parts[-1]
-        case ast.Compare(ops=[ast.In() | ast.NotIn() as operator]), [Constant() as item, Listing() | Table() as many]:
-            keys = [Constant(key) for key in many.items] if isinstance(many, Table) else many.items
-            is_known = many.is_complete and all(isinstance(key, Constant) for key in keys)
-            values = [key.value for key in keys if isinstance(key, Constant)]
-            return Constant((item.value in values) is isinstance(operator, ast.In)) if is_known else None
-        case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator]), [value, Constant(value=None)]:
-            is_something = not isinstance(value, Constant) and decide(value) is not None
-            return Constant(isinstance(operator, ast.IsNot)) if is_something else None
-        case _:
-            return None
-
-
-def _compute(node: ast.expr, values: list[object]) -> JobValue:
-    """Return what an operation over constants yields, where that is plain."""
-    match node:
-        case ast.UnaryOp(op=ast.Not()):
-            return Constant(not values[0])
-        case ast.UnaryOp(op=ast.USub()) if isinstance(values[0], int | float):
-            return Constant(-values[0])
-        case ast.Compare(ops=[ast.Eq() | ast.Is()]):
-            return Constant(values[0] == values[1])
-        case ast.Compare(ops=[ast.NotEq() | ast.IsNot()]):
-            return Constant(values[0] != values[1])
-        case _:
-            return UnknownValue(" ".join(map(str, values)))
-
-
-def _make_operand(value: JobValue) -> JobColumn:
-    """Return an operand of a column expression; a text in it is a literal, not a column."""
-    if isinstance(value, Constant):
-        return JobColumn()
-    return make_column(value)
-
-
-def _is_column_of_frame(value: JobValue) -> bool:
-    return isinstance(value, Method) and isinstance(value.receiver, Frame)
-
 
 def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     match node:
@@ -351,7 +250,9 @@ def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  #
             _evaluate_rounds(job, node, 0, Scope(outer=scope), rounds)
             return Listing(rounds)
         case ast.DictComp():
-            return Table({}, is_complete=False)
+            pairs: list[JobValue] = []
+            _evaluate_rounds(job, node, 0, Scope(outer=scope), pairs)
+            return _make_table(pairs)
         case ast.Yield() if node.value is not None:
             value = evaluate(job, node.value, scope)
             for items in job.yielded[-1:]:
@@ -363,14 +264,16 @@ def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  #
 
 def _evaluate_rounds(
     job: Walk,
-    node: ast.ListComp | ast.GeneratorExp | ast.SetComp,
+    node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp,
     place: int,
     scope: Scope,
     into: list[JobValue],
 ) -> None:
     """Evaluate the element of a comprehension once for each item."""
     if place == len(node.generators):
-        into.append(evaluate(job, node.elt, scope))
+        parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        values = [evaluate(job, part, scope) for part in parts]
+        into.append(Listing(values) if isinstance(node, ast.DictComp) else values[0])
         return
     generator = node.generators[place]
     for number, item in enumerate(list_items(evaluate(job, generator.iter, scope), node)):
@@ -380,6 +283,19 @@ def _evaluate_rounds(
         job.trace.site.append(-1 - number)
         _evaluate_rounds(job, node, place + 1, scope, into)
         job.trace.site.pop()
+
+
+def _make_table(pairs: list[JobValue]) -> Table:
+    """Return the dict of keys with values; keys that are not known make it incomplete."""
+    table = Table({})
+    for pair in pairs:
+        key, value = pair.items if isinstance(pair, Listing) else (UnknownValue(), UnknownValue())
+        if isinstance(key, Constant):
+            table.items[key.value] = value
+        else:
+            table.items[describe(key)] = value
+            table.is_complete = False
+    return table
 
 
 def _evaluate_list(job: Walk, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Listing:
@@ -412,7 +328,16 @@ def _evaluate_dict(job: Walk, node: ast.Dict, scope: Scope) -> Table:
     return table
 
 
-def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue:
+def _slice(items: list[JobValue], part: ast.Slice) -> list[JobValue]:
+    """Return a part of a list; all of it where its bounds are not written as numbers."""
+    bounds = [None if each is None else ast.unparse(each) for each in (part.lower, part.upper, part.step)]
+    if any(bound is not None and not re.fullmatch(r"-?[1-9]\d*|0", bound) for bound in bounds):
+        return items
+    start, stop, step = (None if bound is None else int(bound) for bound in bounds)
+    return items[start:stop:step]
+
+
+def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     constant = key.value if isinstance(key, Constant) else None
     if isinstance(owner, Frame):
         return make_column(key) if constant is not None else owner
@@ -420,6 +345,8 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue:
         return merge_columns([owner])
     if isinstance(owner, Table) and constant in owner.items:
         return owner.items[constant]
+    if isinstance(owner, Listing) and owner.is_complete and isinstance(node.slice, ast.Slice):
+        return Listing(_slice(owner.items, node.slice))
     if isinstance(owner, Listing) and owner.is_complete and isinstance(constant, int):
         return owner.items[constant] if -len(owner.items) <= constant < len(owner.items) else UnknownValue()
     if isinstance(owner, Listing | Table) and owner.is_complete:

@@ -24,6 +24,7 @@ from cutover.parity.jobs.values import (
     Grouped,
     Imported,
     JobColumn,
+    JobFunction,
     JobValue,
     Legacy,
     Listing,
@@ -41,6 +42,7 @@ from cutover.parity.jobs.values import (
     fill_text,
     get_taint,
     get_text,
+    list_items,
     make_column,
     mark_parameters,
     merge_columns,
@@ -58,6 +60,9 @@ DISTINCTIVE = frozenset(
     | {"dropDuplicatesWithinWatermark", "createOrReplaceTempView", "createTempView", "unionByName", "withColumns"}
 )
 """Methods that only a DataFrame has, whatever it is called."""
+POOLS = frozenset({"submit", "map", "imap", "apply_async", "map_async", "run_in_executor"})
+"""Methods of pools that run a function."""
+
 RDD_SOURCES = frozenset(
     {"textFile", "parallelize", "wholeTextFiles", "sequenceFile", "binaryFiles", "newAPIHadoopFile", "range", "union"}
 )
@@ -136,6 +141,8 @@ def _call_on_other(job: Walk, receiver: JobValue, name: str, arguments: Argument
     if isinstance(receiver, Listing) and name in {"append", "add", "insert", "extend"}:
         receiver.items += [item for value in arguments.positional[-1:] for item in spread([value])]
         return Constant(None)
+    if isinstance(receiver, Listing) and name == "pop" and receiver.items:
+        return choose(receiver.items)
     if isinstance(receiver, Table):
         return _call_on_table(job, receiver, name, arguments)
     text = get_text(receiver)
@@ -197,7 +204,7 @@ def _format_text(text: str, arguments: Arguments) -> JobValue:
     return fill_text(pieces, values)
 
 
-def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911, PLR0912 -- one return for each kind
+def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     said = describe(receiver)
     first = arguments.get(0)
     if name == "getOrCreate":
@@ -208,12 +215,9 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
         frame = job.trace.keep(Frame(op="unknown", line=line, what=said.strip("{}")))
         return call_on_frame(job, frame, name, arguments, line)
     if name in MERGES:
-        for sink in job.trace.sinks:
-            sink.merges = True
-            sink.merged += list_frames(arguments.values)
-        if name == "whenMatchedUpdate" and _sums_up(arguments):
-            job.trace.add_sum(line)
-        return UnknownValue("merge")
+        return _note_merge(job, name, arguments, line)
+    if name in POOLS and any(isinstance(value, JobFunction) for value in arguments.positional):
+        return _run_elsewhere(job, name, arguments)
     if name == "add_argument" and first is not None:
         _note_argument(job, first, arguments)
     if name == "sql" and first is not None and get_text(first) is not None:
@@ -238,6 +242,30 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
     values = ", ".join(describe(value) for value in arguments.values)
     default = arguments.get(1, "default", "fallback") if name in {"get", "getenv", "pop"} else None
     return UnknownValue(f"{said}.{name}({values})", taint, default)
+
+
+def _note_merge(job: Walk, name: str, arguments: Arguments, line: int) -> JobValue:
+    """Note a MERGE by Delta's builder, with the rows that it takes."""
+    for sink in job.trace.sinks:
+        sink.merges = True
+        sink.merged += list_frames(arguments.values)
+    if name == "whenMatchedUpdate" and _sums_up(arguments):
+        job.trace.add_sum(line)
+    return UnknownValue("merge")
+
+
+def _run_elsewhere(job: Walk, name: str, arguments: Arguments) -> JobValue:
+    """Follow a function that a pool of threads or processes runs, once or for each item of a list."""
+    place = next(n for n, value in enumerate(arguments.positional) if isinstance(value, JobFunction))
+    rest = arguments.positional[place:]
+    many = list_items(rest[1], arguments.node) if "map" in name and len(rest) > 1 else None
+    rounds = [rest[1:]] if many is None else [(item,) for item in many]
+    values: list[JobValue] = []
+    for number, given in enumerate(rounds):
+        job.trace.site.append(-1 - number)
+        values.append(job.call_value(rest[0], replace(arguments, positional=given)) or UnknownValue(name))
+        job.trace.site.pop()
+    return Listing(values)
 
 
 def _sums_up(arguments: Arguments) -> bool:

@@ -41,6 +41,7 @@ BUCKETS = frozenset({"date_trunc", "to_date", "trunc"})
 """Functions that make a period of a time."""
 
 SKIPS: Mapping[str, tuple[str, Construct, str]] = {
+    "cleansource": ("delete", Construct.DATA_LOSS, "cleanSource"),
     "cloudfiles.includeexistingfiles": ("false", Construct.OFFSETS, "cloudFiles.includeExistingFiles"),
     "failondataloss": ("false", Construct.DATA_LOSS, "failOnDataLoss"),
     "ignorechanges": ("true", Construct.DATA_LOSS, "ignoreChanges"),

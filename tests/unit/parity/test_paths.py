@@ -195,3 +195,34 @@ def test_a_helper_that_asks_whether_a_dataframe_streams_is_followed() -> None:
     batch = "count(spark.table('a')).write.mode('overwrite').saveAsTable('b')"
 
     assert kinds(f"{helper}count({READ}).{SINK}\n{batch}") == {"watermark"}
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "list(map(run, ['a', 'b']))",
+        "with ThreadPoolExecutor() as pool:\n    pool.map(run, ['a', 'b'])",
+        "pool = ThreadPoolExecutor()\nfor topic in ['a', 'b']:\n    pool.submit(run, topic)",
+        "for topic in ['a', 'b']:\n    threading.Thread(target=run, args=(topic,)).start()",
+    ],
+)
+def test_a_function_that_a_pool_runs_is_followed(start: str) -> None:
+    head = "import threading\nfrom concurrent.futures import ThreadPoolExecutor\n"
+    rows = READ.replace('"t"', "topic")
+
+    assert kinds(f"{head}def run(topic):\n    {rows}.{SINK}\n{start}") == {"checkpoint"}
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        f"rows = list(map(lambda df: df.{MARK}, [{READ}]))[0]",
+        f"rows = {{name: {READ}.{MARK} for name in ['a', 'b']}}['a']",
+        f"rows = next(iter([{READ}.{MARK}]))",
+        f"rows = [{READ}, {READ}.{MARK}][1:][0]",
+        f"rows = [{READ}.{MARK}].pop()",
+        f"class Job:\n    @property\n    def rows(self):\n        return {READ}.{MARK}\nrows = Job().rows",
+    ],
+)
+def test_a_dataframe_is_found_again_where_it_was_kept(rows: str) -> None:
+    assert kinds(f"{rows}\nrows.{COUNT}.{SINK}") == {"watermark"}
