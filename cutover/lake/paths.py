@@ -20,9 +20,13 @@ def version_uri(settings: Settings, pipeline: Pipeline) -> str:
     return f"{settings.lake_uri}/{pipeline.name}/{result_fingerprint(pipeline)}"
 
 
-def stream_uri(settings: Settings, pipeline: Pipeline, number: int) -> str:
-    """`<lake>/<pipeline>/<result fingerprint>/stream-<number>/stream`; the folder need not exist."""
-    return f"{version_uri(settings, pipeline)}/stream-{number}/stream"
+def stream_uri(settings: Settings, pipeline: Pipeline, number: int, *, fingerprint: str | None = None) -> str:
+    """`<lake>/<pipeline>/<result fingerprint>/stream-<number>/stream`; the folder need not exist.
+
+    The fingerprint is the definition's unless that of an earlier one is given.
+    """
+    of = fingerprint or result_fingerprint(pipeline)
+    return f"{settings.lake_uri}/{pipeline.name}/{of}/stream-{number}/stream"
 
 
 def batch_uri(settings: Settings, pipeline: Pipeline, table: BatchTable = "batch") -> str:

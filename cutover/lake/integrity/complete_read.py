@@ -9,15 +9,17 @@ Headers and epochs are read after the records. What a log has lost does not come
 was complete when the records were read.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cutover.definition.model.pipeline import Pipeline
+from cutover.definition.windows.window_fn import WindowFn
 from cutover.lake.control import losses, versions
 from cutover.lake.control.versions import Version
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 from cutover.lake.integrity import lost_records
+from cutover.lake.paths import stream_uri
 from cutover.lake.tables import delta
 from cutover.log.cut import LogId
 from cutover.log.kafka import LogClient
@@ -94,8 +96,8 @@ def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offs
     if missing:
         recorded = losses.up_to(log.settings, log.version)
         missing = exclude_recorded(missing, losses.find_incomplete_ranges(recorded, log.log_id.topic_id))
-    for records in _list_epochs(log) if missing else ():
-        complete = lost_records.find_complete_epochs(log.client, records, missing, log.pipeline.window)
+    for records, window in _list_epochs(log) if missing else ():
+        complete = lost_records.find_complete_epochs(log.client, records, missing, window)
         missing = exclude_ranges(missing, _collect_ranges(complete))
     return missing
 
@@ -121,13 +123,20 @@ def check_complete(
             raise lost_records.make_lost_error(log.pipeline.name, format_missing(log.log_id.topic, missing))
 
 
-def _list_epochs(log: ReadLog) -> Iterable[list[EpochRecord]]:
-    """Yield the epochs of each version that read this log under the isolation of today, the given version first."""
-    listed = versions.list_versions(log.settings, log.pipeline)
-    for version in sorted(listed, key=lambda version: version.number != log.version.number):
-        records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
-        same = (log.log_id.topic_id, log.pipeline.source.isolation)
-        yield [record for record in records if (record.topic_id, record.isolation) == same]
+def _list_epochs(log: ReadLog) -> Iterator[tuple[list[EpochRecord], WindowFn | None]]:
+    """Yield the epochs of each version that read this log under the isolation of today, with its window if known.
+
+    The given version comes first. Versions of earlier definitions have read the same records.
+    """
+    settings, pipeline, given = log.settings, log.pipeline, (log.version.result_fingerprint, log.version.number)
+    registered = versions.read_registrations(settings, pipeline.name)
+    places = {(each.fingerprint, each.number) for each in registered if not each.deleted}
+    for fingerprint, number in sorted(places, key=lambda place: (place != given, place[0] != given[0], place)):
+        uri = stream_uri(settings, pipeline, number, fingerprint=fingerprint)
+        records = EpochLog(uri).records() if delta.exists(uri) else []
+        same = (log.log_id.topic_id, pipeline.source.isolation)
+        window = pipeline.window if fingerprint == given[0] else None
+        yield [record for record in records if (record.topic_id, record.isolation) == same], window
 
 
 def _collect_ranges(records: Iterable[EpochRecord]) -> dict[int, list[OffsetRange]]:

@@ -61,7 +61,9 @@ class LostRecords:
     @property
     def text(self) -> str:
         """Return which epoch lacks how many records, and where."""
-        where = format_missing(self.topic, self.missing) if self.missing else "no offset is named"
+        lacking = self.expected - self.found  # control records left no record behind, and are none that the epoch read
+        gaps = [gap._replace(missing=min(gap.missing, lacking)) for gap in self.missing]
+        where = format_missing(self.topic, gaps) if gaps else "no offset is named"
         return f"Epoch {self.epoch} read {self.expected:,} records, the log holds {self.found:,} of them. {where}"
 
 
@@ -131,7 +133,7 @@ def find_complete_epochs(
     client: LogClient,
     records: Sequence[EpochRecord],
     missing: Sequence[MissingRecords],
-    window: WindowFn,
+    window: WindowFn | None,
 ) -> list[EpochRecord]:
     """Return the epochs over gaps of a log of which a reader still gets every record that they read.
 
@@ -144,7 +146,7 @@ def find_complete_epochs(
         client: Reads the log, which has the topic id of the epochs.
         records: Of epochs of one version, by number; all were read under the isolation of the reader in question.
         missing: The gaps.
-        window: The definition's.
+        window: That their definition had; None: not known, so only counts are exact by which each record is in one.
 
     Raises:
         LogError: No broker answers, or records leave the log while they are counted.
@@ -280,8 +282,10 @@ def _count_portion(client: CountableLog, portion: Sequence[EpochRecord], window:
                 )
 
 
-def _is_count_exact(record: EpochRecord, window: WindowFn) -> bool:
+def _is_count_exact(record: EpochRecord, window: WindowFn | None) -> bool:
     """Return whether the pairs of an epoch agree with the number of records that it says it read."""
+    if window is None:
+        return sum(record.counts.values()) == record.records
     least, most = record_bounds(record.counts, window)
     return least <= record.records <= most
 
