@@ -8,6 +8,7 @@ from cutover.parity.jobs.functions import FunctionCalls
 from cutover.parity.jobs.interpreter import Interpreter, TooLargeError
 from cutover.parity.jobs.queries import judge_queries
 from cutover.parity.jobs.trace import Trace
+from cutover.parity.purity import is_pure
 from cutover.parity.rules import Construct, ParityFinding
 
 CELL = re.compile(r"#\s*MAGIC\s+%(\w+)")
@@ -56,7 +57,7 @@ def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
     }
     found = {*trace.found, *texts, *judge_queries(trace), *functions.find(has_zone=trace.zone)}
     if trace.steps == 0 and not found and functions.count() == 0:
-        line, name = min(trace.outside, default=(1, ""))
+        line, name = min((call for call in trace.outside if not is_pure(call[1])), default=(1, ""))
         said = f"{name} is not followed, and nothing" if name else "nothing"
         what = f"the whole file: {said} in it reads, changes or writes a DataFrame"
         found.add((line, Construct.NOT_UNDERSTOOD, what))

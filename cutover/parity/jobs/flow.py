@@ -174,12 +174,20 @@ def _has_more_options(value: JobValue) -> bool:
 def _run_with(job: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:
     is_suppressing = False
     for item in node.items:
-        value = _enter(job, expressions.evaluate(job, item.context_expr, scope))
+        manager = expressions.evaluate(job, item.context_expr, scope)
+        value = _enter(job, manager)
         if item.optional_vars is not None:
             job.bind_target(item.optional_vars, value, scope)
         called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
-        is_suppressing = is_suppressing or ast.unparse(called).endswith("suppress")
+        is_suppressing = is_suppressing or ast.unparse(called).endswith("suppress") or _suppresses(manager)
     return _run_attempt(job, node, node.body, [[]], scope) if is_suppressing else job.run_block(node.body, scope)
+
+
+def _suppresses(manager: JobValue) -> bool:
+    """Return whether the `__exit__` of an object of the job may return something true, which ends an exception."""
+    method = find_method(manager.of, "__exit__", manager) if isinstance(manager, Instance) else None
+    returns = [] if method is None else [node for node in ast.walk(method.node) if isinstance(node, ast.Return)]
+    return any(node.value is not None and ast.unparse(node.value) not in {"None", "False"} for node in returns)
 
 
 def _enter(job: Walk, value: JobValue) -> JobValue:

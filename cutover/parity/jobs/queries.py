@@ -55,7 +55,7 @@ SKIPS: Mapping[str, tuple[str, Construct, str]] = {
 REPLACED = frozenset({"memory", "delta", "iceberg", "table"})
 """Sinks that hold, in complete mode, the newest result alone."""
 
-FORGETFUL = "its timer goes by the clock"
+FORGETFUL = "its timers fire by processing time"
 
 
 def judge_queries(trace: Trace) -> Iterator[Found]:
@@ -209,7 +209,7 @@ def _judge_groups(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
     elif windows and not is_opaque and all(has_event_time(state, mark, above) is False for mark in marks):
         marked = frozenset(name for mark in marks for name in mark.columns[0].names)
         is_changed = any(window.names & marked for window in windows)
-        other = "what became of the column of withWatermark" if is_changed else "another column than withWatermark"
+        other = "a column computed from that of withWatermark" if is_changed else "another column than withWatermark"
         yield state.line, Construct.UNBOUNDED, f"windows of {other}"
 
 
@@ -286,7 +286,11 @@ def _explain_grouping(state: Frame, mark: Frame, above: Sequence[Frame]) -> str:
             return f"its window is over an expression of {marked}, which has no watermark"
     loss = find_loss(state, mark)
     if loss is not None and any(mark.columns[0].names & key.names for key in keys):
-        how = "has that of its first DataFrame only" if loss.what in UNIONS else f"gives {marked} another value"
+        how = (
+            "keeps the watermark of its first DataFrame only"
+            if loss.what in UNIONS
+            else f"gives {marked} another value"
+        )
         return f"{loss.what} of line {loss.line} {how}"
     names = sorted({name for key in keys for name in (key.names or {key.alias or "an expression"})})
     return f"grouped by {', '.join(names)}, without the {marked} of the watermark"

@@ -85,7 +85,7 @@ def test_the_reason_of_an_idle_watermark_follows_the_output_mode() -> None:
         "withWatermark: grouped by k, without the ts of the watermark"
     ]
     assert say(f"{READ}.union({MARKED}).groupBy('ts').count()", "update") == [
-        "withWatermark: union of line 2 has that of its first DataFrame only"
+        "withWatermark: union of line 2 keeps the watermark of its first DataFrame only"
     ]
 
 
