@@ -189,9 +189,10 @@ def evaluate_losses(evidence: GateEvidence) -> Condition:
 
 
 def evaluate_tables(evidence: GateEvidence) -> Condition:
-    """Require that no other writer changed a row that the runs compared."""
+    """Require that no other writer changed a row that the runs compared, and a readable note of the epoch log."""
     text = " ".join(evidence.foreign) or "nobody else has changed a row"
-    need = "undo them or compute the windows anew: docs/runbooks/ForeignWrite.md"
+    need = "undo them or compute the windows again: docs/runbooks/ForeignWrite.md; if a file cannot be read: "
+    need += "docs/runbooks/TableUnreadable.md"
     return _require_none("tables", len(evidence.foreign), "foreign writes", text, need)
 
 

@@ -104,7 +104,9 @@ class GateEvidence:
     replay: Replayability | None = None  # None: the log did not answer
     losses: tuple[LostWindows, ...] = ()  # accepted, of the version in force and of those before it
     present: PresentState | None = None  # None: not examined, since other conditions are not met
-    foreign: tuple[str, ...] = ()  # changes by other writers to the tables that the runs compared
+    foreign: tuple[
+        str, ...
+    ] = ()  # changes by others to the tables that the runs compared; a witness that is unreadable
     rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
     self_test: SelfTest | None = None  # the newest under the definition in force
     earlier_self_tests: tuple[datetime, ...] = ()  # when those before it were made

@@ -177,7 +177,8 @@ def test_losses_say_which_runs_count_behind_the_last_of_them() -> None:
 
 
 def test_every_foreign_write_is_told() -> None:
-    need = "undo them or compute the windows anew: docs/runbooks/ForeignWrite.md"
+    need = "undo them or compute the windows again: docs/runbooks/ForeignWrite.md; if a file cannot be read: "
+    need += "docs/runbooks/TableUnreadable.md"
 
     assert decided(foreign=("A wrote.", "B wrote."))["tables"] == condition(
         "tables", "A wrote. B wrote.", 2, 0, unit="foreign writes", need=need
