@@ -60,3 +60,22 @@ def shorten_duration(micros: int) -> str:
         if count:
             parts.append(f"{count} {short}")
     return " ".join(parts) or "0 s"
+
+
+def describe_length(seconds: float, *, space: str = " ") -> str:
+    """Return a length of time for people, in its two largest units: `1 d 2 h`, `30 min`, `2.5 s`, `4 ms`.
+
+    Args:
+        seconds: Below ten with tenths, below a twentieth in milliseconds.
+        space: Between a number and its unit.
+    """
+    if 0 < abs(seconds) < 0.05:  # noqa: PLR2004 -- no tenth of a second
+        return f"{seconds * 1_000:.3g}{space}ms"
+    if abs(seconds) < 10:  # noqa: PLR2004 -- below it, tenths matter
+        return f"{seconds:.1f}".removesuffix(".0") + f"{space}s"
+    parts, rest = [], round(abs(seconds))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        amount, rest = divmod(rest, size)
+        if amount:
+            parts.append(f"{amount}{space}{unit}")
+    return f"{'-' if seconds < 0 else ''}{' '.join(parts[:2])}"

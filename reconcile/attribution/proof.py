@@ -130,7 +130,10 @@ class Proof:
         self.found += [one.digest for one in asked if not one.is_known and one.number not in left_out]
         if not asked:
             return ()
-        text = f"Of {count_noun(len(asked), 'row')} with a cause the log's own records were folded again:"
+        rows = count_noun(len(asked), "row")
+        if sides.layout.component:  # rows of sessions that touch are proven together
+            rows = f"{count_noun(len(asked), 'group')} of sessions that touch, each"
+        text = f"Of {rows} with a cause the log's own records were folded again:"
         return (f"{text} {len(wrong):,} are not borne out, {len(gone):,} can no longer be proven.",)
 
     @staticmethod

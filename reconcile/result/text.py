@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from cutover.durations import describe_length
 from cutover.output.cells import visible
 from cutover.output.markup import literal_text
 from cutover.reconcile.result.codec import Scalar
@@ -99,25 +100,13 @@ def when(iso: str | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time in its two largest units."""
-    if seconds is None:
-        return "none"
-    if 0 < seconds < 0.05:  # noqa: PLR2004 -- no tenth of a second
-        return f"{seconds * 1_000:.3g}{THIN}ms"
-    if seconds < 10:  # noqa: PLR2004 -- below it, tenths matter
-        return f"{seconds:.1f}{THIN}s"
-    rest = round(seconds)
-    parts = []
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        amount, rest = divmod(rest, size)
-        if amount:
-            parts.append(f"{amount}{THIN}{unit}")
-    return " ".join(parts[:2])
+    """Return a length of time in its two largest units; `none` for None."""
+    return "none" if seconds is None else describe_length(seconds, space=THIN)
 
 
 def minutes(value: float) -> str:
     """Return a length in minutes as people say it: `30 min`, `2 h`, `1 d`."""
-    return "0" if value == 0 else duration(value * 60).replace(f".0{THIN}s", f"{THIN}s")
+    return "0" if value == 0 else duration(value * 60)
 
 
 def describe_life(one: DifferenceLife) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cutover.durations import parse_duration
+from cutover.durations import describe_length, parse_duration
 
 Micros = NDArray[np.int64]
 SECOND = 1_000_000
@@ -170,19 +170,19 @@ def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int
     )
     rows = round(each[chosen] / EPOCHS_IN_A_WINDOW, -3)
     most = f", all but the first and the last {cut:,}," if cut else ""
-    seen = f"{len(events):,} records of {keys}{most} within {format_span(span)}"
+    seen = f"{len(events):,} records of {keys}{most} within {_format_span(span)}"
     return chosen, int(min(MOST, max(FEWEST, rows))), seen
 
 
 def _describe_order(behind: Micros, usual: int, nearly: int, *, delays: Micros | None) -> tuple[str, ...]:
     order = "in the order of the source"
     if delays is not None:
-        waits = f"{format_span(int(delays.min()))} to {format_span(int(delays.max()))}"
+        waits = f"{_format_span(int(delays.min()))} to {_format_span(int(delays.max()))}"
         order = f"in the order in which they arrive, {waits} after they happened"
-    most = f"{USUAL:.0%} of them are at most {format_span(usual)} behind the newest before them"
+    most = f"{USUAL:.0%} of them are at most {_format_span(usual)} behind the newest before them"
     return (
         f"{len(behind):,} records {order}",
-        f"{most}, {NEARLY:.1%} at most {format_span(nearly)}, the worst {format_span(int(behind[-1]))}",
+        f"{most}, {NEARLY:.1%} at most {_format_span(nearly)}, the worst {_format_span(int(behind[-1]))}",
     )
 
 
@@ -190,13 +190,8 @@ def _describe_future(ahead: Micros, limit: str) -> tuple[str, ...]:
     if not len(ahead):
         return ()
     are = "1 more record is" if len(ahead) == 1 else f"{len(ahead):,} more records are"
-    return (f"{are} dated further ahead than {limit}, up to {format_span(int(ahead.max()))}: left out above",)
+    return (f"{are} dated further ahead than {limit}, up to {_format_span(int(ahead.max()))}: left out above",)
 
 
-def format_span(micros: int) -> str:
-    """Return a length of time in its largest unit, with one digit behind the point."""
-    seconds = micros / SECOND
-    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if abs(seconds) >= size:
-            return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:.1f} s"
+def _format_span(micros: int) -> str:
+    return describe_length(micros / SECOND)

@@ -294,7 +294,7 @@ LARGER = "a larger `retention.bytes`, or more time for the log to show what it h
         pytest.param(
             Replayability(retention=None, needed=HOUR, is_bounded=True),
             ("is kept for ever", None, ""),
-            (f"has held its records for 0.0{THIN}s within its size", timedelta(0), LARGER),
+            (f"has held its records for 0{THIN}s within its size", timedelta(0), LARGER),
             id="nothing read",
         ),
     ],

@@ -56,7 +56,9 @@ def test_a_share_is_all_or_none_only_if_it_is(hits: int, of: int) -> None:
     ("value", "expected"),
     [
         (None, "none"),
-        (0.0, f"0.0{SPACE}s"),
+        (0.0, f"0{SPACE}s"),
+        (5.0, f"5{SPACE}s"),
+        (-18_001, f"-5{SPACE}h 1{SPACE}s"),
         (0.004, f"4{SPACE}ms"),
         (0.25, f"0.2{SPACE}s"),
         (59, f"59{SPACE}s"),

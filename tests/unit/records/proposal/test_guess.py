@@ -283,8 +283,8 @@ def test_lateness_is_that_of_the_sample(tmp_path: Path) -> None:
     pipeline, text = rendered(tmp_path, sample)
 
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 hour")
-    assert "1,000 records in the order in which they arrive, 5.0 s to 1.0 h after they happened." in text
-    assert "99% of them are at most 0.0 s behind the newest before them, 99.9% at most 59.8 min" in text
+    assert "1,000 records in the order in which they arrive, 5 s to 1 h after they happened." in text
+    assert "99% of them are at most 0 s behind the newest before them, 99.9% at most 59 min 50 s" in text
 
 
 def test_records_that_all_arrive_late_alike_are_in_order(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_one_clock_decades_ahead_or_behind_decides_no_proposal(tmp_path: Path) -
         sample[10]["event_time"] = (datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=wrong)).isoformat()
         pipeline, text = rendered(tmp_path, sample)
         assert (pipeline.lateness, pipeline.window) == (clean.lateness, clean.window)
-        assert ("1 more record is dated further ahead than `max_ahead`, up to 10,950.0 days" in text) == (wrong > 0)
+        assert ("1 more record is dated further ahead than `max_ahead`, up to 10949 d 23 h" in text) == (wrong > 0)
 
 
 def test_a_wrong_clock_is_left_out_where_no_column_says_when_records_came(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_heavy_tail_holds_no_windows_for_years(tmp_path: Path) -> None:
 
     (pipeline,) = catalogue.load_file(written)
     assert (pipeline.lateness.out_of_orderness, pipeline.lateness.allowed) == ("1 second", "1 second")
-    assert "the worst 4,383.2 days" in written.read_text(encoding="utf-8")
+    assert "the worst 4383 d 5 h" in written.read_text(encoding="utf-8")
 
 
 def test_lateness_comes_from_all_records_of_a_file(tmp_path: Path) -> None:
