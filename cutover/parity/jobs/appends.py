@@ -1,11 +1,12 @@
 """Appends of batches: rows that each run reads again, and rows that the job removes first."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from cutover.parity.jobs.paths import exclude_each_other
 from cutover.parity.jobs.sqltext import PARAMETER, is_moving_query
 from cutover.parity.jobs.trace import Found, JobStep, Query, Removal, Trace, normalize_target
-from cutover.parity.jobs.values import Constant, Frame, JobValue, Reader, list_ancestors
+from cutover.parity.jobs.values import Arm, Constant, Frame, JobValue, Reader, list_ancestors
 from cutover.parity.jobs.writers import get_mode, is_upsert
 from cutover.parity.rules import Construct
 
@@ -86,7 +87,14 @@ def _judge_subtraction(query: Query, lineage: Sequence[Frame]) -> Iterator[Found
 def makes_target(query: Query) -> bool:
     """Return whether a write runs only if its target does not exist yet, so that there is nothing to append to."""
     arms = query.branches | query.writer.frame.arms
-    return any(arm.is_existence_test and arm.number is False for arm in arms)
+    return any(_tests(arm, query.target) and arm.number is False for arm in arms)
+
+
+def _tests(arm: Arm, target: str) -> bool:
+    """Return whether the condition of an arm checks that a table or path exists."""
+    tested = normalize_target(arm.existence.replace("?", ""))
+    name = target if "/" in target else target.rpartition(".")[2]
+    return bool(name) and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", tested) is not None
 
 
 def list_removals(removals: Sequence[Removal], writes: Sequence[Query], query: Query) -> list[JobStep]:
@@ -106,7 +114,7 @@ def is_certain(step: JobStep, query: Query) -> bool:
 
     A condition that tests whether the table exists does not count: a missing table has no rows.
     """
-    arms = {arm for arm in step.branches if not arm.is_existence_test}
+    arms = {arm for arm in step.branches if not _tests(arm, step.target)}
     return step.root in {0, query.root} and arms <= query.branches
 
 

@@ -174,9 +174,10 @@ def make_arms(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Arm, ...], tupl
     positive, holds = _strip_negation(test)
     text = ast.unparse(positive)
     condition = (text, tuple(_identify_names(positive, evaluate)))
-    checks = isinstance(positive, ast.Call | ast.Name | ast.Attribute) and _asks_existence(text, positive, evaluate)
+    is_call = isinstance(positive, ast.Call | ast.Name | ast.Attribute)
+    existence = _describe_existence_test(positive, evaluate) if is_call else ""
     arms = tuple(
-        (Arm(condition, number=number, line=test.lineno, is_existence_test=checks),) for number in (holds, not holds)
+        (Arm(condition, number=number, line=test.lineno, existence=existence),) for number in (holds, not holds)
     )
     match positive:
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[ast.Constant() as literal]):
@@ -185,10 +186,14 @@ def make_arms(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Arm, ...], tupl
     return arms[0], arms[1]
 
 
-def _asks_existence(text: str, test: ast.expr, evaluate: Evaluate) -> bool:
-    """Return whether a test checks that a table or a path exists."""
-    said = text if isinstance(test, ast.Call) else describe(evaluate(test))
-    return "exist" in said.lower() or "isDeltaTable" in said
+def _describe_existence_test(test: ast.expr, evaluate: Evaluate) -> str:
+    """Return the call by which a test checks that a table or a path exists, with its arguments; else nothing."""
+    if isinstance(test, ast.Call):
+        arguments = ", ".join(describe(evaluate(argument)) for argument in test.args)
+        said = f"{ast.unparse(test.func)}({arguments})"
+    else:
+        said = describe(evaluate(test))
+    return said if "exist" in said.lower() or "isDeltaTable" in said else ""
 
 
 def _strip_negation(test: ast.expr) -> tuple[ast.expr, bool]:

@@ -20,7 +20,7 @@ class Arm:
     line: int = field(compare=False)
     is_attempt: bool = field(default=False, compare=False)  # the body of `try`, which may fail at any statement
     is_handler: bool = field(default=False, compare=False)  # of `except`: the body before it failed
-    is_existence_test: bool = field(default=False, compare=False)  # the condition asks whether a table or path exists
+    existence: str = field(default="", compare=False)  # the call that tests whether a table or path exists
 
 
 class JobValue:

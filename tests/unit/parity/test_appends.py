@@ -220,6 +220,9 @@ def test_a_part_that_is_written_in_the_file_is_read_again(read: str, found: list
         ("if not spark.catalog.tableExists('m'):\n    APPEND", []),
         ("exists = spark.catalog.tableExists('m')\nif not exists:\n    APPEND", []),
         ("if spark.catalog.tableExists('m'):\n    APPEND", ["appended-again"]),
+        ("if not spark.catalog.tableExists('other'):\n    APPEND", ["appended-again"]),
+        ("import os\nif not os.path.exists('/lock'):\n    APPEND", ["appended-again"]),
+        ("import os\nif os.path.exists('/lock'):\n    spark.sql('TRUNCATE TABLE m')\nAPPEND", ["appended-again"]),
         (
             (
                 "ev = spark.table('ev')\nif spark.catalog.tableExists('m'):\n"
