@@ -40,7 +40,7 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
         yield from _judge_subtraction(query, lineage)
         return
     removals = list_removals(trace.removals, trace.queries, query)
-    if any(is_certain(removal, query) and _covers(removal, lineage) for removal in removals):
+    if any(is_certain(step, query) and _covers(step, query) for step in removals):
         return
     sources = [frame for frame in lineage if frame.op == "source" and frame.source is not None]
     unknown = next((frame for frame in lineage if frame.op in {"unknown", "opaque"}), None)
@@ -52,8 +52,7 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
 
 def _judge_full_append(trace: Trace, query: Query, removals: Sequence[JobStep], source: str) -> Found:
     """Judge an append of a whole source: repeated in each run, or unknown because rows may be removed or selected."""
-    lineage = list_ancestors(query.writer.frame)
-    doubt = next((removal for removal in removals if _may_cover(removal, query, lineage)), None)
+    doubt = next((removal for removal in removals if _may_cover(removal, query)), None)
     others = (each for each in trace.queries if each.site == query.site and each is not query)
     if doubt is not None:
         what = doubt.what if isinstance(doubt, Removal) else "overwrite"
@@ -118,29 +117,37 @@ def is_certain(step: JobStep, query: Query) -> bool:
     return step.root in {0, query.root} and arms <= query.branches
 
 
-def _covers(step: JobStep, lineage: Sequence[Frame]) -> bool:
+def _covers(step: JobStep, query: Query) -> bool:
     """Return whether a step removes all the rows that are appended: the whole table, or the same condition."""
+    if not _is_exact(step.target, query.target):
+        return False
     if isinstance(step, Query):
         return not step.is_partial
     if not isinstance(step, Removal) or step.condition is None:
         return True
+    lineage = list_ancestors(query.writer.frame)
     return any(frame.op == "filter" and frame.what == step.condition for frame in lineage)
 
 
-def _may_cover(step: JobStep, query: Query, lineage: Sequence[Frame]) -> bool:
+def _may_cover(step: JobStep, query: Query) -> bool:
     """Return whether a step may or may not remove the appended rows; a skipped condition is a known run without it."""
     skipped = step.branches - query.branches
     may_run = step.root not in {0, query.root} or any(arm.is_attempt for arm in skipped)
-    return may_run or (is_certain(step, query) and not _covers(step, lineage))
+    return may_run or (is_certain(step, query) and not _covers(step, query))
+
+
+def _is_exact(one: str, other: str) -> bool:
+    """Return whether two names certainly denote the same table or path: equal, or with the same database and table."""
+    parts = one.split("."), other.split(".")
+    return one == other or (min(map(len, parts)) > 1 and parts[0][-2:] == parts[1][-2:])
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Return whether two names denote the same table or path; a name without a database matches any database."""
-    if not one or not other:
-        return False
-    names = one.rpartition("."), other.rpartition(".")
-    is_short = "/" not in one + other and (not names[0][0] or not names[1][0])
-    return one == other or (is_short and names[0][2] == names[1][2])
+    """Return whether two names may denote the same table; a name without a database matches any database."""
+    if not one or not other or "/" in one + other:
+        return bool(one) and one == other
+    is_short = "." not in one or "." not in other
+    return _is_exact(one, other) or (is_short and one.rpartition(".")[2] == other.rpartition(".")[2])
 
 
 def _is_full(reader: Reader) -> bool:

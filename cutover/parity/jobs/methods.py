@@ -218,8 +218,8 @@ def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Argume
         return _note_merge(job, name, arguments, line)
     if name in POOLS and any(isinstance(value, JobFunction) for value in arguments.positional):
         return _run_elsewhere(job, name, arguments)
-    if name == "add_argument" and first is not None:
-        _note_argument(job, first, arguments)
+    if name in {"add_argument", "setCurrentDatabase"} and first is not None:
+        _note_default(job, name, first, arguments)
     if name == "sql" and first is not None and get_text(first) is not None:
         return follow_sql(job, first, line)
     if _note_unknown_removal(job, said, name, arguments, line):
@@ -280,14 +280,17 @@ def _sums_up(arguments: Arguments) -> bool:
     return False
 
 
-def _note_argument(job: Walk, first: JobValue, arguments: Arguments) -> None:
-    """Note the default of an argument of the command line."""
+def _note_default(job: Walk, name: str, first: JobValue, arguments: Arguments) -> None:
+    """Note the database in use, or the default of an argument of the command line."""
+    if name == "setCurrentDatabase":
+        job.trace.database = describe(first).lower()
+        return
     names = [text for value in arguments.positional if (text := get_text(value)) is not None]
-    long = next((name for name in names if name.startswith("--")), get_text(first) or "")
-    name = get_text(arguments.get(-1, "dest") or Constant(long.lstrip("-").replace("-", "_")))
+    long = next((text for text in names if text.startswith("--")), get_text(first) or "")
+    dest = get_text(arguments.get(-1, "dest") or Constant(long.lstrip("-").replace("-", "_")))
     default = arguments.get(-1, "default")
-    if name and default is not None:
-        job.trace.defaults[name] = default
+    if dest and default is not None:
+        job.trace.defaults[dest] = default
 
 
 DELETES = re.compile(r"^[^(]*DeltaTable\.for(?:Name|Path)\(.*?, (.*)\)$")

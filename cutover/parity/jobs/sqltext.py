@@ -121,6 +121,8 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
             trace.add_gap(line, "UPDATE by its own column: whether it runs again over the same rows")
         elif isinstance(statement, exp.Command) and not _is_silent(statement):
             trace.add_gap(line, f"statement {str(statement.this).upper()}")
+        if isinstance(statement, exp.Use) and str(statement.args.get("kind") or "").upper() != "CATALOG":
+            trace.database = _name_table(statement.this).lower()
         note_removal(trace, statement, line)
         for part in _list_insertions(statement):
             result = _follow_query(trace, part, line) or result

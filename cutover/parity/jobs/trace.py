@@ -79,6 +79,7 @@ class Trace:
     branches: list[Arm] = field(default_factory=list)  # that were taken to get here
     root: int = 0  # line of the function that no function of the file calls; 0 for the module
     places: int = 0  # steps so far
+    database: str = ""  # that USE or setCurrentDatabase has set
     is_dynamic: bool = False  # spark.sql.sources.partitionOverwriteMode is set
     sinks: list[Sink] = field(default_factory=list)  # functions of micro-batches that are being followed
     sql: set[Found] = field(default_factory=set)  # found in texts of SQL
@@ -105,7 +106,7 @@ class Trace:
             line=line,
             site=(*self.site, line),
             branches=frozenset(self.branches),
-            target=normalize_target(target),
+            target=self._qualify(target),
             place=self.places,
             root=self.root,
             has_root=self.checkpoint_root,
@@ -123,13 +124,18 @@ class Trace:
             line=line,
             site=(*self.site, line),
             branches=frozenset(self.branches),
-            target=normalize_target(target),
+            target=self._qualify(target),
             place=self.places,
             root=self.root,
             what=what,
             condition=condition,
         )
         (self.sinks[-1].removals if self.sinks else self.removals).append(removal)
+
+    def _qualify(self, target: str) -> str:
+        """Return the normalized name of a table with the database in use, or of a path."""
+        name = normalize_target(target)
+        return f"{self.database}.{name}" if self.database and name and not set("./") & set(name) else name
 
     def add_sum(self, line: int) -> None:
         """Note a MERGE that adds rows to columns of its target."""

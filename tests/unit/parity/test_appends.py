@@ -103,7 +103,8 @@ APPEND = "spark.table('ev').write.mode('append').saveAsTable('m')"
     "source",
     [
         "spark.sql('TRUNCATE TABLE m')\nAPPEND",
-        "spark.sql('DELETE FROM db.m')\nAPPEND",
+        "spark.sql('USE db')\nspark.sql('DELETE FROM db.m')\nAPPEND",
+        "spark.catalog.setCurrentDatabase('db')\nspark.sql('DELETE FROM c.db.m')\nAPPEND",
         "spark.sql('DELETE FROM m WHERE true')\nAPPEND",
         "spark.sql('DROP TABLE IF EXISTS m')\nAPPEND",
         "spark.sql('CREATE OR REPLACE TABLE m (a INT)')\nAPPEND",
@@ -167,6 +168,7 @@ def test_rows_that_other_steps_remove_are_appended_again(source: str) -> None:
     "source",
     [
         "spark.sql(\"DELETE FROM m WHERE dt >= '2024-01-01'\")\nAPPEND",
+        "spark.sql('TRUNCATE TABLE staging.m')\nAPPEND",
         "try:\n    spark.sql('TRUNCATE TABLE m')\nexcept Exception:\n    print('new')\nAPPEND",
         "def clear():\n    spark.sql('TRUNCATE TABLE m')\ndef load():\n    APPEND",
         (
