@@ -174,7 +174,9 @@ class _Comparison:
         listed, accepted = accept(request.acceptance, cells.read(sides, limit=request.listed))
         measured = _Measured(
             attribution=attribution,
-            verdict=_make_verdict_input(sides, attribution.findings, accepted=count_rows(accepted)),
+            verdict=_make_verdict_input(
+                sides, attribution.findings, accepted=count_rows(accepted), merges=pipeline.window.merges
+            ),
             listed=listed,
             accepted=accepted,
             events=_count_events(sides, pipeline, evidence),
@@ -316,7 +318,7 @@ def _make_uncovered_breach(evidence: SealEvidence, windows: Mapping[str, int]) -
     return SealBreach(code="uncovered", message=text, runbook="NotComparable")
 
 
-def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int) -> VerdictInput:
+def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int, merges: bool) -> VerdictInput:
     bounds = f"""
         SELECT min(window_start), max(window_start) FROM
         (SELECT window_start FROM {SharedTable.EXPECTED} UNION ALL SELECT window_start FROM {stage(0)})
@@ -335,6 +337,7 @@ def _make_verdict_input(sides: Sides, findings: Findings, *, accepted: int) -> V
             incomplete_because=dict(sides.incomplete),
             first=None if first is None else str(scalar(first)),
             last=None if last is None else str(scalar(last)),
+            merges=merges,
         ),
         rows=Rows(
             compared=streaming_rows + plain.missing, missing=plain.missing, extra=plain.extra, changed=plain.changed

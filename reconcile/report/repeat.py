@@ -12,7 +12,8 @@ Command = tuple[str, str]
 
 _LATE = "SELECT window_start, count(*) AS late FROM ledger WHERE _class = 'late' GROUP BY ALL ORDER BY 1"
 
-_REPAIR = "what batch makes of these windows now; nothing changes without --publish. Of sessions: `cutover batch`"
+_REPAIR = "what batch computes for these windows now; nothing changes without --publish"
+_RECOMPUTE = "recompute the sessions that changed, then compare again"
 _WINDOWS_NAMED = 3  # of a line that people copy
 
 
@@ -24,7 +25,9 @@ def commands(result: Report) -> list[Command]:
     found = [("the same comparison again, at this cut", _repeat(name, result))]
     found += [_explain(result, cell) for cell in _pick_cells(result.finding.differences)[:2]]
     repaired = dict.fromkeys(cell.window_start for cell in result.finding.differences if cell.window_start)
-    if repaired:
+    if repaired and result.finding.windows.merges:
+        found.append((_RECOMPUTE, f"cutover batch {name} && cutover reconcile {name}"))
+    elif repaired:
         found.append((_REPAIR, _repair(name, [*repaired][:_WINDOWS_NAMED])))
     if result.finding.events.late:
         found.append(
@@ -55,7 +58,7 @@ def _repeat(name: str, result: Report) -> str:
 
 
 def _repair(name: str, starts: list[str]) -> str:
-    """Return the command that computes windows anew beside the tables; sessions have no window of a name."""
+    """Return the command that recomputes windows without changing the tables."""
     return f"cutover repair {name} {' '.join(f'--window {shlex.quote(start)}' for start in starts)}"
 
 

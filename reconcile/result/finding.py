@@ -49,6 +49,7 @@ class Windows:
     incomplete_because: Mapping[str, int] = field(default_factory=dict)
     first: str | None = None  # start of the first compared window, ISO
     last: str | None = None  # start of the last one
+    merges: bool = False  # windows are sessions, which have no fixed bounds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -104,10 +104,11 @@ def make_status(facts: WatchFacts) -> WatchStatus:
 
 
 def _measure_watermark_lag(newest: EpochRecord | None) -> float | None:
-    """Return how far a watermark is behind the newest event, seconds; that of a final epoch lies behind all windows."""
+    """Compute how far the watermark trails the newest event, seconds; None once a final epoch has ended event time."""
     if newest is None or newest.final or newest.watermark_after is None or not newest.max_event:
         return None
-    return (max(newest.max_event.values()) - newest.watermark_after) / 1e6
+    lag_micros = max(newest.max_event.values()) - newest.watermark_after
+    return lag_micros / 1e6 if lag_micros >= 0 else None
 
 
 def _evaluate_samples(facts: WatchFacts) -> tuple[LagVerdict, str, tuple[PartitionLag, ...]]:

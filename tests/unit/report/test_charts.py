@@ -193,3 +193,13 @@ def test_windows_that_differ_can_be_computed_anew_by_a_line_to_copy() -> None:
     assert "cutover repair flights --window 2013-02-08T14:00:00Z --window 2013-02-08T15:00:00Z" in lines
     none = [line for _, line in repeat.commands(change_report(flights(), differences=()))]
     assert [line for line in none if "repair" in line] == []
+
+
+def test_sessions_that_differ_are_recomputed_by_batch() -> None:
+    report = flights()
+    sessions = replace(report, finding=replace(report.finding, windows=replace(report.finding.windows, merges=True)))
+
+    lines = [line for _, line in repeat.commands(sessions)]
+
+    assert "cutover batch flights && cutover reconcile flights" in lines
+    assert not any("repair" in line for line in lines)
