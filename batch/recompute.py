@@ -31,7 +31,7 @@ from cutover.errors import CutoverError, DefinitionError, LakeError, LogError
 from cutover.events import log
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun, Range, RecordedTable
-from cutover.lake.control import losses, pins
+from cutover.lake.control import losses, pins, versions
 from cutover.lake.control.stages import Stage, current_stage
 from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.integrity import lost_records, same_log, table_weights
@@ -176,7 +176,8 @@ def _explain_failed_read(work: RunContext, error: Exception) -> None:
         if earliest.get(partition, 0) > start:
             msg = f"Log of `{work.pipeline.name}`, {format_partition(work.target.record.topic, partition)}: expected "
             msg += f"offset {start}, the log starts at {earliest[partition]}: records left it while batch read them."
-            hint = f"\nHint: nothing was published; `cutover batch {work.pipeline.name}` computes from what is left."
+            command = f"`cutover batch {work.pipeline.name}{versions.format_option(work.settings.stream_version)}`"
+            hint = f"\nHint: nothing was published; {command} computes from what is left."
             raise LogError(msg + hint, runbook="LogDataLost") from error
 
 

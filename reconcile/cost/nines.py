@@ -40,12 +40,14 @@ def find_settled(agreement: Agreement, nines: int) -> AgreementPoint | None:
     """Return the first age from which on the stream's answers differ in no larger share of their rows.
 
     Late records are dropped, so after closing nothing changes. An age at which few windows are known, or fewer rows
-    than can show the share, decides nothing; of a replay, whose epochs read hours at once, none before closing does.
+    than can show the share, decides nothing; the closing holds all rows, and lacks windows alone. Of a replay, whose
+    epochs read hours at once, no age before closing decides.
     """
     settled = None
     for point in reversed(agreement.by_age):
         is_final = point is agreement.by_age[-1]
-        if not is_final and (agreement.is_replay or point.windows < FEW or point.rows < 10**nines):
+        is_early_guess = not is_final and (agreement.is_replay or point.rows < 10**nines)
+        if point.windows < FEW or is_early_guess:
             continue
         if point.different > point.rows // 10**nines:
             break

@@ -9,6 +9,7 @@ from cutover.engine import readback
 from cutover.engine.in_force import InForce, Ran, drifts
 from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
+from cutover.lake.control.versions import format_option
 from cutover.lake.epochs import epoch_log
 from cutover.lake.epochs.epoch_log import EpochRecord
 
@@ -24,6 +25,7 @@ class SettingsOfSides:
     batch: str  # id of the run whose table is compared
     by_batch: InForce | None  # what judged its records; None: nothing is recorded
     here: InForce  # what this comparison folds and judges with
+    version: int = 0  # of the stream that is compared
 
 
 def sides(
@@ -43,6 +45,7 @@ def sides(
         batch=run.run_id,
         by_batch=batch_runs.in_force(runs, run),
         here=readback.of_process(pipeline),
+        version=run.stream_version,
     )
 
 
@@ -70,7 +73,7 @@ def texts(records: Sequence[EpochRecord], found: SettingsOfSides) -> Iterator[st
     known = {drift.item for drift in apart}
     here = Ran(who="this comparison", in_force=found.here)
     others = [drift for drift in drifts([batch, *streaming, here]) if drift.item not in known]
-    yield from _format_drifts([drift.text for drift in others], _make_side_hint(found.pipeline))
+    yield from _format_drifts([drift.text for drift in others], _make_side_hint(found.pipeline, found.version))
 
 
 _UNKNOWN = InForce({})
@@ -79,7 +82,7 @@ _UNKNOWN = InForce({})
 def of_session(pipeline: Pipeline, by_batch: InForce | None, found: InForce) -> Iterator[str]:
     """Return where a session that folds windows anew differs from the one that batch judged by."""
     sides = [Ran(who="batch", in_force=by_batch or _UNKNOWN), Ran(who="this comparison's session", in_force=found)]
-    yield from _format_drifts([drift.text for drift in drifts(sides)], _make_side_hint(pipeline.name))
+    yield from _format_drifts([drift.text for drift in drifts(sides)], _make_side_hint(pipeline.name, 0))
 
 
 def _epochs(group: Sequence[EpochRecord]) -> str:
@@ -102,8 +105,9 @@ def _make_stream_hint(pipeline: str, streaming: Sequence[Ran]) -> str:
     )
 
 
-def _make_side_hint(pipeline: str) -> str:
+def _make_side_hint(pipeline: str, version: int) -> str:
+    batch = f"`cutover batch {pipeline}{format_option(version)}`"
     return (
-        f"run all three under one installation. `cutover batch {pipeline}` computes anew what the log still holds once "
-        f"its settings have changed; `cutover replay {pipeline} --into <next version>` does so for the stream."
+        f"run all three under one installation. {batch} computes anew what the log still holds once its settings have"
+        f" changed; `cutover replay {pipeline} --into <next version>` does so for the stream."
     )

@@ -214,6 +214,12 @@ def test_ages_of_few_windows_or_of_too_few_rows_decide_nothing() -> None:
     assert [_find_minutes(few, nines) for nines in (1, 2)] == [5, 60]
 
 
+def test_a_young_pipeline_concludes_no_age_from_one_window() -> None:
+    one = Agreement(rows=50, different=0, by_age=(at(60, 0, rows=50, windows=1),))
+
+    assert [describe_waiting(nine) for nine in price(one, None)] == ["unknown", "unknown"]
+
+
 def test_without_ages_the_wait_is_unknown() -> None:
     assert find_settled(Agreement(rows=100, different=0), 1) is None
     assert [describe_waiting(one) for one in price(Agreement(rows=100, different=2), None)] == [

@@ -70,6 +70,14 @@ def test_a_side_that_ran_apart_is_named_beside_the_others(batch: InForce, here: 
     assert said(records(US), batch=batch, here=here) == [f"{LOCALE} {ran}\nHint: {SIDE}"]
 
 
+def test_batch_is_named_with_the_version_that_is_compared() -> None:
+    found = SettingsOfSides(pipeline="clicks", known={US.digest: US}, batch="batch-1", by_batch=TR, here=US, version=2)
+
+    (text,) = settings_in_force.texts(records(US), found)
+
+    assert "`cutover batch clicks --version 2`" in text
+
+
 def test_an_item_in_which_epochs_differ_is_not_named_once_more_for_the_sides() -> None:
     zone = InForce({"jvm": {"locale": "tr_TR", "zone": "UTC"}})
     mixed = InForce({"jvm": {"locale": "tr_TR", "zone": "Asia/Kolkata"}})
