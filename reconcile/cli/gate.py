@@ -26,7 +26,7 @@ from cutover.reconcile.gate.decide import GateDecision, GateEvidence, decide
 from cutover.reconcile.result.codec import encode
 from cutover.reconcile.result.cost import PathCosts
 from cutover.reconcile.result.cost_text import describe_price, describe_waiting_basis
-from cutover.reconcile.result.text import message_text
+from cutover.reconcile.result.text import count_noun, message_text
 from cutover.settings import Settings, load_settings
 
 REFUSED = 1
@@ -143,7 +143,7 @@ def _print(found: dict[str, Any], evidence: GateEvidence, costs: PathCosts | Non
     if found["next"]:
         _conditions(console, found["conditions"])
         console.print("`advance` compares both sides anew, judges the checks and looks at the alerts before it moves.")
-    causes = ", ".join(f"{name} {rows:,} rows" for name, rows in found["differences_by_cause"].items())
+    causes = ", ".join(f"{name} {count_noun(rows, 'row')}" for name, rows in found["differences_by_cause"].items())
     if found["counted"]:
         console.print(f"\nDifferences in the runs that count: {causes or 'none'}.")
     if found["expires"]:

@@ -4,7 +4,7 @@ from cutover.reconcile.result.replay_text import describe_replay
 from cutover.reconcile.result.settlement import FEW, Settlement, SettlementPoint
 from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 
-_HOLD = f"right: it holds 99.9{THIN}% of the records read so far"
+_HOLD = f"a right answer holds at least 99.9{THIN}% of the records read so far"
 
 
 def describe_settlement(found: Settlement, pipeline: str) -> str:
