@@ -150,7 +150,7 @@ def test_late_share_of_the_head_names_its_windows_and_records_theirs() -> None:
 
     text = page.render(result)
 
-    assert "of the compared windows, limit" in text
+    assert "of the records in compared windows, limit" in text
     assert f"{result.finding.events.late:,} records up to the cut" in text
     assert "No record was late." not in text
     assert "No record was late." in page.render(change_report(result, events=replace(result.finding.events, late=0)))
