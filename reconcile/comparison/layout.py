@@ -26,10 +26,13 @@ class NumberText:
     """Numbers that are held as texts, and are compared under a tolerance as a type."""
 
     kind: str  # DuckDB type
-    pattern: str  # regular expression of the texts that are numbers
+    pattern: str | None  # regular expression of the texts that are numbers; None: texts as the type itself is written
 
     def read(self, text: str) -> str:
         """Return SQL of the number; null where the text is none."""
+        if self.pattern is None:
+            value = f"TRY_CAST({text} AS {self.kind})"
+            return f"CASE WHEN {value}::VARCHAR = {text} THEN {value} END"
         return f"CASE WHEN regexp_full_match({text}, {literal(self.pattern)}) THEN TRY_CAST({text} AS {self.kind}) END"
 
 
@@ -47,6 +50,7 @@ class Value:
     is_whole: bool = False  # whole numbers under a tolerance: taken apart in 128 bits, where none of 64 overflows
     is_implied: bool = False  # by the key: the end of a window, but for sessions
     keeps_whole: bool = False  # whole numbers that a double holds exactly are compared exactly: they are no noise
+    has_integers: bool = False  # one side holds integers: whole numbers of any size are compared exactly
     nested: str | None = None  # type of a list, struct or map that holds numbers: each is compared by the same rule
     number: NumberText | None = None  # of texts: those that stand for numbers
 
@@ -92,7 +96,8 @@ class Value:
         # Numbers too far apart to be subtracted in their type are not near.
         near = f"isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound})"
         if self.keeps_whole:
-            near += f" AND NOT ({_is_exact_whole(left)} AND {_is_exact_whole(right)})"
+            whole = (_is_whole(side, any_size=self.has_integers) for side in (left, right))
+            near += f" AND NOT ({' AND '.join(whole)})"
         return f"coalesce({near}, false)"
 
     def total(self, amount: str) -> str:
@@ -166,8 +171,9 @@ class Layout:
         return _is_same_sql(self.place, left, right)
 
 
-def _is_exact_whole(value: str) -> str:
-    return f"(abs({value}) < {_FIRST_INEXACT} AND trunc({value}) = {value})"
+def _is_whole(value: str, *, any_size: bool) -> str:
+    bound = "" if any_size else f"abs({value}) < {_FIRST_INEXACT} AND "
+    return f"({bound}trunc({value}) = {value})"
 
 
 def _is_same_sql(columns: Sequence[str], left: str, right: str) -> str:

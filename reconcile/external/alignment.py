@@ -43,7 +43,7 @@ class Columns:
         Mapping[str, str], ...
     ]  # types of each side; where they differ, parts that are null everywhere have none
     as_digits: frozenset[str]  # numbers that no decimal of the engine holds: compared by all of their digits
-    exact: frozenset[str]  # integers on one side, floats on the other: no noise of summing is to be allowed for
+    with_integers: frozenset[str]  # integers on one side, floats on the other
     numbers: Mapping[str, str]  # columns of texts that stand for numbers -> type of these
     notes: tuple[str, ...]  # what differs in the schemas
     is_same: bool  # no column is on one side only, no two types are of another kind, every value fits the common type
@@ -86,15 +86,15 @@ def align(
         and (left[name], right[name]) != ("VARCHAR",) * 2
     }
     common = {name: "VARCHAR" if name in digits else kind.name for name, kind in shared.items()}
-    exact = frozenset(n for n in common if {kind_of(left[n]), kind_of(right[n])} == {"whole", "float"})
+    with_integers = frozenset(n for n in common if {kind_of(left[n]), kind_of(right[n])} == {"whole", "float"})
     lossy = {name: count for name, count in changed.items() if name not in digits}
     apart = [name for name, kind in shared.items() if name in lossy or not kind.is_alike or kind.missing]
     found = Columns(
         common=common,
         own=own,
         as_digits=frozenset(digits),
-        exact=exact - digits,
-        numbers={**numbers, **dict.fromkeys(exact & digits, "DOUBLE")},
+        with_integers=with_integers,
+        numbers={**numbers, **dict.fromkeys(with_integers & digits, "DOUBLE")},
         notes=(*_describe_schemas((left, right), common, shared), *_describe_lossy(lossy, common)),
         is_same=left.keys() == right.keys() and not apart,
     )

@@ -21,8 +21,10 @@ _ZEROS_FIRST = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)"
 _FLOAT = rf"{_PLAIN}([eE][+-]?[0-9]+)?"
 _NO_NUMBER = r"[+-]?(?i:nan|inf|infinity)"
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
-_ZONE = r"( ?(?i:z|utc)|[+-][0-9]{2}(:?[0-9]{2})?)"
+_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?"
+_OFFSET = r"[+-]((0[0-9]|1[0-7])(:?[0-5][0-9])?|18(:?00)?)"
+_ZONE = rf"( ?(?i:z|utc)|{_OFFSET})"
+_CLOCK_WITH_OFFSET = r"(:[0-9.]+)([+-])([0-9]{2}):?([0-9]{2})?$"
 _MOMENT = rf"{_DATE}([ Tt]{_CLOCK}{_ZONE}?)?"
 _UUID = r"(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _PATTERNS = {"BOOLEAN": "(?i)true|false", "DATE": _DATE, "TIME": _CLOCK, "TIME_NS": _CLOCK, "UUID": _UUID}
@@ -122,10 +124,15 @@ def _find_moment_reader(cell: str, kind: str) -> CellReader:
     fits = f"{matches(cell, _MOMENT)} AND {_has_fraction(cell, digits)}"
     if digits <= _DIGITS_OF_MICROS:
         return _cast_where(fits, f"TRY_CAST({cell} AS TIMESTAMPTZ)::{kind}")
-    # A time with nanoseconds is read as it is; one in a zone other than UTC has no reading there.
-    text = f"regexp_replace({cell}, {literal('( ?(?i:z|utc)|[+-]00(:?00)?)$')}, '')"
-    there = matches(text, rf"{_DATE}([ Tt]{_CLOCK})?")
-    return _cast_where(f"{fits} AND {there}", f"TRY_CAST({text} AS TIMESTAMP_NS)::{kind}")
+    # DuckDB reads nanoseconds without a zone alone: the offset is subtracted from what the clock shows.
+    text = f"regexp_replace({cell}, {literal('( ?(?i:z|utc))$')}, '')"
+    clock = f"regexp_replace({text}, {literal(_CLOCK_WITH_OFFSET)}, '\\1')"
+    sign, hours, minutes = (f"regexp_extract({text}, {literal(_CLOCK_WITH_OFFSET)}, {n})" for n in (2, 3, 4))
+    seconds = " + ".join(
+        f"coalesce(TRY_CAST({sign} || {part} AS BIGINT), 0) * {size}" for part, size in ((hours, 3600), (minutes, 60))
+    )
+    moment = f"epoch_ns(TRY_CAST({clock} AS TIMESTAMP_NS)) - ({seconds}) * 1000000000"
+    return _cast_where(fits, f"TRY(make_timestamp_ns({moment}))::{kind}")
 
 
 def _has_fraction(cell: str, digits: int) -> str:

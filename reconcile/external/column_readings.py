@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 import duckdb
 
-from cutover.engine.queries import count_where, first
+from cutover.engine.queries import count_where
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import kind_of
+from cutover.reconcile.comparison.column_types import is_float, kind_of
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import NO_TYPE
-from cutover.reconcile.external.request import DiffRequest
+from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
 from cutover.reconcile.external.sources import SideSource, types_of
 from cutover.reconcile.result.finding import ColumnReading, Origin, TableReading
 from cutover.reconcile.result.text import count_noun
@@ -28,8 +28,8 @@ SIDES = ("expected", "actual")
 TEXT, DECIMAL = "VARCHAR", "DECIMAL"
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _WHOLE_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19}
-_COLUMNS_A_QUERY = 200
-"""Columns of which one query counts cells: each takes some hundred kilobytes of memory."""
+_COLUMNS_A_QUERY = 500
+"""Columns whose cells one query counts: a batch of 2,048 rows holds the cells of all of them, 16 bytes each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,38 +158,48 @@ def _refuse_unreadable(columns: _Columns) -> None:
 
 
 def _count_cells(columns: _Columns, side: int, wanted: Mapping[str, str]) -> dict[str, _Cells]:
-    """Count the cells of each column of a side that is read, in one look at its rows for many columns."""
-    names = [name for name, kind in wanted.items() if kind != TEXT and columns.is_untyped(side, name)]
-    found = dict.fromkeys(wanted, _Cells())
-    for start in range(0, len(names), _COLUMNS_A_QUERY):
-        some = names[start : start + _COLUMNS_A_QUERY]
-        row = first(columns.connection, _count_sql(columns, side, {name: wanted[name] for name in some}))
-        for place, name in enumerate(some):
-            filled, fitting, whole, fraction = (int(count or 0) for count in row[4 * place : 4 * place + 4])
-            found[name] = _Cells(filled=filled, fitting=fitting, whole=whole, fraction=fraction)
-    return {name: found[name] for name in wanted if columns.is_untyped(side, name)}
+    """Count the cells of each column of a side that is read: many columns of one type in one pass over the rows."""
+    names = [name for name in wanted if columns.is_untyped(side, name)]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name in names:
+        if wanted[name] != TEXT:
+            alike.setdefault((wanted[name], _fits_sql(columns, side, name, wanted[name])), []).append(name)
+    counts = dict.fromkeys(names, _Cells())
+    for (kind, fits), same in alike.items():
+        for start in range(0, len(same), _COLUMNS_A_QUERY):
+            some = same[start : start + _COLUMNS_A_QUERY]
+            query = _count_sql(columns, side, some, fits, is_decimal=kind == DECIMAL)
+            for place, *row in columns.connection.execute(query).fetchall():
+                filled, fitting, whole, fraction = (int(count or 0) for count in row)
+                counts[some[place]] = _Cells(filled=filled, fitting=fitting, whole=whole, fraction=fraction)
+    return counts
 
 
-def _count_sql(columns: _Columns, side: int, kinds: Mapping[str, str]) -> str:
-    """Return the query of four counts for each column: the fields of `_Cells`."""
-    cells, counts = [], []
-    for n, (name, kind) in enumerate(kinds.items()):
-        cell = columns.cell(side, name)
-        is_decimal = kind == DECIMAL
-        if is_decimal:
-            fits = cell_texts.is_plain_decimal(cell, zeros_first=name in columns.stated)
-        else:
-            fits = _find_reader(columns, side, name, kind).fits
-        cells.append(f"{cell} AS c{n}, {fits} AS f{n}")
-        counts += [f"count(nullif(c{n}, ''))", count_where(f"f{n}")]
-        for digits in (cell_texts.count_whole_digits(f"c{n}"), cell_texts.count_fraction_digits(f"c{n}")):
-            counts.append(f"max(CASE WHEN f{n} THEN {digits} END)" if is_decimal else "0")
-    rows = f"(SELECT {', '.join(cells)} FROM {identifier(columns.sources[side].raw)})"
-    return f"SELECT {', '.join(counts)} FROM {rows}"
+def _fits_sql(columns: _Columns, side: int, name: str, kind: str) -> str:
+    """Return SQL over a column `cell` that is true where a type reads the text."""
+    if kind == DECIMAL:
+        return cell_texts.is_plain_decimal("cell", zeros_first=name in columns.stated)
+    return _find_reader(side, name, kind, "cell").fits
 
 
-def _find_reader(columns: _Columns, side: int, name: str, kind: str) -> cell_texts.CellReader:
-    reader = cell_texts.find_reader(columns.cell(side, name), kind)
+def _count_sql(columns: _Columns, side: int, names: Sequence[str], fits: str, *, is_decimal: bool) -> str:
+    """Return the query of the place of each column and its four counts, the fields of `_Cells`.
+
+    Every cell is a row of its own, so that the query has the same few expressions however many columns there are.
+    """
+    listed = ", ".join(columns.cell(side, name) for name in names)
+    cells = f"SELECT unnest(range({len(names)})) AS place, unnest([{listed}]) AS cell"
+    digits = (cell_texts.count_whole_digits("cell"), cell_texts.count_fraction_digits("cell"))
+    most = ", ".join(f"max(CASE WHEN fits THEN {count} END)" if is_decimal else "0" for count in digits)
+    return (
+        f"SELECT place, count(nullif(cell, '')), {count_where('fits')}, {most}"
+        f" FROM (SELECT place, cell, {fits} AS fits FROM ({cells} FROM {identifier(columns.sources[side].raw)}))"
+        " GROUP BY place"
+    )
+
+
+def _find_reader(side: int, name: str, kind: str, cell: str) -> cell_texts.CellReader:
+    reader = cell_texts.find_reader(cell, kind)
     if reader is None:
         msg = f"Column `{name}`: expected a type that texts can be read as, got {kind} on the {SIDES[1 - side]} side."
         raise DefinitionError(msg + f"\nHint: `--exclude {name}` leaves it out.")
@@ -221,10 +231,10 @@ def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None
     if not any(unread):
         return _Choice(values=(values[0], values[1]), kind=kind, origin=origin)
     others = tuple(
-        f"{identifier(columns.own[name][side])}::VARCHAR" if value is None else value
+        f"{_without_sign_of_zero(identifier(columns.own[name][side]), kind)}::VARCHAR" if value is None else value
         for side, value in enumerate(values)
     )
-    number = kind if kind in {"DOUBLE", "FLOAT"} else None
+    number = kind if is_float(kind) else None
     return _Choice(values=(others[0], others[1]), kind=TEXT, origin=origin, number=number, unread=unread)
 
 
@@ -254,10 +264,17 @@ def _texts(columns: _Columns, name: str) -> tuple[str | None, str | None]:
 
 
 def _read_or_text(columns: _Columns, side: int, name: str, kind: str, *, as_text: bool) -> str:
-    cell, reader = columns.cell(side, name), _find_reader(columns, side, name, kind)
+    cell = columns.cell(side, name)
+    reader = _find_reader(side, name, kind, cell)
     if as_text:
-        return f"CASE WHEN {reader.fits} THEN {reader.value}::VARCHAR ELSE nullif({cell}, '') END"
+        value = _without_sign_of_zero(reader.value, kind)
+        return f"CASE WHEN {reader.fits} THEN {value}::VARCHAR ELSE nullif({cell}, '') END"
     return f"CASE WHEN {reader.fits} THEN {reader.value} END"
+
+
+def _without_sign_of_zero(value: str, kind: str) -> str:
+    """Return SQL of a value in which a zero of a float has no sign, as its text would have it."""
+    return f"({value} + 0::{kind})" if is_float(kind) else value
 
 
 def _choose_decimal(
@@ -273,6 +290,8 @@ def _choose_decimal(
     typed = [columns.sources[n].types[columns.own[name][n]] for n in (0, 1) if counts[n] is None]
     kind = next((own for own in typed if _holds(own, whole, fraction)), None) or _find_decimal(whole, fraction)
     zeros_first = name in columns.stated
+    if kind is None and name in columns.asked.tolerances:
+        reject_long_numbers(name)
     if kind is not None and not any(unread):
         values = tuple(
             None if one is None else f"TRY_CAST(nullif({columns.cell(side, name)}, '') AS {kind})"

@@ -26,7 +26,7 @@ from cutover.reconcile.external.alignment import Columns
 from cutover.reconcile.external.cell_texts import find_number_pattern
 from cutover.reconcile.external.name_hints import find_like_names, format_map_options, shown
 from cutover.reconcile.external.nested import sort_maps
-from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
 from cutover.reconcile.external.sources import SideSource
 from cutover.reconcile.result.text import count_noun
 from cutover.timestamps import format_micros
@@ -157,14 +157,20 @@ def _value(asked: DiffRequest, columns: Columns, name: str) -> Value:
     kind, number = columns.common[name], columns.numbers.get(name)
     value = value_of(name, kind)
     if name in asked.tolerances:
+        if number is None and name in columns.as_digits:
+            reject_long_numbers(name)
         if number is None:
             return asked.tolerances[name].apply(value, kind)
         text = NumberText(kind=number, pattern=find_number_pattern(number))
         return asked.tolerances[name].apply(replace(value, number=text), number)
-    if name in columns.exact:
-        return Tolerance(absolute=0.0).apply(value, kind)
+    has_integers = name in columns.with_integers
+    if number is not None and is_float(number):
+        # Without integers the texts of a column are floats as the engine writes them, or cells that are none of these.
+        text = NumberText(kind=number, pattern=find_number_pattern(number) if has_integers else None)
+        noise = replace(value, exact=False, relative=FLOAT_RELATIVE)
+        return replace(noise, keeps_whole=True, has_integers=has_integers, number=text)
     if is_float(kind):
-        return replace(value, keeps_whole=True)
+        return replace(value, keeps_whole=True, has_integers=has_integers)
     if holds(kind, is_float):
         return replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, nested=kind)
     return value

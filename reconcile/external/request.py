@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NoReturn
 
 from cutover.errors import DefinitionError
 from cutover.reconcile.comparison.column_types import is_number, is_time, kind_of
 from cutover.reconcile.comparison.diff import Budget
 from cutover.reconcile.comparison.layout import Value
 from cutover.reconcile.comparison.nested_values import holds
+from cutover.reconcile.external.cell_texts import DECIMAL_DIGITS
 from cutover.reconcile.external.csv_dialect import Dialect
 
 
@@ -61,6 +63,15 @@ class Tolerance:
         if self.micros is not None:
             parts.append(f"{self.micros / 1_000_000:g} seconds")
         return " or ".join(parts)
+
+
+def reject_long_numbers(column: str) -> NoReturn:
+    """Reject a tolerance for numbers that no decimal type holds."""
+    msg = (
+        f"`--tolerance`: column `{column}`: expected numbers of at most {DECIMAL_DIGITS} digits, before and behind the"
+    )
+    msg += " point of all cells together, got longer ones."
+    raise DefinitionError(msg + "\nHint: without `--tolerance` they are compared exactly, by all of their digits.")
 
 
 def _refuse(column: str, expected: str, got: str) -> None:

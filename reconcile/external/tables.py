@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from cutover.engine import queries
-from cutover.engine.queries import number
+from cutover.engine.queries import first, number
 from cutover.errors import LakeError
 from cutover.lake.tables.run_memory import read_once
 from cutover.quoting import identifier
@@ -58,6 +58,9 @@ COLUMNS_AT_ONCE = 100
 WIDE = 200
 """Columns beyond which steps of planning that take the square of them are left out."""
 
+BYTES_A_COLUMN = 280_000
+"""Memory of one thread for a batch of 2,048 rows, of each column of a wide table of CSV; measured."""
+
 MASKED = "(masked)"
 
 
@@ -81,8 +84,8 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Repo
             bind(connection, "left_raw", asked.left, asked.dialects[0]),
             bind(connection, "right_raw", asked.right, asked.dialects[1]),
         )
-        if bounds is not None and max(len(source.types) for source in bound) > WIDE:
-            connection.execute("SET disabled_optimizers = 'statistics_propagation,common_subexpressions'")
+        if bounds is not None:
+            _plan_for_width(connection, max(len(source.types) for source in bound))
         try:
             readings = choose_readings(connection, asked, bound)
             sources = readings.sources
@@ -104,6 +107,16 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Repo
         seconds=round(monotonic() - began, 3),
     )
     return Report(finding=finding, run=run)
+
+
+def _plan_for_width(connection: duckdb.DuckDBPyConnection, columns: int) -> None:
+    """Leave out costly steps of planning for a wide table, and threads whose batches of rows have no memory."""
+    if columns <= WIDE:
+        return
+    connection.execute("SET disabled_optimizers = 'statistics_propagation,common_subexpressions'")
+    settings = "current_setting('threads'), parse_formatted_bytes(current_setting('memory_limit'))"
+    threads, memory = first(connection, f"SELECT {settings}")
+    connection.execute(f"SET threads = {max(1, min(threads, memory // (columns * BYTES_A_COLUMN)))}")
 
 
 def _pairs(asked: DiffRequest, columns: Columns) -> dict[str, str]:

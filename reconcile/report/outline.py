@@ -61,5 +61,7 @@ def _of_evidence(result: Report) -> Iterator[Section]:
         if result.cost is not None:
             yield "cost", "Cost"
         yield "seal", "Seal"
+    if result.finding.readings or result.finding.equal_within:
+        yield "reading", "How it was read"
     if result.finding.notes:
         yield "notes", "Notes"

@@ -22,6 +22,7 @@ from cutover.reconcile.result.codec import Scalar
 from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.finding import SideNames
 from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 
 _TEMPLATES = Path(__file__).parent / "templates"
 LONGEST_TEXT = 4_000
@@ -144,6 +145,8 @@ def _tables(result: Report) -> dict[str, Any]:
         "flat": [cell for cell in result.finding.differences if cell.window_start is None],
         "fold": tree.OPEN_AT_MOST,
         "worst": _worst(result),
+        "readings": [*describe_readings(result.finding.readings)],
+        "equal_within": [*describe_equal_within(result.finding.equal_within)],
     }
 
 

@@ -12,6 +12,7 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED
 from cutover.reconcile.result import cost_text, lateness_text, settlement_text, text
 from cutover.reconcile.result.error_rates import list_uncounted
 from cutover.reconcile.result.report import Report
+from cutover.reconcile.result.tables_text import describe_equal_within, describe_readings
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SPECIAL = re.compile(r"[^\w \-.,:;=+/%()]", re.ASCII)
@@ -35,6 +36,7 @@ def render(result: Report) -> str:
             advice_heads=advice_text.HEADS,
             proof_heads=advice_text.PROOF_HEADS,
             cost=cost_text.describe_lines(result.cost),
+            readings=(*describe_readings(result.finding.readings), *describe_equal_within(result.finding.equal_within)),
             uncounted=() if result.self_test is None else list_uncounted(result.self_test),
             settled=None
             if result.settlement is None

@@ -1,0 +1,121 @@
+"""`cutover diff` compares a cell as it would if the other rows of its column were not there."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cutover.errors import DefinitionError
+from cutover.reconcile.external.request import DiffRequest, Tolerance
+from cutover.reconcile.external.tables import compare_tables
+from cutover.reconcile.report import page
+from cutover.reconcile.report.forms import markdown
+from cutover.reconcile.result.finding import Verdict
+from cutover.reconcile.result.report import Report
+
+NOISE = 0.1 + 0.2
+"""A sum of doubles beside 0.3."""
+
+Side: TypeAlias = "Sequence[str] | pa.Array[Any]"  # cells of CSV, or values of Parquet
+
+
+def write(folder: Path, name: str, values: Side) -> str:
+    if isinstance(values, pa.Array):
+        path = folder / f"{name}.parquet"
+        pq.write_table(pa.table({"k": [*range(len(values))], "v": values}), path)
+    else:
+        path = folder / f"{name}.csv"
+        path.write_text("k,v\n" + "".join(f"{k},{value}\n" for k, value in enumerate(values)))
+    return str(path)
+
+
+def compare(folder: Path, left: Side, right: Side, **asked: Any) -> Report:
+    sides = [write(folder, name, values) for name, values in (("l", left), ("r", right))]
+    return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **asked))
+
+
+def doubles(*values: float) -> "pa.Array[Any]":
+    return pa.array(values, pa.float64())
+
+
+UNREADABLE: Mapping[str, tuple[str, float]] = {
+    "a word": ("word", 5.0),
+    "another whole number": ("9007199254740993", 9007199254740992.0),
+    "beyond all doubles": ("1e400", float("inf")),
+}
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("unreadable", UNREADABLE)
+def test_an_unreadable_cell_changes_no_other_row(tmp_path: Path, unreadable: str, swapped: bool) -> None:
+    cell, beside = UNREADABLE[unreadable]
+    sides: list[Any] = [["-0.0", "0", "0.30000000000000004", cell], doubles(0.0, -0.0, 0.3, beside)]
+
+    found = compare(tmp_path, *(sides[::-1] if swapped else sides)).finding
+
+    assert (found.verdict, found.rows.changed, [one.cells for one in found.equal_within]) == (Verdict.DIVERGED, 1, [1])
+
+
+@pytest.mark.parametrize("further", [(), (2**53 + 1,)], ids=["alone", "beside one that no double holds"])
+@pytest.mark.parametrize(
+    ("whole", "double", "equal"),
+    [(3, 3.0000000000000004, True), (3, 3.0, True), (3, 4.0, False), (2**53, 2.0**53 + 2, False), (3, 3.1, False)],
+)
+def test_integers_beside_doubles_allow_for_noise_and_no_other_integer(
+    tmp_path: Path, whole: int, double: float, equal: bool, further: tuple[int, ...]
+) -> None:
+    left = pa.array([whole, *further], pa.int64())
+
+    found = compare(tmp_path, left, doubles(double, *map(float, further))).finding
+
+    assert found.rows.changed == (not equal) + len(further)
+
+
+def test_a_tolerance_for_numbers_that_no_type_holds_is_rejected_by_name(tmp_path: Path) -> None:
+    long = "1" + "0" * 60
+
+    with pytest.raises(DefinitionError, match="column `v`: expected numbers of at most 38 digits"):
+        compare(tmp_path, ["1.0", long], ["1.5", long], tolerances={"v": Tolerance(absolute=1.0)})
+
+
+@pytest.mark.parametrize(
+    ("cell", "fits"),
+    [
+        ("2024-01-01T05:30:00.123456789+05:30", True),
+        ("2023-12-31T14:00:00.123456789-10", True),
+        ("2024-01-01 00:00:00.123456789Z", True),
+        ("2024-01-01T05:30:00.123456788+05:30", False),
+        ("2024-01-01T00:00:00.123456789+25:00", False),
+    ],
+)
+def test_a_time_with_nanoseconds_is_exact_in_every_zone(tmp_path: Path, cell: str, fits: bool) -> None:
+    nanoseconds = 1_704_067_200 * 10**9 + 123_456_789
+
+    found = compare(tmp_path, [cell], pa.array([nanoseconds], pa.timestamp("ns", "UTC"))).finding
+
+    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (fits, int(not fits))
+
+
+@pytest.mark.parametrize(
+    ("cell", "moment"),
+    [
+        ("2024-01-01 24:00:00", datetime(2024, 1, 2, tzinfo=UTC)),
+        ("2024-01-01T00:00:00+25:00", datetime(2023, 12, 30, 23, tzinfo=UTC)),
+    ],
+)
+def test_a_time_that_does_not_exist_is_none(tmp_path: Path, cell: str, moment: datetime) -> None:
+    found = compare(tmp_path, [cell], pa.array([moment], pa.timestamp("us", "UTC"))).finding
+
+    assert (found.verdict, len(found.notes)) == (Verdict.DIVERGED, 1)
+
+
+def test_page_and_markdown_show_how_tables_were_read(tmp_path: Path) -> None:
+    found = compare(tmp_path, ["0.30000000000000004"], doubles(0.3))
+
+    for text in (page.render(found), markdown.render(found)):
+        assert "as on the other side" in text
+        assert "1 cell of v equal within 1e-09" in text
