@@ -23,7 +23,7 @@ FLOAT_RELATIVE = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberText:
-    """Numbers that are held as texts, and are compared under a tolerance as a type."""
+    """Numbers or times that are held as texts, and are compared under a tolerance as a type."""
 
     kind: str  # DuckDB type
     pattern: str | None  # regular expression of the texts that are numbers; None: texts as the type itself is written
@@ -72,13 +72,13 @@ class Value:
         return f"({left} IS DISTINCT FROM {right} AND {self._is_near(left, right)})"
 
     def _is_near(self, left: str, right: str) -> str:
+        if self.number is not None:
+            left, right = self.number.read(left), self.number.read(right)
         if self.micros is not None:
             apart = f"TRY(abs(epoch_us({left}::TIMESTAMP) - epoch_us({right}::TIMESTAMP)) <= {self.micros})"
             return f"coalesce({apart}, false)"
         if self.nested is not None:
             return f"coalesce({is_same_sql(left, right, self.nested, self._is_same_number)}, false)"
-        if self.number is not None:
-            left, right = self.number.read(left), self.number.read(right)
         return self.is_near_number(left, right)
 
     def _is_same_number(self, left: str, right: str, kind: str) -> str | None:

@@ -16,7 +16,7 @@ import duckdb
 from cutover.engine.queries import count_where
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_float, kind_of
+from cutover.reconcile.comparison.column_types import is_float, is_time, kind_of
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.nested import NO_TYPE
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
@@ -234,7 +234,7 @@ def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None
         f"{_without_sign_of_zero(identifier(columns.own[name][side]), kind)}::VARCHAR" if value is None else value
         for side, value in enumerate(values)
     )
-    number = kind if is_float(kind) else None
+    number = kind if is_float(kind) or is_time(kind) else None
     return _Choice(values=(others[0], others[1]), kind=TEXT, origin=origin, number=number, unread=unread)
 
 

@@ -161,7 +161,7 @@ def _value(asked: DiffRequest, columns: Columns, name: str) -> Value:
             reject_long_numbers(name)
         if number is None:
             return asked.tolerances[name].apply(value, kind)
-        text = NumberText(kind=number, pattern=find_number_pattern(number))
+        text = NumberText(kind=number, pattern=None if is_time(number) else find_number_pattern(number))
         return asked.tolerances[name].apply(replace(value, number=text), number)
     has_integers = name in columns.with_integers
     if number is not None and is_float(number):

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -17,8 +18,7 @@ from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 
-NOISE = 0.1 + 0.2
-"""A sum of doubles beside 0.3."""
+LONG = pa.decimal128(38, 0)
 
 Side: TypeAlias = "Sequence[str] | pa.Array[Any]"  # cells of CSV, or values of Parquet
 
@@ -73,6 +73,32 @@ def test_integers_beside_doubles_allow_for_noise_and_no_other_integer(
     found = compare(tmp_path, left, doubles(double, *map(float, further))).finding
 
     assert found.rows.changed == (not equal) + len(further)
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")], ids=str)
+def test_a_tolerance_of_time_holds_beside_an_unreadable_cell(tmp_path: Path, kind: pa.DataType) -> None:
+    times = pa.array([datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)], kind)
+
+    found = compare(tmp_path, ["2024-01-01 00:00:03", "word"], times, tolerances={"v": Tolerance(micros=5_000_000)})
+
+    assert (found.finding.rows.changed, [one.cells for one in found.finding.equal_within]) == (1, [1])
+
+
+def test_a_tolerance_for_decimals_without_a_common_type_is_rejected_by_name(tmp_path: Path) -> None:
+    sides = (pa.array([Decimal(value)], kind) for value, kind in (("5.5", pa.decimal128(38, 20)), ("9e30", LONG)))
+
+    with pytest.raises(DefinitionError, match="column `v`: expected numbers of at most 38 digits"):
+        compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=1.0)})
+
+
+def test_an_unreadable_key_changes_no_other_key(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"k": [0.0, 1.0, 2.0]}), tmp_path / "r.parquet")
+    (tmp_path / "l.csv").write_text("k\n-0.0\n1\nx\n")
+
+    asked = DiffRequest(left=str(tmp_path / "l.csv"), right=str(tmp_path / "r.parquet"), key=("k",))
+    found = compare_tables(asked).finding
+
+    assert (found.rows.missing, found.rows.extra) == (1, 1)
 
 
 def test_a_tolerance_for_numbers_that_no_type_holds_is_rejected_by_name(tmp_path: Path) -> None:
