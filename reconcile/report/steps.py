@@ -93,6 +93,9 @@ def fill(text: str, result: Report) -> str:
     What cannot be typed as it stands stays the example's: the text is Markdown, and a name or key is data.
     """
     text = fill_name(text, result.finding.pipeline)
+    if result.finding.windows.merges:  # sessions: batch alone knows where they begin
+        text = re.sub(r"cutover repair (\S+) --window <start>", r"cutover batch \1", text)
+        text = re.sub(r"(cutover batch \S+) --from \.\.\. --to \.\.\.", r"\1", text)
     cells = [cell for cell in _choose_cells(result) if _can_stand_in_markdown(cell)]
     if cells:
         place = tree.explain_command("p", cells[0], result.finding.seal.stream_version) or ""

@@ -1,5 +1,7 @@
 """What to do next: runbooks with a comparison's own pipeline, windows, keys and offsets."""
 
+from dataclasses import replace
+
 import pytest
 
 from cutover.reconcile.report import page, runbooks, steps
@@ -28,6 +30,15 @@ def test_commands_are_those_of_this_comparison_and_of_what_nothing_explains() ->
         "Take `cutover explain sales 2026-03-02T07:00:00Z 'b c'`, "
         "`cutover repair sales --window 2026-03-02T07:00:00Z`, "
         "`cutover batch sales --from 2026-03-02 --to 2026-03-03`, start `sales_stream`."
+    )
+
+
+def test_commands_for_sessions_name_no_window() -> None:
+    windows = replace(sales().finding.windows, merges=True)
+
+    assert steps.fill(TEXT, sales(windows=windows)) == (
+        "Take `cutover explain sales 2026-03-02T07:00:00Z 'b c'`, `cutover batch sales`, "
+        "`cutover batch sales`, start `sales_stream`."
     )
 
 
