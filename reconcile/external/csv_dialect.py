@@ -25,6 +25,7 @@ _HINTS = {
     "unicode": f"`--csv encoding=latin-1` states the encoding: {', '.join(ENCODINGS)} are read.",
     "Maximum line size": f"records of compressed files are read up to {USUAL_RECORD:,} bytes, of others up to"
     f" {LONGEST_RECORD:,}.",
+    "Out of Memory": "`CUTOVER_READ__MEMORY=4GB`, or `memory` under `[read]` in `cutover.toml`, grants more.",
     "too long": f"records are read up to {LONGEST_RECORD:,} bytes.",
 }
 _MOST_HEAD_LINES = 1_000  # quoted names hold line breaks

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cutover.engine import queries
+from cutover.errors import LakeError
 from cutover.reconcile.external.request import DiffRequest
 from cutover.reconcile.external.sources import types_of
 from cutover.reconcile.external.tables import compare_tables
@@ -42,7 +43,7 @@ def write_table(path: Path, changed: float) -> str:
     return str(path)
 
 
-def compare_recorded(folder: Path, kind: str) -> tuple[list[str], list[str]]:
+def compare_recorded(folder: Path, kind: str, memory: str = "120MB") -> tuple[list[str], list[str]]:
     """Compare two wide tables; return the columns that differ, and the queries."""
     executed: list[str] = []
     connect = queries.connect
@@ -53,7 +54,7 @@ def compare_recorded(folder: Path, kind: str) -> tuple[list[str], list[str]]:
             yield RecordingConnection(connection, executed)
 
     left, right = (write_table(folder / f"{name}.{kind}", cell) for name, cell in (("l", 0.5), ("r", 0.75)))
-    settings = Settings(home=folder, read=ReadSettings(memory="120MB"))
+    settings = Settings(home=folder, read=ReadSettings(memory=memory))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "connect", record)
         found = compare_tables(DiffRequest(left=left, right=right, key=("k",)), settings)
@@ -87,6 +88,11 @@ def test_cells_without_a_type_are_counted_by_the_same_expressions_for_all_column
 
 def test_a_wide_table_is_read_by_as_many_threads_as_have_memory(queries_of_csv: list[str]) -> None:
     assert "SET threads = 1" in queries_of_csv
+
+
+def test_too_little_memory_names_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(LakeError, match="CUTOVER_READ__MEMORY="):
+        compare_recorded(tmp_path, "csv", memory="30MB")
 
 
 def test_columns_keep_their_order_however_many_there_are() -> None:
