@@ -170,7 +170,7 @@ class _Run:
         is_comparable = self.outcome.finding.verdict is not Verdict.NOT_COMPARABLE
         return RunMetadata(
             run_id=line.run_id,
-            at=format_time(line.first) or "",
+            at=format_time(line.first_recorded) or "",
             seconds=round(seconds, 3),
             tables=self.outcome.tables,
             speaks_for=entry.speaks_for,

@@ -69,7 +69,7 @@ def put_back_regression(pipeline: str, found: Mapping[str, Any]) -> None:
 
     with fail_without_retries():
         settings = load_settings()
-        moved = stage.put_back_regression(settings, find_definition(settings, pipeline), SystemClock())
+        moved = stage.roll_back_regression(settings, find_definition(settings, pipeline), SystemClock())
     log.info("%s %s", pipeline, "is back in LAMBDA" if moved else "was moved already")
 
 

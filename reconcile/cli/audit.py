@@ -87,7 +87,7 @@ def windows(
     drawn = secrets.randbelow(2**31) if seed is None else seed
     with Console(stderr=True).status(f"{pipeline}: computing the sample from the log"):
         found = audit_sample.audit_windows(settings, definition, seed=drawn, clock=clock)
-        moved = put_back and stage.put_back_regression(settings, definition, clock)
+        moved = put_back and stage.roll_back_regression(settings, definition, clock)
     if as_json:
         sys.stdout.write(json.dumps(asdict(found) | {"exit_code": found.exit_code, "put_back": moved}) + "\n")
     else:

@@ -78,7 +78,7 @@ def advance(context: typer.Context, *, why: Why) -> None:
     _show_move(pipeline, decision)
     for condition in decision.conditions:
         if condition.name == "audit":
-            typer.echo(f"In {decision.target}: {condition.found}.")
+            typer.echo(f"In {decision.target}: {condition.detail}.")
 
 
 @app.command()
@@ -113,7 +113,7 @@ def _refuse(text: str) -> None:
 
 def _show_move(pipeline: Pipeline, decision: GateDecision) -> None:
     typer.echo(f"{pipeline.name}: {decision.stage} -> {decision.target}")
-    for name in decision.behind:
+    for name in decision.stale_pipelines:
         why = f"`cutover serve-view {name}` says why, and does it"
         typer.echo(f"{name}: readers of its serving table still see what it showed before; {why}.", err=True)
 
@@ -128,9 +128,9 @@ def _object(
         "allowed": decision.allowed,
         "missing": decision.missing,
         "conditions": [asdict(condition) for condition in decision.conditions],
-        "counted": [asdict(run) for run in decision.counted],
+        "counted": [asdict(run) for run in decision.eligible_runs],
         "expires": decision.expires,
-        "differences_by_cause": evidence_of.by_cause(decision.counted),
+        "differences_by_cause": evidence_of.count_rows_by_cause(decision.eligible_runs),
         "runs": len(evidence.runs),
         "history": [asdict(event) | {"evidence": json.loads(event.evidence)} for event in history],
     }
@@ -158,11 +158,11 @@ def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:
     """Print a checklist: each condition's number beside its threshold, and below what is to be done for the others."""
     table = _table("", "to advance", "is", "asked", "found")
     for condition in conditions:
-        word = "[green]yes[/]" if condition["met"] else "[red]no[/]"
+        word = "[green]yes[/]" if condition["is_met"] else "[red]no[/]"
         numbers = (describe_number(condition), describe_threshold(condition))
-        table.add_row(word, condition["name"], *numbers, escape(condition["found"]))
+        table.add_row(word, condition["name"], *numbers, escape(condition["detail"]))
     console.print(table)
-    missing = [condition for condition in conditions if not condition["met"]]
+    missing = [condition for condition in conditions if not condition["is_met"]]
     if missing:
         console.print("\nTo pass:")
     for condition in missing:

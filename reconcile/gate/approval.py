@@ -1,9 +1,9 @@
-"""What a person approves: one move, on the evidence that was shown, and nothing else.
+"""Approval of one move by a person, on the evidence that the person saw.
 
-A proposal names the stage, the version, the definition, what audits are to find and the runs that counted. The move
-that it allows is refused once any of that is no more: another move was made, this one was withdrawn, the definition,
-the version or the policy of audits changed, or one of the newest runs that it rests on does not count any more since it
-expired or a later one spoke against it.
+A proposal names the stage, the version, the definition, the audit policy and the eligible runs. An approved move is
+rejected once any of these has changed: another move was made, this one was withdrawn, the definition, the version or
+the audit policy changed, or one of the latest runs on which it is based is no longer eligible, because it expired or a
+later run contradicted it.
 """
 
 import hashlib
@@ -25,34 +25,34 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A move that the recorded evidence allows, as it is put before a person."""
+    """Move that the recorded evidence allows, as presented to a person."""
 
     pipeline: str
     stage: str
     target: str
-    turn: int  # rows of the gate's history when it was made
+    turn: int  # number of rows in the gate's history at the time of the proposal
     result_fingerprint: str
     stream_version: int | None
-    runs: tuple[str, ...]  # ids of the newest that counted, as many as the policy asks for, oldest first
-    audit: str = ""  # what the policy asks the samples in KAPPA for, in words; "": of a move to another stage
+    runs: tuple[str, ...]  # ids of the latest eligible ones, as many as the policy requires, oldest first
+    audit: str = ""  # what the policy requires of samples in KAPPA, in words; "" for a move to another stage
 
     @property
     def digest(self) -> str:
-        """Return what an approval is bound to: sha256 of all that it names, as canonical JSON."""
+        """Compute the identity to which an approval is bound: sha256 of all fields, as canonical JSON."""
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
-    """A person's yes to a proposal."""
+    """Approval of a proposal by a person."""
 
     proposal: Proposal
     who: str
 
 
 def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple[GateDecision, Proposal | None]:
-    """Return what the gate says of the next stage, and, if it allows it, what a person is to approve.
+    """Decide on an advance to the next stage and, if it is allowed, make the proposal for a person to approve.
 
     Raises:
         LakeError: A table of the lake cannot be read.
@@ -70,31 +70,31 @@ def make_proposal(settings: Settings, pipeline: Pipeline, clock: Clock) -> tuple
         turn=turn,
         result_fingerprint=result_fingerprint(pipeline),
         stream_version=evidence.stream_version,
-        runs=tuple(run.run_id for run in decision.counted[-pipeline.policy.runs :]),
+        runs=tuple(run.run_id for run in decision.eligible_runs[-pipeline.policy.runs :]),
         audit=_describe_audit(pipeline, decision),
     )
 
 
-def parse(said: Mapping[str, Any]) -> Proposal:
-    """Return a proposal as a task before handed it on."""
-    return Proposal(**{**said, "runs": tuple(said["runs"])})
+def parse(content: Mapping[str, Any]) -> Proposal:
+    """Parse a proposal from the output of the task that made it."""
+    return Proposal(**{**content, "runs": tuple(content["runs"])})
 
 
-class ApprovalRefusedError(LakeError):
-    """What was approved is no more, or nobody approved it: nothing was written."""
+class ApprovalRejectedError(LakeError):
+    """Approval whose evidence has changed, or that names no person; nothing was written."""
 
 
-def refuse_changed(
+def check_unchanged(
     approved: Proposal, pipeline: Pipeline, evidence: GateEvidence, decision: GateDecision, *, turn: int
 ) -> None:
-    """Refuse an approval of what is no more.
+    """Check that the approved move and its evidence have not changed.
 
     Raises:
-        ApprovalRefusedError: Says what changed since; nothing was written.
+        ApprovalRejectedError: Names the change; nothing was written.
     """
-    counted = {run.run_id for run in decision.counted}
-    gone = [run_id for run_id in approved.runs if run_id not in counted]
-    for what, then, now in (
+    eligible = {run.run_id for run in decision.eligible_runs}
+    ineligible = [run_id for run_id in approved.runs if run_id not in eligible]
+    for name, approved_value, current_value in (
         ("pipeline", approved.pipeline, pipeline.name),
         ("moves and withdrawals", approved.turn, turn),
         ("stage", approved.stage, str(decision.stage)),
@@ -103,36 +103,36 @@ def refuse_changed(
         ("`policy.audit`", approved.audit, _describe_audit(pipeline, decision)),
         ("version of the stream", approved.stream_version, evidence.stream_version),
     ):
-        if then != now:
-            raise _make_refusal(pipeline, f"{what}: {then} was approved, it is {now}")
-    if gone:
-        others = "" if len(gone) == 1 else f" and {len(gone) - 1} more"
-        raise _make_refusal(pipeline, f"run {gone[0]}{others} was shown and does not count any more")
+        if approved_value != current_value:
+            raise _make_rejection(pipeline, f"{name}: {approved_value} was approved, it is {current_value}")
+    if ineligible:
+        more = "" if len(ineligible) == 1 else f" and {len(ineligible) - 1} more"
+        raise _make_rejection(pipeline, f"run {ineligible[0]}{more} was approved and is no longer eligible")
 
 
 def _describe_audit(pipeline: Pipeline, decision: GateDecision) -> str:
     return power.describe(pipeline.policy.audit) if decision.target is Stage.KAPPA else ""
 
 
-def refuse_unnamed(approved: Approval) -> None:
-    """Refuse an approval that names no person: an answer by default, or one that nobody with a name has given.
+def check_has_person(approved: Approval) -> None:
+    """Check that an approval names a person: a default response, or one without a user name, does not.
 
     Raises:
-        ApprovalRefusedError: Nothing was written.
+        ApprovalRejectedError: Nothing was written.
     """
     if not approved.who.strip():
-        msg = f"Approval for `{approved.proposal.pipeline}`: expected the person who gave it, got nobody."
-        raise ApprovalRefusedError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
+        msg = f"Approval for `{approved.proposal.pipeline}`: expected the person who gave it, got no name."
+        raise ApprovalRejectedError(msg + "\nHint: respond to it in Airflow (Required Actions), logged in as yourself.")
 
 
 def has_moved(settings: Settings, proposal: Proposal) -> bool:
-    """Return whether the newest move of the gate is the one that a proposal asked for: a task that is run again."""
+    """Return whether the latest move of the gate is the proposed one, as when a task is retried."""
     rows = list_moves(settings, proposal.pipeline)
     if not rows:
         return False
     return bool(json.loads(rows[-1].evidence).get("approved") == proposal.digest)
 
 
-def _make_refusal(pipeline: Pipeline, why: str) -> ApprovalRefusedError:
-    msg = f"Approval for `{pipeline.name}`: expected the evidence that was shown, {why}."
-    return ApprovalRefusedError(msg + f"\nHint: run `{pipeline.name}_cutover` again and look at what it shows now.")
+def _make_rejection(pipeline: Pipeline, reason: str) -> ApprovalRejectedError:
+    msg = f"Approval for `{pipeline.name}`: expected the approved evidence, {reason}."
+    return ApprovalRejectedError(msg + f"\nHint: run `{pipeline.name}_cutover` again and review the current evidence.")

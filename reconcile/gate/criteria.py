@@ -6,7 +6,7 @@ from cutover.definition.model.pipeline import Policy
 from cutover.durations import parse_duration
 from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.gate import divergence
-from cutover.reconcile.gate.evidence_rows import EXPIRES_AFTER, list_blocks, newest
+from cutover.reconcile.gate.evidence_rows import EXPIRES_AFTER, find_latest_run, list_blocks
 from cutover.reconcile.gate.gate_values import (
     AT_LEAST,
     Condition,
@@ -31,7 +31,7 @@ REPLAY_MARGIN = 2.0
 """Replays that retention must cover, in addition to detection and approval."""
 
 SECONDS = "seconds"
-_BLOCKS, _DETECTED = "of the blocks", "found"
+_BLOCKS, _DETECTED = "of the blocks", "detected"
 SHARES = frozenset({_BLOCKS, _DETECTED})
 """Units of numbers between 0 and 1."""
 
@@ -53,38 +53,38 @@ _NO_CAUSE = (
     " docs/runbooks/DivergenceUnexplained.md"
 )
 _NO_COMPARISON = "batch and reconcile alone may not pass: docs/runbooks/NotComparable.md"
-_SHOWN_AT_LEAST = 1e-4  # a bound that rounds to nothing would be none
-_MOST_NAMED = 3  # violations that a refusal names
+_SHOWN_AT_LEAST = 1e-4  # a smaller bound would be printed as zero
+_MAX_LISTED = 3  # violations listed in a message
 
 
-def evaluate_runs(counted: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
+def evaluate_runs(eligible_runs: tuple[EvidenceRun, ...], runs: tuple[EvidenceRun, ...], policy: Policy) -> Condition:
     """Require enough consecutive eligible runs."""
-    text = f"{len(counted)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
-    repeated, missing = sum(run.within for run in runs) - len(counted), policy.runs - len(counted)
+    text = f"{len(eligible_runs)} of {policy.runs} consecutive sealed runs within policy, each with a newer cut"
+    repeated, missing = sum(run.is_within_policy for run in runs) - len(eligible_runs), policy.runs - len(eligible_runs)
     if repeated > 0 and missing > 0:
         reasons = f"same or older cut, a range, over {EXPIRES_AFTER.days} days, dated in the future, before a break"
         text += f" ({repeated} more do not count: {reasons})"
     return Condition(
         name="runs",
-        met=missing <= 0,
-        found=text,
-        number=len(counted),
+        is_met=missing <= 0,
+        detail=text,
+        number=len(eligible_runs),
         threshold=policy.runs,
         sense=AT_LEAST,
         unit="runs",
-        to_pass="" if missing <= 0 else f"{missing} more in a row: {_describe_next_run(newest(runs))}",
+        to_pass="" if missing <= 0 else f"{missing} more in a row: {_describe_next_run(find_latest_run(runs))}",
     )
 
 
-def _describe_next_run(last: EvidenceRun | None) -> str:
-    """Describe what makes the next run agree; after one that is not within policy, mostly no further run alone."""
-    if last is None or last.within:
+def _describe_next_run(latest: EvidenceRun | None) -> str:
+    """Describe what would make the next run agree; after a run beyond policy, another run is rarely enough."""
+    if latest is None or latest.is_within_policy:
         return _NEWER_CUT
-    if last.outcome in _OUTCOMES_BEYOND_POLICY:
-        causes = {name for name, rows in last.rows_by_cause if rows}
+    if latest.outcome in _OUTCOMES_BEYOND_POLICY:
+        causes = {name for name, rows in latest.rows_by_cause if rows}
         needs = {_LATE_BEYOND_POLICY: Class.LATE in causes, _DIMENSION_BEYOND_POLICY: DIMENSION in causes}
         return "; ".join(need for need, is_needed in needs.items() if is_needed) or _LATE_BEYOND_POLICY
-    return {"DIVERGED": _NO_CAUSE, "NOT_COMPARABLE": _NO_COMPARISON}.get(last.outcome, _NEWER_CUT)
+    return {"DIVERGED": _NO_CAUSE, "NOT_COMPARABLE": _NO_COMPARISON}.get(latest.outcome, _NEWER_CUT)
 
 
 def _describe_cut(run: EvidenceRun) -> str:
@@ -93,18 +93,18 @@ def _describe_cut(run: EvidenceRun) -> str:
 
 def evaluate_latest_run(runs: tuple[EvidenceRun, ...]) -> Condition:
     """Require that the latest run is within policy."""
-    latest = newest(runs)
-    met = latest is not None and latest.within
+    latest = find_latest_run(runs)
+    is_met = latest is not None and latest.is_within_policy
     return Condition(
         name="newest run",
-        met=met,
-        found="no reconciliation under this definition yet"
+        is_met=is_met,
+        detail="no reconciliation under this definition yet"
         if latest is None
         else f"{latest.outcome} {_describe_cut(latest)}, {latest.at:%Y-%m-%d %H:%M} UTC",
-        number=None if latest is None else int(not latest.within),
+        number=None if latest is None else int(not latest.is_within_policy),
         threshold=0,
         unit="runs beyond policy",
-        to_pass="" if met else f"a whole run within policy: {_describe_next_run(latest)}",
+        to_pass="" if is_met else f"a whole run within policy: {_describe_next_run(latest)}",
     )
 
 
@@ -112,36 +112,36 @@ def evaluate_freshness(latest: datetime | None, policy: Policy, now: datetime) -
     """Require that the latest eligible run is recent.
 
     Args:
-        latest: Earliest time at which it can have been made; None: no run is eligible.
-        policy: In force.
+        latest: Earliest possible time of that run; None: no run is eligible.
+        policy: Current policy.
         now: By the clock of this host.
     """
     allowed = _parse_length(policy.fresh_within, of="fresh_within")
     age = None if latest is None else now - latest
-    met = age is not None and age <= allowed
+    is_met = age is not None and age <= allowed
     text = "no run counts" if age is None else f"the newest run that counts is {duration(age.total_seconds())} old"
     return Condition(
         name="freshness",
-        met=met,
-        found=f"{text}; the policy allows {duration(allowed.total_seconds())}",
+        is_met=is_met,
+        detail=f"{text}; the policy allows {duration(allowed.total_seconds())}",
         number=None if age is None else age.total_seconds(),
         threshold=allowed.total_seconds(),
         unit=SECONDS,
-        to_pass="" if met else f"a run now: {_NEWER_CUT}",
+        to_pass="" if is_met else f"a run now: {_NEWER_CUT}",
     )
 
 
-def evaluate_settings(counted: tuple[EvidenceRun, ...], since: int, policy: Policy) -> Condition:
+def evaluate_settings(eligible_runs: tuple[EvidenceRun, ...], settings_since: int, policy: Policy) -> Condition:
     """Require as many runs whose epochs used the settings that the stream uses now."""
-    current = [run for run in counted if run.epoch >= since]
-    missing = min(policy.runs, len(counted)) - len(current)
-    text = f"{len(current)} of {len(counted)} runs that count are of the settings in force now"
+    current = [run for run in eligible_runs if run.epoch >= settings_since]
+    missing = min(policy.runs, len(eligible_runs)) - len(current)
+    text = f"{len(current)} of {len(eligible_runs)} runs that count are under the current settings"
     return Condition(
         name="unchanged",
-        met=missing <= 0,
-        found=text if since <= 0 else f"{text}, which changed with epoch {since}",
+        is_met=missing <= 0,
+        detail=text if settings_since <= 0 else f"{text}, which changed with epoch {settings_since}",
         number=len(current),
-        threshold=min(policy.runs, len(counted)),
+        threshold=min(policy.runs, len(eligible_runs)),
         sense=AT_LEAST,
         unit="runs",
         to_pass="" if missing <= 0 else f"{missing} more runs under these settings: {_NEWER_CUT}",
@@ -152,21 +152,22 @@ def evaluate_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condit
     """Require an upper bound of the divergence rate below the policy's, at 95 % after any number of runs."""
     blocks = list_blocks(runs)
     compared, diverged = len(blocks), sum(blocks)
-    bound, limit = divergence.upper_bound(compared, diverged), policy.max_divergence
+    upper_bound, limit = divergence.upper_bound(compared, diverged), policy.max_divergence
     is_met = limit is None or divergence.is_refuted(compared, diverged, limit)
-    text = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {max(bound, _SHOWN_AT_LEAST):.2%} do "
-    text += f"({divergence.CONFIDENCE:.0%}, however often looked at); the policy "
+    share = f"{max(upper_bound, _SHOWN_AT_LEAST):.2%}"
+    text = f"{diverged:,} of {compared:,} blocks of windows diverged, so at most {share} do "
+    text += f"({divergence.CONFIDENCE:.0%}, however often it is evaluated); the policy "
     text += "sets no limit" if limit is None else f"allows {limit * 100:g}%"
     need = ""
     if limit is not None and not is_met:
-        more = divergence.missing_blocks(compared, diverged, limit)
+        more = divergence.count_missing_blocks(compared, diverged, limit)
         need = f"{'over a million' if more is None else f'{more:,}'} more without a divergence would show"
         text += f", which {need}"
     return Condition(
         name="divergence rate",
-        met=is_met,
-        found=text,
-        number=bound,
+        is_met=is_met,
+        detail=text,
+        number=upper_bound,
         threshold=limit,
         unit=_BLOCKS,
         to_pass=need and f"{need} it: {_NEWER_CUT}",
@@ -175,47 +176,47 @@ def evaluate_divergence(runs: tuple[EvidenceRun, ...], policy: Policy) -> Condit
 
 def evaluate_losses(evidence: GateEvidence) -> Condition:
     """Require that the latest run covers no window that an accepted loss affects."""
-    latest = newest(evidence.runs)
+    latest = find_latest_run(evidence.runs)
     affecting = [loss for loss in evidence.losses if latest is None or loss.touches(latest)]
     text = f"{len(evidence.losses)} accepted, all behind the newest run" if evidence.losses else "none accepted"
     need = ""
     if affecting:
-        worst = max(affecting, key=lambda loss: loss.until)
+        worst = max(affecting, key=lambda loss: loss.closed_at)
         epoch = max(loss.epoch for loss in affecting)
         need = f"a cut of epoch {epoch} or later" if epoch else "a cut"
-        need += f" on whose watermark is {from_micros(worst.until):%Y-%m-%d %H:%M} UTC or later"
+        need += f" on whose watermark is {from_micros(worst.closed_at):%Y-%m-%d %H:%M} UTC or later"
         text = f"{worst.text}; runs count from {need}"
     return _require_none("losses", len(affecting), "losses", text, need and f"runs from {need}")
 
 
 def evaluate_tables(evidence: GateEvidence) -> Condition:
-    """Require that no other writer changed a row that the runs compared, and a readable note of the epoch log."""
-    text = " ".join(evidence.foreign) or "nobody else has changed a row"
-    need = "undo them or compute the windows again: docs/runbooks/ForeignWrite.md; if a file cannot be read: "
+    """Require that no other writer changed a compared row and that the high-water note of the epoch log is readable."""
+    text = " ".join(evidence.foreign) or "no other writer changed a row"
+    need = "undo them or recompute the windows: docs/runbooks/ForeignWrite.md; if a file cannot be read: "
     need += "docs/runbooks/TableUnreadable.md"
     return _require_none("tables", len(evidence.foreign), "foreign writes", text, need)
 
 
-def evaluate_rules(evidence: GateEvidence, counted: tuple[EvidenceRun, ...], now: datetime) -> Condition:
+def evaluate_rules(evidence: GateEvidence, eligible_runs: tuple[EvidenceRun, ...], now: datetime) -> Condition:
     """Require that every acceptance rule is in force, is not exceeded, and is the rule that eligible runs used."""
-    rules, latest = evidence.rules, newest(evidence.runs)
+    rules, latest = evidence.rules, find_latest_run(evidence.runs)
     problems = [*rules.problems.values()]
     problems += [
-        f"rule `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC: renew it or take it away"
+        f"rule `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC: renew or remove it"
         for name, rule in rules.rules.items()
         if rule.is_expired(now)
     ]
     problems += [f"rule `{name}` is exceeded: {why}" for name, why in (latest.exceeded if latest else ())]
-    used = sorted({rule for run in counted for rule in run.accepted_by})
+    used = sorted({rule for run in eligible_runs for rule in run.accepted_by})
     current = {(name, rule.digest) for name, rule in rules.rules.items()}
     problems += [
-        f"rule `{name}`, which runs that count need, was changed or taken away"
+        f"rule `{name}`, which runs that count need, was changed or removed"
         for name, digest in used
         if (name, digest) not in current
     ]
     summary = f"{len(rules.rules)} in force" if rules.rules else "none"
-    need = f"put the rules right, then compare again: {_NEWER_CUT}"
-    return _require_none("accepted", len(problems), "rules", "; ".join(problems[:_MOST_NAMED]) or summary, need)
+    need = f"correct the rules, then compare again: {_NEWER_CUT}"
+    return _require_none("accepted", len(problems), "rules", "; ".join(problems[:_MAX_LISTED]) or summary, need)
 
 
 def evaluate_contract(check: ContractCheck | None, expectations: int) -> Condition:
@@ -226,11 +227,11 @@ def evaluate_contract(check: ContractCheck | None, expectations: int) -> Conditi
     if not expectations:
         return _require_none("contract", 0, "expectations", f"the definition has none{dropped}", "")
     if check is None:
-        text = f"no batch run was held to the {expectations} expectations"
+        text = f"no batch run evaluated the {expectations} expectations"
         return _require_none("contract", expectations, "expectations", text, "`cutover batch P`")
-    unmet = [*check.failed, *["not judged by it"] * max(0, expectations - check.judged)]
+    unmet = [*check.failed, *["not evaluated"] * max(0, expectations - check.evaluated)]
     summary = f"{expectations - len(unmet)} of {expectations} hold in the newest batch run {check.run_id}{dropped}"
-    text = f"{summary}: {'; '.join(unmet[:_MOST_NAMED])}" if unmet else summary
+    text = f"{summary}: {'; '.join(unmet[:_MAX_LISTED])}" if unmet else summary
     return _require_none("contract", len(unmet), "expectations", text, "a batch run that holds them: `cutover batch P`")
 
 
@@ -246,56 +247,56 @@ def evaluate_self_test(latest: SelfTest | None, earlier: tuple[datetime, ...], n
     if latest is None:
         text = "none under this definition: `cutover selftest P` makes one"
         return Condition(
-            name="self-test", met=False, found=text, threshold=1, sense=AT_LEAST, unit=_DETECTED, to_pass=need
+            name="self-test", is_met=False, detail=text, threshold=1, sense=AT_LEAST, unit=_DETECTED, to_pass=need
         )
-    alarms, named, detected = latest.false_alarm_rate, latest.right_cause_rate, latest.detection_rate
-    text = f"{detected.hits:,} of {detected.of:,} planted rows found, "
-    text += f"{alarms.hits:,} false alarms in {alarms.of:,} windows, {named.hits:,} of {named.of:,} named right"
+    alarms, causes, detected = latest.false_alarm_rate, latest.right_cause_rate, latest.detection_rate
+    text = f"{detected.hits:,} of {detected.of:,} planted rows detected, "
+    text += f"{alarms.hits:,} false alarms in {alarms.of:,} windows, {causes.hits:,} of {causes.of:,} causes correct"
     at = find_earliest_times([*earlier, datetime.fromisoformat(latest.at)], now)[-1]
     recent = at is not None and now - at <= TESTED_WITHIN
     if not recent:
         text += f"; over {TESTED_WITHIN.days} days ago" if at else f"; dated {latest.at}, in the future"
-    met = latest.passed and recent
+    is_met = latest.passed and recent
     return Condition(
         name="self-test",
-        met=met,
-        found=text,
+        is_met=is_met,
+        detail=text,
         number=detected.hits / detected.of if detected.of else None,
         threshold=1,
         sense=AT_LEAST,
         unit=_DETECTED,
-        to_pass="" if met else f"one that passes, within {TESTED_WITHIN.days} days: {need}",
+        to_pass="" if is_met else f"one that passes, within {TESTED_WITHIN.days} days: {need}",
     )
 
 
 def evaluate_replay(replay: Replayability | None, policy: Policy, now: datetime) -> tuple[Condition, ...]:
     """Require retention, by time and by size, that covers detection, approval and replays.
 
-    What a limit of size will amount to is unknown, so the longest period retained so far is used.
+    How long a limit by size retains records is unknown, so the longest period retained so far is used.
     """
     if replay is None:
-        text = "the log did not answer, so its retention is not known"
-        return (_make_unknown_replay(text, "a broker that answers: `cutover doctor`"),)
-    if replay.needed is None:
+        text = "the log did not respond, so its retention is unknown"
+        return (_make_unknown_replay(text, "a reachable broker: `cutover doctor`"),)
+    if replay.replay_time is None:
         text = "no epoch was committed, so the time of a replay is not measured"
         return (_make_unknown_replay(text, "an epoch with records: `cutover stream P --drain`"),)
     detection = _parse_length(policy.detected_within, of="detected_within")
     approval = _parse_length(policy.approved_within, of="approved_within")
-    needed = detection + approval + replay.needed * REPLAY_MARGIN
-    parts = f"{_format_time(detection)} until it is found, {_format_time(approval)} until it is approved, "
-    pace = f"twice the {_format_time(replay.needed)} of a replay at the pace of the epochs so far"
-    requirement = f"{_format_time(needed)} are asked for: {parts}{pace}"
-    period = "for ever" if replay.retention is None else f"for {_format_time(replay.retention)}"
+    required = detection + approval + replay.replay_time * REPLAY_MARGIN
+    parts = f"{_format_time(detection)} for detection, {_format_time(approval)} for approval, "
+    replays = f"two replays of {_format_time(replay.replay_time)} at the measured speed"
+    requirement = f"{_format_time(required)} are required: {parts}{replays}"
+    period = "forever" if replay.retention is None else f"for {_format_time(replay.retention)}"
     state = "is compacted" if replay.retention == timedelta(0) else f"is kept {period}"
-    remedy = f"`retention.ms` of at least {int(needed.total_seconds() * 1000)}, and no compaction"
-    by_size = None if not replay.is_bounded else _measure_age(replay.held_since, now)
-    size_text = "has no bound of size"
+    remedy = f"`retention.ms` of at least {int(required.total_seconds() * 1000)}, and no compaction"
+    by_size = None if not replay.is_bounded else _measure_age(replay.retained_since, now)
+    size_text = "is not limited by size"
     if by_size is not None:
-        size_text = f"has held its records for {_format_time(by_size)} within its size"
-    larger = "a larger `retention.bytes`, or more time for the log to show what it holds"
+        size_text = f"has held its records for {_format_time(by_size)} within its size limit"
+    larger = "a larger `retention.bytes`, or more time in which the log shows how long it retains records"
     return (
-        _evaluate_retention("replay", replay.retention, needed, f"the log {state}; {requirement}", remedy),
-        _evaluate_retention("replay by size", by_size, needed, f"the log {size_text}; {requirement}", larger),
+        _evaluate_retention("replay", replay.retention, required, f"the log {state}; {requirement}", remedy),
+        _evaluate_retention("replay by size", by_size, required, f"the log {size_text}; {requirement}", larger),
     )
 
 
@@ -303,19 +304,19 @@ def evaluate_audit(refusal: str | None, policy: Policy) -> Condition:
     """Require that daily samples in KAPPA can find what the policy names, or that it explicitly has no audit."""
     requirement = power.describe(policy.audit)
     if policy.audit is None:
-        return Condition(name="audit", met=True, found=f"the policy says `audit=None`, {requirement}")
-    why, _, hint = (refusal or "").partition("\nHint: ")
-    text = why or f"daily samples can hold what the policy asks for: {requirement}"
+        return Condition(name="audit", is_met=True, detail=f"the policy has `audit=None`, {requirement}")
+    reason, _, hint = (refusal or "").partition("\nHint: ")
+    text = reason or f"daily samples can detect what the policy requires: {requirement}"
     need = hint.rstrip(".") or "a policy that a sample can meet: `policy.audit` in the definition"
     return _require_none("audit", int(refusal is not None), "refusals", text, need)
 
 
 def evaluate_present(present: PresentState) -> tuple[Condition, ...]:
     """Require, at the moment of the move, agreement at the latest cut, no violated check and no page."""
-    run, agrees = present.run, present.run.within and present.run.whole
-    unmet = [*present.violations, *([present.unjudged] if present.unjudged else [])]
-    violations, pages = "; ".join(unmet[:_MOST_NAMED]) or "no check is violated", "; ".join(present.pages)
-    verified, cleared = "`cutover verify P` without a violation", "what the alerts ask for: `cutover watch P --once`"
+    run, agrees = present.run, present.run.is_within_policy and present.run.covers_all_windows
+    unmet = [*present.violations, *([present.check_error] if present.check_error else [])]
+    violations, pages = "; ".join(unmet[:_MAX_LISTED]) or "no check is violated", "; ".join(present.pages)
+    verified, cleared = "`cutover verify P` without a violation", "the remedies of the alerts: `cutover watch P --once`"
     return (
         _require_none(
             "compared now",
@@ -325,36 +326,36 @@ def evaluate_present(present: PresentState) -> tuple[Condition, ...]:
             _describe_next_run(run),
         ),
         _require_none("verified now", len(unmet), "violations", violations, verified),
-        _require_none("alerts now", len(present.pages), "pages", pages or "none that wakes someone", cleared),
+        _require_none("alerts now", len(present.pages), "pages", pages or "no alert pages someone", cleared),
     )
 
 
-def _require_none(name: str, number: int, unit: str, found: str, to_pass: str) -> Condition:
+def _require_none(name: str, number: int, unit: str, detail: str, to_pass: str) -> Condition:
     """Build a condition that is met by zero."""
     need = to_pass if number else ""
-    return Condition(name=name, met=not number, found=found, number=number, threshold=0, unit=unit, to_pass=need)
+    return Condition(name=name, is_met=not number, detail=detail, number=number, threshold=0, unit=unit, to_pass=need)
 
 
-def _evaluate_retention(name: str, time: timedelta | None, needed: timedelta, found: str, to_pass: str) -> Condition:
-    met = time is None or time >= needed
+def _evaluate_retention(name: str, time: timedelta | None, required: timedelta, detail: str, to_pass: str) -> Condition:
+    is_met = time is None or time >= required
     return Condition(
         name=name,
-        met=met,
-        found=found,
+        is_met=is_met,
+        detail=detail,
         number=None if time is None else time.total_seconds(),
-        threshold=needed.total_seconds(),
+        threshold=required.total_seconds(),
         sense=AT_LEAST,
         unit=SECONDS,
-        to_pass="" if met else to_pass,
+        to_pass="" if is_met else to_pass,
     )
 
 
-def _make_unknown_replay(found: str, to_pass: str) -> Condition:
-    return Condition(name="replay", met=False, found=found, sense=AT_LEAST, unit=SECONDS, to_pass=to_pass)
+def _make_unknown_replay(detail: str, to_pass: str) -> Condition:
+    return Condition(name="replay", is_met=False, detail=detail, sense=AT_LEAST, unit=SECONDS, to_pass=to_pass)
 
 
-def _measure_age(since: datetime | None, now: datetime) -> timedelta:
-    return timedelta(0) if since is None else max(timedelta(0), now - since)
+def _measure_age(start: datetime | None, now: datetime) -> timedelta:
+    return timedelta(0) if start is None else max(timedelta(0), now - start)
 
 
 def _format_time(time: timedelta) -> str:

@@ -7,11 +7,11 @@ from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate import criteria, hazards
 from cutover.reconcile.gate.evidence_rows import (
     EXPIRES_AFTER,
-    consecutive,
     find_earliest_times,
+    find_latest_run,
     is_ahead,
     list_blocks,
-    newest,
+    select_consecutive_runs,
 )
 from cutover.reconcile.gate.gate_values import (
     Condition,
@@ -22,11 +22,11 @@ from cutover.reconcile.gate.gate_values import (
     LostWindows,
     Move,
     PresentState,
+    RecordedHazard,
     Replayability,
-    SeenHazard,
 )
 
-__all__ = [  # what `decide` is called with, and what it returns
+__all__ = [  # arguments and results of `decide`
     "EXPIRES_AFTER",
     "Condition",
     "ContractCheck",
@@ -36,13 +36,13 @@ __all__ = [  # what `decide` is called with, and what it returns
     "LostWindows",
     "Move",
     "PresentState",
+    "RecordedHazard",
     "Replayability",
-    "SeenHazard",
-    "consecutive",
     "decide",
+    "find_latest_run",
     "is_ahead",
     "list_blocks",
-    "newest",
+    "select_consecutive_runs",
 ]
 
 _NEXT = {Stage.LAMBDA: Stage.SHADOW, Stage.SHADOW: Stage.KAPPA}
@@ -66,19 +66,19 @@ def decide(
     """
     if move == "rollback":
         return GateDecision(move=move, stage=stage, target=back_to if back_to in _BACK[stage] else None)
-    counted = consecutive(evidence.runs, now, evidence.losses)
+    eligible_runs = select_consecutive_runs(evidence.runs, now, evidence.losses)
     earliest = find_earliest_times(evidence.runs, now)
-    times = [at for run in counted if (at := earliest[run.run_id]) is not None]
+    times = [at for run in eligible_runs if (at := earliest[run.run_id]) is not None]
     conditions = (
-        criteria.evaluate_runs(counted, evidence.runs, policy),
+        criteria.evaluate_runs(eligible_runs, evidence.runs, policy),
         criteria.evaluate_latest_run(evidence.runs),
         criteria.evaluate_freshness(max(times, default=None), policy, now),
-        criteria.evaluate_settings(counted, evidence.settings_since, policy),
+        criteria.evaluate_settings(eligible_runs, evidence.settings_since, policy),
         criteria.evaluate_divergence(evidence.runs, policy),
         *hazards.evaluate_hazards(evidence.hazards, evidence.runs, policy, now),
         criteria.evaluate_losses(evidence),
         criteria.evaluate_tables(evidence),
-        criteria.evaluate_rules(evidence, counted, now),
+        criteria.evaluate_rules(evidence, eligible_runs, now),
         criteria.evaluate_contract(evidence.contract, evidence.expectations),
         criteria.evaluate_self_test(evidence.self_test, evidence.earlier_self_tests, now),
         *criteria.evaluate_replay(evidence.replay, policy, now),
@@ -90,6 +90,6 @@ def decide(
         stage=stage,
         target=_NEXT.get(stage),
         conditions=conditions,
-        counted=counted,
+        eligible_runs=eligible_runs,
         expires=min(times) + EXPIRES_AFTER if times else None,
     )

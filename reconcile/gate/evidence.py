@@ -1,4 +1,4 @@
-"""What speaks for or against a move, as it is read from the lake and the log."""
+"""Evidence for and against a move, read from the lake and the log."""
 
 import hashlib
 import json
@@ -29,14 +29,14 @@ from cutover.reconcile.comparison.sides import DIMENSION
 from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.evidence_rows import is_ahead
 from cutover.reconcile.gate.gate_values import (
-    NOT_LOOKED,
+    NOT_EVALUATED,
     ContractCheck,
     EvidenceRun,
     GateDecision,
     GateEvidence,
     LostWindows,
+    RecordedHazard,
     Replayability,
-    SeenHazard,
 )
 from cutover.reconcile.report.verdicts import name_outcome
 from cutover.reconcile.result.finding import RuleState
@@ -57,26 +57,26 @@ from cutover.timestamps import parse_micros
 
 
 def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
-    """Return the evidence for a pipeline as it is defined now.
+    """Read the evidence for a move under the current definition.
 
     Args:
         settings: Where the lake and the log are.
         pipeline: The definition.
-        now: By the clock of this host, for the ages of what was recorded.
+        now: By the clock of this host, for the ages of recorded evidence.
 
     Raises:
-        LakeError: A table of the lake cannot be read. A log that does not answer is evidence too: `replay` is None.
+        LakeError: A table of the lake cannot be read. If the log does not respond, `replay` is None.
     """
     version = versions.current(settings, pipeline)
     if version is None:
-        nothing = Replayability(retention=None, needed=None)
-        return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=nothing)
-    lines = recorded.read(settings, pipeline.name)
+        unmeasured = Replayability(retention=None, replay_time=None)
+        return GateEvidence(result_fingerprint=result_fingerprint(pipeline), replay=unmeasured)
+    comparisons = recorded.read(settings, pipeline.name)
     moves = list_moves(settings, pipeline.name)
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
     batch = batch_runs.runs(settings, pipeline)
-    found = runs(
-        lines,
+    runs = list_runs(
+        comparisons,
         version,
         batch_definition=batch_fingerprint(pipeline),
         policy=pipeline.policy,
@@ -84,16 +84,16 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
     )
     self_tests = selftests.list_valid(settings, pipeline)
     return GateEvidence(
-        runs=since(found, moves, version),
-        replay=_replay(settings, pipeline, records, now),
+        runs=select_runs_after_last_move(runs, moves, version),
+        replay=_read_replayability(settings, pipeline, records, now),
         losses=list_lost_windows(pipeline, losses.up_to(settings, version), version.number),
-        foreign=tuple(list_doubts(settings, pipeline, version)),
+        foreign=tuple(list_table_problems(settings, pipeline, version)),
         rules=acceptance_files.load(settings, pipeline),
         self_test=self_tests[-1] if self_tests else None,
         earlier_self_tests=tuple(datetime.fromisoformat(test.at) for test in self_tests[:-1]),
-        hazards=tuple(_list_hazards(settings, pipeline, records, lines, now)),
+        hazards=tuple(_list_hazards(settings, pipeline, records, comparisons, now)),
         settings_since=hazards.find_change_of_settings(records),
-        contract=_find_contract(pipeline.contract, batch),
+        contract=_check_contract(pipeline.contract, batch),
         expectations=len(pipeline.contract),
         audit_refusal=_find_audit_refusal(settings, pipeline),
         result_fingerprint=version.result_fingerprint,
@@ -101,8 +101,8 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
     )
 
 
-def list_doubts(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[str]:
-    """Yield what somebody else did to the tables, and that the witness of the newest epoch cannot be read."""
+def list_table_problems(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[str]:
+    """Yield a sentence for each change by another writer, and one if the high-water note cannot be read."""
     for change, _ in table_weights.changes(settings, pipeline):
         if change.kind is not Kind.HARMLESS:
             yield change.sentence
@@ -114,10 +114,10 @@ def list_doubts(settings: Settings, pipeline: Pipeline, version: Version) -> Ite
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvidenceInputs:
-    """Times of what comparisons are made from: the epochs of the version in force, and the batch runs."""
+    """Times of the inputs of comparisons: epochs of the current version, and batch runs."""
 
-    epochs: Mapping[int, datetime] = field(default_factory=dict)  # epoch -> when it was committed
-    batch: Mapping[str, datetime] = field(default_factory=dict)  # run id -> when the run ended
+    epochs: Mapping[int, datetime] = field(default_factory=dict)  # epoch -> commit time
+    batch: Mapping[str, datetime] = field(default_factory=dict)  # run id -> end of the run
 
     @classmethod
     def of(cls, records: Sequence[EpochRecord], batch: Sequence[BatchRun]) -> Self:
@@ -128,167 +128,179 @@ class EvidenceInputs:
         )
 
     def select(self, comparison: RecordedComparison) -> tuple[datetime, ...]:
-        """Return the times of what a comparison of the version in force was made from, as far as they are known."""
+        """Select the known times of the inputs of a comparison of the current version."""
         epoch = self.epochs.get(comparison.epoch) if comparison.has_cut and comparison.version is not None else None
         batch = self.batch.get(str(comparison.result.get("tables", {}).get("batch_run")))
         return tuple(at for at in (epoch, batch) if at is not None)
 
 
-def runs(
-    lines: Sequence[RecordedComparison],
+def list_runs(
+    comparisons: Sequence[RecordedComparison],
     version: Version,
     *,
     batch_definition: str | None = None,
     policy: Policy | None = None,
     inputs: EvidenceInputs | None = None,
 ) -> tuple[EvidenceRun, ...]:
-    """Return the comparisons of a version in the order in which they were recorded last.
+    """List the comparisons of a version in the order in which they were last recorded.
 
-    What was not comparable may name no version: it counts. What asked for a cut or a range that holds nothing does not.
+    A comparison that was not comparable may lack a version; it is included. Requests for a cut or a range without data
+    are not.
 
     Args:
-        lines: The history.
-        version: In force.
-        batch_definition: Batch fingerprint in force; agreement with another one is left out.
-        policy: In force; a run is within it and within the one of its time.
-        inputs: Times of what was compared.
+        comparisons: The history.
+        version: Current version.
+        batch_definition: Current batch fingerprint; agreement with a batch side of another one is excluded.
+        policy: Current policy; a run must be within it and within the policy at the time of the run.
+        inputs: Times of the compared inputs.
     """
-    mine = recorded.of_definition(lines, version.result_fingerprint)
-    ordered = sorted((one for one in mine if one.version in {version.number, None}), key=lambda one: one.sequence)
-    found = (_run(one, batch_definition, policy, inputs or EvidenceInputs()) for one in ordered)
-    return tuple(run for run in found if run is not None)
+    of_definition = recorded.of_definition(comparisons, version.result_fingerprint)
+    of_version = [comparison for comparison in of_definition if comparison.version in {version.number, None}]
+    runs = (
+        _make_run(comparison, batch_definition, policy, inputs or EvidenceInputs())
+        for comparison in sorted(of_version, key=lambda comparison: comparison.sequence)
+    )
+    return tuple(run for run in runs if run is not None)
 
 
-def since(found: tuple[EvidenceRun, ...], moves: Sequence[GateEvent], version: Version) -> tuple[EvidenceRun, ...]:
-    """Return the runs that speak after the last move: good ones that no earlier move has used, and every bad one.
+def select_runs_after_last_move(
+    runs: tuple[EvidenceRun, ...], moves: Sequence[GateEvent], version: Version
+) -> tuple[EvidenceRun, ...]:
+    """Select the runs that are evidence after the last move: unused ones within policy, and all beyond policy.
 
-    Unused is what was recorded after the last move, at a cut ahead of what was counted, and of all that was compared
-    before a way back: the records that led to it are no evidence again. A run that is not within policy stays
-    however old it is, unless an advance went by it: it knew of it, and counted a run that stands behind
-    it. What a move knew is told by the history's own sequence, not by a clock.
+    A run within policy is unused if it was recorded after the last move, at a cut that is ahead of every run counted
+    by an earlier advance and of every cut compared before the last rollback: the records that led to the rollback are
+    not evidence again. A run beyond policy remains evidence at any age, unless an advance superseded it: the run was
+    recorded before that advance, which counted a run at the same or a newer cut. The order of runs and moves is the
+    sequence of the history, not a clock.
     """
     if not moves:
-        return found
+        return runs
     advances = [(move.next_comparison, _read_used_runs(move, version)) for move in moves if move.event == "advanced"]
-    used = [run for _, counted in advances for run in counted]
-    back = max((move.next_comparison for move in moves if move.event == "rolled_back"), default=-1)
-    before = [run for run in found if run.whole and run.begun < back]
-    if before:
-        used += [max(before, key=lambda run: run.epoch), max(before, key=lambda run: run.end or 0)]
+    used = [run for _, used_runs in advances for run in used_runs]
+    rollback = max((move.next_comparison for move in moves if move.event == "rolled_back"), default=-1)
+    earlier = [run for run in runs if run.covers_all_windows and run.first_sequence < rollback]
+    if earlier:
+        used += [max(earlier, key=lambda run: run.epoch), max(earlier, key=lambda run: run.end or 0)]
 
-    def speaks(run: EvidenceRun) -> bool:
-        if run.within:
-            return run.sequence >= moves[-1].next_comparison and all(is_ahead(run, before) for before in used)
-        return not any(run.sequence < seen and any(run.epoch <= one.epoch for one in of) for seen, of in advances)
+    def is_evidence(run: EvidenceRun) -> bool:
+        if run.is_within_policy:
+            return run.sequence >= moves[-1].next_comparison and all(is_ahead(run, used_run) for used_run in used)
+        return not any(
+            run.sequence < next_comparison and any(run.epoch <= used_run.epoch for used_run in used_runs)
+            for next_comparison, used_runs in advances
+        )
 
-    return tuple(filter(speaks, found))
+    return tuple(filter(is_evidence, runs))
 
 
 def _read_used_runs(move: GateEvent, version: Version) -> list[EvidenceRun]:
-    """Return what a move counted, if it was one of this version."""
-    kept = json.loads(move.evidence)
-    return [_parse_run(run) for run in kept.get("counted", [])] if _is_of(kept, version) else []
+    """Parse the runs that a move of this version counted; none for a move of another version."""
+    content = json.loads(move.evidence)
+    fingerprint, number = content.get("result_fingerprint"), content.get("stream_version")
+    if (fingerprint, number) != (version.result_fingerprint, version.number):
+        return []
+    return [_parse_run(run) for run in content.get("counted", [])]
 
 
-def _is_of(kept: Mapping[str, Any], version: Version) -> bool:
-    return (kept.get("result_fingerprint"), kept.get("stream_version")) == (version.result_fingerprint, version.number)
-
-
-def _parse_run(kept: Mapping[str, Any]) -> EvidenceRun:
-    """Return a run as the history keeps it, for its cut alone."""
-    at = datetime.fromisoformat(kept["at"])
-    return EvidenceRun(run_id=kept["run_id"], at=at, epoch=kept["epoch"], outcome="", within=True, end=kept.get("end"))
-
-
-def _run(
-    one: RecordedComparison, batch_definition: str | None, policy: Policy | None, inputs: EvidenceInputs
-) -> EvidenceRun | None:
-    """Return a line as the gate sees it; None if it agreed with a batch side that is no longer the one in force."""
-    within = one.exit_code == 0 and one.agrees and _is_within(one.result, policy)
-    if within and _ran_with(one.result) not in {None, batch_definition or _ran_with(one.result)}:
-        return None
-    causes = {name: int(cause["rows"]) for name, cause in one.result.get("causes", {}).items() if cause["rows"]}
+def _parse_run(content: Mapping[str, Any]) -> EvidenceRun:
+    """Parse a run from the history of the gate, which records only its cut."""
     return EvidenceRun(
-        run_id=one.run_id,
-        at=one.last,
-        epoch=one.epoch,
-        outcome=name_outcome(one.verdict, within=within),
-        within=within,
-        windows=int(one.result.get("windows", {}).get("compared", 0)),
-        newest_window=_parse_time(one.result.get("windows", {}).get("last")),
-        whole=one.whole,
-        end=_end(one.result),
-        rows_by_cause=tuple(sorted(causes.items())),
-        watermark=_parse_time(one.result.get("seal", {}).get("watermark")),
-        begun=one.begun,
-        sequence=one.sequence,
-        accepted_by=tuple(
-            (rule["rule"], rule["digest"])
-            for rule in one.result.get("accepted", [])
-            if rule["state"] == RuleState.IN_FORCE and rule["rows"]
-        ),
-        exceeded=tuple(
-            (rule["rule"], str(rule.get("why")))
-            for rule in one.result.get("accepted", [])
-            if rule["state"] == RuleState.EXCEEDED
-        ),
-        inputs=inputs.select(one),
+        run_id=content["run_id"],
+        at=datetime.fromisoformat(content["at"]),
+        epoch=content["epoch"],
+        outcome="",
+        is_within_policy=True,
+        end=content.get("end"),
     )
 
 
-def list_lost_windows(pipeline: Pipeline, found: Sequence[Loss], number: int) -> tuple[LostWindows, ...]:
-    """Return the accepted losses that touch windows, as the gate sees them: one for each recorded step.
+def _make_run(
+    comparison: RecordedComparison, batch_definition: str | None, policy: Policy | None, inputs: EvidenceInputs
+) -> EvidenceRun | None:
+    """Reduce a comparison to what the gate needs; None if it agreed with a batch side that is no longer current."""
+    result = comparison.result
+    is_within_policy = comparison.exit_code == 0 and comparison.agrees and _is_within(result, policy)
+    compared_definition = result.get("seal", {}).get("fingerprints", {}).get("batch_definition")
+    if is_within_policy and batch_definition and compared_definition not in {None, batch_definition}:
+        return None
+    windows = result.get("windows", {})
+    causes = {name: int(cause["rows"]) for name, cause in result.get("causes", {}).items() if cause["rows"]}
+    rules = result.get("accepted", [])
+    return EvidenceRun(
+        run_id=comparison.run_id,
+        at=comparison.last_recorded,
+        epoch=comparison.epoch,
+        outcome=name_outcome(comparison.verdict, within=is_within_policy),
+        is_within_policy=is_within_policy,
+        windows=int(windows.get("compared", 0)),
+        newest_window=_parse_time(windows.get("last")),
+        covers_all_windows=comparison.covers_all_windows,
+        end=_sum_cut_offsets(result),
+        rows_by_cause=tuple(sorted(causes.items())),
+        watermark=_parse_time(result.get("seal", {}).get("watermark")),
+        first_sequence=comparison.first_sequence,
+        sequence=comparison.sequence,
+        accepted_by=tuple(
+            (rule["rule"], rule["digest"]) for rule in rules if rule["state"] == RuleState.IN_FORCE and rule["rows"]
+        ),
+        exceeded=tuple((rule["rule"], str(rule.get("why"))) for rule in rules if rule["state"] == RuleState.EXCEEDED),
+        inputs=inputs.select(comparison),
+    )
+
+
+def list_lost_windows(
+    pipeline: Pipeline, accepted_losses: Sequence[Loss], current_version: int
+) -> tuple[LostWindows, ...]:
+    """List the windows affected by accepted losses, one entry per recorded acceptance.
 
     Args:
         pipeline: The definition.
-        found: Of the version in force and of those before it.
-        number: Of the version in force.
+        accepted_losses: Of the current version and of earlier ones.
+        current_version: Its number.
     """
-    steps: dict[int, list[Loss]] = defaultdict(list)
-    for loss in found:
+    losses_by_sequence: dict[int, list[Loss]] = defaultdict(list)
+    for loss in accepted_losses:
         if loss.windows_to is not None:
-            steps[loss.sequence].append(loss)
-    return tuple(_make_lost_windows(pipeline, step, number) for step in steps.values())
+            losses_by_sequence[loss.sequence].append(loss)
+    return tuple(_make_lost_windows(pipeline, step, current_version) for step in losses_by_sequence.values())
 
 
-def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss], number: int) -> LostWindows:
+def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss], current_version: int) -> LostWindows:
     end = max(loss.windows_to or 0 for loss in step)
-    closed = closing(pipeline.window, pipeline.lateness, select_last_window(pipeline.window, end - 1).end)
+    closed_at = closing(pipeline.window, pipeline.lateness, select_last_window(pipeline.window, end - 1).end)
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
-    how_many = f"{offsets:,} offsets" if all(loss.next is not None for loss in step) else "an unknown number of offsets"
-    text = f"{how_many} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "
-    epoch = step[0].epoch if step[0].stream_version == number else 0
-    return LostWindows(epoch=epoch, until=closed, text=text + "windows that they touch read incomplete(lost)")
+    is_counted = all(loss.next is not None for loss in step)
+    amount = f"{offsets:,} offsets" if is_counted else "an unknown number of offsets"
+    text = f"{amount} of {step[0].topic} were lost, accepted {step[0].at:%Y-%m-%d %H:%M} UTC by {step[0].who}: "
+    text += "windows that they touch read incomplete(lost)"
+    epoch = step[0].epoch if step[0].stream_version == current_version else 0
+    return LostWindows(epoch=epoch, closed_at=closed_at, text=text)
 
 
-def _parse_time(said: str | None) -> int | None:
-    return None if said is None else parse_micros(said)
+def _parse_time(text: str | None) -> int | None:
+    return None if text is None else parse_micros(text)
 
 
 def _is_within(result: Mapping[str, Any], policy: Policy | None) -> bool:
-    """Return whether a comparison is within a policy, which may have been another one when it was made."""
-    said, causes = result.get("policy", {}), result.get("causes", {})
+    """Return whether a result is within the current policy; its own policy may have been another one."""
+    shares, causes = result.get("policy", {}), result.get("causes", {})
     return policy is None or (
-        said.get("late_share", 0.0) <= policy.max_late_share
-        and said.get("unexplained", 0) - said.get("accepted", 0) <= policy.max_unexplained
+        shares.get("late_share", 0.0) <= policy.max_late_share
+        and shares.get("unexplained", 0) - shares.get("accepted", 0) <= policy.max_unexplained
         and causes.get(DIMENSION, {}).get("rows", 0) <= policy.max_dimension_rows
     )
 
 
-def _ran_with(result: Mapping[str, Any]) -> str | None:
-    found: str | None = result.get("seal", {}).get("fingerprints", {}).get("batch_definition")
-    return found
-
-
-def _end(result: Mapping[str, Any]) -> int | None:
+def _sum_cut_offsets(result: Mapping[str, Any]) -> int | None:
     logs = result.get("seal", {}).get("logs", [])
     return sum(offset for log in logs for offset in log["cut"].values()) if logs else None
 
 
-def by_cause(found: Iterable[EvidenceRun]) -> dict[str, int]:
-    """Return the different (window, key) rows of some runs by cause."""
+def count_rows_by_cause(runs: Iterable[EvidenceRun]) -> dict[str, int]:
+    """Count the differing (window, key) rows of runs by cause."""
     total: Counter[str] = Counter()
-    for run in found:
+    for run in runs:
         total.update(dict(run.rows_by_cause))
     return dict(total)
 
@@ -297,41 +309,41 @@ def _list_hazards(
     settings: Settings,
     pipeline: Pipeline,
     records: Sequence[EpochRecord],
-    lines: Sequence[RecordedComparison],
+    comparisons: Sequence[RecordedComparison],
     now: datetime,
-) -> Iterator[SeenHazard]:
+) -> Iterator[RecordedHazard]:
     yield from hazards.find_hazards(records, pipeline.policy, now)
-    mine = recorded.of_definition(lines, result_fingerprint(pipeline))
-    replay = hazards.find_replay(versions.read_events(settings, pipeline.name), mine, now)
+    current = recorded.of_definition(comparisons, result_fingerprint(pipeline))
+    replay = hazards.find_replay(versions.read_events(settings, pipeline.name), current, now)
     if replay is not None:
         yield replay
 
 
 def _find_audit_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
-    """Return why a sample could not speak for the pipeline in KAPPA; only one step before it: it reads all rows."""
+    """Find why samples could not audit the pipeline in KAPPA; evaluated in SHADOW only, since it reads all rows."""
     if current_stage(settings, pipeline) is not Stage.SHADOW:
-        return NOT_LOOKED
+        return NOT_EVALUATED
     return population.find_refusal(settings, pipeline)
 
 
-def _find_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> ContractCheck | None:
-    """Find how the newest published batch run fared by the contract in force; one that broke it published nothing.
+def _check_contract(contract: Sequence[Expect], batch: Sequence[BatchRun]) -> ContractCheck | None:
+    """Compare the results of the latest published batch run with the current contract; None: none was published.
 
-    A run that computed no row was held to no expectation, so the one before it counts. An expectation that was added
-    or changed since then was evaluated by no run.
+    A run that violates its contract publishes nothing. A run that computed no rows evaluated no expectation, so the
+    run before it is used. No run has evaluated an expectation that was added or changed after it.
     """
     published = [run for run in batch if run.batch_version is not None]
     if not published:
         return None
-    last = next((run for run in reversed(published) if run.contract), published[-1])
-    held = {result.expectation: result.success for result in last.contract}
-    judged = [expect for expect in contract if expect.text in held]
-    failed = tuple(expect.text for expect in judged if not held[expect.text] and expect.severity == "critical")
-    dropped = len(set(held) - {expect.text for expect in contract})
-    return ContractCheck(run_id=last.run_id, judged=len(judged), failed=failed, dropped=dropped)
+    latest = next((run for run in reversed(published) if run.contract), published[-1])
+    success = {result.expectation: result.success for result in latest.contract}
+    evaluated = [expect for expect in contract if expect.text in success]
+    failed = tuple(expect.text for expect in evaluated if not success[expect.text] and expect.severity == "critical")
+    dropped = len(set(success) - {expect.text for expect in contract})
+    return ContractCheck(run_id=latest.run_id, evaluated=len(evaluated), failed=failed, dropped=dropped)
 
 
-def _replay(
+def _read_replayability(
     settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], now: datetime
 ) -> Replayability | None:
     try:
@@ -341,16 +353,16 @@ def _replay(
         earliest, latest = client.earliest(log), client.latest(log)
     except LogError:
         return None
-    unread = sum(latest[p] - earliest.get(p, 0) for p in latest)
+    records_in_log = sum(latest[p] - earliest.get(p, 0) for p in latest)
     return Replayability(
         retention=find_shortest(map(parse_retention, configs)),
-        needed=estimate_replay_time(records, unread),
+        replay_time=estimate_replay_time(records, records_in_log),
         is_bounded=any(map(is_limited_by_size, configs)),
-        held_since=find_retained_since(records, earliest, now),
+        retained_since=find_retained_since(records, earliest, now),
     )
 
 
-def record(
+def encode_evidence(
     decision: GateDecision,
     evidence: GateEvidence,
     *,
@@ -358,20 +370,20 @@ def record(
     because: Mapping[str, Any] | None = None,
     audit: str | None = None,
 ) -> str:
-    """Return what the gate's history keeps of a decision: the conditions, the runs that counted, and a hash of both.
+    """Encode a decision for the history of the gate: the conditions, the eligible runs, and a hash of both.
 
     Args:
-        decision: That was made.
-        evidence: That it was made on.
-        approved: Digest of the proposal that a person said yes to.
-        because: What a way back was made for, of an audit.
-        audit: What the policy asked the samples in KAPPA for.
+        decision: On the move.
+        evidence: On which the decision is based.
+        approved: Digest of the proposal that a person approved.
+        because: Audit that caused a rollback.
+        audit: What the policy requires of the samples in KAPPA.
     """
-    kept = {
+    content = {
         "conditions": [asdict(condition) for condition in decision.conditions],
         "counted": [
             {"run_id": run.run_id, "epoch": run.epoch, "end": run.end, "at": run.at.isoformat()}
-            for run in decision.counted
+            for run in decision.eligible_runs
         ],
         "compared_now": None if evidence.present is None else evidence.present.run.run_id,
         "result_fingerprint": evidence.result_fingerprint,
@@ -380,10 +392,10 @@ def record(
         **({} if audit is None else {"audit": audit}),
         **({} if because is None else {"because": dict(because)}),
     }
-    return json.dumps(kept | {"hash": digest(kept)}, sort_keys=True)
+    return json.dumps(content | {"hash": digest(content)}, sort_keys=True)
 
 
-def digest(kept: Mapping[str, Any]) -> str:
-    """Return the sha256 of evidence without its own hash, as canonical JSON."""
-    plain = {name: value for name, value in kept.items() if name != "hash"}
-    return hashlib.sha256(json.dumps(plain, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def digest(content: Mapping[str, Any]) -> str:
+    """Compute the sha256 of evidence without its own hash, as canonical JSON."""
+    hashed = {name: value for name, value in content.items() if name != "hash"}
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

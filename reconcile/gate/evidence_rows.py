@@ -13,7 +13,7 @@ EXPIRES_AFTER = timedelta(days=7)
 _DIVERGED = (str(Verdict.DIVERGED), str(Verdict.ACCEPTED))  # an accepted difference is one: nothing explains it
 
 
-def consecutive(
+def select_consecutive_runs(
     runs: tuple[EvidenceRun, ...], now: datetime, losses: tuple[LostWindows, ...] = ()
 ) -> tuple[EvidenceRun, ...]:
     """Select the latest consecutive eligible runs: within policy, not expired, each at a newer cut.
@@ -24,21 +24,26 @@ def consecutive(
     older cut again removes no evidence, and comparing it late for the first time adds none.
 
     Args:
-        runs: In the order in which they were recorded last.
+        runs: In the order in which they were last recorded.
         now: By the clock of this host.
         losses: Accepted losses.
     """
-    bad = [place for place in _places(runs) if not place.run.within or any(lost.touches(place.run) for lost in losses)]
-    end = max((place.at for place in bad), default=(-2, -1))
+    interrupting = [
+        place
+        for place in _list_places(runs)
+        if not place.run.is_within_policy or any(lost.touches(place.run) for lost in losses)
+    ]
+    last_interruption = max((place.at for place in interrupting), default=(-2, -1))
     earliest = find_earliest_times(runs, now)
-    row: list[EvidenceRun] = []
-    for place in sorted(_places(runs), key=lambda place: place.run.begun):
+    consecutive_runs: list[EvidenceRun] = []
+    for place in sorted(_list_places(runs), key=lambda place: place.run.first_sequence):
         run = place.run
         at = earliest[run.run_id]
         is_fresh = at is not None and now - at <= EXPIRES_AFTER
-        if place.at > end and is_fresh and run.whole and (not row or is_ahead(run, row[-1])):
-            row.append(run)
-    return tuple(row)
+        is_candidate = place.at > last_interruption and is_fresh and run.covers_all_windows
+        if is_candidate and (not consecutive_runs or is_ahead(run, consecutive_runs[-1])):
+            consecutive_runs.append(run)
+    return tuple(consecutive_runs)
 
 
 class _Place(NamedTuple):
@@ -48,39 +53,42 @@ class _Place(NamedTuple):
     run: EvidenceRun
 
 
-def _places(runs: tuple[EvidenceRun, ...]) -> list[_Place]:
+def _list_places(runs: tuple[EvidenceRun, ...]) -> list[_Place]:
     return [_Place((run.epoch, number), run) for number, run in enumerate(runs)]
 
 
-def newest(runs: tuple[EvidenceRun, ...]) -> EvidenceRun | None:
-    """Find the latest run: at the newest cut, and of several there the one that was recorded last.
+def find_latest_run(runs: tuple[EvidenceRun, ...]) -> EvidenceRun | None:
+    """Find the latest run: at the newest cut, and of several at that cut the one that was recorded last.
 
     A run over a range is considered only if it is not within policy.
     """
-    considered = [place for place in _places(runs) if place.run.whole or not place.run.within]
-    return max(considered, key=lambda place: place.at).run if considered else None
+    candidates = [
+        place for place in _list_places(runs) if place.run.covers_all_windows or not place.run.is_within_policy
+    ]
+    return max(candidates, key=lambda place: place.at).run if candidates else None
 
 
-def is_ahead(run: EvidenceRun, before: EvidenceRun) -> bool:
-    """Return whether a cut contains records that another one lacks: its epoch is later, and read some."""
-    read_more = run.end is None or before.end is None or run.end > before.end
-    return run.epoch > before.epoch and read_more
+def is_ahead(run: EvidenceRun, other: EvidenceRun) -> bool:
+    """Return whether a cut contains records that another cut lacks: a later epoch, and higher offsets if known."""
+    has_more_records = run.end is None or other.end is None or run.end > other.end
+    return run.epoch > other.epoch and has_more_records
 
 
 def find_earliest_times(runs: tuple[EvidenceRun, ...], now: datetime) -> dict[str, datetime | None]:
-    """Return the earliest time at which each run can have been made, by its id; None: nothing limits its age.
+    """Return the earliest possible time of each run, by its id; None: its age is unknown.
 
     Args:
-        runs: In the order in which they were recorded last.
+        runs: In the order in which they were last recorded.
         now: By the clock of this host.
     """
     times = recorded_times.find_earliest_times([run.at for run in runs], now, [run.inputs for run in runs])
     return dict(zip((run.run_id for run in runs), times, strict=True))
 
 
-def _adds_windows(run: EvidenceRun, before: EvidenceRun) -> bool:
-    newest_window, known = run.newest_window, before.newest_window
-    return is_ahead(run, before) and newest_window is not None and (known is None or newest_window > known)
+def _adds_windows(run: EvidenceRun, other: EvidenceRun) -> bool:
+    newest_window, compared_until = run.newest_window, other.newest_window
+    has_newer = newest_window is not None and (compared_until is None or newest_window > compared_until)
+    return is_ahead(run, other) and has_newer
 
 
 def list_blocks(runs: tuple[EvidenceRun, ...]) -> tuple[bool, ...]:
@@ -91,12 +99,13 @@ def list_blocks(runs: tuple[EvidenceRun, ...]) -> tuple[bool, ...]:
     block. The windows of a run that could not compare belong to the next block.
     """
     blocks: list[bool] = []
-    last: EvidenceRun | None = None
-    for run in sorted(runs, key=lambda run: run.begun):
+    block_run: EvidenceRun | None = None  # the run that added the latest block
+    for run in sorted(runs, key=lambda run: run.first_sequence):
         diverged = run.outcome.startswith(_DIVERGED)
-        if run.whole and run.outcome != Verdict.NOT_COMPARABLE and (last is None or _adds_windows(run, last)):
+        is_comparable = run.covers_all_windows and run.outcome != Verdict.NOT_COMPARABLE
+        if is_comparable and (block_run is None or _adds_windows(run, block_run)):
             blocks.append(diverged)
-            last = run
+            block_run = run
         elif diverged:
             blocks = [*blocks[:-1], True]
     return tuple(blocks)

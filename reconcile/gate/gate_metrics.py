@@ -9,12 +9,12 @@ from cutover.reconcile.gate.decide import GateDecision
 
 
 def samples(pipeline: Pipeline, decision: GateDecision) -> Iterator[MetricSample]:
-    """Yield the numbers of a decision."""
+    """Yield the metrics of a decision."""
     name = pipeline.name
-    stands = decision.target if decision.allowed else decision.stage
+    current = decision.target if decision.allowed else decision.stage
     for stage in Stage:
-        yield MetricSample("cutover_gate_stage", (name, str(stage)), float(stage is stands))
+        yield MetricSample("cutover_gate_stage", (name, str(stage)), float(stage is current))
     yield MetricSample("cutover_gate_allowed", (name, decision.move), float(decision.allowed))
-    met = sum(condition.met for condition in decision.conditions)
-    for state, number in (("met", met), ("missing", len(decision.conditions) - met)):
+    met_count = sum(condition.is_met for condition in decision.conditions)
+    for state, number in (("met", met_count), ("missing", len(decision.conditions) - met_count)):
         yield MetricSample("cutover_gate_conditions", (name, state), number)

@@ -14,8 +14,8 @@ Move = Literal["advance", "rollback"]
 Sense = Literal["at least", "at most"]
 AT_LEAST: Sense = "at least"
 AT_MOST: Sense = "at most"
-NOT_LOOKED = "nobody has looked"
-"""Audit refusal before SHADOW: whether windows can be sampled is evaluated only one stage before KAPPA."""
+NOT_EVALUATED = "not evaluated before SHADOW"
+"""Audit refusal outside of SHADOW: only one stage before KAPPA, the gate evaluates whether samples can be drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,54 +23,54 @@ class EvidenceRun:
     """Recorded comparison, reduced to what the gate needs."""
 
     run_id: str
-    at: datetime  # when it was made last, by the clock of its host
-    epoch: int  # of its cut; where none was read, of the newest that was known then; -1: none was
+    at: datetime  # latest time at which it was recorded, by the clock of its host
+    epoch: int  # of its cut; without a cut, of the newest cut known at that time; -1: none was known
     outcome: str  # verdict, or EXPLAINED_BEYOND_POLICY
-    within: bool  # sealed, within policy, nothing unexplained beyond it
-    windows: int = 1  # compared
-    newest_window: int | None = None  # start of the newest of them, microseconds; None: not known
-    whole: bool = True  # of all closed windows; one of a range that was asked for is no evidence, but may speak against
-    end: int | None = None  # sum of the cut's offsets; None: not known
+    is_within_policy: bool  # sealed, and no more late or unexplained rows than the policy allows
+    windows: int = 1  # number of compared windows
+    newest_window: int | None = None  # start of the newest compared window, microseconds; None: unknown
+    covers_all_windows: bool = True  # all closed windows; a run over a range is never evidence for a move, only against
+    end: int | None = None  # sum of the cut's offsets; None: unknown
     rows_by_cause: tuple[tuple[str, int], ...] = ()  # cause -> (window, key) rows
     watermark: int | None = None  # of the stream at the cut, microseconds
-    begun: int = -1  # sequence of its first row in the history; -1: it is not from there
-    sequence: int = -1  # of its newest row
-    accepted_by: tuple[tuple[str, str], ...] = ()  # rules that its verdict needs: name, digest
-    exceeded: tuple[tuple[str, str], ...] = ()  # rules that more rows fit than they allow: name, why
-    inputs: tuple[datetime, ...] = ()  # when the epoch of its cut was committed, and when the batch run ended
+    first_sequence: int = -1  # of its first row in the history; -1: it has no row there
+    sequence: int = -1  # of its latest row
+    accepted_by: tuple[tuple[str, str], ...] = ()  # rules on which its verdict depends: name, digest
+    exceeded: tuple[tuple[str, str], ...] = ()  # rules matched by more rows than they allow: name, reason
+    inputs: tuple[datetime, ...] = ()  # commit time of the epoch of its cut, end of the batch run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostWindows:
     """Windows that can no longer be verified because the log lost records; only later runs are eligible."""
 
-    epoch: int  # the first behind the loss; 0: the loss is of an earlier version of the stream
-    until: int  # watermark at which the last of these windows is closed, microseconds
-    text: str  # which, by whom
+    epoch: int  # first epoch after the loss; 0: the loss is of an earlier version of the stream
+    closed_at: int  # watermark at which the last of these windows is closed, microseconds
+    text: str  # which offsets, who accepted their loss
 
     def touches(self, run: EvidenceRun) -> bool:
         """Return whether a run covers these windows: its cut is before the loss, or some of them were still open."""
-        return run.epoch < self.epoch or run.watermark is None or run.watermark < self.until
+        return run.epoch < self.epoch or run.watermark is None or run.watermark < self.closed_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayability:
     """Retention of the log and duration of a full replay."""
 
-    retention: timedelta | None  # how long the topic keeps a record; zero: compacted; None: for ever
-    needed: timedelta | None  # measured: reading the whole log again; None: nothing was measured
-    is_bounded: bool = False  # by size: it lets go of records of any age
-    held_since: datetime | None = None  # since when it has held all that it still has; None: nothing of it was read
+    retention: timedelta | None  # how long the topic keeps a record; zero: compacted; None: forever
+    replay_time: timedelta | None  # measured duration of one replay of the whole log; None: not measured
+    is_bounded: bool = False  # limited by size: records of any age can be deleted
+    retained_since: datetime | None = None  # age of the oldest retained records that were read; None: none was read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenHazard:
+class RecordedHazard:
     """Latest recorded occurrence of a hazard."""
 
     kind: HazardKind
     epoch: int  # a comparison at this cut or a newer one covers it
-    at: datetime | None  # earliest time at which it can have happened; None: no clock tells
-    text: str  # what was recorded
+    at: datetime | None  # earliest possible time of the occurrence; None: unknown
+    text: str  # description of the recorded occurrence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,43 +78,39 @@ class ContractCheck:
     """Results of the contract for the latest published batch run."""
 
     run_id: str
-    judged: int  # expectations of the contract in force that the run evaluated
-    failed: tuple[str, ...]  # critical ones that did not hold
-    dropped: int = 0  # expectations that the run evaluated and that the contract no longer has
+    evaluated: int  # expectations of the contract in force that the run evaluated
+    failed: tuple[str, ...]  # critical expectations that did not hold
+    dropped: int = 0  # expectations that the run evaluated and the contract no longer has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentState:
-    """State at the moment of a move: a new comparison at the latest cut, the checks, the pages that fire."""
+    """State at the moment of a move: a new comparison at the latest cut, the checks, the firing pages."""
 
     run: EvidenceRun  # the comparison
-    reason: str  # its sentence
-    violations: tuple[str, ...] = ()  # of `verify`, with those that were recorded and still stand
-    unjudged: str | None = None  # why no check could be judged
-    pages: tuple[str, ...] = ()  # alerts that wake someone, each with its page
+    reason: str  # sentence of its finding
+    violations: tuple[str, ...] = ()  # of `verify`, including recorded ones that were not resolved
+    check_error: str | None = None  # why the checks could not be evaluated; None: they were
+    pages: tuple[str, ...] = ()  # firing alerts that page someone: name, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateEvidence:
     """Evidence for or against a move."""
 
-    runs: tuple[
-        EvidenceRun, ...
-    ] = ()  # of the version and definition in force, since the last move, as they were recorded
-    replay: Replayability | None = None  # None: the log did not answer
-    losses: tuple[LostWindows, ...] = ()  # accepted, of the version in force and of those before it
-    present: PresentState | None = None  # None: not examined, since other conditions are not met
-    foreign: tuple[
-        str, ...
-    ] = ()  # changes by others to the tables that the runs compared; a witness that is unreadable
-    rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # of acceptance, as their files are now
-    self_test: SelfTest | None = None  # the newest under the definition in force
-    earlier_self_tests: tuple[datetime, ...] = ()  # when those before it were made
-    hazards: tuple[SeenHazard, ...] = ()  # the newest of each kind, of the version in force
-    settings_since: int = -1  # epoch from which on the stream ran with the settings that it runs with now
-    contract: ContractCheck | None = None  # of the newest batch run; None: none was published
-    expectations: int = 0  # that the contract of the definition has
-    audit_refusal: str | None = NOT_LOOKED  # why a sample in KAPPA finds less than asked; None: it finds it
+    runs: tuple[EvidenceRun, ...] = ()  # current version and definition, since the last move, in order of recording
+    replay: Replayability | None = None  # None: the log did not respond
+    losses: tuple[LostWindows, ...] = ()  # accepted losses of the current version and of earlier ones
+    present: PresentState | None = None  # None: not evaluated, because other conditions are not met
+    foreign: tuple[str, ...] = ()  # changes of other writers to the compared tables; an unreadable high-water note
+    rules: AcceptanceRules = field(default_factory=AcceptanceRules)  # acceptance rules, as their files are now
+    self_test: SelfTest | None = None  # latest self-test of the current definition
+    earlier_self_tests: tuple[datetime, ...] = ()  # times of the self-tests before it
+    hazards: tuple[RecordedHazard, ...] = ()  # latest of each kind, of the current version
+    settings_since: int = -1  # first epoch that ran with the current settings of the stream
+    contract: ContractCheck | None = None  # of the latest batch run; None: none was published
+    expectations: int = 0  # number of expectations in the contract of the definition
+    audit_refusal: str | None = NOT_EVALUATED  # why a sample in KAPPA cannot detect what the policy requires
     result_fingerprint: str | None = None
     stream_version: int | None = None
 
@@ -124,13 +120,13 @@ class Condition:
     """Requirement of a move: its number, its threshold, and what would satisfy it."""
 
     name: str
-    met: bool
-    found: str  # expected and got, in words
-    number: float | None = None  # None: not known, or without an end
+    is_met: bool
+    detail: str  # expected and actual state, in words
+    number: float | None = None  # None: unknown or infinite
     threshold: float | None = None  # None: the policy sets none
-    sense: Sense = AT_MOST  # how the number has to stand to the threshold
-    unit: str = ""  # of both
-    to_pass: str = ""  # what would make it pass; empty where it is met
+    sense: Sense = AT_MOST  # how the number must compare to the threshold
+    unit: str = ""  # of number and threshold
+    to_pass: str = ""  # what would satisfy it; empty if it is met
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,30 +135,34 @@ class GateDecision:
 
     move: Move
     stage: Stage
-    target: Stage | None  # None: there is nothing beyond
+    target: Stage | None  # None: there is no further stage
     conditions: tuple[Condition, ...] = ()
-    counted: tuple[EvidenceRun, ...] = field(default=())  # the consecutive runs that count, oldest first
-    expires: datetime | None = None  # when the oldest of them no longer counts; None: none counts
-    behind: tuple[str, ...] = ()  # names whose serving table could not be published after the move
+    eligible_runs: tuple[EvidenceRun, ...] = ()  # consecutive, oldest first
+    expires: datetime | None = None  # when the oldest of them is no longer eligible; None: there is none
+    stale_pipelines: tuple[str, ...] = ()  # names whose serving table could not be published after the move
 
     @property
     def allowed(self) -> bool:
         """Return whether the move may be made."""
-        return self.target is not None and all(condition.met for condition in self.conditions)
+        return self.target is not None and all(condition.is_met for condition in self.conditions)
 
     def name_pipeline(self, pipeline: str) -> "GateDecision":
         """Replace the placeholder `P` in the commands of all conditions by the pipeline's name."""
         conditions = (
-            replace(one, found=_name(one.found, pipeline), to_pass=_name(one.to_pass, pipeline))
-            for one in self.conditions
+            replace(
+                condition,
+                detail=_insert_name(condition.detail, pipeline),
+                to_pass=_insert_name(condition.to_pass, pipeline),
+            )
+            for condition in self.conditions
         )
         return replace(self, conditions=tuple(conditions))
 
     @property
     def missing(self) -> tuple[str, ...]:
         """Describe the conditions that are not met."""
-        return tuple(f"{c.name}: {c.found}" for c in self.conditions if not c.met)
+        return tuple(f"{c.name}: {c.detail}" for c in self.conditions if not c.is_met)
 
 
-def _name(text: str, pipeline: str) -> str:
+def _insert_name(text: str, pipeline: str) -> str:
     return re.sub(r"(`cutover [^`]*?)\bP\b", rf"\1{pipeline}", text)

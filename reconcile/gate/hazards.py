@@ -2,7 +2,7 @@
 
 Epoch records name their driver's run, the partitions and their leaders, late records and fields that the schema does
 not name; the history of versions names replays. A hazard counts once both paths were compared at its cut or a newer
-one and agreed: a path that went through it and is wrong since has not covered it.
+one and agreed: a path whose results are wrong after the hazard has not covered it.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from cutover.durations import parse_duration
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import VersionEvent
 from cutover.log.topic_partitions import format_number
-from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, SeenHazard
+from cutover.reconcile.gate.gate_values import AT_LEAST, Condition, EvidenceRun, RecordedHazard
 from cutover.reconcile.result.text import duration
 from cutover.reconcile.verdict.records import RecordedComparison
 from cutover.recorded_times import find_earliest_times
@@ -25,7 +25,7 @@ from cutover.records.classes import Class
 from cutover.timestamps import parse_micros
 
 LATE_AT_LEAST = 10
-"""Minimum number of late records in an epoch for a burst, whatever their share."""
+"""Minimum number of late records in a burst, regardless of their share of the epoch."""
 
 PEAK = 2.0
 """Ratio to the median hour from which an hour is a peak."""
@@ -33,43 +33,45 @@ PEAK = 2.0
 HOURS_AT_LEAST = 24
 """Minimum number of hours with records for a peak."""
 
-_PROMPT = timedelta(minutes=10)  # read this soon after it was sent: an epoch that caught up holds many hours' records
+_PROMPT = timedelta(minutes=10)  # maximum delay of a prompt read: a catch-up epoch contains records of many hours
 _HOUR = 3_600_000_000
 _MICROSECOND = timedelta(microseconds=1)
 
-_HOW: Mapping[HazardKind, str] = {
+_REMEDIES: Mapping[HazardKind, str] = {
     "restart": "`cutover stream P --stop`, `cutover stream P --detach`",
     "late_burst": f"an epoch with {LATE_AT_LEAST} late records and more than the policy's late share",
     "peak": f"an hour with {PEAK:g} times the records of the median hour, of {HOURS_AT_LEAST} hours at least",
-    "schema_change": "records with a field that the schema does not name, behind some without",
+    "schema_change": "records with a field that the schema does not name, after some without it",
     "partitions": "more partitions (`kafka-topics --alter`), or another leader of one",
     "replay": '`cutover replay P --into N`, and `cutover serve P --version N --why "..."` once it agrees',
 }
 
 
-def find_hazards(records: Sequence[EpochRecord], policy: Policy, now: datetime) -> tuple[SeenHazard, ...]:
+def find_hazards(records: Sequence[EpochRecord], policy: Policy, now: datetime) -> tuple[RecordedHazard, ...]:
     """Find the latest occurrence of each hazard in the epochs of a version.
 
     Args:
-        records: By their numbers.
-        policy: For the share of late records that is no burst.
-        now: By the clock of this host. An epoch dated later has the time of the newest epoch before it that is not.
+        records: In the order of their numbers.
+        policy: Its `max_late_share` decides which epochs are bursts.
+        now: By the clock of this host. An epoch dated later gets the time of the latest epoch before it that is not.
     """
     sightings = (
-        *_find_between(records),
-        *(_Sighting("late_burst", one, _describe_late(one)) for one in records if _is_burst(one, policy)),
+        *_find_changes(records),
+        *(_Sighting("late_burst", record, _describe_late(record)) for record in records if _is_burst(record, policy)),
         *_find_peaks(records),
     )
-    newest: dict[HazardKind, _Sighting] = {}
-    for seen in sightings:
-        if seen.kind not in newest or newest[seen.kind].record.epoch <= seen.record.epoch:
-            newest[seen.kind] = seen
-    recorded = [datetime.fromisoformat(one.processing_time) if one.processing_time else None for one in records]
-    times = dict(zip((one.epoch for one in records), find_earliest_times(recorded, now), strict=True))
-    ordered = (newest[kind] for kind in get_args(HazardKind) if kind in newest)
+    latest: dict[HazardKind, _Sighting] = {}
+    for sighting in sightings:
+        if sighting.kind not in latest or latest[sighting.kind].record.epoch <= sighting.record.epoch:
+            latest[sighting.kind] = sighting
+    commit_times = [
+        datetime.fromisoformat(record.processing_time) if record.processing_time else None for record in records
+    ]
+    times = dict(zip((record.epoch for record in records), find_earliest_times(commit_times, now), strict=True))
+    ordered = (latest[kind] for kind in get_args(HazardKind) if kind in latest)
     return tuple(
-        SeenHazard(kind=last.kind, epoch=last.record.epoch, at=times[last.record.epoch], text=last.text)
-        for last in ordered
+        RecordedHazard(kind=kind, epoch=record.epoch, at=times[record.epoch], text=text)
+        for kind, record, text in ordered
     )
 
 
@@ -82,124 +84,137 @@ class _Sighting(NamedTuple):
 
 
 def find_replay(
-    events: Sequence[VersionEvent], lines: Sequence[RecordedComparison], now: datetime
-) -> SeenHazard | None:
-    """Find the latest comparison in which a version that a replay filled agreed with batch.
+    events: Sequence[VersionEvent], comparisons: Sequence[RecordedComparison], now: datetime
+) -> RecordedHazard | None:
+    """Find the latest comparison in which a replayed version agreed with batch.
 
     Args:
         events: History of versions.
-        lines: Comparisons under the definition in force.
+        comparisons: Comparisons under the current definition.
         now: By the clock of this host.
     """
     replayed = {(event.result_fingerprint, event.stream_version) for event in events if event.parallel}
-    agreed = [one for one in lines if (one.fingerprint, one.version) in replayed and _agrees(one)]
-    if not agreed:
+    ordered = sorted(comparisons, key=lambda comparison: comparison.sequence)
+    agreeing = [
+        comparison
+        for comparison in ordered
+        if (comparison.fingerprint, comparison.version) in replayed and _agrees(comparison)
+    ]
+    if not agreeing:
         return None
-    last = max(agreed, key=lambda one: one.sequence)
-    ordered = sorted(lines, key=lambda one: one.sequence)
-    at = find_earliest_times([one.last for one in ordered], now)[ordered.index(last)]
-    return SeenHazard(kind="replay", epoch=0, at=at, text=f"stream-{last.version} was replayed and agreed")
+    latest = agreeing[-1]
+    times = find_earliest_times([comparison.last_recorded for comparison in ordered], now)
+    at = times[ordered.index(latest)]
+    return RecordedHazard(kind="replay", epoch=0, at=at, text=f"stream-{latest.version} was replayed and agreed")
 
 
 def find_change_of_settings(records: Sequence[EpochRecord]) -> int:
-    """Find the first epoch with the settings of the latest ones; -1: no recorded setting changed."""
-    known = [one for one in records if one.in_force is not None]
-    changed = [now.epoch for before, now in pairwise(known) if before.in_force != now.in_force]
-    return changed[-1] if changed else -1
+    """Find the first epoch that ran with the settings of the latest epoch; -1: no recorded setting changed."""
+    with_settings = [record for record in records if record.in_force is not None]
+    changes = [record.epoch for previous, record in pairwise(with_settings) if previous.in_force != record.in_force]
+    return changes[-1] if changes else -1
 
 
 def evaluate_hazards(
-    seen: tuple[SeenHazard, ...], runs: tuple[EvidenceRun, ...], policy: Policy, now: datetime
+    hazards: tuple[RecordedHazard, ...], runs: tuple[EvidenceRun, ...], policy: Policy, now: datetime
 ) -> tuple[Condition, ...]:
     """Evaluate each hazard that the policy requires; without any, return one condition that lists the recorded ones."""
-    by_kind = {one.kind: one for one in seen}
+    by_kind = {hazard.kind: hazard for hazard in hazards}
     if not policy.hazards:
-        text = ", ".join(name for name in by_kind) or "none"
-        return (
-            Condition(name="hazards", met=True, found=f"the policy asks for none; seen: {text}", number=0, threshold=0),
-        )
-    within = timedelta(microseconds=parse_duration(policy.hazards_within, of="policy.hazards_within"))
-    return tuple(_evaluate_hazard(kind, by_kind.get(kind), runs, within, now) for kind in dict.fromkeys(policy.hazards))
+        text = f"the policy requires none; recorded: {', '.join(by_kind) or 'none'}"
+        return (Condition(name="hazards", is_met=True, detail=text, number=0, threshold=0),)
+    period = timedelta(microseconds=parse_duration(policy.hazards_within, of="policy.hazards_within"))
+    return tuple(_evaluate_hazard(kind, by_kind.get(kind), runs, period, now) for kind in dict.fromkeys(policy.hazards))
 
 
 def _evaluate_hazard(
-    kind: HazardKind, seen: SeenHazard | None, runs: tuple[EvidenceRun, ...], within: timedelta, now: datetime
+    kind: HazardKind, hazard: RecordedHazard | None, runs: tuple[EvidenceRun, ...], period: timedelta, now: datetime
 ) -> Condition:
-    at = None if seen is None else find_earliest_times([seen.at], now)[0]
-    fresh = at is not None and now - at <= within
-    agreed = [run for run in runs if seen is not None and run.within and run.whole and run.epoch >= seen.epoch]
-    met = fresh and bool(agreed)
-    asked = f"asked for within {duration(within.total_seconds())}"
-    if seen is None:
-        found, need = f"never recorded of this version; {asked}", _HOW[kind]
+    """Require an occurrence within a period, and a run at its cut or a newer one that agreed."""
+    at = None if hazard is None else find_earliest_times([hazard.at], now)[0]
+    is_recent = at is not None and now - at <= period
+    agreeing = [
+        run
+        for run in runs
+        if hazard is not None and run.is_within_policy and run.covers_all_windows and run.epoch >= hazard.epoch
+    ]
+    is_met = is_recent and bool(agreeing)
+    requirement = f"required within {duration(period.total_seconds())}"
+    remedy = _REMEDIES[kind]
+    if hazard is None:
+        detail = f"never recorded of this version; {requirement}"
     else:
-        when = "at a time that no clock tells" if seen.at is None else f"{seen.at:%Y-%m-%d %H:%M} UTC"
-        found, need = f"{when}: {seen.text}; {asked}", _HOW[kind]
-        if fresh:
-            found += f"; {len(agreed)} runs at its cut or a newer one agreed"
-            need = "a run within policy at a newer cut: `cutover batch P`, `cutover reconcile P`"
+        recorded_at = "at an unknown time" if hazard.at is None else f"{hazard.at:%Y-%m-%d %H:%M} UTC"
+        detail = f"{recorded_at}: {hazard.text}; {requirement}"
+        if is_recent:
+            detail += f"; {len(agreeing)} runs at its cut or a newer one agreed"
+            remedy = "a run within policy at a newer cut: `cutover batch P`, `cutover reconcile P`"
     return Condition(
         name=f"hazard {kind}",
-        met=met,
-        found=found,
-        number=len(agreed) if fresh else 0,
+        is_met=is_met,
+        detail=detail,
+        number=len(agreeing) if is_recent else 0,
         threshold=1,
         sense=AT_LEAST,
         unit="runs behind it",
-        to_pass="" if met else need,
+        to_pass="" if is_met else remedy,
     )
 
 
-def _find_between(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
-    """Yield hazards that show in the difference between an epoch and the earlier ones."""
+def _find_changes(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
+    """Yield the hazards that are visible in the difference between an epoch and the earlier ones."""
     leaders: dict[int, int] = {}
-    known_fields = False
-    before: EpochRecord | None = None
-    for now in records:
-        if before is not None and before.run_id != now.run_id:
-            yield _Sighting("restart", now, f"a driver began with epoch {now.epoch}")
-        moved = sorted(p for p, leader in now.leaders.items() if leaders.get(p, leader) != leader)
-        added = [] if before is None else sorted(set(now.end) - set(before.end))
-        if added or moved:
-            listed = ", ".join(map(format_number, added or moved))
-            what = f"partitions {listed} are new" if added else f"partitions {listed} have another leader"
-            yield _Sighting("partitions", now, f"{what} in epoch {now.epoch}")
-        if now.unknown and known_fields:
-            yield _Sighting("schema_change", now, f"{now.unknown:,} records of epoch {now.epoch} have unknown fields")
-        leaders |= now.leaders
-        known_fields = known_fields if not now.records else not now.unknown
-        before = now
+    had_only_known_fields = False
+    previous: EpochRecord | None = None
+    for record in records:
+        epoch = record.epoch
+        if previous is not None and previous.run_id != record.run_id:
+            yield _Sighting("restart", record, f"a driver began with epoch {epoch}")
+        changed = sorted(p for p, leader in record.leaders.items() if leaders.get(p, leader) != leader)
+        added = [] if previous is None else sorted(set(record.end) - set(previous.end))
+        if added or changed:
+            partitions = ", ".join(map(format_number, added or changed))
+            change = "are new" if added else "have another leader"
+            yield _Sighting("partitions", record, f"partitions {partitions} {change} in epoch {epoch}")
+        if record.unknown and had_only_known_fields:
+            text = f"{record.unknown:,} records of epoch {epoch} have unknown fields"
+            yield _Sighting("schema_change", record, text)
+        leaders |= record.leaders
+        had_only_known_fields = not record.unknown if record.records else had_only_known_fields
+        previous = record
 
 
-def _is_burst(one: EpochRecord, policy: Policy) -> bool:
-    late, accepted = one.counts.get(Class.LATE, 0), one.counts.get(Class.ACCEPTED, 0)
+def _is_burst(record: EpochRecord, policy: Policy) -> bool:
+    late, accepted = record.counts.get(Class.LATE, 0), record.counts.get(Class.ACCEPTED, 0)
     return late >= LATE_AT_LEAST and late > policy.max_late_share * (late + accepted)
 
 
-def _describe_late(one: EpochRecord) -> str:
-    return f"{one.counts.get(Class.LATE, 0):,} late records in epoch {one.epoch}"
+def _describe_late(record: EpochRecord) -> str:
+    return f"{record.counts.get(Class.LATE, 0):,} late records in epoch {record.epoch}"
 
 
 def _find_peaks(records: Sequence[EpochRecord]) -> Iterator[_Sighting]:
     """Yield hours of the log with far more records than the median hour, counted in epochs that read promptly."""
     hours: Counter[int] = Counter()
-    last: dict[int, EpochRecord] = {}
-    for one in records:
-        if one.records and one.oldest_log_time is not None and _is_prompt(one, one.oldest_log_time):
-            hour = one.oldest_log_time // _HOUR
-            hours[hour] += one.records
-            last[hour] = one
+    latest: dict[int, EpochRecord] = {}
+    for record in records:
+        if record.records and record.oldest_log_time is not None and _is_prompt(record, record.oldest_log_time):
+            hour = record.oldest_log_time // _HOUR
+            hours[hour] += record.records
+            latest[hour] = record
     if len(hours) < HOURS_AT_LEAST:
         return
     usual = median(hours.values())
     for hour, count in hours.items():
         if count >= PEAK * usual:
-            yield _Sighting("peak", last[hour], f"{count:,} records in an hour, the median hour has {usual:,.0f}")
+            yield _Sighting("peak", latest[hour], f"{count:,} records in an hour, the median hour has {usual:,.0f}")
 
 
-def _is_prompt(one: EpochRecord, sent: int) -> bool:
-    return bool(one.processing_time) and abs(parse_micros(one.processing_time) - sent) <= _PROMPT / _MICROSECOND
+def _is_prompt(record: EpochRecord, log_time: int) -> bool:
+    """Return whether an epoch read its records soon after they were appended to the log."""
+    delay = abs(parse_micros(record.processing_time) - log_time) if record.processing_time else None
+    return delay is not None and delay <= _PROMPT / _MICROSECOND
 
 
-def _agrees(one: RecordedComparison) -> bool:
-    return one.whole and one.agrees and one.exit_code == 0
+def _agrees(comparison: RecordedComparison) -> bool:
+    return comparison.covers_all_windows and comparison.agrees and comparison.exit_code == 0

@@ -17,32 +17,32 @@ from cutover.reconcile.watch.collector import FactCollector
 from cutover.settings import Settings
 
 
-def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
+def examine_present(settings: Settings, pipeline: Pipeline, clock: Clock) -> PresentState:
     """Compare at the latest cut, run the checks and evaluate the alerts; record the comparison and the checks.
 
     Raises:
-        LakeError: The history cannot be read or written. What else is wrong is part of what is returned.
+        LakeError: The history cannot be read or written. All other problems are part of the returned state.
     """
-    found = reconcile(settings, pipeline, clock=clock)
-    checked = verify_and_record(settings, pipeline, clock=clock)
+    report = reconcile(settings, pipeline, clock=clock)
+    checks = verify_and_record(settings, pipeline, clock=clock)
     return PresentState(
         run=EvidenceRun(
-            run_id=found.run.run_id,
+            run_id=report.run.run_id,
             at=clock.now(),
-            epoch=-1 if found.finding.seal.epoch is None else found.finding.seal.epoch,
-            outcome=verdicts.outcome(found),
-            within=found.finding.exit_code == 0 and found.run.speaks_for is None,
-            rows_by_cause=tuple((name, cause.rows) for name, cause in found.finding.causes.items() if cause.rows),
+            epoch=-1 if report.finding.seal.epoch is None else report.finding.seal.epoch,
+            outcome=verdicts.outcome(report),
+            is_within_policy=report.finding.exit_code == 0 and report.run.speaks_for is None,
+            rows_by_cause=tuple((name, cause.rows) for name, cause in report.finding.causes.items() if cause.rows),
         ),
-        reason=found.finding.sentence.partition("\n")[0],
-        violations=tuple(f"{violation.check}: {violation.text}" for violation in checked.violations),
-        unjudged=checked.error,
-        pages=tuple(_pages(settings, pipeline, clock)),
+        reason=report.finding.sentence.partition("\n")[0],
+        violations=tuple(f"{violation.check}: {violation.text}" for violation in checks.violations),
+        check_error=checks.error,
+        pages=tuple(_list_pages(settings, pipeline, clock)),
     )
 
 
-def _pages(settings: Settings, pipeline: Pipeline, clock: Clock) -> Iterator[str]:
+def _list_pages(settings: Settings, pipeline: Pipeline, clock: Clock) -> Iterator[str]:
     facts = FactCollector(settings, pipeline, clock).collect()
-    for one in list_firing(facts):
-        if one.severity == "page":
-            yield f"{one.name}: {one.text}"
+    for alert in list_firing(facts):
+        if alert.severity == "page":
+            yield f"{alert.name}: {alert.text}"

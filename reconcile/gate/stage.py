@@ -1,12 +1,11 @@
-"""The stage of a pipeline and its history: each change one appended row with who, why and the evidence.
+"""Stage of a pipeline and its history: each change appends one row with its author, its reason and the evidence.
 
-The serving view reads the newest row, so it follows in the same commit.
+The serving view reads the latest row, so it changes in the same commit.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from cutover.clock import Clock
@@ -22,22 +21,22 @@ from cutover.metrics import tasks
 from cutover.probe import Probe, silent
 from cutover.reconcile.gate import evidence as evidence_of
 from cutover.reconcile.gate import gate_metrics
-from cutover.reconcile.gate.approval import Approval, ApprovalRefusedError, Proposal, refuse_changed, refuse_unnamed
+from cutover.reconcile.gate.approval import Approval, ApprovalRejectedError, Proposal, check_has_person, check_unchanged
 from cutover.reconcile.gate.decide import GateDecision, GateEvidence, Move, decide
 from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import AuditState, WindowAudit
 from cutover.settings import Settings
 
 _EVENTS: dict[Move, str] = {"advance": "advanced", "rollback": "rolled_back"}
-_ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRefusedError)
-"""A reason that is none, a move of somebody else in that turn, an approval of what is no more: no task has failed."""
+_ANSWERS = (InvalidReasonError, SequenceConflictError, ApprovalRejectedError)
+"""Outcomes that are not failures of a task: an invalid reason, a concurrent move, an outdated approval."""
 
 
 @tasks.write_metrics("gate", tasks.texts(gate_metrics.samples), answers=_ANSWERS)
-def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands in
+def move(  # noqa: PLR0913 -- what to move, where to, why, and the clock and probe of a test
     settings: Settings,
     pipeline: Pipeline,
-    wanted: Move,
+    direction: Move,
     why: str,
     clock: Clock,
     *,
@@ -49,21 +48,22 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
 ) -> GateDecision:
     """Decide on a move and, if it is allowed, append it to the history.
 
-    An advance that the recorded evidence allows is decided once more, on what is there now. With an approval it must
-    be the move that was approved, on what was shown then. What a way back was made `because` of is kept with it. A way
-    back to where the pipeline `stays` takes the turn: a move on that had begun cannot be made afterwards.
+    An advance that the recorded evidence allows is decided a second time, on the present state. With an approval, it
+    must be the approved move, on the evidence that the person saw. The cause of a rollback, `because`, is recorded with
+    it. A rollback to the stage in which the pipeline `stays` appends a withdrawal, so that an advance that has already
+    started cannot complete.
 
     Returns:
-        The decision; the stage is as it was unless it is `allowed`. Readers whose table is `behind` see the old one.
+        The decision; unless it is `allowed`, the stage is unchanged. Readers of `stale_pipelines` see the old stage.
 
     Raises:
         DefinitionError: `why` is empty or too long.
-        LakeError: Another move was made at the same time, or what was approved is no more; nothing was written.
+        LakeError: Another move was made at the same time, or the approved evidence has changed; nothing was written.
     """
     return _move(
         settings,
         pipeline,
-        wanted,
+        direction,
         why,
         clock,
         back_to=back_to,
@@ -77,7 +77,7 @@ def move(  # noqa: PLR0913 -- what to move, where to, why, and what a test hands
 def _move(  # noqa: PLR0913 -- as `move`
     settings: Settings,
     pipeline: Pipeline,
-    wanted: Move,
+    direction: Move,
     why: str,
     clock: Clock,
     *,
@@ -87,52 +87,53 @@ def _move(  # noqa: PLR0913 -- as `move`
     who: str | None,
     probe: Probe = silent,
 ) -> GateDecision:
-    given = reason(why, of="Gate")
-    turn = len(read_events(settings, pipeline.name))  # read first: a move made from here on is refused
-    stage = current_stage(settings, pipeline, way_back=wanted == "rollback")
-    seen = _read_next_sequence(settings, pipeline.name)
+    valid_reason = reason(why, of="Gate")
+    turn = len(read_events(settings, pipeline.name))  # read first: a move made after this is rejected
+    stage = current_stage(settings, pipeline, way_back=direction == "rollback")
+    next_comparison = _read_next_sequence(settings, pipeline.name)
     now = clock.now()
-    evidence = _evidence(settings, pipeline, wanted, now)
-    decision = decide(stage, evidence, wanted, pipeline.policy, now, back_to=back_to).name_pipeline(pipeline.name)
+    # A rollback needs no evidence, so it works even if nothing can be read.
+    evidence = GateEvidence() if direction == "rollback" else evidence_of.read(settings, pipeline, now)
+    decision = decide(stage, evidence, direction, pipeline.policy, now, back_to=back_to).name_pipeline(pipeline.name)
     if approved is not None:
-        refuse_unnamed(approved)
-        refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
-    if decision.allowed and wanted == "advance":
+        check_has_person(approved)
+        check_unchanged(approved.proposal, pipeline, evidence, decision, turn=turn)
+    if decision.allowed and direction == "advance":
         from cutover.reconcile.gate import present  # noqa: PLC0415 -- both paths and the log: only an advance needs them
 
-        found = present.look(settings, pipeline, clock)
-        seen = _read_next_sequence(settings, pipeline.name)
+        present_state = present.examine_present(settings, pipeline, clock)
+        next_comparison = _read_next_sequence(settings, pipeline.name)
         now = clock.now()
-        evidence = replace(evidence_of.read(settings, pipeline, now), present=found)
-        decision = decide(stage, evidence, wanted, pipeline.policy, now).name_pipeline(pipeline.name)
-        if approved is not None and decision.allowed:  # the look takes minutes, in which others may change things
-            refuse_changed(approved.proposal, pipeline, evidence, decision, turn=turn)
-    signature = ((who or user()) if approved is None else approved.who, given)
+        evidence = replace(evidence_of.read(settings, pipeline, now), present=present_state)
+        decision = decide(stage, evidence, direction, pipeline.policy, now).name_pipeline(pipeline.name)
+        if approved is not None and decision.allowed:  # the examination takes minutes, in which evidence can change
+            check_unchanged(approved.proposal, pipeline, evidence, decision, turn=turn)
+    signature = ((who or user()) if approved is None else approved.who, valid_reason)
     event = _make_withdrawal(
-        pipeline, decision, evidence, signature, next_comparison=seen, because=because, clock=clock
+        pipeline, decision, evidence, signature, next_comparison=next_comparison, because=because, clock=clock
     )
     if decision.allowed and decision.target is not None:
         digest = None if approved is None else approved.proposal.digest
         audit = power.describe(pipeline.policy.audit)
-        kept = evidence_of.record(decision, evidence, approved=digest, because=because, audit=audit)
-        made = replace(event, event=_EVENTS[decision.move], stage=decision.target, evidence=kept)
-        _append(settings, made, decision, turn=turn)
-        decision = replace(decision, behind=serving_table.keep_up(settings, pipeline))
+        encoded = evidence_of.encode_evidence(decision, evidence, approved=digest, because=because, audit=audit)
+        move_event = replace(event, event=_EVENTS[decision.move], stage=decision.target, evidence=encoded)
+        _append(settings, move_event, decision, turn=turn)
+        decision = replace(decision, stale_pipelines=serving_table.keep_up(settings, pipeline))
         probe("move.switched", -1)
     elif stays(decision, back_to):
         Journal(settings, pipeline.name, GateEvent).append(event, expected_sequence=turn)
-        log.warning("move_withdrawn", pipeline=pipeline.name, target=None, why=given)
+        log.warning("move_withdrawn", pipeline=pipeline.name, target=None, why=valid_reason)
     return decision
 
 
 def withdraw(settings: Settings, proposal: Proposal, why: str, clock: Clock) -> None:
-    """Withdraw a move that was proposed and is not made: whoever is still at it cannot make it any more.
+    """Withdraw a proposed move, so that a process that is still making it cannot complete it.
 
-    A row of the history takes its turn; the stage, and what speaks for the next move, stay. If a move was made since,
-    there is nothing to withdraw.
+    A row appended to the history takes the sequence of the move; the stage, and the evidence for the next move, do not
+    change. If another move was made after the proposal, there is nothing to withdraw.
 
     Raises:
-        LakeError: The history cannot be read, or other processes were always faster.
+        LakeError: The history cannot be read, or every retry conflicted with another process.
     """
     retry_conflicts(lambda: _withdraw_now(settings, proposal, why, clock))
 
@@ -168,11 +169,11 @@ def roll_back(  # noqa: PLR0913 -- as `move`
     because: Mapping[str, Any] | None = None,
     who: str | None = None,
 ) -> GateDecision:
-    """Move back, again where another move was faster; where that stage is already, `move` says what happens.
+    """Roll back, and retry if another move was made at the same time; if already in that stage, see `move`.
 
     Raises:
         DefinitionError: `why` is empty or too long.
-        LakeError: The history cannot be read or written, or other processes were always faster.
+        LakeError: The history cannot be read or written, or every retry conflicted with another process.
     """
     return retry_conflicts(
         lambda: _move(settings, pipeline, "rollback", why, clock, back_to=back_to, because=because, who=who)
@@ -180,19 +181,14 @@ def roll_back(  # noqa: PLR0913 -- as `move`
 
 
 def stays(decision: GateDecision, back_to: Stage) -> bool:
-    """Return whether a way back leads to where the pipeline is, which says: do not move on."""
-    is_back = decision.move == "rollback" and decision.target is None
-    return is_back and decision.stage is back_to is not Stage.KAPPA
+    """Return whether a rollback targets the current stage, which means: do not advance."""
+    has_no_target = decision.move == "rollback" and decision.target is None
+    return has_no_target and decision.stage is back_to is not Stage.KAPPA
 
 
 def _read_next_sequence(settings: Settings, name: str) -> int:
-    """Return the sequence of the next comparison; read before the evidence, which then holds all before it."""
+    """Read the sequence of the next comparison; called before the evidence, which then includes all earlier ones."""
     return Journal(settings, name, ComparisonRow).next_sequence()
-
-
-def _evidence(settings: Settings, pipeline: Pipeline, wanted: Move, now: datetime) -> GateEvidence:
-    """Read the evidence; a way back asks for none, so it works when nothing else does."""
-    return GateEvidence() if wanted == "rollback" else evidence_of.read(settings, pipeline, now)
 
 
 def _make_withdrawal(  # noqa: PLR0913 -- the columns of a row
@@ -205,7 +201,7 @@ def _make_withdrawal(  # noqa: PLR0913 -- the columns of a row
     because: Mapping[str, Any] | None,
     clock: Clock,
 ) -> GateEvent:
-    """Make the row that leaves the stage as it is; a move replaces its event, stage and evidence."""
+    """Make a row that does not change the stage; a move replaces its event, stage and evidence."""
     return GateEvent(
         pipeline=pipeline.name,
         at=clock.now(),
@@ -226,35 +222,35 @@ def _append(settings: Settings, event: GateEvent, decision: GateDecision, *, tur
     log.info("stage_changed", **names, sequence=sequence, who=event.who)
 
 
-def put_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -> bool:
-    """Move from KAPPA back to LAMBDA by the newest audit, if that found a regression; return whether a move was made.
+def roll_back_regression(settings: Settings, pipeline: Pipeline, clock: Clock) -> bool:
+    """Roll back from KAPPA to LAMBDA if the latest audit found a regression; return whether a move was made.
 
-    The event of the gate keeps the audit as its evidence: seed, sample and rows. Made once, however often it is called.
+    The gate's event records the audit as its evidence: seed, sample and rows. Repeated calls roll back only once.
 
     Raises:
         LakeError: Another move was made at the same time, or the history cannot be read.
     """
-    known = audit_record.list_audits(settings, pipeline)
-    if not known or known[-1].state is not AuditState.REGRESSION:
+    audits = audit_record.list_audits(settings, pipeline)
+    if not audits or audits[-1].state is not AuditState.REGRESSION:
         return False
     if current_stage(settings, pipeline, way_back=True) is not Stage.KAPPA:
         return False
-    because = {"audit": _keep_regression(known[-1])}
-    roll_back(settings, pipeline, _describe_regression(known[-1]), clock, because=because)
+    because = {"audit": _encode_audit(audits[-1])}
+    roll_back(settings, pipeline, _describe_regression(audits[-1]), clock, because=because)
     return True
 
 
-def _describe_regression(found: WindowAudit) -> str:
-    return f"audit at {found.at}: {found.unexplained:,} rows of final windows differ from their recomputation"
+def _describe_regression(audit: WindowAudit) -> str:
+    return f"audit at {audit.at}: {audit.unexplained:,} rows of final windows differ from their recomputation"
 
 
-def _keep_regression(found: WindowAudit) -> dict[str, object]:
+def _encode_audit(audit: WindowAudit) -> dict[str, object]:
     return {
-        "at": found.at,
-        "epoch": found.epoch,
-        "seed": found.seed,
-        "windows": list(found.windows),
-        "wrong": list(found.wrong),
-        "unexplained": found.unexplained,
-        "examples": list(found.examples),
+        "at": audit.at,
+        "epoch": audit.epoch,
+        "seed": audit.seed,
+        "windows": list(audit.windows),
+        "wrong": list(audit.wrong),
+        "unexplained": audit.unexplained,
+        "examples": list(audit.examples),
     }

@@ -58,7 +58,7 @@ def list_of_comparisons(lines: Iterable[RecordedComparison], name: str) -> Itera
     for line in lines:
         if name in _pages(line):
             text = f"a comparison came to {line.verdict.value} at epoch {line.epoch} (run {line.run_id})"
-            standing.append(Incident(at=line.first, text=text))
+            standing.append(Incident(at=line.first_recorded, text=text))
         else:
             yield from standing
             standing = []

@@ -151,7 +151,7 @@ def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ..
     """
     return tuple(
         ReportLine(
-            at=one.last,
+            at=one.last_recorded,
             epoch=one.epoch if one.has_cut else None,
             verdict=str(one.verdict),
             good=one.exit_code == 0,

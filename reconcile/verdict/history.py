@@ -66,7 +66,7 @@ class HistoryEntry:
         """Return the whole comparisons that stand behind it, the newest last."""
         here = records.position(self.made, self.version)
         ordered = records.in_order(self.lines, self.version)
-        return tuple(one for one in ordered if one.whole and records.position(one, self.version) > here)
+        return tuple(one for one in ordered if one.covers_all_windows and records.position(one, self.version) > here)
 
     @property
     def speaks_for(self) -> str | None:
@@ -76,7 +76,7 @@ class HistoryEntry:
         if found is not None and found.run_id == self.made.run_id:
             return None
         cut = "no cut" if self.made.epoch < 0 else f"the cut of epoch {self.made.epoch}"
-        alone = cut if self.made.whole else f"a range at {cut}"
+        alone = cut if self.made.covers_all_windows else f"a range at {cut}"
         other = "" if self.made.version in {self.version, None} else f" of stream-{self.made.version}"
         now = "no comparison yet" if found is None else f"run {found.run_id} at epoch {found.epoch}: {found.verdict}"
         if not self.made.has_cut:
@@ -211,7 +211,9 @@ def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry,
         if rows:
             Journal(settings, finding.pipeline, DifferenceEvent).append(*rows)
     made = placed.made
-    row = _make_row(settings, outcome, run_id=made.run_id, fingerprint=made.fingerprint, at=made.last, report=report)
+    row = _make_row(
+        settings, outcome, run_id=made.run_id, fingerprint=made.fingerprint, at=made.last_recorded, report=report
+    )
     Journal(settings, finding.pipeline, ComparisonRow).append(row, expected_sequence=placed.turn)
     for row_type in _GROWING:
         uri = control_uri(settings, row_type.TABLE)

@@ -167,7 +167,7 @@ def rows(
             pipeline=finding.pipeline,
             result_fingerprint=made.fingerprint,
             run_id=made.run_id,
-            at=made.last,
+            at=made.last_recorded,
             window_start=datetime.fromisoformat(place[0]),
             key=place[1],
             kind=kind,

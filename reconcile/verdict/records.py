@@ -30,17 +30,17 @@ class RecordedComparison:
     run_id: str
     key: str  # cut, fingerprint and range, as a digest
     content: str  # what it found, as a digest: without ids, times and versions of tables
-    first: datetime  # when it was made
-    last: datetime  # when it was made with the same outcome last
+    first_recorded: datetime
+    last_recorded: datetime  # latest time at which it was repeated with the same outcome
     settled: datetime  # the same, as far as the order of the history bears it out: for its age
     times: int  # how often it was made
-    begun: int  # sequence of its first row
-    sequence: int  # of its newest row
+    first_sequence: int  # of its first row
+    sequence: int  # of its latest row
     fingerprint: str
     version: int | None  # of the stream; None: it could not be told
     epoch: int  # of its cut; where there is none, of the newest cut that was known then; -1: none was
     has_cut: bool  # epoch is that of a cut that was read
-    whole: bool  # all closed windows, not a range that was asked for
+    covers_all_windows: bool  # all closed windows, not only a requested range
     verdict: Verdict
     exit_code: int
     result: Mapping[str, Any]  # as recorded last, without its series
@@ -61,7 +61,7 @@ class RecordedComparison:
     def speaks(self) -> bool:
         """Return whether it says anything at all: not if a person asked for a cut or a range that holds nothing."""
         codes = {breach.get("code") for breach in self.result.get("seal", {}).get("breaches", [])}
-        asked_for_nothing = codes == {"nothing"} and not self.whole
+        asked_for_nothing = codes == {"nothing"} and not self.covers_all_windows
         asked_in_vain = codes == {"no_batch"} and self.result.get("seal", {}).get("epoch") is not None
         return self.is_comparable or not (asked_for_nothing or asked_in_vain)
 
@@ -71,7 +71,7 @@ class RecordedComparison:
         A window that neither side has any more is judged too: they agree on it.
         """
         left_out = any(start <= window_start < end for start, end in self.unjudged)
-        return self.whole and self.is_comparable and not left_out
+        return self.covers_all_windows and self.is_comparable and not left_out
 
 
 def read(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
@@ -101,7 +101,9 @@ def lines(rows: Iterable[ComparisonRow]) -> tuple[RecordedComparison, ...]:
             one = replace(one, epoch=newest)
         before = found.pop(one.run_id, None)
         if before is not None:
-            one = replace(one, first=before.first, begun=before.begun, times=before.times + 1)
+            one = replace(
+                one, first_recorded=before.first_recorded, first_sequence=before.first_sequence, times=before.times + 1
+            )
         found[one.run_id] = one
     return tuple(found.values())
 
@@ -116,17 +118,17 @@ def _parse_comparison(row: ComparisonRow, settled: datetime) -> RecordedComparis
         run_id=row.run_id,
         key=row.comparison_key,
         content=row.content_digest,
-        first=row.at,
-        last=row.at,
+        first_recorded=row.at,
+        last_recorded=row.at,
         settled=settled,
         times=1,
-        begun=row.sequence,
+        first_sequence=row.sequence,
         sequence=row.sequence,
         fingerprint=row.result_fingerprint,
         version=row.stream_version,
         epoch=-1 if row.epoch is None else row.epoch,
         has_cut=row.epoch is not None,
-        whole=result.get("from") is None and result.get("to") is None,
+        covers_all_windows=result.get("from") is None and result.get("to") is None,
         verdict=Verdict(row.verdict),
         exit_code=row.exit_code,
         result=result,
@@ -159,7 +161,7 @@ def in_order(found: Iterable[RecordedComparison], version: int | None) -> tuple[
 
 def find_present(found: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
     """Return the line that speaks for a pipeline now: the newest whole one of the version in force; None: none does."""
-    mine = (one for one in found if one.whole and one.version in {version, None})
+    mine = (one for one in found if one.covers_all_windows and one.version in {version, None})
     return max(mine, key=lambda one: position(one, version), default=None)
 
 
@@ -169,8 +171,8 @@ def list_standing(found: Sequence[RecordedComparison], version: int | None) -> t
     A whole comparison ends that there was none; only one that agrees ends a divergence.
     """
     ordered = in_order(found, version)
-    whole = [position(one, version) for one in ordered if one.whole and one.is_comparable]
-    agreed = [position(one, version) for one in ordered if one.whole and one.agrees]
+    whole = [position(one, version) for one in ordered if one.covers_all_windows and one.is_comparable]
+    agreed = [position(one, version) for one in ordered if one.covers_all_windows and one.agrees]
     last_whole, last_agreed = max(whole, default=None), max(agreed, default=None)
 
     def stands(one: RecordedComparison) -> bool:

@@ -27,7 +27,7 @@ def trend(placed: HistoryEntry) -> tuple[RunOfTrend, ...]:
     Args:
         placed: Where a comparison will stand in the history.
     """
-    every = [one for one in placed.lines if one.whole]
+    every = [one for one in placed.lines if one.covers_all_windows]
     ordered = records.in_order([*every, placed.made], placed.version)[-RUNS_AT_MOST:]
     return tuple(map(_run, ordered))
 
@@ -38,7 +38,7 @@ def _run(one: RecordedComparison) -> RunOfTrend:
 
     return RunOfTrend(
         run_id=one.run_id,
-        at=format_micros(to_micros(one.first)) or "",
+        at=format_micros(to_micros(one.first_recorded)) or "",
         epoch=one.epoch if one.has_cut else None,
         verdict=one.verdict.value,
         within=bool(part("policy").get("within", True)),

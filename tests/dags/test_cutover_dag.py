@@ -71,7 +71,7 @@ def test_a_move_that_is_made_is_not_made_twice(home: "Path") -> None:
 
 
 def test_an_approval_without_evidence_behind_it_is_refused(home: "Path") -> None:
-    with pytest.raises(AirflowFailException, match="expected the evidence that was shown"):
+    with pytest.raises(AirflowFailException, match="expected the approved evidence"):
         move_on("flights", proposal(), {"responded_by_user": {"name": "ada"}})
     assert read_events(load_settings(), "flights") == []
     assert home.is_dir()

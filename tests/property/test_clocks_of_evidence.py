@@ -17,7 +17,7 @@ from cutover.lake import batch_runs
 from cutover.lake.batch_runs import BatchRun
 from cutover.lake.control.versions import Version
 from cutover.reconcile.gate import evidence
-from cutover.reconcile.gate.decide import consecutive, list_blocks, newest
+from cutover.reconcile.gate.decide import find_latest_run, list_blocks, select_consecutive_runs
 from cutover.reconcile.gate.evidence import EvidenceInputs
 from cutover.reconcile.verdict import lifecycle, records
 from tests.unit.gate.test_evidence import row as gate_row
@@ -94,12 +94,12 @@ def test_the_gate_counts_the_same_runs_where_one_clock_is_wrong_once(
             for number, good in enumerate(within)
         ]
         epochs = {number: NOON + number * HOUR for number in range(len(within))}
-        runs = evidence.runs(records.lines(rows), VERSION, inputs=EvidenceInputs(epochs=epochs))
-        last = newest(runs)
+        runs = evidence.list_runs(records.lines(rows), VERSION, inputs=EvidenceInputs(epochs=epochs))
+        last = find_latest_run(runs)
         assert last is not None
         return (
             [run.run_id for run in runs],
-            [run.run_id for run in consecutive(runs, now)],
+            [run.run_id for run in select_consecutive_runs(runs, now)],
             list_blocks(runs),
             last.run_id,
         )

@@ -254,15 +254,17 @@ def append_out_of_turn(self: World, journal: Any, *rows: Any, **_: object) -> in
     return REAL_APPEND(self, journal, *rows)
 
 
-REAL_ROW, REAL_APPEND = decide.consecutive, World.append
+REAL_ROW, REAL_APPEND = decide.select_consecutive_runs, World.append
 DEFECTS: dict[str, Callable[[], Any]] = {
-    "a bad run breaks no row": lambda: mock.patch.object(decide, "consecutive", count_all),
+    "a bad run breaks no row": lambda: mock.patch.object(decide, "select_consecutive_runs", count_all),
     "evidence never expires": lambda: mock.patch.multiple(
-        decide, consecutive=count_old, criteria=mock.MagicMock(wraps=criteria, evaluate_freshness=always_fresh)
+        decide,
+        select_consecutive_runs=count_old,
+        criteria=mock.MagicMock(wraps=criteria, evaluate_freshness=always_fresh),
     ),
     "a run of the future is fresh": count_future_runs,
-    "an approval fits every evidence": lambda: mock.patch.object(stage, "refuse_changed"),
-    "nobody is a person": lambda: mock.patch.object(stage, "refuse_unnamed"),
+    "an approval fits every evidence": lambda: mock.patch.object(stage, "check_unchanged"),
+    "nobody is a person": lambda: mock.patch.object(stage, "check_has_person"),
     "rows are written out of turn": lambda: mock.patch.object(World, "append", append_out_of_turn),
     "nobody looks within the move": lambda: mock.patch.object(World, "look", look_away),
     "a withdrawal writes nothing": lambda: mock.patch.object(stage, "withdraw"),
@@ -271,7 +273,7 @@ DEFECTS: dict[str, Callable[[], Any]] = {
 
 
 def always_fresh(*_: object) -> decide.Condition:
-    return decide.Condition(name="freshness", met=True, found="")
+    return decide.Condition(name="freshness", is_met=True, detail="")
 
 
 def look_away(self: World, *_: object) -> decide.PresentState:

@@ -76,11 +76,11 @@ def _row(line: RecordedComparison) -> dict[str, Any]:
     rows, policy = result.get("rows", {}), result.get("policy", {})
     return {
         "run_id": line.run_id,
-        "at": _iso(line.first),
-        "last": _iso(line.last),
+        "at": _iso(line.first_recorded),
+        "last": _iso(line.last_recorded),
         "times": line.times,
         "epoch": line.epoch if line.has_cut else None,
-        "whole": line.whole,
+        "whole": line.covers_all_windows,
         "verdict": line.verdict.value,
         "windows": result.get("windows", {}).get("compared", 0),
         "rows": rows.get("compared", 0),
@@ -123,7 +123,7 @@ def _follow(
     return [
         {
             "run_id": line.run_id,
-            "at": _iso(line.first),
+            "at": _iso(line.first_recorded),
             "epoch": line.epoch if line.has_cut else None,
             "state": window_state(line, _load(settings, pipeline, line), start).value,
         }

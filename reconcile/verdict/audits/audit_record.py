@@ -117,7 +117,7 @@ def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | Non
     if not known or known[-1].state is AuditState.AGREES:
         return None
     present, seen = history.find_present(settings, pipeline), known[-1].seen
-    agrees = present is not None and present.whole and present.exit_code == 0
+    agrees = present is not None and present.covers_all_windows and present.exit_code == 0
     is_behind = present is not None and seen is not None and present.sequence >= seen
     return None if agrees and is_behind else known[-1]
 

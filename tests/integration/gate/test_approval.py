@@ -32,13 +32,13 @@ class Evidence:
         self.version = 0
 
     def read(self, *_: object) -> GateEvidence:
-        replay = Replayability(retention=None, needed=timedelta(hours=1))
+        replay = Replayability(retention=None, replay_time=timedelta(hours=1))
         made = GateEvidence(runs=self.runs, replay=replay, self_test=passed(CLOCK.now()), stream_version=self.version)
         return replace(made, audit_refusal=None)
 
 
 def run(epoch: int, **changes: object) -> EvidenceRun:
-    made = EvidenceRun(run_id=f"r{epoch}", at=CLOCK.now(), epoch=epoch, outcome="CONSISTENT", within=True)
+    made = EvidenceRun(run_id=f"r{epoch}", at=CLOCK.now(), epoch=epoch, outcome="CONSISTENT", is_within_policy=True)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -47,7 +47,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Evidence:
     found = Evidence()
     monkeypatch.setattr(evidence, "read", found.read)
     now = PresentState(run=run(3), reason="they agree")
-    monkeypatch.setattr(present, "look", lambda *_: now)
+    monkeypatch.setattr(present, "examine_present", lambda *_: now)
     return found
 
 
@@ -85,7 +85,7 @@ def test_approval_moves_once(place: Settings, clicks: Pipeline) -> None:  # noqa
 
 @pytest.mark.usefixtures("shown")
 def test_approval_by_nobody_is_refused_and_writes_nothing(place: Settings, clicks: Pipeline) -> None:  # noqa: F811
-    with pytest.raises(LakeError, match="expected the person who gave it, got nobody"):
+    with pytest.raises(LakeError, match="expected the person who gave it, got no name"):
         move(place, clicks, proposed(place, clicks), who=" ")
     assert read_events(place, "clicks") == []
 
@@ -103,7 +103,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
         stage.withdraw(place, proposal, "it was marked failed", CLOCK)
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(present, "look", look)
+    monkeypatch.setattr(present, "examine_present", look)
 
     with pytest.raises(SequenceConflictError):
         move(place, clicks, proposal)
@@ -111,7 +111,7 @@ def test_a_move_that_is_withdrawn_at_its_commit_is_not_made(
     assert (row.event, row.why) == ("withdrawn", "it was marked failed")
     assert (current_stage(place, clicks), approval.has_moved(place, proposal)) == (Stage.LAMBDA, False)
 
-    monkeypatch.setattr(present, "look", lambda *_: PresentState(run=run(3), reason="they agree"))
+    monkeypatch.setattr(present, "examine_present", lambda *_: PresentState(run=run(3), reason="they agree"))
     assert move(place, clicks, proposed(place, clicks)) is Stage.SHADOW  # what spoke for it speaks for it still
     stage.withdraw(place, proposal, "too late", CLOCK)
     assert len(read_events(place, "clicks")) == 2
@@ -149,7 +149,7 @@ def test_what_changes_during_the_look_is_not_approved(
         shown.version = 1
         return PresentState(run=run(3), reason="they agree")
 
-    monkeypatch.setattr(present, "look", look)
+    monkeypatch.setattr(present, "examine_present", look)
 
     with pytest.raises(LakeError, match="version of the stream: 0 was approved, it is 1"):
         move(place, clicks, proposal)
@@ -187,7 +187,7 @@ def expired_run(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pip
 
 
 def bad_run(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
-    shown.runs = (*shown.runs, run(3, within=False, outcome="DIVERGED"), run(4), run(5))
+    shown.runs = (*shown.runs, run(3, is_within_policy=False, outcome="DIVERGED"), run(4), run(5))
     return pipeline
 
 
@@ -200,8 +200,8 @@ def another_definition(_settings: Settings, pipeline: Pipeline, _shown: Evidence
     [
         (another_move, "moves and withdrawals: 0 was approved, it is 2"),
         (another_version, "version of the stream: 0 was approved, it is 1"),
-        (expired_run, "run r2 was shown and does not count any more"),
-        (bad_run, "run r2 was shown"),
+        (expired_run, "run r2 was approved and is no longer eligible"),
+        (bad_run, "run r2 was approved"),
         (another_definition, "definition: "),
     ],
 )
@@ -243,8 +243,8 @@ def test_disagreement_at_the_moment_of_the_move_outweighs_an_approval(
 ) -> None:
     proposal = proposed(place, clicks)
     assert shown.runs
-    bad = PresentState(run=run(3, within=False, outcome="DIVERGED"), reason="they differ")
-    monkeypatch.setattr(present, "look", lambda *_: bad)
+    bad = PresentState(run=run(3, is_within_policy=False, outcome="DIVERGED"), reason="they differ")
+    monkeypatch.setattr(present, "examine_present", lambda *_: bad)
 
     decision = stage.move(place, clicks, "advance", "x", CLOCK, approved=Approval(proposal=proposal, who="ada"))
 

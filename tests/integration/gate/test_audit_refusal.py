@@ -97,7 +97,7 @@ def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sa
     put_stage(kafka_settings, sales, "SHADOW")
 
     assert (before, evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
-        "nobody has looked",
+        "not evaluated before SHADOW",
         None,
     )
 

@@ -162,7 +162,7 @@ def test_command_shows_each_condition_with_its_number_its_threshold_and_what_it_
     assert main(["gate", "clicks", "show"]) == 0
     said = capsys.readouterr().out
 
-    named = ("name", "met", "number", "threshold", "sense", "unit")
+    named = ("name", "is_met", "number", "threshold", "sense", "unit")
     assert [first[name] for name in named] == ["runs", False, 0, 1, "at least", "runs"]
     assert first["to_pass"].startswith("1 more in a row: `cutover batch clicks`")
     assert "To pass:\n  runs: 1 more in a row" in said

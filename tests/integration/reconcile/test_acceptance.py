@@ -112,7 +112,7 @@ def test_what_rules_accept_is_no_divergence_and_no_finding(home: Settings, sales
     checked = verify(home, sales, only=["N5"], clock=SystemClock())
     assert checked.checks["N5"].state is CheckState.HELD
     condition = rules_condition(home, sales)
-    assert (condition.met, condition.found) == (True, "1 in force")
+    assert (condition.is_met, condition.detail) == (True, "1 in force")
     jsonschema.validate(json.loads(json.dumps(found.to_json())), SCHEMA)
     assert "A backfill" in page.render(found)
 
@@ -171,7 +171,7 @@ def test_a_rule_that_does_not_hold_accepts_nothing(
         [state],
     )
     assert said in reasons(found)
-    assert not rules_condition(home, sales).met
+    assert not rules_condition(home, sales).is_met
 
 
 @pytest.mark.parametrize(
@@ -202,11 +202,11 @@ def test_a_rule_that_expires_or_goes_takes_the_evidence_with_it(home: Settings, 
     put_rule(home, "for-now", expires="2099-01-01T00:00:00Z")
     assert reconcile(home, sales).finding.verdict is Verdict.ACCEPTED
 
-    assert "has expired" in rules_condition(home, sales, datetime(2099, 1, 1, tzinfo=UTC)).found
+    assert "has expired" in rules_condition(home, sales, datetime(2099, 1, 1, tzinfo=UTC)).detail
     put_rule(home, "for-now", expires="2099-01-02T00:00:00Z")
-    assert "was changed or taken away" in rules_condition(home, sales).found
+    assert "was changed or removed" in rules_condition(home, sales).detail
     (acceptance_files.folder(home, sales) / "for-now.toml").unlink()
-    assert rules_condition(home, sales).met is False
+    assert rules_condition(home, sales).is_met is False
     rewrite(home, spoilt, sales, 1)
     assert reconcile(home, sales).finding.verdict is Verdict.DIVERGED
     assert states(home, sales) == [DifferenceState.OPEN, DifferenceState.OPEN]

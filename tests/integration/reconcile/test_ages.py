@@ -68,7 +68,7 @@ def test_a_comparison_that_is_repeated_with_a_clock_two_days_back_is_no_older_by
 
     present = history.find_present(settings, PIPELINE)
     assert present is not None
-    assert (present.times, present.last) == (3, NOW - 2 * DAY)
+    assert (present.times, present.last_recorded) == (3, NOW - 2 * DAY)
     assert find_verdict_age(settings, PIPELINE, (), NOW) == RecordAge(since=NOW - HOUR)
 
 

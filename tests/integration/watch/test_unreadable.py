@@ -129,7 +129,7 @@ def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_named(lake: Settings,
         found, compared, gathered = (
             look(lake),
             reconcile(lake, PIPELINE),
-            [*evidence.list_doubts(lake, PIPELINE, version)],
+            [*evidence.list_table_problems(lake, PIPELINE, version)],
         )
     finally:
         note.unlink()

@@ -89,10 +89,10 @@ class World:
         version = Version(
             pipeline="clicks", result_fingerprint=fingerprint, lateness_fingerprint="b", number=self.version, uri="x"
         )
-        runs = evidence_of.runs(lines(self.tables["reconciliations"]), version, policy=self.pipeline.policy)
+        runs = evidence_of.list_runs(lines(self.tables["reconciliations"]), version, policy=self.pipeline.policy)
         return GateEvidence(
-            runs=evidence_of.since(runs, list_moves(Settings(), "clicks"), version),
-            replay=Replayability(retention=None, needed=timedelta(hours=1)),
+            runs=evidence_of.select_runs_after_last_move(runs, list_moves(Settings(), "clicks"), version),
+            replay=Replayability(retention=None, replay_time=timedelta(hours=1)),
             self_test=passed(self.now),
             audit_refusal="no sample" if self.refused else None,
             result_fingerprint=fingerprint,
@@ -101,7 +101,7 @@ class World:
 
     def look(self, *_: object) -> PresentState:
         """Compare at the newest cut."""
-        run = EvidenceRun(run_id="now", at=self.now, epoch=99, outcome="CONSISTENT", within=self.agrees)
+        run = EvidenceRun(run_id="now", at=self.now, epoch=99, outcome="CONSISTENT", is_within_policy=self.agrees)
         return PresentState(run=run, reason="looked")
 
     @contextmanager
@@ -112,7 +112,7 @@ class World:
             mock.patch.object(Journal, "next_sequence", _as_method(self.next_sequence)),
             mock.patch.object(Journal, "append", _as_method(self.append)),
             mock.patch.object(evidence_of, "read", self.evidence),
-            mock.patch.object(present, "look", self.look),
+            mock.patch.object(present, "examine_present", self.look),
             mock.patch.object(serving_table, "keep_up"),
         ):
             yield

@@ -9,7 +9,7 @@ import pytest
 from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.acceptance import AcceptanceRule
 from cutover.lake.control.stages import Stage
-from cutover.reconcile.gate.decide import Condition, ContractCheck, PresentState, Replayability, SeenHazard
+from cutover.reconcile.gate.decide import Condition, ContractCheck, PresentState, RecordedHazard, Replayability
 from cutover.reconcile.result.text import THIN
 from tests.support.history.self_tests import passed
 from tests.unit.gate.test_criteria import decided
@@ -29,7 +29,7 @@ def condition(
     name: str, found: str, number: float | None, threshold: float | None, *, need: str = "", **rest: Any
 ) -> Condition:
     """Return a condition that is met where nothing is needed."""
-    return Condition(name=name, met=not need, found=found, number=number, threshold=threshold, to_pass=need, **rest)
+    return Condition(name=name, is_met=not need, detail=found, number=number, threshold=threshold, to_pass=need, **rest)
 
 
 def test_a_single_run_that_is_missing_is_asked_for() -> None:
@@ -43,7 +43,7 @@ def test_a_single_run_that_is_missing_is_asked_for() -> None:
 
 def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
     unit, need = "runs beyond policy", f"a whole run within policy: {NEWER}"
-    bad = run(3, within=False, outcome="DIVERGED")
+    bad = run(3, is_within_policy=False, outcome="DIVERGED")
 
     diverged = decided(runs=(run(1), run(2), bad))["newest run"]
     assert diverged == condition(
@@ -63,7 +63,7 @@ def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
 
 
 def test_where_the_late_share_is_beyond_policy_no_further_run_alone_passes() -> None:
-    beyond = run(3, within=False, outcome="EXPLAINED_BEYOND_POLICY", rows_by_cause=(("late", 7),))
+    beyond = run(3, is_within_policy=False, outcome="EXPLAINED_BEYOND_POLICY", rows_by_cause=(("late", 7),))
 
     conditions = decided(runs=(run(1), run(2), beyond))
 
@@ -86,7 +86,7 @@ def test_what_would_pass_fits_what_the_newest_run_found(
     outcome: str, causes: tuple[tuple[str, int], ...], said: str, unsaid: str
 ) -> None:
     """Another run over the same windows finds the same again."""
-    conditions = decided(runs=(run(1), run(2, within=False, outcome=outcome, rows_by_cause=causes)))
+    conditions = decided(runs=(run(1), run(2, is_within_policy=False, outcome=outcome, rows_by_cause=causes)))
 
     for name in ("runs", "newest run"):
         assert said in conditions[name].to_pass
@@ -94,15 +94,15 @@ def test_what_would_pass_fits_what_the_newest_run_found(
 
 
 def test_a_run_without_a_cut_is_at_no_epoch() -> None:
-    refused = run(-1, within=False, outcome="NOT_COMPARABLE", windows=0)
+    refused = run(-1, is_within_policy=False, outcome="NOT_COMPARABLE", windows=0)
 
-    assert decided(runs=(refused,))["newest run"].found.startswith("NOT_COMPARABLE at no epoch, ")
+    assert decided(runs=(refused,))["newest run"].detail.startswith("NOT_COMPARABLE at no epoch, ")
 
 
 def test_a_bound_of_divergence_is_never_shown_as_none() -> None:
     agreed = tuple(run(n, windows=10**6, newest_window=n) for n in range(1, 4))
 
-    assert "at most 0.00%" not in decided(runs=agreed)["divergence rate"].found
+    assert "at most 0.00%" not in decided(runs=agreed)["divergence rate"].detail
 
 
 def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
@@ -118,7 +118,7 @@ def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
 
 
 def test_a_run_as_old_as_the_policy_allows_is_fresh() -> None:
-    assert decided(runs=tuple(run(n, age=DAY) for n in (1, 2, 3)))["freshness"].met
+    assert decided(runs=tuple(run(n, age=DAY) for n in (1, 2, 3)))["freshness"].is_met
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_run_as_old_as_the_policy_allows_is_fresh() -> None:
 def test_runs_under_the_settings_in_force_are_counted(
     runs: int, since: int, same: int, asked: int, rest: dict[str, str]
 ) -> None:
-    found = f"{same} of {runs} runs that count are of the settings in force now"
+    found = f"{same} of {runs} runs that count are under the current settings"
     told = found if since < 0 else f"{found}, which changed with epoch {since}"
 
     assert decided(runs=tuple(map(run, range(1, runs + 1))), settings_since=since)["unchanged"] == condition(
@@ -154,17 +154,17 @@ def test_runs_under_the_settings_in_force_are_counted(
 def test_divergence_rate_says_how_many_blocks_are_missing(
     blocks: int, asked: float | None, said: str, need: str | None
 ) -> None:
-    runs = tuple(run(n, begun=n) for n in range(blocks))
+    runs = tuple(run(n, first_sequence=n) for n in range(blocks))
 
     found = decided(replace(POLICY, max_divergence=asked), runs=runs)["divergence rate"]
 
-    assert (found.met, found.threshold, found.unit) == (need is None, asked, "of the blocks")
-    assert found.found.endswith(f"; the policy {said}" if need is None else f"; the policy {said}, which {need}")
+    assert (found.is_met, found.threshold, found.unit) == (need is None, asked, "of the blocks")
+    assert found.detail.endswith(f"; the policy {said}" if need is None else f"; the policy {said}, which {need}")
     assert found.to_pass == ("" if need is None else f"{need} it: {NEWER}")
 
 
 def test_losses_say_which_runs_count_behind_the_last_of_them() -> None:
-    losses = (LOSS, replace(LOSS, until=900_000_000, text="another"), replace(LOSS, epoch=0, until=3))
+    losses = (LOSS, replace(LOSS, closed_at=900_000_000, text="another"), replace(LOSS, epoch=0, closed_at=3))
     need = "a cut of epoch 2 or later on whose watermark is 1970-01-01 00:15 UTC or later"
 
     assert decided(losses=losses, runs=(run(2, watermark=5),))["losses"] == condition(
@@ -177,13 +177,13 @@ def test_losses_say_which_runs_count_behind_the_last_of_them() -> None:
 
 
 def test_every_foreign_write_is_told() -> None:
-    need = "undo them or compute the windows again: docs/runbooks/ForeignWrite.md; if a file cannot be read: "
+    need = "undo them or recompute the windows: docs/runbooks/ForeignWrite.md; if a file cannot be read: "
     need += "docs/runbooks/TableUnreadable.md"
 
     assert decided(foreign=("A wrote.", "B wrote."))["tables"] == condition(
         "tables", "A wrote. B wrote.", 2, 0, unit="foreign writes", need=need
     )
-    assert decided()["tables"] == condition("tables", "nobody else has changed a row", 0, 0, unit="foreign writes")
+    assert decided()["tables"] == condition("tables", "no other writer changed a row", 0, 0, unit="foreign writes")
 
 
 RULE = AcceptanceRule.model_validate(
@@ -191,8 +191,8 @@ RULE = AcceptanceRule.model_validate(
 )
 OLD = RULE.model_copy(update={"expires": NOW - DAY})
 NEEDED = run(3, accepted_by=(("moved", RULE.digest),))
-GONE = "rule `moved`, which runs that count need, was changed or taken away"
-EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew it or take it away"
+GONE = "rule `moved`, which runs that count need, was changed or removed"
+EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew or remove it"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew it or take it awa
 def test_rules_are_in_force_and_as_the_runs_that_count_need_them(
     rules: AcceptanceRules, last: Any, number: int, found: str
 ) -> None:
-    rest = {"need": f"put the rules right, then compare again: {NEWER}"} if number else {}
+    rest = {"need": f"correct the rules, then compare again: {NEWER}"} if number else {}
 
     assert decided(rules=rules, runs=(run(1), run(2), last))["accepted"] == condition(
         "accepted", found, number, 0, unit="rules", **rest
@@ -230,31 +230,31 @@ def test_rules_are_in_force_and_as_the_runs_that_count_need_them(
 
 
 def test_contract_names_three_of_the_expectations_that_do_not_hold() -> None:
-    found = ContractCheck(run_id="b7", judged=4, failed=("rows", "no null"))
+    found = ContractCheck(run_id="b7", evaluated=4, failed=("rows", "no null"))
 
     assert decided(contract=found, expectations=6)["contract"] == condition(
         "contract",
-        "2 of 6 hold in the newest batch run b7: rows; no null; not judged by it",
+        "2 of 6 hold in the newest batch run b7: rows; no null; not evaluated",
         4,
         0,
         unit="expectations",
         need="a batch run that holds them: `cutover batch P`",
     )
-    assert decided(contract=replace(found, judged=6, failed=()), expectations=6)["contract"] == condition(
+    assert decided(contract=replace(found, evaluated=6, failed=()), expectations=6)["contract"] == condition(
         "contract", "6 of 6 hold in the newest batch run b7", 0, 0, unit="expectations"
     )
 
 
 def test_a_self_test_speaks_for_thirty_days() -> None:
-    told = "500 of 500 planted rows found, 0 false alarms in 2,000 windows, 500 of 500 named right"
+    told = "500 of 500 planted rows detected, 0 false alarms in 2,000 windows, 500 of 500 causes correct"
     need = "one that passes, within 30 days: `cutover selftest P`"
     late = timedelta(seconds=1)
 
     assert decided(self_test=passed(NOW - 30 * DAY))["self-test"] == condition(
-        "self-test", told, 1.0, 1, **AT_LEAST, unit="found"
+        "self-test", told, 1.0, 1, **AT_LEAST, unit="detected"
     )
     assert decided(self_test=passed(NOW - 30 * DAY - late))["self-test"] == condition(
-        "self-test", f"{told}; over 30 days ago", 1.0, 1, **AT_LEAST, unit="found", need=need
+        "self-test", f"{told}; over 30 days ago", 1.0, 1, **AT_LEAST, unit="detected", need=need
     )
 
 
@@ -262,39 +262,39 @@ def test_a_missing_self_test_is_asked_for() -> None:
     told, need = "none under this definition: `cutover selftest P` makes one", "`cutover selftest P`"
 
     assert decided(self_test=None)["self-test"] == condition(
-        "self-test", told, None, 1, **AT_LEAST, unit="found", need=need
+        "self-test", told, None, 1, **AT_LEAST, unit="detected", need=need
     )
 
 
 NEED = DAY + 2 * DAY + 2 * HOUR  # found, approved, twice the replay
 ASKED = (
-    f"3{THIN}d 2{THIN}h are asked for: 1{THIN}d until it is found, 2{THIN}d until it is approved, "
-    f"twice the 1{THIN}h of a replay at the pace of the epochs so far"
+    f"3{THIN}d 2{THIN}h are required: 1{THIN}d for detection, 2{THIN}d for approval, "
+    f"two replays of 1{THIN}h at the measured speed"
 )
 LONGER = f"`retention.ms` of at least {int(NEED.total_seconds()) * 1000}, and no compaction"
-LARGER = "a larger `retention.bytes`, or more time for the log to show what it holds"
+LARGER = "a larger `retention.bytes`, or more time in which the log shows how long it retains records"
 
 
 @pytest.mark.parametrize(
     ("replay", "by_time", "by_size"),
     [
-        pytest.param(ROOMY, ("is kept for ever", None, ""), ("has no bound of size", None, ""), id="without an end"),
+        pytest.param(ROOMY, ("is kept forever", None, ""), ("is not limited by size", None, ""), id="without an end"),
         pytest.param(
-            Replayability(retention=7 * DAY, needed=HOUR, is_bounded=True, held_since=NOW - 4 * DAY),
+            Replayability(retention=7 * DAY, replay_time=HOUR, is_bounded=True, retained_since=NOW - 4 * DAY),
             (f"is kept for 7{THIN}d", 7 * DAY, ""),
-            (f"has held its records for 4{THIN}d within its size", 4 * DAY, ""),
+            (f"has held its records for 4{THIN}d within its size limit", 4 * DAY, ""),
             id="long enough",
         ),
         pytest.param(
-            Replayability(retention=timedelta(0), needed=HOUR, is_bounded=True, held_since=NOW - DAY),
+            Replayability(retention=timedelta(0), replay_time=HOUR, is_bounded=True, retained_since=NOW - DAY),
             ("is compacted", timedelta(0), LONGER),
-            (f"has held its records for 1{THIN}d within its size", DAY, LARGER),
+            (f"has held its records for 1{THIN}d within its size limit", DAY, LARGER),
             id="neither",
         ),
         pytest.param(
-            Replayability(retention=None, needed=HOUR, is_bounded=True),
-            ("is kept for ever", None, ""),
-            (f"has held its records for 0{THIN}s within its size", timedelta(0), LARGER),
+            Replayability(retention=None, replay_time=HOUR, is_bounded=True),
+            ("is kept forever", None, ""),
+            (f"has held its records for 0{THIN}s within its size limit", timedelta(0), LARGER),
             id="nothing read",
         ),
     ],
@@ -313,14 +313,14 @@ def test_how_long_the_log_is_kept_is_set_against_what_a_replay_takes(
 
 
 def test_what_nobody_measured_of_the_log_is_no_number() -> None:
-    silent = "the log did not answer, so its retention is not known"
+    silent = "the log did not respond, so its retention is unknown"
     unmeasured = "no epoch was committed, so the time of a replay is not measured"
     rest = {**AT_LEAST, "unit": "seconds"}
 
     assert decided(replay=None)["replay"] == condition(
-        "replay", silent, None, None, **rest, need="a broker that answers: `cutover doctor`"
+        "replay", silent, None, None, **rest, need="a reachable broker: `cutover doctor`"
     )
-    assert decided(replay=Replayability(retention=None, needed=None))["replay"] == condition(
+    assert decided(replay=Replayability(retention=None, replay_time=None))["replay"] == condition(
         "replay", unmeasured, None, None, **rest, need="an epoch with records: `cutover stream P --drain`"
     )
 
@@ -333,7 +333,7 @@ def test_a_refusal_to_sample_is_one_and_names_its_way_out() -> None:
         "audit", "got sessions.", 1, 0, unit="refusals", need=need
     )
     assert decided(stage=Stage.SHADOW, audit_refusal=None)["audit"] == condition(
-        "audit", f"daily samples can hold what the policy asks for: {asks}", 0, 0, unit="refusals"
+        "audit", f"daily samples can detect what the policy requires: {asks}", 0, 0, unit="refusals"
     )
 
 
@@ -345,16 +345,16 @@ def test_a_refusal_to_sample_is_one_and_names_its_way_out() -> None:
             [
                 condition("compared now", "EXPLAINED: Agree.", 0, 0, unit="runs beyond policy"),
                 condition("verified now", "no check is violated", 0, 0, unit="violations"),
-                condition("alerts now", "none that wakes someone", 0, 0, unit="pages"),
+                condition("alerts now", "no alert pages someone", 0, 0, unit="pages"),
             ],
             id="all is well",
         ),
         pytest.param(
             now(
-                run=run(3, within=False, outcome="DIVERGED"),
+                run=run(3, is_within_policy=False, outcome="DIVERGED"),
                 reason="Differ.",
                 violations=("N1: a", "N2: b", "N3: c"),
-                unjudged="no table",
+                check_error="no table",
                 pages=("A: x", "B: y"),
             ),
             [
@@ -373,7 +373,7 @@ def test_a_refusal_to_sample_is_one_and_names_its_way_out() -> None:
                     2,
                     0,
                     unit="pages",
-                    need="what the alerts ask for: `cutover watch P --once`",
+                    need="the remedies of the alerts: `cutover watch P --once`",
                 ),
             ],
             id="nothing is",
@@ -387,8 +387,8 @@ def test_what_is_there_now_is_counted(present: PresentState, found: list[Conditi
 
 
 WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
-SEEN = SeenHazard(kind="late_burst", epoch=2, at=NOW - 2 * DAY, text="90 late records in epoch 2")
-WITHIN = f"asked for within 2{THIN}d"
+SEEN = RecordedHazard(kind="late_burst", epoch=2, at=NOW - 2 * DAY, text="90 late records in epoch 2")
+WITHIN = f"required within 2{THIN}d"
 
 
 @pytest.mark.parametrize(
@@ -404,7 +404,7 @@ WITHIN = f"asked for within 2{THIN}d"
         ),
         pytest.param(
             SEEN,
-            (run(1), run(2), run(3), run(4, within=False), run(5, whole=False)),
+            (run(1), run(2), run(3), run(4, is_within_policy=False), run(5, covers_all_windows=False)),
             f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; 2 runs at its cut or a newer one agreed",
             2,
             "",
@@ -429,7 +429,7 @@ WITHIN = f"asked for within 2{THIN}d"
     ],
 )
 def test_a_hazard_counts_the_runs_behind_it(
-    seen: SeenHazard | None, runs: tuple[Any, ...], found: str, number: int, need: str
+    seen: RecordedHazard | None, runs: tuple[Any, ...], found: str, number: int, need: str
 ) -> None:
     rest = {"need": need} if need else {}
     hazards = () if seen is None else (seen,)
@@ -440,4 +440,4 @@ def test_a_hazard_counts_the_runs_behind_it(
 
 
 def test_a_policy_without_hazards_asks_for_none() -> None:
-    assert decided()["hazards"] == condition("hazards", "the policy asks for none; seen: none", 0, 0)
+    assert decided()["hazards"] == condition("hazards", "the policy requires none; recorded: none", 0, 0)

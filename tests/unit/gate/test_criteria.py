@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
-from cutover.reconcile.gate.decide import Condition, ContractCheck, EvidenceRun, GateEvidence, SeenHazard, decide
+from cutover.reconcile.gate.decide import Condition, ContractCheck, EvidenceRun, GateEvidence, RecordedHazard, decide
 from tests.unit.gate.test_decide import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, run
 
 
@@ -27,7 +27,7 @@ def decided(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **changes: Any
     ],
 )
 def test_runs_that_do_not_count_are_told_while_some_are_missing(runs: tuple[EvidenceRun, ...], said: str) -> None:
-    found = decided(runs=runs)["runs"].found
+    found = decided(runs=runs)["runs"].detail
 
     assert found.partition("with a newer cut")[2].startswith(said)
     assert ("do not count" in found) is bool(said)
@@ -48,7 +48,7 @@ def test_runs_that_do_not_count_are_told_while_some_are_missing(runs: tuple[Evid
 def test_newest_run_that_counts_is_fresh(age: timedelta, met: bool, seconds: float | None) -> None:
     found = decided(runs=tuple(run(n, age=age) for n in (1, 2, 3)))["freshness"]
 
-    assert (found.met, found.number, found.threshold) == (met, seconds, DAY.total_seconds())
+    assert (found.is_met, found.number, found.threshold) == (met, seconds, DAY.total_seconds())
 
 
 @pytest.mark.parametrize("ahead", [2 * HOUR, 2 * DAY, 3_650 * DAY])
@@ -57,7 +57,7 @@ def test_a_run_of_the_future_is_as_old_as_the_newest_before_it(ahead: timedelta,
     found = decided(runs=(*(run(n, age=age) for n in (1, 2, 3)), run(4, age=-ahead)))
 
     assert (found["runs"].number, found["freshness"].number) == (4, age.total_seconds())
-    assert found["freshness"].met is (age == HOUR)
+    assert found["freshness"].is_met is (age == HOUR)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +89,14 @@ def test_hosts_an_hour_apart_lose_no_run(hours: int) -> None:
 
     found = decided(policy, runs=runs)
 
-    assert (found["runs"].number, found["freshness"].met) == (3, True)
+    assert (found["runs"].number, found["freshness"].is_met) == (3, True)
 
 
 @pytest.mark.parametrize(("since", "met", "number"), [(-1, True, 3), (1, True, 3), (2, False, 2), (9, False, 0)])
 def test_runs_are_of_the_settings_in_force(since: int, met: bool, number: int) -> None:
     found = decided(settings_since=since)["unchanged"]
 
-    assert (found.met, found.number, found.threshold) == (met, number, 3)
+    assert (found.is_met, found.number, found.threshold) == (met, number, 3)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_runs_are_of_the_settings_in_force(since: int, met: bool, number: int) -
     [
         pytest.param(None, 0, True, 0, id="no contract"),
         pytest.param(None, 2, False, 2, id="no batch run"),
-        pytest.param(ContractCheck(run_id="b", judged=2, failed=()), 2, True, 0, id="holds"),
-        pytest.param(ContractCheck(run_id="b", judged=1, failed=()), 2, False, 1, id="a new expectation"),
-        pytest.param(ContractCheck(run_id="b", judged=2, failed=("rows",)), 2, False, 1, id="broken"),
+        pytest.param(ContractCheck(run_id="b", evaluated=2, failed=()), 2, True, 0, id="holds"),
+        pytest.param(ContractCheck(run_id="b", evaluated=1, failed=()), 2, False, 1, id="a new expectation"),
+        pytest.param(ContractCheck(run_id="b", evaluated=2, failed=("rows",)), 2, False, 1, id="broken"),
     ],
 )
 def test_newest_batch_result_holds_the_contract(
@@ -114,20 +114,20 @@ def test_newest_batch_result_holds_the_contract(
 ) -> None:
     condition = decided(contract=found, expectations=expectations)["contract"]
 
-    assert (condition.met, condition.number) == (met, number)
+    assert (condition.is_met, condition.number) == (met, number)
 
 
 @pytest.mark.parametrize("expectations", [0, 2])
 def test_expectations_that_were_dropped_from_the_contract_are_named(expectations: int) -> None:
-    check = ContractCheck(run_id="b7", judged=expectations, failed=(), dropped=3)
+    check = ContractCheck(run_id="b7", evaluated=expectations, failed=(), dropped=3)
 
     condition = decided(contract=check, expectations=expectations)["contract"]
 
-    assert condition.met
-    assert "3 that batch run b7 evaluated are no longer in the contract" in condition.found
+    assert condition.is_met
+    assert "3 that batch run b7 evaluated are no longer in the contract" in condition.detail
 
 
-LATE = SeenHazard(kind="late_burst", epoch=2, at=NOW - DAY, text="90 late records in epoch 2")
+LATE = RecordedHazard(kind="late_burst", epoch=2, at=NOW - DAY, text="90 late records in epoch 2")
 WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
 
 
@@ -140,21 +140,21 @@ WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
         pytest.param((replace(LATE, at=NOW - 3 * DAY),), (1, 2, 3), False, "an epoch with", id="too long ago"),
         pytest.param((replace(LATE, at=NOW + 3 * DAY),), (1, 2, 3), False, "an epoch with", id="ahead of the clock"),
         pytest.param((replace(LATE, at=NOW + DAY),), (1, 2, 3), False, "an epoch with", id="ahead by less than asked"),
-        pytest.param((replace(LATE, at=None),), (1, 2, 3), False, "an epoch with", id="at a time that no clock tells"),
+        pytest.param((replace(LATE, at=None),), (1, 2, 3), False, "an epoch with", id="at an unknown time"),
         pytest.param((replace(LATE, at=NOW + HOUR),), (1, 2, 3), True, "", id="of a host an hour ahead"),
         pytest.param((replace(LATE, kind="restart"),), (1, 2, 3), False, "an epoch with", id="another one"),
     ],
 )
 def test_a_hazard_is_covered_by_what_was_recorded_and_by_a_run_behind_it(
-    seen: tuple[SeenHazard, ...], runs: tuple[int, ...], met: bool, to_pass: str
+    seen: tuple[RecordedHazard, ...], runs: tuple[int, ...], met: bool, to_pass: str
 ) -> None:
     found = decided(WANTED, hazards=seen, runs=tuple(map(run, runs)))["hazard late_burst"]
 
-    assert (found.met, found.to_pass.startswith(to_pass), bool(found.to_pass)) == (met, True, not met)
+    assert (found.is_met, found.to_pass.startswith(to_pass), bool(found.to_pass)) == (met, True, not met)
 
 
 def test_hazards_that_nobody_asked_for_are_listed() -> None:
-    assert decided(hazards=(LATE,))["hazards"].found == "the policy asks for none; seen: late_burst"
+    assert decided(hazards=(LATE,))["hazards"].detail == "the policy requires none; recorded: late_burst"
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_hazards_that_nobody_asked_for_are_listed() -> None:
         pytest.param(
             {"audit_refusal": "got sessions.\nHint: go without."}, POLICY, False, "got sessions", id="it cannot"
         ),
-        pytest.param({}, POLICY, False, "nobody has looked", id="not looked at"),
+        pytest.param({}, POLICY, False, "not evaluated before SHADOW", id="not looked at"),
         pytest.param({}, replace(POLICY, audit=None), True, "nobody looks at final windows", id="not wanted by name"),
     ],
 )
@@ -173,15 +173,15 @@ def test_kappa_asks_for_windows_that_a_sample_can_speak_for(
 ) -> None:
     found = decided(policy, Stage.SHADOW, **changes)["audit"]
 
-    assert (found.met, said in found.found, bool(found.to_pass)) == (met, True, not met)
-    assert "got sessions" not in found.found or (found.found, found.to_pass) == ("got sessions.", "go without")
+    assert (found.is_met, said in found.detail, bool(found.to_pass)) == (met, True, not met)
+    assert "got sessions" not in found.detail or (found.detail, found.to_pass) == ("got sessions.", "go without")
     assert "audit" not in decided(policy, Stage.LAMBDA, **changes)
 
 
 def test_commands_of_conditions_name_the_pipeline() -> None:
     evidence = GateEvidence(runs=(run(1),), replay=None, self_test=None)
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).name_pipeline("flights")
-    texts = [text for one in decision.conditions for text in (one.found, one.to_pass)]
+    texts = [text for one in decision.conditions for text in (one.detail, one.to_pass)]
 
     assert [text for text in texts if "P`" in text or " P " in text] == []
     assert any("`cutover stream flights --drain`" in text or "`cutover selftest flights`" in text for text in texts)

@@ -16,9 +16,9 @@ from cutover.reconcile.gate.decide import (
     LostWindows,
     PresentState,
     Replayability,
-    consecutive,
     decide,
     list_blocks,
+    select_consecutive_runs,
 )
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest.outcome import SelfTest
@@ -27,12 +27,17 @@ from tests.support.history.self_tests import passed
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 POLICY = Policy(runs=3)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-ROOMY = Replayability(retention=None, needed=HOUR)
+ROOMY = Replayability(retention=None, replay_time=HOUR)
 TESTED = passed(NOW - HOUR)
 
 
 def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:
-    fields: dict[str, Any] = {"outcome": "EXPLAINED", "within": True, "windows": 9, "newest_window": epoch} | changes
+    fields: dict[str, Any] = {
+        "outcome": "EXPLAINED",
+        "is_within_policy": True,
+        "windows": 9,
+        "newest_window": epoch,
+    } | changes
     return EvidenceRun(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, **fields)
 
 
@@ -48,19 +53,33 @@ def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayabili
         pytest.param([run(1), run(2), run(3)], [1, 2, 3], id="three cuts"),
         pytest.param([run(1), run(1), run(2)], [1, 2], id="same cut counts once"),
         pytest.param([run(2), run(1), run(3)], [2, 3], id="older cut is no news"),
-        pytest.param([run(2, begun=1), run(1, begun=0)], [1, 2], id="an older cut compared again takes nothing away"),
-        pytest.param([run(2, begun=0), run(1, begun=1)], [2], id="an older cut compared late is no evidence"),
-        pytest.param([run(5, within=False), run(3), run(4)], [], id="older cuts after a bad run at a newer one"),
-        pytest.param([run(5, within=False), run(3), run(6)], [6], id="a newer cut after it counts"),
-        pytest.param([run(4), run(5, within=False), run(5)], [5], id="the same cut compared again counts"),
-        pytest.param([run(5), run(5, within=False)], [], id="a contradiction at the same cut breaks"),
-        pytest.param([run(4), run(5), run(3, within=False)], [4, 5], id="a bad run at an older cut"),
-        pytest.param([run(5), run(5, within=False, whole=False), run(5, whole=False)], [], id="a range heals nothing"),
-        pytest.param([run(1), run(2, within=False, outcome="DIVERGED"), run(3)], [3], id="divergence breaks"),
-        pytest.param([run(1), run(1, within=False, outcome="NOT_COMPARABLE"), run(3)], [3], id="not comparable breaks"),
-        pytest.param([run(1), run(2, whole=False), run(3)], [1, 3], id="a range is no evidence"),
         pytest.param(
-            [run(1), run(2, whole=False, within=False, outcome="DIVERGED"), run(3)],
+            [run(2, first_sequence=1), run(1, first_sequence=0)],
+            [1, 2],
+            id="an older cut compared again takes nothing away",
+        ),
+        pytest.param(
+            [run(2, first_sequence=0), run(1, first_sequence=1)], [2], id="an older cut compared late is no evidence"
+        ),
+        pytest.param(
+            [run(5, is_within_policy=False), run(3), run(4)], [], id="older cuts after a bad run at a newer one"
+        ),
+        pytest.param([run(5, is_within_policy=False), run(3), run(6)], [6], id="a newer cut after it counts"),
+        pytest.param([run(4), run(5, is_within_policy=False), run(5)], [5], id="the same cut compared again counts"),
+        pytest.param([run(5), run(5, is_within_policy=False)], [], id="a contradiction at the same cut breaks"),
+        pytest.param([run(4), run(5), run(3, is_within_policy=False)], [4, 5], id="a bad run at an older cut"),
+        pytest.param(
+            [run(5), run(5, is_within_policy=False, covers_all_windows=False), run(5, covers_all_windows=False)],
+            [],
+            id="a range heals nothing",
+        ),
+        pytest.param([run(1), run(2, is_within_policy=False, outcome="DIVERGED"), run(3)], [3], id="divergence breaks"),
+        pytest.param(
+            [run(1), run(1, is_within_policy=False, outcome="NOT_COMPARABLE"), run(3)], [3], id="not comparable breaks"
+        ),
+        pytest.param([run(1), run(2, covers_all_windows=False), run(3)], [1, 3], id="a range is no evidence"),
+        pytest.param(
+            [run(1), run(2, covers_all_windows=False, is_within_policy=False, outcome="DIVERGED"), run(3)],
             [3],
             id="divergence in a range breaks",
         ),
@@ -83,7 +102,7 @@ def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayabili
     ],
 )
 def test_row_of_runs_that_count(runs: list[EvidenceRun], expected: list[int]) -> None:
-    assert [r.epoch for r in consecutive(tuple(runs), NOW)] == expected
+    assert [r.epoch for r in select_consecutive_runs(tuple(runs), NOW)] == expected
 
 
 @pytest.mark.parametrize(
@@ -101,18 +120,18 @@ def test_enough_evidence_moves_one_stage_on(stage: Stage, target: Stage | None) 
         pytest.param(advance(run(1), run(2)), ["runs"], id="too few"),
         pytest.param(advance(), ["runs", "newest run", "freshness"], id="no run"),
         pytest.param(
-            advance(run(1), run(2), run(3), run(4, within=False, outcome="DIVERGED")),
+            advance(run(1), run(2), run(3), run(4, is_within_policy=False, outcome="DIVERGED")),
             ["runs", "newest run", "freshness"],
             id="broken",
         ),
         pytest.param(advance(run(1), run(2), run(3), replay=None), ["replay"], id="log silent"),
         pytest.param(
-            advance(run(1), run(2), run(3), replay=Replayability(retention=HOUR, needed=HOUR)),
+            advance(run(1), run(2), run(3), replay=Replayability(retention=HOUR, replay_time=HOUR)),
             ["replay"],
             id="kept too short",
         ),
         pytest.param(
-            advance(run(1), run(2), run(3), replay=Replayability(retention=DAY, needed=None)),
+            advance(run(1), run(2), run(3), replay=Replayability(retention=DAY, replay_time=None)),
             ["replay"],
             id="not measured",
         ),
@@ -128,24 +147,26 @@ NEEDED = DAY + 2 * DAY + 2 * HOUR  # detection, approval, twice the replay
 @pytest.mark.parametrize(
     ("replay", "missing"),
     [
-        pytest.param(Replayability(retention=NEEDED, needed=HOUR), [], id="long enough"),
+        pytest.param(Replayability(retention=NEEDED, replay_time=HOUR), [], id="long enough"),
         pytest.param(
-            Replayability(retention=NEEDED - timedelta(seconds=1), needed=HOUR), ["replay"], id="a second less"
+            Replayability(retention=NEEDED - timedelta(seconds=1), replay_time=HOUR), ["replay"], id="a second less"
         ),
-        pytest.param(Replayability(retention=timedelta(0), needed=HOUR), ["replay"], id="compacted"),
+        pytest.param(Replayability(retention=timedelta(0), replay_time=HOUR), ["replay"], id="compacted"),
         pytest.param(
-            Replayability(retention=None, needed=HOUR, is_bounded=True, held_since=NOW - NEEDED), [], id="holds enough"
+            Replayability(retention=None, replay_time=HOUR, is_bounded=True, retained_since=NOW - NEEDED),
+            [],
+            id="holds enough",
         ),
         pytest.param(
-            Replayability(retention=None, needed=HOUR, is_bounded=True, held_since=NOW - NEEDED + HOUR),
+            Replayability(retention=None, replay_time=HOUR, is_bounded=True, retained_since=NOW - NEEDED + HOUR),
             ["replay by size"],
             id="too small so far",
         ),
         pytest.param(
-            Replayability(retention=None, needed=HOUR, is_bounded=True), ["replay by size"], id="nothing read"
+            Replayability(retention=None, replay_time=HOUR, is_bounded=True), ["replay by size"], id="nothing read"
         ),
         pytest.param(
-            Replayability(retention=None, needed=HOUR, is_bounded=True, held_since=NOW + NEEDED),
+            Replayability(retention=None, replay_time=HOUR, is_bounded=True, retained_since=NOW + NEEDED),
             ["replay by size"],
             id="a clock that ran ahead",
         ),
@@ -176,7 +197,7 @@ def test_rollback_asks_for_no_evidence_and_never_leads_on(stage: Stage, to: Stag
     assert (decision.target, decision.allowed) == (to if allowed else None, allowed)
 
 
-LOSS = LostWindows(epoch=2, until=500, text="20 offsets of flights were lost")
+LOSS = LostWindows(epoch=2, closed_at=500, text="20 offsets of flights were lost")
 
 
 def with_loss(*runs: EvidenceRun) -> GateDecision:
@@ -211,14 +232,14 @@ def test_evidence_begins_anew_behind_what_a_loss_touched(
 ) -> None:
     decision = with_loss(*runs)
 
-    assert [r.epoch for r in decision.counted] == counted
-    assert [c.name for c in decision.conditions if not c.met] == missing
+    assert [r.epoch for r in decision.eligible_runs] == counted
+    assert [c.name for c in decision.conditions if not c.is_met] == missing
 
 
 def test_loss_that_stands_in_the_way_is_named() -> None:
     condition = next(c for c in with_loss(run(1, watermark=499)).conditions if c.name == "losses")
 
-    assert condition.found.startswith(
+    assert condition.detail.startswith(
         "20 offsets of flights were lost; runs count from a cut of epoch 2 or later on whose watermark is 1970"
     )
 
@@ -226,17 +247,19 @@ def test_loss_that_stands_in_the_way_is_named() -> None:
 @pytest.mark.parametrize(
     ("runs", "met"),
     [
-        pytest.param([run(5, within=False), run(3)], False, id="an older cut"),
-        pytest.param([run(5, within=False), run(5, whole=False)], False, id="a range"),
-        pytest.param([run(5, within=False), run(5)], True, id="the same cut, whole"),
-        pytest.param([run(5), run(3, within=False)], True, id="an older cut that is bad"),
-        pytest.param([run(5), run(5, whole=False, within=False)], False, id="a range that is bad"),
+        pytest.param([run(5, is_within_policy=False), run(3)], False, id="an older cut"),
+        pytest.param([run(5, is_within_policy=False), run(5, covers_all_windows=False)], False, id="a range"),
+        pytest.param([run(5, is_within_policy=False), run(5)], True, id="the same cut, whole"),
+        pytest.param([run(5), run(3, is_within_policy=False)], True, id="an older cut that is bad"),
+        pytest.param(
+            [run(5), run(5, covers_all_windows=False, is_within_policy=False)], False, id="a range that is bad"
+        ),
     ],
 )
 def test_newest_run_is_that_at_the_newest_cut(runs: list[EvidenceRun], met: bool) -> None:
     condition = next(c for c in advance(*runs).conditions if c.name == "newest run")
 
-    assert condition.met is met
+    assert condition.is_met is met
 
 
 def now(**changes: Any) -> PresentState:
@@ -248,10 +271,12 @@ def now(**changes: Any) -> PresentState:
     ("present", "missing"),
     [
         pytest.param(now(), [], id="all is well"),
-        pytest.param(now(run=run(3, within=False, outcome="DIVERGED")), ["compared now"], id="rows changed behind it"),
-        pytest.param(now(run=run(3, whole=False)), ["compared now"], id="not whole"),
+        pytest.param(
+            now(run=run(3, is_within_policy=False, outcome="DIVERGED")), ["compared now"], id="rows changed behind it"
+        ),
+        pytest.param(now(run=run(3, covers_all_windows=False)), ["compared now"], id="not whole"),
         pytest.param(now(violations=("N4: a row",)), ["verified now"], id="a check is violated"),
-        pytest.param(now(unjudged="no table"), ["verified now"], id="no check can be judged"),
+        pytest.param(now(check_error="no table"), ["verified now"], id="no check can be judged"),
         pytest.param(now(pages=("LogDataLost: gone",)), ["alerts now"], id="the stream stands"),
     ],
 )
@@ -273,7 +298,7 @@ def test_what_is_there_now_shuts_the_gate_with_its_reason(present: PresentState,
         pytest.param(replace(TESTED, detection_rate=rate(0, 0)), "0 of 0 planted rows", id="nothing was planted"),
         pytest.param(replace(TESTED, false_alarm_rate=rate(1, 2_000)), "1 false alarms", id="a false alarm"),
         pytest.param(replace(TESTED, false_alarm_rate=rate(0, 999)), "in 999 windows", id="too few windows"),
-        pytest.param(replace(TESTED, right_cause_rate=rate(494, 500)), "494 of 500 named right", id="wrong names"),
+        pytest.param(replace(TESTED, right_cause_rate=rate(494, 500)), "494 of 500 causes correct", id="wrong names"),
     ],
 )
 def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTest | None, said: str) -> None:
@@ -289,40 +314,67 @@ def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTe
     ("runs", "expected"),
     [
         pytest.param([], (), id="none"),
-        pytest.param([run(1, begun=0), run(2, begun=1)], (False, False), id="two cuts"),
-        pytest.param([run(2, begun=0), run(2, begun=1), run(1, begun=2)], (False,), id="a cut counts once"),
+        pytest.param([run(1, first_sequence=0), run(2, first_sequence=1)], (False, False), id="two cuts"),
         pytest.param(
-            [run(1, begun=0, outcome="DIVERGED", within=False), run(1, begun=1), run(2, begun=2)],
+            [run(2, first_sequence=0), run(2, first_sequence=1), run(1, first_sequence=2)],
+            (False,),
+            id="a cut counts once",
+        ),
+        pytest.param(
+            [
+                run(1, first_sequence=0, outcome="DIVERGED", is_within_policy=False),
+                run(1, first_sequence=1),
+                run(2, first_sequence=2),
+            ],
             (True, False),
             id="what was mended later diverged at first",
         ),
         pytest.param(
-            [run(1, begun=0), run(1, begun=1, whole=False, outcome="DIVERGED", within=False)],
+            [
+                run(1, first_sequence=0),
+                run(1, first_sequence=1, covers_all_windows=False, outcome="DIVERGED", is_within_policy=False),
+            ],
             (True,),
             id="a range speaks against the newest block",
         ),
         pytest.param(
-            [run(1, begun=0), run(2, begun=1, outcome="NOT_COMPARABLE", within=False), run(3, begun=2)],
+            [
+                run(1, first_sequence=0),
+                run(2, first_sequence=1, outcome="NOT_COMPARABLE", is_within_policy=False),
+                run(3, first_sequence=2),
+            ],
             (False, False),
             id="windows that were not comparable are those of the next block",
         ),
         pytest.param(
-            [run(n, begun=n, newest_window=5) for n in range(70)], (False,), id="newer cuts without a newer window"
+            [run(n, first_sequence=n, newest_window=5) for n in range(70)],
+            (False,),
+            id="newer cuts without a newer window",
         ),
         pytest.param(
-            [run(1, begun=1), run(2, begun=2, newest_window=1, outcome="DIVERGED", within=False), run(3, begun=3)],
+            [
+                run(1, first_sequence=1),
+                run(2, first_sequence=2, newest_window=1, outcome="DIVERGED", is_within_policy=False),
+                run(3, first_sequence=3),
+            ],
             (True, False),
             id="a cut without a newer window speaks against the newest block",
         ),
         pytest.param(
-            [run(1, begun=1, newest_window=None), run(2, begun=2, newest_window=None)], (False,), id="windows unknown"
+            [run(1, first_sequence=1, newest_window=None), run(2, first_sequence=2, newest_window=None)],
+            (False,),
+            id="windows unknown",
         ),
         pytest.param([run(1, outcome="ACCEPTED")], (True,), id="an accepted difference is one"),
         pytest.param(
-            [run(1, outcome="EXPLAINED_BEYOND_POLICY", within=False)], (False,), id="too many late ones are explained"
+            [run(1, outcome="EXPLAINED_BEYOND_POLICY", is_within_policy=False)],
+            (False,),
+            id="too many late ones are explained",
         ),
         pytest.param(
-            [run(1, whole=False, outcome="DIVERGED", within=False)], (True,), id="a range that nothing came before"
+            [run(1, covers_all_windows=False, outcome="DIVERGED", is_within_policy=False)],
+            (True,),
+            id="a range that nothing came before",
         ),
     ],
 )
@@ -333,7 +385,7 @@ def test_blocks_of_windows(runs: list[EvidenceRun], expected: tuple[bool, ...]) 
 @pytest.mark.parametrize(
     ("clean", "asked", "met", "text"),
     [
-        (3, None, True, "0 of 3 blocks of windows diverged, so at most 66.42% do (95%, however often looked at)"),
+        (3, None, True, "0 of 3 blocks of windows diverged, so at most 66.42% do (95%, however often it is evaluated)"),
         (65, 0.05, False, "the policy allows 5%, which 1 more without a divergence would show"),
         (66, 0.05, True, "the policy allows 5%"),
         (0, 1.0, False, "0 of 0 blocks"),
@@ -341,22 +393,22 @@ def test_blocks_of_windows(runs: list[EvidenceRun], expected: tuple[bool, ...]) 
     ],
 )
 def test_divergence_rate_is_asked_for_by_the_policy(clean: int, asked: float | None, met: bool, text: str) -> None:
-    evidence = GateEvidence(runs=tuple(run(n, begun=n) for n in range(clean)), replay=ROOMY, self_test=TESTED)
+    evidence = GateEvidence(runs=tuple(run(n, first_sequence=n) for n in range(clean)), replay=ROOMY, self_test=TESTED)
     decision = decide(Stage.LAMBDA, evidence, "advance", replace(POLICY, max_divergence=asked), NOW)
 
     (condition,) = (one for one in decision.conditions if one.name == "divergence rate")
-    assert condition.met is met
-    assert text in condition.found
+    assert condition.is_met is met
+    assert text in condition.detail
 
 
 NOTHING = GateEvidence()
 ALL_BAD = GateEvidence(
-    runs=(run(3, within=False, outcome="DIVERGED", age=30 * DAY),),
-    replay=Replayability(retention=HOUR, needed=HOUR, is_bounded=True),
+    runs=(run(3, is_within_policy=False, outcome="DIVERGED", age=30 * DAY),),
+    replay=Replayability(retention=HOUR, replay_time=HOUR, is_bounded=True),
     losses=(LOSS,),
     foreign=("somebody wrote",),
     self_test=replace(TESTED, detection_rate=rate(0, 5)),
-    present=now(run=run(3, within=False), violations=("N1: x",), pages=("LogDataLost: y",)),
+    present=now(run=run(3, is_within_policy=False), violations=("N1: x",), pages=("LogDataLost: y",)),
     settings_since=9,
     expectations=2,
 )
@@ -373,10 +425,10 @@ def test_every_condition_says_its_number_its_threshold_and_what_would_make_it_pa
 
     assert len({condition.name for condition in decision.conditions}) == len(decision.conditions)
     for one in decision.conditions:
-        assert (bool(one.to_pass), bool(one.found)) == (not one.met, True), one
+        assert (bool(one.to_pass), bool(one.detail)) == (not one.is_met, True), one
         if one.number is not None and one.threshold is not None and one.name != "divergence rate":
             holds = one.number >= one.threshold if one.sense == "at least" else one.number <= one.threshold
-            assert holds == one.met, one
+            assert holds == one.is_met, one
 
 
 def test_decision_is_pure() -> None:

@@ -57,7 +57,7 @@ def test_simulation_can_fail() -> None:
 
 
 def test_good_pipeline_passes_not_much_later_than_a_single_look_would_take() -> None:
-    assert divergence.missing_blocks(0, 0, POLICY) == 66  # one look alone, at a time fixed before: 59
+    assert divergence.count_missing_blocks(0, 0, POLICY) == 66  # one look alone, at a time fixed before: 59
     assert divergence.upper_bound(66, 0) < POLICY < divergence.upper_bound(65, 0)
 
 
@@ -91,7 +91,7 @@ def test_another_divergence_never_helps(found: tuple[int, int]) -> None:
 @given(counts, rates)
 def test_what_is_said_to_be_missing_is_enough_and_no_more(found: tuple[int, int], rate: float) -> None:
     blocks, diverged = found
-    more = divergence.missing_blocks(blocks, diverged, rate)
+    more = divergence.count_missing_blocks(blocks, diverged, rate)
 
     if more is None:
         assert not divergence.is_refuted(blocks + 1_000_000, diverged, rate)

@@ -45,7 +45,7 @@ def row(epoch: int | None, **changes: Any) -> ComparisonRow:
 
 
 def runs(rows: list[ComparisonRow], **of: Any) -> tuple[EvidenceRun, ...]:
-    return evidence.runs(lines(rows), VERSION, **of)
+    return evidence.list_runs(lines(rows), VERSION, **of)
 
 
 def said(row: ComparisonRow, **changes: Any) -> ComparisonRow:
@@ -95,7 +95,7 @@ def epoch(records: int, seconds: float) -> EpochRecord:
 def test_recorded_run_is_read(changes: dict[str, Any], outcome: str, within: bool) -> None:
     (found,) = runs([row(4, **changes)])
 
-    assert (found.outcome, found.within, found.windows) == (outcome, within, 5)
+    assert (found.outcome, found.is_within_policy, found.windows) == (outcome, within, 5)
     assert found.rows_by_cause == (("late", 3),)
 
 
@@ -108,20 +108,27 @@ def test_runs_of_another_version_or_definition_are_no_evidence() -> None:
 def test_runs_before_the_last_move_are_used_up() -> None:
     found = runs([row(1), row(2), row(5)])
 
-    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [5]
+    assert [
+        r.epoch for r in evidence.select_runs_after_last_move(found, [move("advanced", 3, counted=(1, 2))], VERSION)
+    ] == [5]
 
 
 def test_run_at_a_cut_that_an_earlier_move_counted_is_no_news() -> None:
     found = runs([row(2, sequence=4), row(3, sequence=5)])
 
-    assert [r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [3]
+    assert [
+        r.epoch for r in evidence.select_runs_after_last_move(found, [move("advanced", 3, counted=(1, 2))], VERSION)
+    ] == [3]
 
 
 def test_cuts_of_another_version_use_nothing_up() -> None:
     found = runs([row(5)])
 
     assert [
-        r.epoch for r in evidence.since(found, [move("advanced", 3, counted=(40,), stream_version=0)], VERSION)
+        r.epoch
+        for r in evidence.select_runs_after_last_move(
+            found, [move("advanced", 3, counted=(40,), stream_version=0)], VERSION
+        )
     ] == [5]
 
 
@@ -134,7 +141,7 @@ def test_the_end_of_a_cut_is_read() -> None:
 def test_a_range_that_was_asked_for_is_told() -> None:
     found = runs([said(row(1), **{"from": "2026-01-01T00:00:00Z"}), said(row(2), to="x"), row(3)])
 
-    assert [run.whole for run in found] == [False, False, True]
+    assert [run.covers_all_windows for run in found] == [False, False, True]
 
 
 def test_agreement_with_another_sql_is_no_evidence_and_its_failure_is() -> None:
@@ -150,20 +157,23 @@ def test_agreement_with_another_sql_is_no_evidence_and_its_failure_is() -> None:
 def test_runs_are_held_to_the_policy_in_force(policy: Policy, within: bool) -> None:
     rows = [said(row(1), policy={"late_share": 0.1, "unexplained": 0})]
 
-    assert [run.within for run in runs(rows, policy=policy)] == [within]
+    assert [run.is_within_policy for run in runs(rows, policy=policy)] == [within]
 
 
 @pytest.mark.parametrize(("most", "within"), [(4, True), (3, False)])
 def test_runs_are_held_to_the_rows_that_a_dimension_may_explain_now(most: int, within: bool) -> None:
     rows = [said(row(1), causes={"dimension": {"rows": 4}})]
 
-    assert [run.within for run in runs(rows, policy=Policy(max_dimension_rows=most))] == [within]
+    assert [run.is_within_policy for run in runs(rows, policy=Policy(max_dimension_rows=most))] == [within]
 
 
 def test_bad_run_after_a_move_is_seen_whatever_its_cut() -> None:
     found = runs([row(2, sequence=4, exit_code=1)])
 
-    assert [r.within for r in evidence.since(found, [move("advanced", 3, counted=(1, 2))], VERSION)] == [False]
+    assert [
+        r.is_within_policy
+        for r in evidence.select_runs_after_last_move(found, [move("advanced", 3, counted=(1, 2))], VERSION)
+    ] == [False]
 
 
 @pytest.mark.parametrize("hours", [-48, 48], ids=["a clock behind", "a clock ahead"])
@@ -171,7 +181,7 @@ def test_what_a_move_knew_is_told_by_the_history_and_by_no_clock(hours: int) -> 
     at = AT + timedelta(hours=hours)
     rows = [row(1, at=at), row(2, at=at), row(2, run_id="bad", at=at, sequence=3, exit_code=1), row(5, at=at)]
 
-    found = evidence.since(runs(rows), [move("advanced", 3, counted=(1, 2))], VERSION)
+    found = evidence.select_runs_after_last_move(runs(rows), [move("advanced", 3, counted=(1, 2))], VERSION)
 
     assert [(run.run_id == "bad", run.epoch) for run in found] == [(True, 2), (False, 5)]
 
@@ -179,7 +189,7 @@ def test_what_a_move_knew_is_told_by_the_history_and_by_no_clock(hours: int) -> 
 def test_differences_add_up_by_cause() -> None:
     found = runs([row(1), row(2)])
 
-    assert evidence.by_cause(found) == {"late": 3 + 3}
+    assert evidence.count_rows_by_cause(found) == {"late": 3 + 3}
 
 
 @pytest.mark.parametrize(
@@ -230,9 +240,9 @@ def test_replay_time_is_unknown_before_an_epoch_with_records() -> None:
 
 def test_hash_changes_with_the_evidence() -> None:
     def kept(number: int) -> str:
-        run = EvidenceRun(run_id="r", at=AT, epoch=number, outcome="EXPLAINED", within=True)
-        decision = GateDecision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, counted=(run,))
-        return str(json.loads(evidence.record(decision, GateEvidence()))["hash"])
+        run = EvidenceRun(run_id="r", at=AT, epoch=number, outcome="EXPLAINED", is_within_policy=True)
+        decision = GateDecision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, eligible_runs=(run,))
+        return str(json.loads(evidence.encode_evidence(decision, GateEvidence()))["hash"])
 
     assert kept(1) == kept(1)
     assert kept(1) != kept(2)
@@ -240,7 +250,7 @@ def test_hash_changes_with_the_evidence() -> None:
 
 def test_recorded_hash_can_be_checked() -> None:
     decision = GateDecision(move="rollback", stage=Stage.SHADOW, target=Stage.LAMBDA)
-    kept = json.loads(evidence.record(decision, GateEvidence(result_fingerprint="aa")))
+    kept = json.loads(evidence.encode_evidence(decision, GateEvidence(result_fingerprint="aa")))
 
     assert evidence.digest(kept) == kept["hash"]
 
@@ -264,7 +274,7 @@ def test_loss_lasts_until_its_last_window_is_closed() -> None:
 
     (found,) = evidence.list_lost_windows(FLIGHTS, [LOSS, other], LOSS.stream_version)
 
-    assert (found.epoch, found.until) == (LOSS.epoch, 35 * rig.MINUTE)
+    assert (found.epoch, found.closed_at) == (LOSS.epoch, 35 * rig.MINUTE)
     assert found.text.startswith("25 offsets of flights were lost, accepted 2026-11-21 12:00 UTC by me")
 
 
@@ -293,14 +303,14 @@ def test_bad_run_before_a_way_back_stands_until_a_newer_cut_agrees() -> None:
     rows = [row(2), row(9, exit_code=1, verdict="DIVERGED"), row(5, sequence=10)]
     history = [move("advanced", 3, counted=(1, 2)), move("rolled_back", 10)]
 
-    assert [run.epoch for run in evidence.since(runs(rows), history, VERSION)] == [9]
+    assert [run.epoch for run in evidence.select_runs_after_last_move(runs(rows), history, VERSION)] == [9]
 
 
 def test_cuts_that_were_compared_before_a_way_back_are_no_evidence_again() -> None:
     rows = [row(3), row(5), row(3, run_id="again", sequence=10), row(4, sequence=11), row(6, sequence=12)]
     history = [move("advanced", 1), move("rolled_back", 10)]
 
-    assert [run.epoch for run in evidence.since(runs(rows), history, VERSION)] == [6]
+    assert [run.epoch for run in evidence.select_runs_after_last_move(runs(rows), history, VERSION)] == [6]
 
 
 def test_the_newest_window_of_a_run_is_that_of_its_result() -> None:
@@ -312,7 +322,7 @@ def test_the_newest_window_of_a_run_is_that_of_its_result() -> None:
 def test_bad_run_that_an_advance_went_by_is_over() -> None:
     rows = [row(2, exit_code=1), row(2, run_id="again", sequence=3)]
 
-    assert evidence.since(runs(rows), [move("advanced", 3, counted=(2,))], VERSION) == ()
+    assert evidence.select_runs_after_last_move(runs(rows), [move("advanced", 3, counted=(2,))], VERSION) == ()
 
 
 def test_request_for_a_cut_that_is_not_there_is_no_run() -> None:
@@ -321,7 +331,7 @@ def test_request_for_a_cut_that_is_not_there_is_no_run() -> None:
     uncut = said(row(None, sequence=41, **refused), seal=NO_BATCH)
     found = runs([row(3), vain, uncut])
 
-    assert [(run.epoch, run.within) for run in found] == [(3, True), (3, False)]
+    assert [(run.epoch, run.is_within_policy) for run in found] == [(3, True), (3, False)]
 
 
 NO_BATCH = {"holds": False, "breaches": [{"code": "no_batch", "message": "none"}]}

@@ -16,7 +16,7 @@ from cutover.lake.integrity.foreign_commits import Kind
 from cutover.lake.journal_rows import VersionEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import ContractCheck, GateEvidence, Replayability
-from cutover.reconcile.gate.gate_values import NOT_LOOKED
+from cutover.reconcile.gate.gate_values import NOT_EVALUATED
 from cutover.reconcile.verdict.records import RecordedComparison, lines
 from cutover.settings import Settings
 from tests.support.history.journal_rows import make_row
@@ -88,7 +88,7 @@ def published(run_id: str, version: int | None, *contract: ExpectationResult) ->
 def test_a_pipeline_without_a_version_has_no_evidence(lake: Lake) -> None:
     lake.version = None
 
-    nothing = Replayability(retention=None, needed=None)
+    nothing = Replayability(retention=None, replay_time=None)
     assert read() == GateEvidence(result_fingerprint=result_fingerprint(FLIGHTS), replay=nothing)
 
 
@@ -106,7 +106,7 @@ def test_the_newest_run_that_published_speaks_for_the_contract(lake: Lake) -> No
         published("refused", None, evaluated(kept, success=False)),
     ]
 
-    assert read(broken, warned, kept).contract == ContractCheck(run_id="second", judged=3, failed=(broken.text,))
+    assert read(broken, warned, kept).contract == ContractCheck(run_id="second", evaluated=3, failed=(broken.text,))
 
 
 def test_an_expectation_that_was_changed_since_was_evaluated_by_no_run(lake: Lake) -> None:
@@ -116,7 +116,7 @@ def test_an_expectation_that_was_changed_since_was_evaluated_by_no_run(lake: Lak
     found = read(expect("another"), replace(warned, severity="critical"))
 
     assert (found.contract, found.expectations) == (
-        ContractCheck(run_id="first", judged=1, failed=(warned.text,), dropped=1),
+        ContractCheck(run_id="first", evaluated=1, failed=(warned.text,), dropped=1),
         2,
     )
 
@@ -125,8 +125,8 @@ def test_expectations_that_the_contract_no_longer_has_are_counted(lake: Lake) ->
     lake.batch = [published("first", 1, evaluated(expect("a"), success=True), evaluated(expect("b"), success=True))]
 
     assert (read(expect("a")).contract, read().contract) == (
-        ContractCheck(run_id="first", judged=1, failed=(), dropped=1),
-        ContractCheck(run_id="first", judged=0, failed=(), dropped=2),
+        ContractCheck(run_id="first", evaluated=1, failed=(), dropped=1),
+        ContractCheck(run_id="first", evaluated=0, failed=(), dropped=2),
     )
 
 
@@ -157,7 +157,7 @@ def test_a_replay_beside_the_stream_is_a_hazard_once_it_agreed(lake: Lake) -> No
 
 @pytest.mark.parametrize(
     ("stage", "said"),
-    [(Stage.LAMBDA, NOT_LOOKED), (Stage.SHADOW, "too few windows"), (Stage.KAPPA, NOT_LOOKED)],
+    [(Stage.LAMBDA, NOT_EVALUATED), (Stage.SHADOW, "too few windows"), (Stage.KAPPA, NOT_EVALUATED)],
 )
 def test_windows_are_looked_at_one_step_before_kappa_alone(lake: Lake, stage: Stage, said: str) -> None:
     lake.stage = stage
@@ -171,7 +171,7 @@ def test_a_replay_reads_all_that_the_log_holds_at_the_pace_of_the_epochs(lake: L
     found = read().replay
 
     assert found is not None
-    assert (found.retention, found.needed) == (HOUR, timedelta(seconds=(50 + 30) * 2.0 / 100))
+    assert (found.retention, found.replay_time) == (HOUR, timedelta(seconds=(50 + 30) * 2.0 / 100))
 
 
 def test_of_two_topics_the_one_that_is_kept_shorter_and_any_bound_counts(

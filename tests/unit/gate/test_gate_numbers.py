@@ -22,7 +22,7 @@ PIPELINE = Pipeline(
     ("missing", "behind", "allowed"), [(0, Stage.SHADOW, 1.0), (1, Stage.LAMBDA, 0.0)], ids=["moved", "refused"]
 )
 def test_a_decision_is_told_as_numbers(missing: int, behind: Stage, allowed: float) -> None:
-    conditions = [Condition(name=f"c{n}", met=n >= missing, found="") for n in range(3)]
+    conditions = [Condition(name=f"c{n}", is_met=n >= missing, detail="") for n in range(3)]
     decision = GateDecision(move="advance", stage=Stage.LAMBDA, target=Stage.SHADOW, conditions=tuple(conditions))
 
     assert list(gate_metrics.samples(PIPELINE, decision)) == [
@@ -33,7 +33,7 @@ def test_a_decision_is_told_as_numbers(missing: int, behind: Stage, allowed: flo
     ]
 
 
-LOSS = LostWindows(epoch=4, until=500, text="lost")
+LOSS = LostWindows(epoch=4, closed_at=500, text="lost")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_later_epoch_is_ahead_unless_it_is_known_to_have_read_nothing(
 
 
 def test_what_a_range_finds_is_held_against_the_newest_of_some_blocks() -> None:
-    runs = [run(n, begun=n) for n in (1, 2, 3)]
-    late = run(2, begun=4, whole=False, outcome="DIVERGED", within=False)
+    runs = [run(n, first_sequence=n) for n in (1, 2, 3)]
+    late = run(2, first_sequence=4, covers_all_windows=False, outcome="DIVERGED", is_within_policy=False)
 
     assert list_blocks((*runs, late)) == (False, False, True)

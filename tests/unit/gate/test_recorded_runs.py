@@ -33,13 +33,13 @@ def test_a_line_that_was_made_again_is_one_run_with_all_that_the_gate_asks() -> 
         at=AT + 8 * HOUR,
         epoch=4,
         outcome="EXPLAINED",
-        within=True,
+        is_within_policy=True,
         windows=5,
-        whole=True,
+        covers_all_windows=True,
         end=4 + 5,
         rows_by_cause=(("late", 3),),
         watermark=1_000_000,
-        begun=6,
+        first_sequence=6,
         sequence=8,
         accepted_by=(("moved", "d1"),),
         exceeded=(("small", "9 rows, of 5"),),
@@ -54,7 +54,7 @@ def test_a_line_that_compared_nothing_has_no_window_and_no_cause() -> None:
 
 
 def test_a_verdict_that_does_not_agree_is_never_within_policy() -> None:
-    assert [run.within for run in runs([row(1, verdict="DIVERGED", exit_code=0)])] == [False]
+    assert [run.is_within_policy for run in runs([row(1, verdict="DIVERGED", exit_code=0)])] == [False]
 
 
 def test_agreement_with_any_sql_counts_where_none_is_in_force() -> None:
@@ -78,7 +78,7 @@ def test_what_nothing_explains_is_held_to_the_policy_less_what_is_accepted(
 ) -> None:
     found = runs([said(row(1), policy=told)], policy=Policy(max_unexplained=allowed))
 
-    assert [run.within for run in found] == [within]
+    assert [run.is_within_policy for run in found] == [within]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_good_runs_speak_behind_the_last_move_and_ahead_of_what_was_counted(
 ) -> None:
     found = runs([row(2), row(5), row(7)])
 
-    assert [run.epoch for run in evidence.since(found, history, VERSION)] == epochs
+    assert [run.epoch for run in evidence.select_runs_after_last_move(found, history, VERSION)] == epochs
 
 
 def test_a_cut_that_ends_where_a_counted_one_did_is_no_news() -> None:
@@ -106,7 +106,7 @@ def test_a_cut_that_ends_where_a_counted_one_did_is_no_news() -> None:
     history = [replace(counted, evidence=json.dumps(kept))]
     found = runs([said(row(5), seal=cut(4, 5)), said(row(6), seal=cut(4, 6))])
 
-    assert [run.epoch for run in evidence.since(found, history, VERSION)] == [6]
+    assert [run.epoch for run in evidence.select_runs_after_last_move(found, history, VERSION)] == [6]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_bad_run_is_over_once_an_advance_knew_it_and_counted_one_behind_it(
 ) -> None:
     bad = runs([row(3, exit_code=1)])
 
-    assert evidence.since(bad, history, VERSION) == (bad if stands else ())
+    assert evidence.select_runs_after_last_move(bad, history, VERSION) == (bad if stands else ())
 
 
 def test_a_step_with_an_unknown_end_is_an_unknown_number_of_offsets() -> None:
@@ -140,21 +140,21 @@ def test_a_step_with_an_unknown_end_is_an_unknown_number_of_offsets() -> None:
     )
 
 
-RUN = EvidenceRun(run_id="r4", at=AT, epoch=4, outcome="EXPLAINED", within=True, end=9)
+RUN = EvidenceRun(run_id="r4", at=AT, epoch=4, outcome="EXPLAINED", is_within_policy=True, end=9)
 DECISION = GateDecision(
     move="advance",
     stage=Stage.LAMBDA,
     target=Stage.SHADOW,
-    conditions=(Condition(name="runs", met=True, found="1 of 1", number=1, threshold=1),),
-    counted=(RUN,),
+    conditions=(Condition(name="runs", is_met=True, detail="1 of 1", number=1, threshold=1),),
+    eligible_runs=(RUN,),
 )
 SEEN = GateEvidence(result_fingerprint="aa", stream_version=3)
 KEPT = {
     "conditions": [
         {
             "name": "runs",
-            "met": True,
-            "found": "1 of 1",
+            "is_met": True,
+            "detail": "1 of 1",
             "number": 1,
             "threshold": 1,
             "sense": "at most",
@@ -186,6 +186,6 @@ KEPT = {
 def test_the_history_keeps_what_a_decision_was_made_on(
     seen: GateEvidence, more: dict[str, Any], kept: dict[str, Any]
 ) -> None:
-    found = json.loads(evidence.record(DECISION, seen, **more))
+    found = json.loads(evidence.encode_evidence(DECISION, seen, **more))
 
     assert found == KEPT | kept | {"hash": evidence.digest(KEPT | kept)}

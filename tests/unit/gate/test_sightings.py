@@ -10,7 +10,7 @@ from cutover.definition.model.pipeline import Policy
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.journal_rows import ComparisonRow, VersionEvent
 from cutover.reconcile.gate import hazards
-from cutover.reconcile.gate.decide import SeenHazard
+from cutover.reconcile.gate.decide import RecordedHazard
 from cutover.reconcile.verdict.records import lines
 from tests.support.history.journal_rows import make_row
 from tests.unit.gate.test_evidence import AT, row, said
@@ -42,7 +42,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
     ],
 )
 def test_a_sighting_says_what_was_recorded_and_when(records: list[EpochRecord], kind: Any, text: str) -> None:
-    assert hazards.find_hazards(records, POLICY, NOW) == (SeenHazard(kind=kind, epoch=1, at=START + HOUR, text=text),)
+    assert hazards.find_hazards(records, POLICY, NOW) == (
+        RecordedHazard(kind=kind, epoch=1, at=START + HOUR, text=text),
+    )
 
 
 def test_an_epoch_without_a_time_was_seen_at_no_time_that_counts() -> None:
@@ -130,7 +132,7 @@ def test_a_replay_was_seen_when_it_agreed_last() -> None:
 
     seen = hazards.find_replay(REPLAYED, history, NOW)
 
-    assert seen == SeenHazard(
+    assert seen == RecordedHazard(
         kind="replay", epoch=0, at=AT + timedelta(minutes=5), text="stream-1 was replayed and agreed"
     )
 

@@ -109,7 +109,7 @@ def test_a_divergence_stands_until_a_whole_comparison_at_its_cut_or_a_newer_one_
 def test_rows_of_one_run_are_one_line_that_was_made_again() -> None:
     (line,) = records.lines([row(5, run_id="r"), row(5, run_id="r")])
 
-    assert (line.times, line.last - line.first) == (2, timedelta(minutes=1))
+    assert (line.times, line.last_recorded - line.first_recorded) == (2, timedelta(minutes=1))
 
 
 @pytest.mark.parametrize(("version", "epoch"), [(None, 9), (0, 9), (1, 3), (2, -1)])

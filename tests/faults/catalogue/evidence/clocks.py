@@ -14,7 +14,7 @@ from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table, views
 from cutover.lake.tables import delta
 from cutover.reconcile.gate import evidence as evidence_of
-from cutover.reconcile.gate.decide import consecutive
+from cutover.reconcile.gate.decide import select_consecutive_runs
 from cutover.reconcile.verdict import history
 from tests.faults.fault import Fault
 from tests.faults.running.clocks import WrongClock
@@ -99,7 +99,7 @@ def the_newest_comparison_speaks_and_each_cut_counts_once(rig: Rig) -> Iterator[
     if present is None or present.run_id != rig.reconciliations[-1].run.run_id:
         yield "another comparison speaks for the pipeline"
     runs = evidence_of.read(rig.settings, rig.pipeline, SystemClock().now()).runs
-    counted = [run.epoch for run in consecutive(runs, SystemClock().now())]
+    counted = [run.epoch for run in select_consecutive_runs(runs, SystemClock().now())]
     cuts = sorted({run.epoch for run in runs})
     if counted != cuts:
         yield f"expected the cuts {cuts} to count, got {counted}"

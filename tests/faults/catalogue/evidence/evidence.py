@@ -151,8 +151,8 @@ def _open_the_gate(rig: Rig) -> None:
     rig.reconcile()
     record_passed(rig.settings, rig.pipeline)
     rig.note("before", _decided(rig))
-    found = present.look(rig.settings, rig.pipeline, SystemClock())
-    rig.note("present", [found.run.within, found.reason, *found.violations, *found.pages])
+    found = present.examine_present(rig.settings, rig.pipeline, SystemClock())
+    rig.note("present", [found.run.is_within_policy, found.reason, *found.violations, *found.pages])
 
 
 def _advance(rig: Rig) -> None:

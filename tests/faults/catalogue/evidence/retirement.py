@@ -46,8 +46,8 @@ def change_an_amount(rig: Rig) -> None:
     rig.note("planted", _audit(rig, seed=2))
     rig.note("batch tables", [batch, _look_at_batch(rig)])
     rig.exit_code = 1 if rig.evidence["planted"]["state"] == "regression" else 0
-    rig.note("moved", stage.put_back_regression(rig.settings, rig.pipeline, CLOCK))
-    rig.note("moved twice", stage.put_back_regression(rig.settings, rig.pipeline, CLOCK))
+    rig.note("moved", stage.roll_back_regression(rig.settings, rig.pipeline, CLOCK))
+    rig.note("moved twice", stage.roll_back_regression(rig.settings, rig.pipeline, CLOCK))
     rig.note("stage", str(current_stage(rig.settings, rig.pipeline)))
     rig.note("events", [row.event for row in read_events(rig.settings, rig.pipeline.name)])
 

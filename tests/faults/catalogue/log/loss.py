@@ -130,7 +130,7 @@ def go_on(rig: Rig) -> None:
     rig.note("shown as recorded", [_shape(one) for one in shown.losses] == [_shape(one) for one in step.losses])
     found = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
-    rig.note("gate", [condition.name for condition in decision.conditions if not condition.met])
+    rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.drain()
     rig.send(rig.draw(150))
 

@@ -140,7 +140,7 @@ def go_on(rig: Rig) -> None:
     rig.note("recorded", [[one.kind, one.partition, one.first, one.next] for one in loss.recorded(rig)])
     found = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
-    rig.note("gate", [condition.name for condition in decision.conditions if not condition.met])
+    rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])
     rig.send(rig.draw(150))
 
 

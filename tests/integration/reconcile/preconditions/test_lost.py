@@ -252,9 +252,9 @@ def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Sett
     found = evidence.read(settings, PIPELINE, now)
     decision = decide(Stage.LAMBDA, found, "advance", PIPELINE.policy, now)
 
-    assert [(lost.until, lost.epoch) for lost in found.losses] == [(micros(101), LOSS.epoch)]
-    assert (decision.allowed, decision.counted) == (False, ())
-    assert "losses" in {condition.name for condition in decision.conditions if not condition.met}
+    assert [(lost.closed_at, lost.epoch) for lost in found.losses] == [(micros(101), LOSS.epoch)]
+    assert (decision.allowed, decision.eligible_runs) == (False, ())
+    assert "losses" in {condition.name for condition in decision.conditions if not condition.is_met}
 
 
 def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None:
@@ -264,8 +264,8 @@ def test_gate_counts_runs_behind_the_touched_windows(settings: Settings) -> None
     now = datetime.now(UTC)
     decision = decide(Stage.LAMBDA, evidence.read(settings, PIPELINE, now), "advance", PIPELINE.policy, now)
 
-    assert len(decision.counted) == 1
-    assert "losses" not in {condition.name for condition in decision.conditions if not condition.met}
+    assert len(decision.eligible_runs) == 1
+    assert "losses" not in {condition.name for condition in decision.conditions if not condition.is_met}
 
 
 def test_terminal_names_the_loss(

@@ -103,7 +103,7 @@ def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_a
         pipeline="sales",
         result_fingerprint="f",
         run_id="r3",
-        at=made.last,
+        at=made.last_recorded,
         window_start=datetime(2026, 1, 1, tzinfo=UTC),
         key=A,
         kind="changed",

@@ -88,16 +88,19 @@ def test_a_run_that_was_made_again_is_one_line_from_its_first_row_to_its_newest(
 
     assert (other.run_id, other.times) == ("r4", 1)
     assert again == replace(
-        line(8, run_id="r", exit_code=1, report="x.html"), first=NOW + timedelta(minutes=3), begun=3, times=3
+        line(8, run_id="r", exit_code=1, report="x.html"),
+        first_recorded=NOW + timedelta(minutes=3),
+        first_sequence=3,
+        times=3,
     )
 
 
 def test_a_line_says_what_its_row_says_and_nothing_of_what_it_lacks() -> None:
     bare = line(4, None, stream_version=None)
 
-    assert (bare.epoch, bare.has_cut, bare.whole, bare.unjudged, bare.result) == (-1, False, True, (), {})
-    assert (bare.begun, bare.sequence, bare.times, records.count_unexplained(bare)) == (4, 4, 1, 0)
-    assert not line(said=TO).whole
+    assert (bare.epoch, bare.has_cut, bare.covers_all_windows, bare.unjudged, bare.result) == (-1, False, True, (), {})
+    assert (bare.first_sequence, bare.sequence, bare.times, records.count_unexplained(bare)) == (4, 4, 1, 0)
+    assert not line(said=TO).covers_all_windows
     assert line(skipped_windows="[[1, 2], [4, 9]]").unjudged == ((1, 2), (4, 9))
     assert records.count_unexplained(line(said={"causes": {"unexplained": {"rows": 7}}})) == 7
 
