@@ -229,7 +229,7 @@ def test_no_path_leads_on_without_evidence_and_approval() -> None:
 
 
 def count_all(runs: Any, _now: object, _losses: object = ()) -> Any:
-    return tuple(run for run in runs if run.within)
+    return tuple(run for run in runs if run.is_within_policy)
 
 
 def count_old(runs: Any, now: datetime, losses: Any = ()) -> Any:

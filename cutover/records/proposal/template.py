@@ -205,8 +205,9 @@ def _describe_malformed(found: Guess) -> str:
         (found.malformed, "malformed whatever the schema says (NaN, or beyond the limits)"),
         (undated, f"malformed because `{found.event_time}` is missing"),
     )
+    records = "record" if found.rows == 1 else "records"
     return "".join(
-        f"        # {count:,} of {found.rows:,} {'record is' if count == 1 else 'records are'} {reason}.\n"
+        f"        # {count:,} of {found.rows:,} {records} {'is' if count == 1 else 'are'} {reason}.\n"
         for count, reason in reasons
         if count
     )
