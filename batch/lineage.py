@@ -7,16 +7,16 @@ from cutover.lineage.runs import Touched
 from cutover.settings import Settings
 
 
-def find_touched(settings: Settings, pipeline: Pipeline, found: BatchRun | None) -> Touched:
+def find_touched(settings: Settings, pipeline: Pipeline, batch_run: BatchRun | None) -> Touched:
     """Return the offsets that a run read for the first time and its tables; nothing, where it had nothing to do."""
-    if found is None:
+    if batch_run is None:
         return Touched()
     from cutover.lineage import datasets  # noqa: PLC0415 -- its client takes a second to load: only where somebody listens
 
-    outputs = [datasets.table_written(batch_uri(settings, pipeline), found.batch_version)]
-    outputs.append(datasets.table_written(batch_uri(settings, pipeline, "batch_ledger"), found.ledger_version))
-    read = datasets.topics(settings, found.topic, found.topic_id, found.cluster_id, found.scanned)
-    facets = {"runId": found.run_id, "epoch": found.epoch, "windowRanges": len(found.computed)}
+    outputs = [datasets.table_written(batch_uri(settings, pipeline), batch_run.batch_version)]
+    outputs.append(datasets.table_written(batch_uri(settings, pipeline, "batch_ledger"), batch_run.ledger_version))
+    read = datasets.topics(settings, batch_run.topic, batch_run.topic_id, batch_run.cluster_id, batch_run.scanned)
+    facets = {"runId": batch_run.run_id, "epoch": batch_run.epoch, "windowRanges": len(batch_run.computed)}
     return Touched(inputs=tuple(read), outputs=tuple(outputs), facets=facets)
 
 

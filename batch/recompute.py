@@ -133,7 +133,7 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
         LogError: The log changed while it was read, or lacks records that it held.
     """
     try:
-        found = _scan_and_stage(work, probe)
+        staged_run = _scan_and_stage(work, probe)
     except CutoverError:
         raise
     except Exception as error:
@@ -141,7 +141,7 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
         raise
     first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
     refuse_lost(work)
-    return found
+    return staged_run
 
 
 def _scan_and_stage(work: RunContext, probe: probes.Probe) -> StagedRun:
@@ -306,13 +306,13 @@ def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
         if not delta.exists(uri):
             continue
         table = delta.open_table(uri)
-        found = table_weights.of_batch(table, name, runs)
-        if found is not None and found.kind is Kind.FOREIGN:
-            raise LakeError(found.message(otherwise), runbook=found.runbook)
-        if found is not None and found.kind is Kind.HARMLESS:
-            table_weights.adopt(table, found)
-        if found is not None and found.kind is Kind.UNFINISHED and name == "batch":
-            take_back(table, found)
+        table_change = table_weights.of_batch(table, name, runs)
+        if table_change is not None and table_change.kind is Kind.FOREIGN:
+            raise LakeError(table_change.message(otherwise), runbook=table_change.runbook)
+        if table_change is not None and table_change.kind is Kind.HARMLESS:
+            table_weights.adopt(table, table_change)
+        if table_change is not None and table_change.kind is Kind.UNFINISHED and name == "batch":
+            take_back(table, table_change)
 
 
 def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> dict[int, int]:

@@ -74,7 +74,7 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
         offsets: What no run had scanned, lost records included.
         read: Stages offsets as the view `read_again`.
     """
-    last = find_closed_end(work.pipeline, work.target.record.watermark_after)
+    closed_end = find_closed_end(work.pipeline, work.target.record.watermark_after)
     before = work.history.newest
     if work.behind:
         stale = _list_ranges_ahead(work, window)
@@ -83,21 +83,21 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
             plan=_plan((), stale), incomplete=incomplete, query=None, open_from=before.open_from if before else None
         )
     _bind_table(work)
-    since = _since(work, window, offsets, last)
-    incomplete = _list_incomplete(work, since.sessions)
-    if since.rows is None:
+    sessions_since = _since(work, window, offsets, closed_end)
+    incomplete = _list_incomplete(work, sessions_since.sessions)
+    if sessions_since.rows is None:
         return ComputedSessions(
             plan=_plan((), ()), incomplete=incomplete, query=None, open_from=before.open_from if before else None
         )
-    first = max(since.rows, since.sessions)
-    computed, known = pieces(first, last, work.lost), pieces(first, LATEST, work.lost)
-    _fold(work, _query_rows(work, since.rows, read), computed, known, since.folded)
+    first = max(sessions_since.rows, sessions_since.sessions)
+    computed, known = pieces(first, closed_end, work.lost), pieces(first, LATEST, work.lost)
+    _fold(work, _query_rows(work, sessions_since.rows, read), computed, known, sessions_since.folded)
     return ComputedSessions(
         plan=_plan(computed, ()),
         incomplete=incomplete,
         query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
         f" FROM {FOLDED} WHERE __published",
-        open_from=_find_first_open(work, since.rows),
+        open_from=_find_first_open(work, sessions_since.rows),
         kept=_list_kept(work, known) if work.anew else None,
     )
 
@@ -130,8 +130,8 @@ def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | Non
     left = whole_from(work, offsets, starts, HOURS)
     sessions = max(frozen_before(work), limits.MIN_MICROS if left is None else left + window.gap_micros)
     rows = _find_first_changed(work, last)
-    gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
-    readable = max((HOURS.next_start(start) for start in gone), default=limits.MIN_MICROS)
+    expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
+    readable = max((HOURS.next_start(start) for start in expired_windows), default=limits.MIN_MICROS)
     if rows is not None and rows < readable:
         # Some of the rows to read again are gone: what begins with them, or may have begun with them, is frozen.
         frozen = max(sessions, readable + window.gap_micros)

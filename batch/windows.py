@@ -31,16 +31,19 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
     starts = sorted(touch.window.start for touch in touches)
     found = whole_from(work, offsets, starts, window)
     since = max(frozen_before(work), limits.MIN_MICROS if found is None else found)
-    gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
+    expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
     bounds = PlanBounds(
         window=window,
         closed=find_closed_end(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
-        expired=lambda start: start < since or start in gone or is_touched(start, work.lost),
+        expired=lambda start: start < since or start in expired_windows or is_touched(start, work.lost),
         ahead=_find_windows_ahead(work),
     )
     planned = dirty.plan(touches, [run.computed for run in work.history.runs], bounds)
-    expired = [Interval(limits.MIN_MICROS, since), *(Interval(start, window.next_start(start)) for start in gone)]
+    expired = [
+        Interval(limits.MIN_MICROS, since),
+        *(Interval(start, window.next_start(start)) for start in expired_windows),
+    ]
     lost = [Interval(*starts) for starts in work.lost]
     if work.begins_anew or work.anew:
         planned = dirty.cover_recomputable(planned, work.held, bounds, [*expired, *lost])
@@ -96,7 +99,7 @@ def _find_newest_lost(work: RunContext, offsets: Offsets, gaps: Mapping[int, int
     """Return an event time that no lost record is newer than, as the epochs tell; None: they do not."""
     target = work.target.record
     epochs = EpochLog(work.target.version.uri).records()
-    records = [each for each in epochs if each.topic_id == target.topic_id and each.epoch <= target.epoch]
+    records = [epoch for epoch in epochs if epoch.topic_id == target.topic_id and epoch.epoch <= target.epoch]
     return retention.find_newest_lost(records, offsets, gaps)
 
 

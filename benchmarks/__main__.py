@@ -22,12 +22,12 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the figures that were asked for."""
-    asked = _parser().parse_args(arguments)
-    names = tuple(asked.only.split(",")) if asked.only else figures.NAMES
+    args = _parser().parse_args(arguments)
+    names = tuple(args.only.split(",")) if args.only else figures.NAMES
     if names != ("none",):
-        run(names, asked)
-    page.write(asked.into)
-    print(f"written: {asked.into / 'benchmarks.md'}")
+        run(names, args)
+    page.write(args.into)
+    print(f"written: {args.into / 'benchmarks.md'}")
     return 0
 
 
@@ -59,8 +59,8 @@ def _end_session() -> None:
         active.stop()
 
 
-def _tell(found: Figure) -> None:
-    for value in found.values:
+def _tell(figure: Figure) -> None:
+    for value in figure.values:
         goal = BY_NAME[value.goal]
         reached = {True: "reached", False: "MISSED", None: ""}[goal.reached(value.value)]
         print(f"  {goal.text}: {value.value:g} ({value.low:g} to {value.high:g}), wanted {goal.wanted} {reached}")

@@ -49,14 +49,14 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
             raise TypeError(msg)  # noqa: TRY301 -- as any other heartbeat that is none
         alive = raw["state"] not in _ENDED and _lives(raw)
         state = raw["state"] if alive or raw["state"] in _ENDED else "DIED"
-        told = {key: raw.get(key) for key in _TOLD}
+        driver_state = {key: raw.get(key) for key in _TOLD}
         return DriverState(
             alive=alive,
             state=state,
             ahead=_measure_ahead(raw.get("at"), file.stat().st_mtime),
             open_since=raw.get("open_since") or {},
             skew=raw.get("skew") or {},
-            **told,
+            **driver_state,
         )
     except FileNotFoundError:
         return DriverState()

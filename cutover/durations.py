@@ -47,7 +47,7 @@ def parse_duration(text: object, *, of: str) -> int:
 def format_duration(micros: int) -> str:
     """Return a length of time as `parse_duration` reads it, in the largest unit that it is whole in."""
     units = sorted(MICROSECONDS.items(), key=lambda unit: -unit[1])
-    unit, size = next((one for one in units if micros and micros % one[1] == 0), ("second", MICROSECONDS["second"]))
+    unit, size = next((unit for unit in units if micros and micros % unit[1] == 0), ("second", MICROSECONDS["second"]))
     count = micros // size
     return f"{count} {unit}{'' if count == 1 else 's'}"
 

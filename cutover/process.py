@@ -41,11 +41,11 @@ def identify(pid: int) -> Identity | None:
 
 def current() -> Identity:
     """Pid, boot and start time of this process, by which another one can tell whether it lives."""
-    found = identify(os.getpid())
-    if found is None:
+    identity = identify(os.getpid())
+    if identity is None:
         msg = f"Process {os.getpid()}: expected to find itself among the processes, got none."
         raise CutoverError(msg)
-    return found
+    return identity
 
 
 def is_alive(identity: Identity) -> bool:

@@ -75,7 +75,7 @@ def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "15
         for number, process in enumerate(started[1:]):
             log = folder / f"worker-{number}.log"
             _await(process, log, functools.partial(_has_registered, log))
-        identities = tuple(found for p in started[1:] if (found := identify(p.pid)) is not None)
+        identities = tuple(identity for p in started[1:] if (identity := identify(p.pid)) is not None)
         yield Cluster(master=address, workers=identities, cores=cores, folder=folder)
     finally:
         _stop(started)

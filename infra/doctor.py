@@ -131,11 +131,11 @@ def _disk(home: Path) -> Diagnosis:
     return disk(shutil.disk_usage(there).free, there)
 
 
-def disk(free: int, there: Path) -> Diagnosis:
+def disk(free: int, path: Path) -> Diagnosis:
     """Return what `free` bytes on the disk of the home mean."""
     grade: Grade = "ok" if free >= DISK_GIB_WISHED * GIB else "note" if free >= DISK_GIB_NEEDED * GIB else "broken"
     hint = "" if grade == "ok" else f"{DISK_GIB_WISHED} GiB let the sample and its reports fit easily"
-    return Diagnosis(thing="disk", grade=grade, found=f"{free / GIB:.1f} GiB free at {there}", hint=hint)
+    return Diagnosis(thing="disk", grade=grade, found=f"{free / GIB:.1f} GiB free at {path}", hint=hint)
 
 
 def memory(total: int) -> Diagnosis:

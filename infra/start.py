@@ -63,8 +63,8 @@ def programs(settings: Settings) -> tuple[Program, ...]:
     if settings.kafka.bootstrap_servers:
         return instance.programs()
     home = settings.home.resolve()
-    own = Program(name=BROKER, group="kafka", command=tuple(server.command(home)), stop_seconds=30)
-    return (own, *instance.programs())
+    program = Program(name=BROKER, group="kafka", command=tuple(server.command(home)), stop_seconds=30)
+    return (program, *instance.programs())
 
 
 def _start(settings: Settings, *, broker_only: bool, tell: Tell) -> Ports:
@@ -113,31 +113,31 @@ def _prepare_broker(settings: Settings, ports: Ports) -> None:
     server.write_address(settings.run_dir, ports)
 
 
-def _launch(supervisor: Supervisor, wanted: tuple[Program, ...], variables: dict[str, str]) -> None:
+def _launch(supervisor: Supervisor, programs: tuple[Program, ...], variables: dict[str, str]) -> None:
     if supervisor.identity() is None:
-        supervisor.launch(wanted, variables)
-    unknown = {p.name for p in wanted} - {s.name for s in supervisor.states()}
+        supervisor.launch(programs, variables)
+    unknown = {p.name for p in programs} - {s.name for s in supervisor.states()}
     if unknown:
         msg = f"Supervisor of `{supervisor.home}`: expected it to know {sorted(unknown)}; other settings started it."
         raise SupervisorError(msg + "\nHint: `cutover down`, then `cutover up`.")
 
 
 def _await_broker(settings: Settings, ports: Ports, tell: Tell) -> str:
-    given = settings.kafka.bootstrap_servers
-    if given is None:
+    bootstrap_servers = settings.kafka.bootstrap_servers
+    if bootstrap_servers is None:
         tell(f"waiting for the broker at {server.address(ports)}")
         alive = _watch(Supervisor(settings.home.resolve()), "kafka")
         server.wait_ready(settings.home.resolve(), ports, within=READY_SECONDS, alive=lambda: not alive())
         return server.address(ports)
-    tell(f"asking the cluster at {given}")
-    obstacle = find_obstacle(given, settings.kafka.protocol)
+    tell(f"asking the cluster at {bootstrap_servers}")
+    obstacle = find_obstacle(bootstrap_servers, settings.kafka.protocol)
     if obstacle is not None:
         raise make_obstacle_error(obstacle)
-    if not server.answers(settings, given):
-        msg = f"Kafka at `{given}` (`kafka.bootstrap_servers`): expected an answer within "
+    if not server.answers(settings, bootstrap_servers):
+        msg = f"Kafka at `{bootstrap_servers}` (`kafka.bootstrap_servers`): expected an answer within "
         msg += f"{settings.kafka.timeout_seconds:.0f} s, got none.\nHint: unset it and `cutover up` runs a broker."
         raise LogError(msg, runbook="KafkaUnreachable")
-    return given
+    return bootstrap_servers
 
 
 def _await_airflow(settings: Settings, ports: Ports, tell: Tell) -> None:

@@ -286,12 +286,12 @@ def _break_seal(intact: Seal, breach: SealBreach) -> Seal:
 
 def open_range(pipeline: Pipeline, watermark: int | None) -> tuple[Range, ...]:
     """Return the range in which windows that are still open at a watermark start, microseconds."""
-    last = find_closed_end(pipeline, watermark)
-    if last is None or last < EARLIEST:
+    closed_end = find_closed_end(pipeline, watermark)
+    if closed_end is None or closed_end < EARLIEST:
         return ((EARLIEST, FOREVER),)
-    if last >= LATEST:
+    if closed_end >= LATEST:
         return ()
-    return ((pipeline.window.start_after(last), FOREVER),)
+    return ((pipeline.window.start_after(closed_end), FOREVER),)
 
 
 def _describe_range(start: datetime | None, end: datetime | None) -> str | None:

@@ -85,13 +85,13 @@ def _number(records: list[Record]) -> tuple[Record, ...]:
     return tuple({"id": number} | record for number, record in enumerate(ordered))
 
 
-def write(folder: Path, made: Sample) -> None:
+def write(folder: Path, sample: Sample) -> None:
     """Write `impressions.jsonl`, `clicks.jsonl` and `advertisers.csv` into a folder that may be new."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, records in (("impressions", made.impressions), ("clicks", made.clicks)):
+    for name, records in (("impressions", sample.impressions), ("clicks", sample.clicks)):
         lines = "".join(json.dumps(record) + "\n" for record in records)
         (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    rows = "".join(f"{row['advertiser']},{row['budget']}\n" for row in made.advertisers)
+    rows = "".join(f"{row['advertiser']},{row['budget']}\n" for row in sample.advertisers)
     (folder / "advertisers.csv").write_text("advertiser,budget\n" + rows, encoding="utf-8")
 
 

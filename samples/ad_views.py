@@ -99,12 +99,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--into", type=Path, default=Path())
-    asked = parser.parse_args(arguments)
-    asked.into.mkdir(parents=True, exist_ok=True)
-    (asked.into / "ads.csv").write_text(ads_csv(asked.seed), encoding="utf-8")
+    args = parser.parse_args(arguments)
+    args.into.mkdir(parents=True, exist_ok=True)
+    (args.into / "ads.csv").write_text(ads_csv(args.seed), encoding="utf-8")
     # Without a name and a time of its own, so that the same seed gives the same file.
-    with (asked.into / "ad_events.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
-        for _, value in stream_of(asked.events, seed=asked.seed):
+    with (args.into / "ad_events.jsonl.gz").open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as out:
+        for _, value in stream_of(args.events, seed=args.seed):
             out.write(value + b"\n")
     return 0
 

@@ -19,13 +19,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m cutover.streaming", description=__doc__)
     parser.add_argument("pipeline")
     parser.add_argument("--until", choices=get_args(driver.Until), default="forever")
-    chosen = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     if arguments is None:
-        terminal.own(f"driver-{chosen.pipeline}")
+        terminal.own(f"driver-{args.pipeline}")
     events.configure(pretty=False)
     try:
         settings = load_settings()
-        return driver.run(settings, catalogue.get(settings, chosen.pipeline), until=chosen.until)
+        return driver.run(settings, catalogue.get(settings, args.pipeline), until=args.until)
     except CutoverError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -98,10 +98,10 @@ def run(
 
 def _start_heartbeat(settings: Settings, place: Path, clock: Clock) -> HeartbeatWriter:
     """Say who drives, and begin to beat."""
-    first = first_beat(new_run_id(), clock)
-    beat = HeartbeatWriter(place / "heartbeat.json", first, seconds=settings.stream.heartbeat_seconds, clock=clock)
+    heartbeat = first_beat(new_run_id(), clock)
+    beat = HeartbeatWriter(place / "heartbeat.json", heartbeat, seconds=settings.stream.heartbeat_seconds, clock=clock)
     try:
-        files.write_json(place / "driver.json", {**asdict(first.identity), "run_id": first.run_id})
+        files.write_json(place / "driver.json", {**asdict(heartbeat.identity), "run_id": heartbeat.run_id})
         beat.start()
     except OSError as error:
         msg = f"Driver's folder `{place}`: expected a place that can be written, got: {error.strerror or error}."

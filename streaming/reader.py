@@ -42,9 +42,11 @@ def read(context: DriverContext, stream: MicrobatchEngine) -> None:
     """
     session = spark.session(context.settings, app=_app(context))
     while not (context.stopping.is_set() or stream.drained):
-        wanted = query.QuerySource(pipeline=context.pipeline, offsets=stream.position, checkpoint=stream.checkpoint)
+        query_source = query.QuerySource(
+            pipeline=context.pipeline, offsets=stream.position, checkpoint=stream.checkpoint
+        )
         stream.recorder.begin_query(session)
-        running = query.start(session, context.settings, wanted, stream.process_batch)
+        running = query.start(session, context.settings, query_source, stream.process_batch)
         why = _run(context, stream, running, session)
         if why is None:
             return
@@ -62,16 +64,22 @@ def _run(
     context: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery", session: "SparkSession"
 ) -> CutoverError | None:
     """Run one query to its end and return why it failed; None if it was asked to end."""
-    why: CutoverError | None = None
+    cutover_error: CutoverError | None = None
     try:
         failure = _await_failure(context, stream, running)
         if failure is not None:
-            why = explain(failure, context, stream.committer, jvm_gone=query.jvm_gone(session))
-            why.__cause__ = None if why is failure else failure
+            cutover_error = explain(failure, context, stream.committer, jvm_gone=query.jvm_gone(session))
+            cutover_error.__cause__ = None if cutover_error is failure else failure
     finally:
-        _halt(context, stream, running, session, will_go_on=why is not None and why.runbook == "KafkaUnreachable")
+        _halt(
+            context,
+            stream,
+            running,
+            session,
+            will_go_on=cutover_error is not None and cutover_error.runbook == "KafkaUnreachable",
+        )
     # What ends while we wait for the last epoch is told too: another driver may have been faster.
-    return why or (stream.failure if isinstance(stream.failure, CutoverError) else None)
+    return cutover_error or (stream.failure if isinstance(stream.failure, CutoverError) else None)
 
 
 def _await_failure(context: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery") -> BaseException | None:
@@ -136,8 +144,8 @@ def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
         stream.health.note_silence()
         _poll_stop_file(context)
         try:
-            known = same_log.recorded_history(ours.version.uri)
-            found = start_offsets.begin(context.pipeline, context.client, ours.newest, ours.accepted, known)
+            history = same_log.recorded_history(ours.version.uri)
+            found = start_offsets.begin(context.pipeline, context.client, ours.newest, ours.accepted, history)
         except LogError as error:
             if error.runbook != "KafkaUnreachable":
                 raise

@@ -24,25 +24,25 @@ def remaining_offsets(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
     return {p: span for p, span in kept.items() if span[0] < span[1]}
 
 
-def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, recorded: Iterable[Loss]) -> dict[int, int]:
+def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, losses: Iterable[Loss]) -> dict[int, int]:
     """Return the gaps that recorded losses do not cover: there the log gave records that only the stream has read.
 
     Args:
         gaps: What `first_left` returns: partition -> first offset left.
         offsets: What no run had scanned.
-        recorded: Losses of this very log.
+        losses: Losses of this very log.
     """
     reached = {partition: offsets[partition][0] for partition in gaps}
-    for loss in sorted(recorded, key=lambda loss: loss.first):
+    for loss in sorted(losses, key=lambda loss: loss.first):
         if loss.next is not None and not loss.again and loss.first <= reached.get(loss.partition, -1):
             reached[loss.partition] = max(reached[loss.partition], loss.next)
-    return {partition: first for partition, first in gaps.items() if reached[partition] < first}
+    return {partition: gap for partition, gap in gaps.items() if reached[partition] < gap}
 
 
-def is_outdated(run: BatchRun, recorded: Iterable[Loss]) -> bool:
+def is_outdated(run: BatchRun, losses: Iterable[Loss]) -> bool:
     """Return whether the log that a run read is gone, or gave its offsets again, and that was accepted since."""
     return any(
-        loss.again and loss.stream_version > run.stream_version and loss.topic_id == run.topic_id for loss in recorded
+        loss.again and loss.stream_version > run.stream_version and loss.topic_id == run.topic_id for loss in losses
     )
 
 
@@ -86,9 +86,9 @@ def find_newest_lost(records: Sequence[EpochRecord], offsets: Offsets, gaps: Map
         Microseconds; the beginning of time if no lost record counts. None: epochs do not cover the gaps.
     """
     newest = limits.MIN_MICROS
-    for partition, first in gaps.items():
+    for partition, gap in gaps.items():
         start, end = offsets[partition]
-        behind = [record for record in records if record.end.get(partition, 0) >= min(first, end)]
+        behind = [record for record in records if record.end.get(partition, 0) >= min(gap, end)]
         if not behind or records[0].start.get(partition, 0) > start:
             return None
         newest = max(newest, behind[0].max_event.get(partition, limits.MIN_MICROS))
@@ -116,5 +116,5 @@ def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
 
 def _holds_all(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
     # No answer: every record left is older than that, and those lost are older still.
-    offsets = ((found.get(partition), first) for partition, first in gaps.items())
+    offsets = ((found.get(partition), gap) for partition, gap in gaps.items())
     return all(offset is None or offset > first for offset, first in offsets)

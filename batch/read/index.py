@@ -72,7 +72,7 @@ class IndexHistory:
 
 
 def load(
-    settings: Settings, pipeline: Pipeline, log: LogId, recorded: Sequence[Loss] = (), *, judging: str | None = None
+    settings: Settings, pipeline: Pipeline, log: LogId, losses: Sequence[Loss] = (), *, judging: str | None = None
 ) -> IndexHistory:
     """Return the runs on which this one builds: the newest ones with the batch definition in force.
 
@@ -92,7 +92,7 @@ def load(
 
     def goes_on(run: BatchRun) -> bool:
         is_alike = judging is None or run.in_force in {None, judging}
-        return is_alike and run.batch_fingerprint == fingerprint and not is_outdated(run, recorded)
+        return is_alike and run.batch_fingerprint == fingerprint and not is_outdated(run, losses)
 
     runs = [*takewhile(goes_on, newest_first)]
     for run in reversed(runs):
@@ -269,7 +269,7 @@ def _replace_orphans(
     table = delta.ensure(uri, schema)
     if name == "batch_index":
         _refuse_overtaken(table, pipeline, history.next_sequence)
-    kept = [each.run_id for each in history.runs]
+    kept = [run.run_id for run in history.runs]
     _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", kept, run)
     if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
         table = delta.open_table(uri)

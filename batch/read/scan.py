@@ -160,5 +160,5 @@ def _table(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, object], schema: pa.Schema
 ) -> pa.Table:
     """Return a query's rows in a table's columns and types."""
-    found = queries.read_table(connection, query, params=parameters)
-    return found.select(schema.names).cast(schema)
+    table = queries.read_table(connection, query, params=parameters)
+    return table.select(schema.names).cast(schema)

@@ -221,9 +221,9 @@ def _is_current(system: fs.FileSystem, place: str, now: datetime, *, newest: str
     return draft is not None and (draft.newest_run == newest or datetime.fromisoformat(draft.expires) > now)
 
 
-def to_files(made: RunOutput) -> dict[str, pa.Table]:
+def to_files(run_output: RunOutput) -> dict[str, pa.Table]:
     """Return what a draft keeps of a run, by name."""
-    return {"rows": made.rows, "ranges": made.ranges, "ledger": made.ledger}
+    return {"rows": run_output.rows, "ranges": run_output.ranges, "ledger": run_output.ledger}
 
 
 def to_output(settings: Settings, pipeline: Pipeline, run: BatchRun, draft: RepairDraft, *, began: float) -> RunOutput:
@@ -270,8 +270,8 @@ def to_fields(draft: RepairDraft) -> dict[str, object]:
 def _list_folder(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
     if system.get_file_info(path).type is not fs.FileType.Directory:
         return []
-    found = system.get_file_info(fs.FileSelector(path))
-    return sorted((one for one in found if one.type is fs.FileType.Directory), key=lambda one: one.path)
+    file_info = system.get_file_info(fs.FileSelector(path))
+    return sorted((one for one in file_info if one.type is fs.FileType.Directory), key=lambda one: one.path)
 
 
 def _make_write_error(uri: str, error: OSError) -> LakeError:

@@ -76,11 +76,11 @@ def read_served(settings: Settings, pipeline: Pipeline, ranges: Sequence[Range])
         return queries.read_table(connection, f"SELECT {columns} FROM serving WHERE {inside_sql(ranges)}")
 
 
-def are_equal(pipeline: Pipeline, first: pa.Table, second: pa.Table) -> bool:
+def are_equal(pipeline: Pipeline, table: pa.Table, second: pa.Table) -> bool:
     """Return whether two tables hold the same rows, in any order; NaN is itself."""
     columns = ", ".join([*_names(pipeline), "_served_by"])
     with queries.connect() as connection:
-        connection.register("first_rows", first)
+        connection.register("first_rows", table)
         connection.register("second_rows", second)
         pairs = (("first_rows", "second_rows"), ("second_rows", "first_rows"))
         sides = (f"(SELECT {columns} FROM {a} EXCEPT ALL SELECT {columns} FROM {b})" for a, b in pairs)
@@ -161,7 +161,7 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings,
         return marks[at][1] or None if at < len(marks) else None
 
     names = ("_start", "_end", "_by")
-    rows = [{**dict(zip(names, one, strict=True)), "_served_from": since(*one)} for one in windows]
+    rows = [{**dict(zip(names, window, strict=True)), "_served_from": since(*window)} for window in windows]
     kinds: dict[str, pa.DataType] = {
         "_start": pa.int64(),
         "_end": pa.int64(),

@@ -82,8 +82,8 @@ def refuse_before_scan(work: RunContext, wanted: Sequence[Range]) -> None:
     if not work.history.runs and batch_runs.runs(work.settings, work.pipeline):
         msg = f"Repair of `{name}`: expected batch runs of this definition over this log to build on, found none."
         raise LakeError(msg + f"\nHint: `cutover batch {name}` computes all windows first.", runbook="BatchNotFresh")
-    last = find_closed_end(work.pipeline, record.watermark_after)
-    still_open = [span for span in wanted if last is None or span[1] > last]
+    closed_end = find_closed_end(work.pipeline, record.watermark_after)
+    still_open = [span for span in wanted if closed_end is None or span[1] > closed_end]
     if still_open:
         msg = f"Repair of `{name}`: expected windows that are closed at the cut of epoch {record.epoch} (watermark "
         msg += f"{format_micros(record.watermark_after) or 'not known yet'}), got {describe(still_open)}."
@@ -96,7 +96,7 @@ def _refuse_expired(work: RunContext, wanted: Sequence[Range]) -> None:
     if not wanted or not isinstance(window, AlignedWindowFn):
         return
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
-    gone = index.find_expired_windows(work.connection, work.earliest, work.scan)
+    expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
     left = whole_from(work, work.new, [start for start, _ in wanted], window)
     since = max(frozen_before(work), limits.MIN_MICROS if left is None else left)
     lost = [span for span in wanted if is_touched(span[0], work.lost)]
@@ -104,7 +104,7 @@ def _refuse_expired(work: RunContext, wanted: Sequence[Range]) -> None:
         msg = f"Repair of `{work.pipeline.name}`: expected windows of which the log held every record, got "
         msg += f"{describe(lost)}: a loss was accepted that touches them."
         raise LogError(msg + "\nHint: nothing can compute them; they read `incomplete(lost)`.", runbook="LogDataLost")
-    expired = [span for span in wanted if span[0] in gone or span[0] < since]
+    expired = [span for span in wanted if span[0] in expired_windows or span[0] < since]
     if expired:
         msg = f"Repair of `{work.pipeline.name}`: expected windows whose records are all in the log, which begins at "
         msg += f"offsets {format_offsets(work.earliest)}, got {describe(expired)}: past retention."
@@ -174,13 +174,13 @@ def make_stale_error(pipeline: Pipeline, draft: RepairDraft, moved: str) -> Lake
     return LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows or '--dirty'}`.")
 
 
-def refuse_undone(pipeline: Pipeline, repair: BatchRun, recorded: Sequence[BatchRun]) -> None:
+def refuse_undone(pipeline: Pipeline, repair: BatchRun, batch_runs: Sequence[BatchRun]) -> None:
     """Refuse to call a repair published that was taken back since.
 
     Raises:
         LakeError: Says when, and how its windows are computed again.
     """
-    undone = next((run for run in recorded if run.undoes == repair.run_id), None)
+    undone = next((run for run in batch_runs if run.undoes == repair.run_id), None)
     if undone is not None and repair.repair is not None:
         windows = " ".join(f"--window {format_micros(start)}" for start, _ in repair.repair.windows[:_SHOWN])
         msg = f"Repair {repair.run_id} of `{pipeline.name}`: expected one that nobody took back, it was taken back at "

@@ -102,7 +102,7 @@ def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, pro
     uri = drafts.folder(settings, pipeline, made.run.run_id)
     tables = {**drafts.to_files(made), "served": seen.served, "before": seen.before}
     newest = batch_runs.runs(settings, pipeline)
-    one = RepairDraft(
+    repair_draft = RepairDraft(
         run=made.run,
         windows=named or made.replaced,
         newest_run=newest[-1].run_id if newest else None,
@@ -116,10 +116,12 @@ def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, pro
         served_from=seen.served_from,
         files=drafts.write_rows(uri, tables),
     )
-    drafts.save(settings, pipeline, one)
+    drafts.save(settings, pipeline, repair_draft)
     probe("repair.staged", made.run.epoch)
-    log.info("repair_drafted", pipeline=pipeline.name, repair=one.repair_id, counts=one.counts["served"])
-    return Drafted(draft=one, effect=seen)
+    log.info(
+        "repair_drafted", pipeline=pipeline.name, repair=repair_draft.repair_id, counts=repair_draft.counts["served"]
+    )
+    return Drafted(draft=repair_draft, effect=seen)
 
 
 @runs.tell_lineage("repair", lineage.find_touched_by_repair)
@@ -172,8 +174,8 @@ def publish_draft(
             probe("repair.checked", draft.run.epoch)
             repair = _make_repair(settings, pipeline, draft, target.newest.epoch, why)
             run = replace(draft.run, repair=repair, started=started.isoformat())
-            made = drafts.to_output(settings, pipeline, run, draft, began=began)
-            done = publish.commit(settings, pipeline, history, made, probe=probe, clock=clock)
+            run_output = drafts.to_output(settings, pipeline, run, draft, began=began)
+            done = publish.commit(settings, pipeline, history, run_output, probe=probe, clock=clock)
         serving_table.keep_up(settings, pipeline)
         log.info("repair_published", pipeline=pipeline.name, **publish.summary(done))
         return done, False
@@ -181,9 +183,9 @@ def publish_draft(
 
 def _refuse_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
     """Refuse to publish over answers that are not those which were looked at."""
-    then = drafts.read_rows(drafts.folder(settings, pipeline, draft.repair_id), draft.files["served"])
+    rows = drafts.read_rows(drafts.folder(settings, pipeline, draft.repair_id), draft.files["served"])
     now = effect.read_served(settings, pipeline, draft.run.computed)
-    there = then.filter(pc.is_valid(then["_served_by"]))
+    there = rows.filter(pc.is_valid(rows["_served_by"]))
     if not effect.are_equal(pipeline, there, now):
         raise refusals.make_stale_error(pipeline, draft, "what is served of these windows is not what it was then")
 
@@ -217,7 +219,7 @@ def _choose_draft(
     ids = waiting.ids if wanted is None else (*published, *waiting.ids)
     others = drafts.list_other_definitions(settings, pipeline)
     if not any(wanted is None or one.startswith(wanted) for one in ids) and any(
-        wanted is None or one.startswith(wanted) for one in others
+        wanted is None or other.startswith(wanted) for other in others
     ):
         msg = f"Repair of `{pipeline.name}`: expected a draft of the definition in force, got one of another definition"
         msg += " (other results). Nothing was published."

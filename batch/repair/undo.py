@@ -111,12 +111,12 @@ def _make_undo(
         files={},
         started=clock.now().isoformat(),
     )
-    before = drafts.read_rows(drafts.folder(settings, pipeline, repair.run_id), repair.repair.files["before"])
+    rows = drafts.read_rows(drafts.folder(settings, pipeline, repair.run_id), repair.repair.files["before"])
     return RunOutput(
         run=run,
         ranges=BATCH_INDEX.empty_table(),
         ledger=batch_ledger_schema(pipeline).empty_table(),
-        rows=before,
+        rows=rows,
         replaced=repair.computed,
         began=clock.monotonic(),
     )

@@ -40,49 +40,54 @@ class RunOutput:
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts what comes after `run.cost`
 
 
-def publish(work: RunContext, found: StagedRun, probe: Probe, clock: Clock) -> BatchRun:
+def publish(work: RunContext, staged_run: StagedRun, probe: Probe, clock: Clock) -> BatchRun:
     """Commit the index and the ledger, the batch table, and the run; return the run."""
-    return commit(work.settings, work.pipeline, work.history, prepare(work, found), probe=probe, clock=clock)
+    return commit(work.settings, work.pipeline, work.history, prepare(work, staged_run), probe=probe, clock=clock)
 
 
-def prepare(work: RunContext, found: StagedRun) -> RunOutput:
+def prepare(work: RunContext, staged_run: StagedRun) -> RunOutput:
     """Collect what a run has staged, as rows in memory that need neither its connection nor its folder any more."""
     return RunOutput(
-        run=_make_run(work, found),
+        run=_make_run(work, staged_run),
         ranges=scan.range_rows(work.connection, work.run_id, work.target),
         ledger=scan.ledger_rows(work.connection, work.pipeline, work.run_id, work.target),
         rows=read_staged_rows(work),
-        replaced=found.plan.computed,
+        replaced=staged_run.plan.computed,
         began=work.began,
-        kept=None if found.kept is None else found.kept.rows,
+        kept=None if staged_run.kept is None else staged_run.kept.rows,
     )
 
 
 def commit(
-    settings: Settings, pipeline: Pipeline, history: IndexHistory, made: RunOutput, *, probe: Probe, clock: Clock
+    settings: Settings, pipeline: Pipeline, history: IndexHistory, run_output: RunOutput, *, probe: Probe, clock: Clock
 ) -> BatchRun:
     """Commit the index and the ledger, the batch table, and the run; return the run.
 
     A run that is killed before its own row was written never counted: the next one takes its index and ledger rows out,
     finds the same windows dirty and replaces them again.
     """
-    run = made.run
-    ledger_version = index.record_scan(settings, pipeline, history, ranges=made.ranges, ledger=made.ledger, run=run)
+    run = run_output.run
+    ledger_version = index.record_scan(
+        settings, pipeline, history, ranges=run_output.ranges, ledger=run_output.ledger, run=run
+    )
     probe("batch.indexed", run.epoch)
-    batch_version = _replace(settings, pipeline, made)
+    batch_version = _replace(settings, pipeline, run_output)
     probe("batch.written", run.epoch)
     done = replace(
         run,
         batch_version=batch_version,
         ledger_version=ledger_version,
-        cost=_measure_cost(settings, pipeline, made),
+        cost=_measure_cost(settings, pipeline, run_output),
         finished=clock.now().isoformat(),
-        seconds=round(clock.monotonic() - made.began, 3),
+        seconds=round(clock.monotonic() - run_output.began, 3),
     )
-    rows: dict[BatchTable, int] = {"batch_index": made.ranges.num_rows, "batch_ledger": made.ledger.num_rows}
-    recorded = index.record_run(settings, pipeline, done, sequence=history.next_sequence, rows=rows)
+    rows: dict[BatchTable, int] = {
+        "batch_index": run_output.ranges.num_rows,
+        "batch_ledger": run_output.ledger.num_rows,
+    }
+    batch_run = index.record_run(settings, pipeline, done, sequence=history.next_sequence, rows=rows)
     probe("batch.committed", run.epoch)
-    return recorded
+    return batch_run
 
 
 def summary(run: BatchRun) -> dict[str, Any]:
@@ -100,20 +105,20 @@ def summary(run: BatchRun) -> dict[str, Any]:
     }
 
 
-def _replace(settings: Settings, pipeline: Pipeline, made: RunOutput) -> int:
+def _replace(settings: Settings, pipeline: Pipeline, run_output: RunOutput) -> int:
     table = delta.ensure(batch_uri(settings, pipeline), batch_schema(pipeline))
-    note = json.dumps({"run_id": made.run.run_id, "epoch": made.run.epoch})
+    note = json.dumps({"run_id": run_output.run.run_id, "epoch": run_output.run.epoch})
     return replace_windows(
         table,
-        made.rows,
-        made.replaced,
-        of=made.run.run_id,
-        instead_of=made.kept,
+        run_output.rows,
+        run_output.replaced,
+        of=run_output.run.run_id,
+        instead_of=run_output.kept,
         commit=CommitProperties(max_commit_retries=0, custom_metadata={"userMetadata": note}),
     )
 
 
-def _make_run(work: RunContext, found: StagedRun) -> BatchRun:
+def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
     record, wanted = work.target.record, work.wanted or ()
     return BatchRun(
         run_id=work.run_id,
@@ -123,34 +128,34 @@ def _make_run(work: RunContext, found: StagedRun) -> BatchRun:
         topic_id=record.topic_id,
         cluster_id=record.cluster_id,
         cut=dict(record.end),
-        scanned=dict(found.scanned),
+        scanned=dict(staged_run.scanned),
         watermark=record.watermark_after,
         result_fingerprint=result_fingerprint(work.pipeline),
         batch_fingerprint=batch_fingerprint(work.pipeline),
         **work.judging.make_run_fields(work.pipeline, work.history),
         wanted=wanted[0] if len(wanted) == 1 else None,
-        computed=found.plan.computed,
-        stale=found.plan.stale,
-        incomplete=found.incomplete,
+        computed=staged_run.plan.computed,
+        stale=staged_run.plan.stale,
+        incomplete=staged_run.incomplete,
         counts=scan.class_counts(work.connection, work.pipeline),
         id_conflicts=scan.id_conflicts(work.connection, work.pipeline),
-        contract=found.contract,
-        open_from=found.open_from,
+        contract=staged_run.contract,
+        open_from=staged_run.open_from,
         marks=dict(record.marks),
         anew=work.anew,
-        kept=() if found.kept is None else found.kept.ranges,
-        left_out=found.plan.left_out,
+        kept=() if staged_run.kept is None else staged_run.kept.ranges,
+        left_out=staged_run.plan.left_out,
         dimensions=dict(work.lookups.spans),
         cost=measure_cost(work.meter, is_local=is_local(work.settings), written_bytes=0),
         started=work.started.isoformat(),
     )
 
 
-def _measure_cost(settings: Settings, pipeline: Pipeline, made: RunOutput) -> PathCost:
+def _measure_cost(settings: Settings, pipeline: Pipeline, run_output: RunOutput) -> PathCost:
     """Return what was used until the run was prepared, by another process where it is a draft, and since."""
-    written = _count_written_bytes(settings, pipeline, made.run.run_id)
-    since = measure_cost(made.meter, is_local=is_local(settings), written_bytes=written)
-    return since if made.run.cost is None else add_costs(made.run.cost, since)
+    written = _count_written_bytes(settings, pipeline, run_output.run.run_id)
+    cost = measure_cost(run_output.meter, is_local=is_local(settings), written_bytes=written)
+    return cost if run_output.run.cost is None else add_costs(run_output.run.cost, cost)
 
 
 def _count_written_bytes(settings: Settings, pipeline: Pipeline, run_id: str) -> int:

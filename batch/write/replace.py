@@ -60,37 +60,39 @@ def replace_windows(
             kept = instead_of
             if kept is None:
                 kept = read_rows_outside(table, delta.actions(table), rows.schema, ranges)
-            made = _write_files(table, pa.concat_tables([rows, kept]), of)
-            commits.overwrite(table, made, Schema.from_arrow(rows.schema), commit=commit)
+            files = _write_files(table, pa.concat_tables([rows, kept]), of)
+            commits.overwrite(table, files, Schema.from_arrow(rows.schema), commit=commit)
             return int(table.version())
         touched = _list_touched_files(table, ranges)
         kept = read_rows_outside(table, touched, rows.schema, ranges)
-        made = _write_files(table, pa.concat_tables([rows, kept]), of)
-        commits.replace(table, touched, made, commit=commit)
+        files = _write_files(table, pa.concat_tables([rows, kept]), of)
+        commits.replace(table, touched, files, commit=commit)
     return int(table.version())
 
 
-def take_back(table: DeltaTable, left: TableChange) -> None:
+def take_back(table: DeltaTable, table_change: TableChange) -> None:
     """List again what the newest recorded run listed, in one commit: a run of ours was killed behind it.
 
     Args:
         table: The batch table, while the writer lock is held; it shows the new version afterwards.
-        left: What the killed run left; without a version that it began at, the table stays as it is.
+        table_change: What the killed run left; without a version that it began at, the table stays as it is.
 
     Raises:
         LakeError: A file is not there any more, or the table cannot be written.
     """
-    if left.base is None or left.base < 0:
+    if table_change.base is None or table_change.base < 0:
         return
     now = {str(action["path"]): action for action in delta.actions(table)}
-    before = _undo_entries(table, set(now), left.base)
+    before = _undo_entries(table, set(now), table_change.base)
     with commits.refusing(table.table_uri):
         made = [data_files.list_again(table.table_uri, path) for path in sorted(before - now.keys())]
         gone = [action for path, action in now.items() if path not in before]
         note = CommitProperties(max_commit_retries=0, custom_metadata=TAKEN_BACK)
         if made or gone:
             commits.replace(table, gone, made, commit=note)
-            log.warning("unfinished_rows_taken_back", table=left.uri, files=len(gone), to_version=left.base)
+            log.warning(
+                "unfinished_rows_taken_back", table=table_change.uri, files=len(gone), to_version=table_change.base
+            )
 
 
 def _undo_entries(table: DeltaTable, live: set[str], base: int) -> set[str]:

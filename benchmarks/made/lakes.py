@@ -75,8 +75,8 @@ class Lake:
             raise AssertionError(msg)
 
     def _partials(self) -> list[File]:
-        listed = compactor.list_files(delta.open_table(self.version.uri))
-        return [file for file in listed if file.kind == "partial"]
+        files = compactor.list_files(delta.open_table(self.version.uri))
+        return [file for file in files if file.kind == "partial"]
 
 
 def of_events(bench: Bench, count: int) -> Lake:

@@ -37,7 +37,7 @@ processes together.
 {rows}
 
 An epoch took {min(epochs):g} to {max(epochs):g} s, the first with the JVM's warming up; the folds
-{", ".join(f"{each:g}" for each in folds)} s. A reader in a process of its own folds everything in
+{", ".join(f"{fold:g}" for fold in folds)} s. A reader in a process of its own folds everything in
 {found["reader_seconds"]:g} s and takes {found["reader_mib"]:,} MiB at most; its {found["checked"]["keys"]:,} rows add
 up to the {found["checked"]["records"]:,} records that were sent (the small epochs after the large ones included).
 {_beside(found.get("small_epochs", {}))}

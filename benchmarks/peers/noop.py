@@ -27,8 +27,8 @@ def start(
     """Read a topic from its beginning, at most `max_rows_per_epoch` records a micro-batch."""
 
     def each(batch: DataFrame, _: int) -> None:
-        whole = parse_records(batch, pipeline, dimensions)
-        rows = aggregate_partials(classify_records(whole, pipeline, watermark_micros=None), pipeline)
+        records = parse_records(batch, pipeline, dimensions)
+        rows = aggregate_partials(classify_records(records, pipeline, watermark_micros=None), pipeline)
         rows.write.format("noop").mode("overwrite").save()
 
     records = (

@@ -33,5 +33,5 @@ def _processor() -> str:
 
 
 def _java() -> str:
-    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
-    return said.split('"')[1]
+    stderr = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    return stderr.split('"')[1]

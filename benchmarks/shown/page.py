@@ -21,11 +21,11 @@ began: where it is above the number of cores, other work ran beside, rates are l
 """
 
 
-def store(folder: Path, found: Figure) -> None:
+def store(folder: Path, figure: Figure) -> None:
     """Write one figure's JSON and picture."""
     place = folder / "benchmarks"
     place.mkdir(parents=True, exist_ok=True)
-    (place / f"{found.name}.json").write_text(found.to_json(), encoding="utf-8")
+    (place / f"{figure.name}.json").write_text(figure.to_json(), encoding="utf-8")
 
 
 def write(folder: Path) -> None:
@@ -38,8 +38,8 @@ def write(folder: Path) -> None:
     (folder / "benchmarks.md").write_text(text, encoding="utf-8")
 
 
-def _table(found: list[Figure]) -> str:
-    by_goal = {value.goal: (value, figure) for figure in found for value in figure.values}
+def _table(figures: list[Figure]) -> str:
+    by_goal = {value.goal: (value, figure) for figure in figures for value in figure.values}
     rows = [_row(goal, *by_goal[goal.name]) for goal in GOALS if goal.name in by_goal]
     absent = [goal.text for goal in GOALS if goal.name not in by_goal]
     lines = ["| figure | goal | measured | reached | command |", "|---|---|---|---|---|", *rows, ""]

@@ -38,10 +38,10 @@ SCALED_LOG = {"delta.logRetentionDuration": "interval 40 seconds"}
 """As many commits as the ten minutes of `SHORT_LOG` have at two a second: here about thirty pass in one."""
 
 
-def run(settings: Settings, epochs: int, out: Path) -> None:
+def run(settings: Settings, epochs: int, path: Path) -> None:
     """Commit so many epochs and note what each cost."""
     pipeline, clock = workload.pipeline("soak"), SystemClock()
-    notes = workload.Notes(out)
+    notes = workload.Notes(path)
     beat = HeartbeatWriter(settings.run_dir / "heartbeat.json", first_beat("soak", clock), seconds=60, clock=clock)
     client = LogClient(settings)  # asked nothing here
     place = settings.run_dir / "soak"

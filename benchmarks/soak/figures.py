@@ -38,11 +38,11 @@ def notes(file: Path) -> list[Note]:
     return found
 
 
-def epochs(found: Sequence[Note]) -> list[Epoch]:
+def epochs(notes: Sequence[Note]) -> list[Epoch]:
     """Return the epochs of the driver's notes."""
-    at = {(note["point"], note["of"]): float(note["at"]) for note in found}
-    folds, starts = _folds(found), [note["of"] + 1 for note in found if note["point"] == "start.read"]
-    numbers = [note["of"] for note in found if note["point"] == "epoch.committed"]
+    at = {(note["point"], note["of"]): float(note["at"]) for note in notes}
+    folds, starts = _folds(notes), [note["of"] + 1 for note in notes if note["point"] == "start.read"]
+    numbers = [note["of"] for note in notes if note["point"] == "epoch.committed"]
     made = []
     for number in numbers:
         ended = at["epoch.committed", number]
@@ -62,9 +62,9 @@ def epochs(found: Sequence[Note]) -> list[Epoch]:
     return made
 
 
-def _folds(found: Sequence[Note]) -> list[tuple[float, float]]:
+def _folds(notes: Sequence[Note]) -> list[tuple[float, float]]:
     begun, pairs = 0.0, []
-    for note in found:
+    for note in notes:
         if note["point"] == "compact.read":
             begun = note["at"]
         elif note["point"] == "compact.committed":
@@ -138,9 +138,9 @@ def _over(cycles: Sequence[float], seconds: float = 2.0) -> int:
     return sum(cycle > seconds for cycle in cycles)
 
 
-def _curve(found: Sequence[Epoch]) -> list[Note]:
-    size = max(1, len(found) // BUCKETS)
-    buckets = [found[place : place + size] for place in range(0, len(found), size)]
+def _curve(epochs: Sequence[Epoch]) -> list[Note]:
+    size = max(1, len(epochs) // BUCKETS)
+    buckets = [epochs[place : place + size] for place in range(0, len(epochs), size)]
     return [
         {
             "epoch": bucket[0].number,
@@ -153,16 +153,16 @@ def _curve(found: Sequence[Epoch]) -> list[Note]:
     ]
 
 
-def _samples(found: Sequence[Epoch], samples: Sequence[Note]) -> list[Note]:
+def _samples(epochs: Sequence[Epoch], samples: Sequence[Note]) -> list[Note]:
     """Thin samples, and give each the epoch that was newest then."""
     step, place, made = max(1, len(samples) // SAMPLES), 0, []
     for sample in samples[::step]:
-        while place + 1 < len(found) and found[place + 1].at <= sample["at"]:
+        while place + 1 < len(epochs) and epochs[place + 1].at <= sample["at"]:
             place += 1
         sizes = {
             f"{name}_mib": round(sample[name] / MIB) for name in ("driver_rss", "jvm_rss", "driver_pss", "jvm_pss")
         }
-        made.append({"epoch": found[place].number, **{k: sample[k] for k in ("log", "listed", "data")}, **sizes})
+        made.append({"epoch": epochs[place].number, **{k: sample[k] for k in ("log", "listed", "data")}, **sizes})
     return made
 
 
@@ -201,10 +201,10 @@ def _to_control(timed: Sequence[Note]) -> dict[str, dict[str, float]]:
     return {name: _quotients(found) for name, found in parts(paired).items()}
 
 
-def _quotients(found: Sequence[Note]) -> dict[str, float]:
-    if not found:
+def _quotients(notes: Sequence[Note]) -> dict[str, float]:
+    if not notes:
         return {}
-    both = [[note[name] for note in found] for name in ("commit", "control")]
+    both = [[note[name] for note in notes] for name in ("commit", "control")]
     shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
     return {label: round(quantile(both[0], share) / quantile(both[1], share), 3) for label, share in shares.items()}
 

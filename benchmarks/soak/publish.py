@@ -36,13 +36,13 @@ MEANING = """
 """
 
 
-def write(home: Path, out: Path, *, asked: int, rate: int, note: str) -> None:
+def write(home: Path, path: Path, *, asked: int, rate: int, note: str) -> None:
     """Write the three files into a folder and print the summary."""
     found = figures.gather(home, asked=asked, rate=rate, note=note)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "soak.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    (out / "soak.svg").write_text(picture.draw(found) + "\n", encoding="utf-8")
-    (out / "soak.md").write_text(page(found), encoding="utf-8")
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "soak.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    (path / "soak.svg").write_text(picture.draw(found) + "\n", encoding="utf-8")
+    (path / "soak.md").write_text(page(found), encoding="utf-8")
     print(json.dumps(found["summary"], indent=1))
 
 

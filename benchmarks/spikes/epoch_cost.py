@@ -82,8 +82,8 @@ def main() -> None:
 
 def one_pass(batch: "DataFrame") -> "DataFrame":
     """Return the partial aggregates of one micro-batch."""
-    judged = classify.classify_records(parse.parse_records(batch, PIPELINE), PIPELINE, watermark_micros=None)
-    return partials.aggregate_partials(judged, PIPELINE)
+    records = classify.classify_records(parse.parse_records(batch, PIPELINE), PIPELINE, watermark_micros=None)
+    return partials.aggregate_partials(records, PIPELINE)
 
 
 def endings_of(

@@ -98,7 +98,7 @@ def ratios(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
     """Return median, lowest and highest of the ratios taken within a round."""
     found = {}
     for name in times.keys() - {"even"}:
-        paired = [mine / even for mine, even in zip(times[name], times["even"], strict=True)]
+        paired = [time / even for time, even in zip(times[name], times["even"], strict=True)]
         found[name] = {
             "median": round(statistics.median(paired), 2),
             "lowest": round(min(paired), 2),

@@ -20,10 +20,10 @@ def find_definition(settings: Settings, name: str, *, running: bool = False) -> 
     Raises:
         DefinitionError: The file does not load, or there is none, and none is recorded.
     """
-    found = resolve_definition(settings, name, running=running)
-    if found.note is not None:
-        sys.stderr.write(f"{found.note}\n")
-    return found.pipeline
+    definition = resolve_definition(settings, name, running=running)
+    if definition.note is not None:
+        sys.stderr.write(f"{definition.note}\n")
+    return definition.pipeline
 
 
 def find_definitions(settings: Settings) -> dict[str, Pipeline]:

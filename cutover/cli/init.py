@@ -117,25 +117,25 @@ def survey_topic(settings: Settings, topic: str) -> Survey:
     return survey
 
 
-def _check_usable(found: Guess, source: str) -> Guess:
-    if found.rows == 0:
+def _check_usable(guess: Guess, source: str) -> Guess:
+    if guess.rows == 0:
         msg = f"--from {source}: expected records with fields (JSON objects, or CSV with a header), found none."
         raise DefinitionError(msg)
-    if set(found.left_out) | {column.name for column in found.columns} >= _ENVELOPE and _is_nested(found, "after"):
+    if set(guess.left_out) | {column.name for column in guess.columns} >= _ENVELOPE and _is_nested(guess, "after"):
         msg = f"--from {source}: expected a record, got the envelope of a change event: its row is under `after`."
         hint = "unwrap it (Debezium's `ExtractNewRecordState`), or `jq -c 'select(.after) | .after' FILE`."
         raise DefinitionError(msg + f"\nHint: {hint}")
-    if found.event_time is not None:
-        return found
-    names = ", ".join(_describe_column(column) for column in found.columns) or "none"
-    left_out = "".join(f"; left out: `{show_name(name)}`, {reason}" for name, reason in found.left_out.items())
+    if guess.event_time is not None:
+        return guess
+    names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
+    left_out = "".join(f"; left out: `{show_name(name)}`, {reason}" for name, reason in guess.left_out.items())
     wanted = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
-    msg = f"--from {source}: expected {wanted}, got {names}{left_out}.\nHint: {_hint_time(found)}"
+    msg = f"--from {source}: expected {wanted}, got {names}{left_out}.\nHint: {_hint_time(guess)}"
     raise DefinitionError(msg)
 
 
-def _is_nested(found: Guess, name: str) -> bool:
-    return found.left_out.get(name) == NESTED
+def _is_nested(guess: Guess, name: str) -> bool:
+    return guess.left_out.get(name) == NESTED
 
 
 def _describe_column(column: Column) -> str:
@@ -143,12 +143,12 @@ def _describe_column(column: Column) -> str:
     return f"{column.name} ({column.type}{form})"
 
 
-def _hint_time(found: Guess) -> str:
+def _hint_time(guess: Guess) -> str:
     """Return what to change where no column is a time."""
-    nested = [name for name in found.left_out if _is_nested(found, name)]
-    if any(column.time_form for column in found.columns):
+    nested = [name for name in guess.left_out if _is_nested(guess, name)]
+    if any(column.time_form for column in guess.columns):
         return "write these times as 2026-03-02T00:00:00.123456Z, or as whole Unix seconds or milliseconds."
-    if any("no identifier" in reason for reason in found.left_out.values()):
+    if any("no identifier" in reason for reason in guess.left_out.values()):
         return "names are letters, digits and `_`: rename the columns in the header."
     if nested:
         return f"fields at the top of a record alone are read: `jq -c .{nested[0]} FILE` writes what is under one."

@@ -28,9 +28,9 @@ def lint(
     """Check definitions without Kafka and Spark. Exit 2 if one cannot be run; warnings leave it at 0."""
     settings = load_settings()
     catalogue = read_catalogue(settings)
-    every = catalogue.pipelines
-    selected = every if pipeline is None else {pipeline: get(settings, pipeline)}
-    judgement = _judge(settings, selected, every)
+    pipelines = catalogue.pipelines
+    selected = pipelines if pipeline is None else {pipeline: get(settings, pipeline)}
+    judgement = _judge(settings, selected, pipelines)
     if pipeline is None:
         judgement.problems.update(_name_problems(catalogue))
     if as_json:
@@ -66,7 +66,7 @@ def _judge(settings: Settings, selected: Mapping[str, Pipeline], every: Mapping[
 
 def _name_problems(catalogue: Catalogue) -> dict[str, str]:
     """Return what is wrong with each file that does not load, by its name."""
-    return {file.name: "\n".join(map(str, found)) for file, found in catalogue.problems_by_file.items()}
+    return {file.name: "\n".join(map(str, problem)) for file, problem in catalogue.problems_by_file.items()}
 
 
 def _print(settings: Settings, judgement: _Judgement) -> None:

@@ -30,11 +30,11 @@ def init_definition(
     """Write a definition to start from: schema and times are guessed, every choice is explained."""
     from cutover.cli.init import init  # numpy: not for `--help`
 
-    written = init(load_settings(), name, source)
+    path = init(load_settings(), name, source)
     typer.echo(
-        json.dumps({"pipeline": name, "file": str(written)})
+        json.dumps({"pipeline": name, "file": str(path)})
         if as_json
-        else f"Wrote {written}. Read its comments, correct the guesses, then: cutover lint {name}"
+        else f"Wrote {path}. Read its comments, correct the guesses, then: cutover lint {name}"
     )
 
 

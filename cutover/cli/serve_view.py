@@ -44,7 +44,7 @@ def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publicat
     return serving_table.publish(settings, served, name=name, anyway=anyway)
 
 
-def _follow(settings: Settings, name: str, done: Publication, seconds: float, *, as_json: bool) -> None:
+def _follow(settings: Settings, name: str, publication: Publication, seconds: float, *, as_json: bool) -> None:
     """Publish until a person ends it; what goes wrong is said, and tried again."""
     while True:
         time.sleep(seconds)
@@ -53,9 +53,9 @@ def _follow(settings: Settings, name: str, done: Publication, seconds: float, *,
         except CutoverError as error:  # also of a definition that somebody is editing
             typer.echo(f"{error}\nTrying again in {seconds:g} s.", err=True)
             continue
-        if found.version != done.version:
+        if found.version != publication.version:
             typer.echo(_object(found) if as_json else _sentence(name, found))
-        done = found
+        publication = found
 
 
 def _sentence(name: str, done: Publication) -> str:
@@ -67,9 +67,9 @@ def _sentence(name: str, done: Publication) -> str:
     )
 
 
-def _list_queries(name: str, done: Publication) -> str:
-    uri = done.uri
-    copied = () if done.copy is None else (f"  PostgreSQL SELECT * FROM {done.copy};",)  # noqa: S608 -- quoted, and only printed
+def _list_queries(name: str, publication: Publication) -> str:
+    uri = publication.uri
+    copied = () if publication.copy is None else (f"  PostgreSQL SELECT * FROM {publication.copy};",)  # noqa: S608 -- quoted, and only printed
     return "\n".join(
         (
             f"  Spark      {_TAKEN.format(name=spark_identifier(name), rows=f'delta.{spark_identifier(uri)}')}",
@@ -81,9 +81,9 @@ def _list_queries(name: str, done: Publication) -> str:
     )
 
 
-def _object(done: Publication) -> str:
+def _object(publication: Publication) -> str:
     names = ("uri", "served", "version", "stage", "epoch", "rows", "months", "copy")
-    return json.dumps({name: getattr(done, name) for name in names})
+    return json.dumps({name: getattr(publication, name) for name in names})
 
 
 COMMANDS = {"serve-view": serve_view}

@@ -50,10 +50,10 @@ def simulate(
         raise typer.Exit(DIFFERENT)
 
 
-def _refuse_without_panes(file: Path, asked: Sequence[Scenario]) -> None:
-    for one in asked:
-        if one.expected is None:
-            place = "" if one.case is None else f"case {one.case}: "
+def _refuse_without_panes(file: Path, scenarios: Sequence[Scenario]) -> None:
+    for scenario in scenarios:
+        if scenario.expected is None:
+            place = "" if scenario.case is None else f"case {scenario.case}: "
             msg = f"Scenario `{file.name}`: {place}panes: expected a list to compare with, since --check is given, got "
             raise DefinitionError(msg + "nothing.")
 

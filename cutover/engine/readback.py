@@ -82,7 +82,7 @@ def isolation(records: "DataFrame", session: "SparkSession | None" = None, query
         `read_committed` or `read_uncommitted`; both, with a comma, if the clients differ; empty without a client.
     """
     params = [*_batch_params(records), *([] if session is None else _stream_params(session, query))]
-    return ",".join(sorted({str(each.get(_ISOLATION) or _DEFAULT_ISOLATION) for each in params}))
+    return ",".join(sorted({str(param.get(_ISOLATION) or _DEFAULT_ISOLATION) for param in params}))
 
 
 def _records(pipeline: Pipeline) -> dict[str, str]:

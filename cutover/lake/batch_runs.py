@@ -139,9 +139,13 @@ class BatchRun:
             raise LakeError(msg, runbook="TableUnreadable") from error
 
 
-def in_force(known: Iterable[BatchRun], run: BatchRun) -> InForce | None:
+def in_force(batch_runs: Iterable[BatchRun], run: BatchRun) -> InForce | None:
     """Return the settings that judged what a run and those on which it builds have computed; None: not recorded."""
-    found = {each.in_force: InForce(each.in_force_items) for each in known if each.in_force and each.in_force_items}
+    found = {
+        batch_run.in_force: InForce(batch_run.in_force_items)
+        for batch_run in batch_runs
+        if batch_run.in_force and batch_run.in_force_items
+    }
     return None if run.in_force is None else found.get(run.in_force)
 
 
@@ -150,9 +154,9 @@ def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
 
     A repair that was undone computed no window: what it scanned still counts.
     """
-    known = recorded_runs(settings, pipeline)
-    undone = {run.undoes for run in known}
-    return [replace(run, computed=()) if run.run_id in undone else run for run in known]
+    batch_runs = recorded_runs(settings, pipeline)
+    undone = {run.undoes for run in batch_runs}
+    return [replace(run, computed=()) if run.run_id in undone else run for run in batch_runs]
 
 
 def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
@@ -166,17 +170,17 @@ def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
     return len(recorded_runs(settings, pipeline)) if newest is None else newest + 1
 
 
-def list_held_ranges(recorded: Sequence[BatchRun]) -> list[Range]:
+def list_held_ranges(batch_runs: Sequence[BatchRun]) -> list[Range]:
     """Return the ranges of windows whose rows the batch table holds after the last of some runs, ascending.
 
     A window inside them without a row has no result. A run that read the whole log again holds what it computed and
     what it kept; what runs before it computed is replaced.
 
     Args:
-        recorded: As `runs` returns them, oldest first.
+        batch_runs: As `runs` returns them, oldest first.
     """
-    begun = max((number for number, run in enumerate(recorded) if run.anew), default=0)
-    return sorted({span for run in recorded[begun:] for span in (*run.computed, *run.kept)})
+    begun = max((number for number, run in enumerate(batch_runs) if run.anew), default=0)
+    return sorted({span for run in batch_runs[begun:] for span in (*run.computed, *run.kept)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,9 +234,9 @@ def _read_runs(uri: str) -> list[BatchRun]:
     return in_order(BatchRun.from_json(row[0]) for row in rows)
 
 
-def in_order(recorded: Iterable[BatchRun]) -> list[BatchRun]:
+def in_order(batch_runs: Iterable[BatchRun]) -> list[BatchRun]:
     """Sort runs by when they were recorded, whatever their clocks said."""
-    return sorted(recorded, key=_get_order)
+    return sorted(batch_runs, key=_get_order)
 
 
 def _get_order(run: BatchRun) -> tuple[int, int, int, str]:

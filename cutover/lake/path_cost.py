@@ -33,15 +33,15 @@ def measure_cost(meter: UsageMeter, *, is_local: bool, written_bytes: int | None
     )
 
 
-def add_costs(first: PathCost, second: PathCost) -> PathCost:
+def add_costs(path_cost: PathCost, second: PathCost) -> PathCost:
     """Return the sum; a figure that either does not know is not known."""
     seconds = None
-    if first.core_seconds is not None and second.core_seconds is not None:
-        seconds = round(first.core_seconds + second.core_seconds, 3)
+    if path_cost.core_seconds is not None and second.core_seconds is not None:
+        seconds = round(path_cost.core_seconds + second.core_seconds, 3)
     return PathCost(
         core_seconds=seconds,
-        read_bytes=_add(first.read_bytes, second.read_bytes),
-        written_bytes=_add(first.written_bytes, second.written_bytes),
+        read_bytes=_add(path_cost.read_bytes, second.read_bytes),
+        written_bytes=_add(path_cost.written_bytes, second.written_bytes),
     )
 
 

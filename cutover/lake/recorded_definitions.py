@@ -66,10 +66,10 @@ def list_recorded(settings: Settings) -> dict[str, RecordedDefinition]:
     """Return, by name, the definition that each pipeline of the lake last ran with."""
     system, lake = storage.place(settings.lake_uri)
     try:
-        found = system.get_file_info(fs.FileSelector(lake, allow_not_found=True))
+        file_info = system.get_file_info(fs.FileSelector(lake, allow_not_found=True))
     except OSError:
         return {}
-    names = sorted(info.base_name for info in found if info.type is fs.FileType.Directory)
+    names = sorted(info.base_name for info in file_info if info.type is fs.FileType.Directory)
     recorded = {name: find_recorded(settings, name) for name in names}
     return {name: each for name, each in recorded.items() if each is not None}
 

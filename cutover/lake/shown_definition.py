@@ -36,25 +36,25 @@ def resolve_definition(settings: Settings, name: str, *, running: bool = False) 
     Raises:
         DefinitionError: The file does not load, or there is none, and none is recorded.
     """
-    recorded = find_recorded(settings, name)
+    recorded_definition = find_recorded(settings, name)
     try:
         current = catalogue.get(settings, name)
     except DefinitionError as error:
-        if recorded is None:
+        if recorded_definition is None:
             raise
         reason = f"does not load: {error.text.splitlines()[0]}"
-        return ResolvedDefinition(pipeline=recorded.pipeline, note=_describe(recorded, reason))
-    if recorded is None or not _is_ahead(settings, current, recorded.pipeline, running=running):
+        return ResolvedDefinition(pipeline=recorded_definition.pipeline, note=_describe(recorded_definition, reason))
+    if recorded_definition is None or not _is_ahead(settings, current, recorded_definition.pipeline, running=running):
         return ResolvedDefinition(pipeline=current)
-    before, now = describe_version(recorded.pipeline), describe_version(current)
+    before, now = describe_version(recorded_definition.pipeline), describe_version(current)
     changed = ", ".join(f"`{key}`" for key in sorted({*before, *now}) if before.get(key) != now.get(key))
     reason = f"has changed since its driver started ({changed})"
-    return ResolvedDefinition(pipeline=recorded.pipeline, note=_describe(recorded, reason))
+    return ResolvedDefinition(pipeline=recorded_definition.pipeline, note=_describe(recorded_definition, reason))
 
 
-def _is_ahead(settings: Settings, current: Pipeline, recorded: Pipeline, *, running: bool) -> bool:
+def _is_ahead(settings: Settings, current: Pipeline, pipeline: Pipeline, *, running: bool) -> bool:
     """Return whether the file describes something else than what runs, or than all that was computed."""
-    if describe_version(current) == describe_version(recorded):
+    if describe_version(current) == describe_version(pipeline):
         return False
     if running and read_driver_state(settings, current.name).alive:
         return True
@@ -66,8 +66,8 @@ def _is_ahead(settings: Settings, current: Pipeline, recorded: Pipeline, *, runn
         return False
 
 
-def _describe(recorded: RecordedDefinition, reason: str) -> str:
-    name, at = recorded.pipeline.name, recorded.at.astimezone(UTC)
+def _describe(recorded_definition: RecordedDefinition, reason: str) -> str:
+    name, at = recorded_definition.pipeline.name, recorded_definition.at.astimezone(UTC)
     return (
         f"{name}: the definition {reason}. Used instead: the one that its driver ran with since "
         f"{at:%Y-%m-%d %H:%M} UTC.\nHint: `cutover lint {name}` checks the file."

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 HTTP_SECONDS = 5.0
 
 
-def connect(wanted: LineageSettings) -> "OpenLineageClient":
+def connect(lineage_settings: LineageSettings) -> "OpenLineageClient":
     """Return a client of the one that the settings name; a file's folder is made.
 
     Raises:
@@ -21,11 +21,11 @@ def connect(wanted: LineageSettings) -> "OpenLineageClient":
     from openlineage.client.transport.file import FileConfig, FileTransport  # noqa: PLC0415
     from openlineage.client.transport.http import HttpConfig, HttpTransport  # noqa: PLC0415
 
-    if wanted.file is not None:
-        path = wanted.file.resolve()
+    if lineage_settings.file is not None:
+        path = lineage_settings.file.resolve()
         path.parent.mkdir(parents=True, exist_ok=True)
         return OpenLineageClient(transport=FileTransport(FileConfig(log_file_path=str(path), append=True)))
-    options = {"url": str(wanted.url), "timeout": HTTP_SECONDS, "retry": {"total": 0}}
+    options = {"url": str(lineage_settings.url), "timeout": HTTP_SECONDS, "retry": {"total": 0}}
     return OpenLineageClient(transport=HttpTransport(HttpConfig.from_dict(options)))
 
 

@@ -119,8 +119,8 @@ class LogClient:
         names = topic_partitions.topics_of(topic)
 
         def ask() -> str:
-            asked = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
-            found = {name: _take_unless_unknown(asked[name].result) for name in names}
+            topics = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout)
+            found = {name: _take_unless_unknown(topics[name].result) for name in names}
             unknown = [name for name, described in found.items() if described is None]
             if unknown:
                 raise make_unknown_error(unknown, ())
@@ -160,14 +160,14 @@ class LogClient:
 
     def log_ends(self, topic: str) -> dict[int, LogEnd]:
         """Return where each partition ends, open transactions included, and its leader's epoch."""
-        found = self._list_offsets(topic, OffsetSpec.latest(), committed=False)
+        offsets = self._list_offsets(topic, OffsetSpec.latest(), committed=False)
         self._admin.poll(0)  # lets `_note_error` hear
-        return {p: LogEnd(offset=int(i.offset), leader_epoch=i.leader_epoch or 0) for p, i in found.items()}
+        return {p: LogEnd(offset=int(i.offset), leader_epoch=i.leader_epoch or 0) for p, i in offsets.items()}
 
     def newest_times(self, topic: str) -> dict[int, int]:
         """Return the newest log timestamp of each partition that holds a record, in microseconds."""
-        found = self._list_offsets(topic, OffsetSpec.max_timestamp(), committed=False)
-        return {p: int(info.timestamp) * 1000 for p, info in found.items() if info.offset >= 0}
+        offsets = self._list_offsets(topic, OffsetSpec.max_timestamp(), committed=False)
+        return {p: int(info.timestamp) * 1000 for p, info in offsets.items() if info.offset >= 0}
 
     def offsets_for_time(self, topic: str, micros: int) -> dict[int, int | None]:
         """Return the first offset whose log timestamp is not before a time; None where there is none.
@@ -329,10 +329,10 @@ class LogClient:
 
     def _metadata(self) -> dict[str, tuple[int, ...]]:
         try:
-            found = self._retry(lambda: self._admin.list_topics(timeout=self.timeout))
+            result = self._retry(lambda: self._admin.list_topics(timeout=self.timeout))
         except KafkaException as error:
             raise self.make_unreachable_error(error) from error
-        return {name: tuple(sorted(topic.partitions)) for name, topic in found.topics.items()}
+        return {name: tuple(sorted(topic.partitions)) for name, topic in result.topics.items()}
 
     def consumer(self, isolation: str = "read_committed", *, fetch_bytes: int = FETCH_BYTES) -> Consumer:
         """Return a new reader by position: it tells where a partition ends, and that an offset is gone.
@@ -386,8 +386,8 @@ class LogClient:
         until = time.monotonic() + min(self.timeout, _REACH_SECONDS)
 
         def look() -> Obstacle | bool | None:
-            found = find_obstacle(self.bootstrap, self._protocol)
-            return True if found is None else found if found.lasting or time.monotonic() > until else None
+            obstacle = find_obstacle(self.bootstrap, self._protocol)
+            return True if obstacle is None else obstacle if obstacle.lasting or time.monotonic() > until else None
 
         found = poll_until(look, within=self.timeout, every=_REACH_EVERY)
         if isinstance(found, Obstacle):

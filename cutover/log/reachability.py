@@ -53,7 +53,7 @@ def parse_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
     Raises:
         DefinitionError: One of them is not `host:port`.
     """
-    found = []
+    addresses = []
     for text in bootstrap.split(","):
         match = _ADDRESS.fullmatch(text.strip())
         if match is None or not 0 < int(match["port"]) <= _LARGEST_PORT:
@@ -61,8 +61,8 @@ def parse_addresses(bootstrap: str) -> tuple[tuple[str, int], ...]:
                 f"Settings, `kafka.bootstrap_servers`: expected `host:port`, such as `broker:9092`, got `{text[:80]}`."
             )
             raise DefinitionError(msg)
-        found.append((match["v6"] or match["host"], int(match["port"])))
-    return tuple(found)
+        addresses.append((match["v6"] or match["host"], int(match["port"])))
+    return tuple(addresses)
 
 
 def find_obstacle(bootstrap: str, protocol: Protocol) -> Obstacle | None:

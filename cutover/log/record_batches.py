@@ -67,27 +67,29 @@ def parse_headers(piece: bytes, position: int) -> tuple[list[RecordBatch], int]:
 
 
 def find_missing_records(
-    partition: int, batches: Iterable[RecordBatch], wanted: OffsetRange
+    partition: int, batches: Iterable[RecordBatch], offset_range: OffsetRange
 ) -> tuple[MissingRecords, ...]:
     """Return the offsets of a range that hold neither a record nor a control record; neighbours are joined.
 
     Args:
         partition: Number of the partition.
         batches: Every batch that the log holds of the range, ascending.
-        wanted: The range. Of a batch that lies only partly in it and lacks records, that part counts as missing.
+        offset_range: The range. Of a batch that lies only partly in it and lacks records, that part counts as missing.
     """
-    found: list[MissingRecords] = []
-    for first, end, count in _list_gaps(batches, wanted):
-        if found and found[-1].next == first:
-            found[-1] = MissingRecords(partition, found[-1].first, end, found[-1].missing + count)
+    missing_records: list[MissingRecords] = []
+    for first, end, count in _list_gaps(batches, offset_range):
+        if missing_records and missing_records[-1].next == first:
+            missing_records[-1] = MissingRecords(
+                partition, missing_records[-1].first, end, missing_records[-1].missing + count
+            )
         else:
-            found.append(MissingRecords(partition, first, end, count))
-    return tuple(found)
+            missing_records.append(MissingRecords(partition, first, end, count))
+    return tuple(missing_records)
 
 
-def _list_gaps(batches: Iterable[RecordBatch], wanted: OffsetRange) -> Iterator[tuple[int, int, int]]:
+def _list_gaps(batches: Iterable[RecordBatch], offset_range: OffsetRange) -> Iterator[tuple[int, int, int]]:
     """Yield first offset, next offset and number of missing records of each gap."""
-    at, end = wanted
+    at, end = offset_range
     for batch in batches:
         if batch.first >= end:
             break

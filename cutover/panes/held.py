@@ -78,12 +78,12 @@ def join_rows(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark
     return Held(
         window=whole,
         key=arrival.key,
-        machine=merge(rules.trigger, [one.machine for one in parts], passed=has_passed(watermark, whole)),
-        contents=reduce(rules.merge, (one.contents for one in parts), ()),
-        fresh=sum(one.fresh for one in parts),
-        is_punctual=any(one.is_punctual for one in parts),
-        panes=tuple(pane for one in parts for pane in one.panes),
-        firings=max((one.firings for one in parts), default=0),
+        machine=merge(rules.trigger, [part.machine for part in parts], passed=has_passed(watermark, whole)),
+        contents=reduce(rules.merge, (part.contents for part in parts), ()),
+        fresh=sum(part.fresh for part in parts),
+        is_punctual=any(part.is_punctual for part in parts),
+        panes=tuple(pane for part in parts for pane in part.panes),
+        firings=max((part.firings for part in parts), default=0),
     )
 
 

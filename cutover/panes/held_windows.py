@@ -76,7 +76,9 @@ class HeldWindows:
 
     def forget(self, is_over: Callable[[Held], bool]) -> None:
         """Let go of windows in which nothing can happen any more; not of one that may wait for an epoch's end."""
-        over = [held for held in self.windows if is_over(held) and (held.key, held.window) not in self._touched]
+        over = [
+            window for window in self.windows if is_over(window) and (window.key, window.window) not in self._touched
+        ]
         for held in over:
             self._remove(held)
 
@@ -95,7 +97,7 @@ class HeldWindows:
         windows = [arrival.window]
         if self.rules.is_sessions:
             windows = self._sessions[arrival.key].touching(arrival.window) if arrival.key in self._sessions else []
-        return [self._held[arrival.key, one] for one in windows if (arrival.key, one) in self._held]
+        return [self._held[arrival.key, window] for window in windows if (arrival.key, window) in self._held]
 
     def _replace(self, several: Iterable[Held], held: Held) -> None:
         here = (held.key, held.window)

@@ -21,14 +21,14 @@ def run(setting: Setting) -> Outcome:
     It ends when all rows are in, the watermark has made its last step, and no period or epoch is left that could end;
     rows that no pane has shown until then are reported as waiting.
     """
-    found = _Simulation(setting, HeldWindows(rules(setting)))
-    for happening in schedule_events(setting, lambda: found.board.due):
+    simulation = _Simulation(setting, HeldWindows(rules(setting)))
+    for happening in schedule_events(setting, lambda: simulation.board.due):
         match happening:
             case Comes(row=row):
-                found.take(row)
+                simulation.take(row)
             case Ends():
-                found.end(happening)
-    return found.outcome()
+                simulation.end(happening)
+    return simulation.outcome()
 
 
 def rules(setting: Setting) -> Rules:
@@ -66,9 +66,9 @@ class _Simulation:
     def outcome(self) -> Outcome:
         """Return what came out, and what did not."""
         unseen = [
-            Waiting(window=one.window, key=one.key, rows=one.fresh)
-            for one in sorted(self.board.windows, key=place)
-            if one.fresh
+            Waiting(window=window.window, key=window.key, rows=window.fresh)
+            for window in sorted(self.board.windows, key=place)
+            if window.fresh
         ]
         return Outcome(panes=tuple(self.board.panes), dropped=tuple(self.dropped), waiting=tuple(unseen))
 

@@ -37,11 +37,11 @@ def of_row(measure: Measure, row: InputRow) -> tuple[Tally, ...]:
     return (Tally(rows=1, values=1, total=Decimal(value), least=value, most=value),)
 
 
-def merge_tallies(one: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tally, ...]:
+def merge_tallies(tallies: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tally, ...]:
     """Return the contents of both; empty contents are those of no rows."""
-    if not one or not other:
-        return (*one, *other)
-    (a,), (b,) = one, other
+    if not tallies or not other:
+        return (*tallies, *other)
+    (a,), (b,) = tallies, other
     return (
         Tally(
             rows=a.rows + b.rows,
@@ -63,18 +63,18 @@ def finish_measure(measure: Measure, contents: Sequence[Tally]) -> object:
     return finish(measure, _value(measure, found))
 
 
-def _value(measure: Measure, found: Tally) -> Any:
+def _value(measure: Measure, tally: Tally) -> Any:
     match measure:
         case Count():
-            return found.rows
+            return tally.rows
         case Avg():
-            return (found.total, found.values)
+            return (tally.total, tally.values)
         case Sum():
-            return found.total if found.values else None
+            return tally.total if tally.values else None
         case Max():
-            return found.most
+            return tally.most
         case Min():
-            return found.least
+            return tally.least
         case other:
             msg = f"Scenario: expected a sum, minimum, maximum, average or count, got {other!r}."
             raise DefinitionError(msg)

@@ -35,7 +35,7 @@ def check_script(text: str, file: str) -> tuple[ParityFinding, ...]:
     if not trace.steps and not found and not findings:
         found.add((1, Construct.NOT_UNDERSTOOD, "the whole file: it has no statement"))
     findings |= {ParityFinding(file=file, line=line, construct=which, what=what) for line, which, what in found}
-    return tuple(sorted(one for one in findings if not (has_zone and one.construct is Construct.TIME_ZONE)))
+    return tuple(sorted(finding for finding in findings if not (has_zone and finding.construct is Construct.TIME_ZONE)))
 
 
 def _find_line(statement: exp.Expr, lines: list[str]) -> int:

@@ -154,10 +154,10 @@ def _is_sorted(node: exp.Expr) -> bool:
     """Return whether a list is sorted, or only counted, before anybody sees its order."""
     if isinstance(node.parent, exp.WithinGroup) or node.find(exp.Order) is not None:
         return True
-    above = node.parent
-    while isinstance(above, exp.Filter | exp.Paren):
-        above = above.parent
-    return isinstance(above, exp.Func) and name_of(above) in SORTS
+    parent = node.parent
+    while isinstance(parent, exp.Filter | exp.Paren):
+        parent = parent.parent
+    return isinstance(parent, exp.Func) and name_of(parent) in SORTS
 
 
 def _is_float(value: exp.Expr) -> bool:

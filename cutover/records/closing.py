@@ -22,8 +22,8 @@ def find_closed_end(pipeline: Pipeline, watermark: int | None) -> int | None:
 
 def is_closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
     """Return DuckDB's condition over `window_end` that a window is closed at a watermark."""
-    last = find_closed_end(pipeline, watermark)
-    return "false" if last is None else f"(epoch_us(window_end) <= {last})"
+    closed_end = find_closed_end(pipeline, watermark)
+    return "false" if closed_end is None else f"(epoch_us(window_end) <= {closed_end})"
 
 
 def grace(pipeline: Pipeline) -> int:

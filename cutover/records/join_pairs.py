@@ -90,11 +90,11 @@ def _one_side(compiled: CompiledPipeline, side: Side, bag: str, others: str) -> 
     return f"SELECT __group, {columns} FROM ({rows})"
 
 
-def _product(compiled: CompiledPipeline, left: Side, right: Side) -> str:
+def _product(compiled: CompiledPipeline, side: Side, right: Side) -> str:
     """Return the pairs of different values, weighted with the product of their counts."""
     lefts = f"SELECT __group, {_keys(compiled)}, __block, unnest(__l) AS __u FROM blocks"
     rights = "SELECT __block, unnest(__r) AS __v FROM blocks"
-    columns = ", ".join([_keys(compiled), *_fields(left, "__u"), *_fields(right, "__v")])
+    columns = ", ".join([_keys(compiled), *_fields(side, "__u"), *_fields(right, "__v")])
     weight = "__u['count'] * __v['count'] AS __weight"
     return f"SELECT __group, {columns}, {weight} FROM ({lefts}) JOIN ({rights}) USING (__block)"
 

@@ -47,25 +47,27 @@ class Observation:
     max_event: Mapping[int, int] = field(default_factory=dict)  # newest event time of the epoch, without `future`
 
 
-def advance(state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+def advance(state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:
     """Return what is known after an observation.
 
     Args:
         state: After the epoch before; of the newest committed epoch at a start.
-        seen: The partitions that `seen.high` names are all there are.
+        observation: The partitions that `seen.high` names are all there are.
         lateness: Out-of-orderness and idle time.
 
     Returns:
         The next state; its watermark is at or after the one before. `idle` names the partitions left out as idle.
     """
-    quiet = _quiet_since(state, seen)
-    idle = frozenset(p for p, since in quiet.items() if (seen.now - since) * MICROS >= lateness.idle_after_micros)
-    known = _newest(state.max_event, seen.max_event)
+    quiet = _quiet_since(state, observation)
+    idle = frozenset(
+        p for p, since in quiet.items() if (observation.now - since) * MICROS >= lateness.idle_after_micros
+    )
+    known = _newest(state.max_event, observation.max_event)
     return WatermarkState(
-        watermark=_watermark(state.watermark, known, seen, idle, lateness),
+        watermark=_watermark(state.watermark, known, observation, idle, lateness),
         max_event=known,
         idle=idle,
-        read=dict(seen.read),
+        read=dict(observation.read),
         quiet_since=quiet,
     )
 
@@ -79,28 +81,30 @@ def final_watermark(state: WatermarkState, window: WindowFn, lateness: Lateness)
 
 
 def _watermark(
-    before: int | None, known: Mapping[int, int], seen: Observation, idle: frozenset[int], lateness: Lateness
+    before: int | None, known: Mapping[int, int], observation: Observation, idle: frozenset[int], lateness: Lateness
 ) -> int | None:
-    if any(_has_unread(seen, p) and p not in known for p in seen.high):
+    if any(_has_unread(observation, p) and p not in known for p in observation.high):
         return before
-    active = [known[p] for p in seen.high if p in known and p not in idle]
+    active = [known[p] for p in observation.high if p in known and p not in idle]
     if not active:
         return before
     reached = min(active) - lateness.out_of_orderness_micros
     return reached if before is None else max(before, reached)
 
 
-def _quiet_since(state: WatermarkState, seen: Observation) -> dict[int, float]:
+def _quiet_since(state: WatermarkState, observation: Observation) -> dict[int, float]:
     """Return since when each partition that held a record has had nothing to read; a read record ends the quiet."""
     return {
-        p: state.quiet_since.get(p, seen.now) if state.read.get(p) == seen.read.get(p) else seen.now
-        for p, high in seen.high.items()
-        if high > 0 and not _has_unread(seen, p)
+        p: state.quiet_since.get(p, observation.now)
+        if state.read.get(p) == observation.read.get(p)
+        else observation.now
+        for p, high in observation.high.items()
+        if high > 0 and not _has_unread(observation, p)
     }
 
 
-def _has_unread(seen: Observation, partition: int) -> bool:
-    return seen.high[partition] > seen.read.get(partition, 0)
+def _has_unread(observation: Observation, partition: int) -> bool:
+    return observation.high[partition] > observation.read.get(partition, 0)
 
 
 def _newest(before: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:

@@ -28,12 +28,12 @@ def list_lines(page: Page) -> Iterator[tuple[str, str]]:
 
 def find_unknown_commands(page: Page) -> list[str]:
     """Return what of a page's commands is not there any more, a sentence each; empty: all of it is there."""
-    found = []
+    unknown_commands = []
     for place, line in list_lines(page):
         problem = check_line(line)
         if problem is not None:
-            found.append(f"{place}: expected a command that exists, got `{line[:120]}`: {problem}.")
-    return found
+            unknown_commands.append(f"{place}: expected a command that exists, got `{line[:120]}`: {problem}.")
+    return unknown_commands
 
 
 def check_line(line: str) -> str | None:

@@ -64,13 +64,13 @@ def _panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> list[Pan
     return found
 
 
-def _pairs(wanted: Sequence[Line], got: Sequence[Line]) -> list[tuple[int | None, int | None]]:
+def _pairs(wanted: Sequence[Line], lines: Sequence[Line]) -> list[tuple[int | None, int | None]]:
     """Return positions that belong together; None where one side has nothing."""
-    if max(len(wanted), len(got)) > ALIGNED:
-        return list(zip_longest(range(len(wanted)), range(len(got))))
+    if max(len(wanted), len(lines)) > ALIGNED:
+        return list(zip_longest(range(len(wanted)), range(len(lines))))
     found: list[tuple[int | None, int | None]] = []
-    for _, i, i_end, j, j_end in SequenceMatcher(None, wanted, got, autojunk=False).get_opcodes():
-        if i_end - i == j_end - j and wanted[i:i_end] == got[j:j_end]:
+    for _, i, i_end, j, j_end in SequenceMatcher(None, wanted, lines, autojunk=False).get_opcodes():
+        if i_end - i == j_end - j and wanted[i:i_end] == lines[j:j_end]:
             found += zip(range(i, i_end), range(j, j_end), strict=True)
         else:
             found += [*((at, None) for at in range(i, i_end)), *((None, at) for at in range(j, j_end))]
@@ -192,8 +192,8 @@ def _of_waiting_form(form: WaitingForm, style: Style) -> str:
     return _format_waiting(lambda micros: write(micros, style), form.window_start.micros, form.window_end.micros, form)
 
 
-def _of_waiting(one: Waiting, style: Style) -> str:
-    return _format_waiting(lambda micros: write(micros, style), one.window.start, one.window.end, one)
+def _of_waiting(waiting: Waiting, style: Style) -> str:
+    return _format_waiting(lambda micros: write(micros, style), waiting.window.start, waiting.window.end, waiting)
 
 
 def _format_waiting(text: Callable[[int], str], start: int, end: int, one: WaitingForm | Waiting) -> str:

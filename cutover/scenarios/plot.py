@@ -105,8 +105,8 @@ def draw(scenario: Scenario, outcome: Outcome) -> str:
         parts += [*_lines(sheet, scenario), *_points(sheet, scenario, outcome, key)]
     whole = TOP + len(keys) * (height + GAP) + BELOW - GAP
     parts.append(svg.text(LEFT + (WIDTH - LEFT - RIGHT) / 2, whole - 8, "event time", anchor="middle", class_="name"))
-    drawn = svg.drawing(WIDTH, whole, _clean(scenario.title), *parts)
-    return str(drawn).replace(
+    markup = svg.drawing(WIDTH, whole, _clean(scenario.title), *parts)
+    return str(markup).replace(
         "<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:g}" height="{whole:g}" ', 1
     )
 
@@ -181,10 +181,10 @@ def _panes(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Ite
         yield svg.text(middle, top + 15 + 14 * beside, text[:24], anchor="middle", class_=class_)
 
 
-def _bottom(sheet: _Sheet, scenario: Scenario, before: Sequence[Pane], pane: Pane) -> float:
+def _bottom(sheet: _Sheet, scenario: Scenario, panes: Sequence[Pane], pane: Pane) -> float:
     """Return where the box of a pane begins: at the newest firing of the same stretch, else at its first row."""
     window = pane.window
-    same = [one for one in before if one.window.start < window.end and window.start < one.window.end]
+    same = [pane for pane in panes if pane.window.start < window.end and window.start < pane.window.end]
     same = [one for one in same if one.window == window or scenario.setting.is_sessions]
     if same:
         return sheet.processing(max(one.processing_time for one in same))

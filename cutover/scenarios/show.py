@@ -45,8 +45,13 @@ def to_json(
         found["check"] = {
             "is_equal": not differences,
             "differences": [
-                {"of": one.of, "position": one.position, "expected": one.expected, "got": one.got}
-                for one in differences
+                {
+                    "of": difference.of,
+                    "position": difference.position,
+                    "expected": difference.expected,
+                    "got": difference.got,
+                }
+                for difference in differences
             ],
         }
     return found
@@ -79,11 +84,11 @@ def check(console: Console, scenario: Scenario, runner: str, differences: Sequen
     console.print(f"[bold]{title}[/], {runner}: {said}", highlight=False)
     if not differences:
         return
-    shown = Table("of", "place", "expected", "got", box=None, pad_edge=False)
-    for one in differences[:MOST_LINES]:
-        cells = (one.of, str(one.position), one.expected or "nothing", one.got or "nothing")
-        shown.add_row(*(literal_text(cell) for cell in cells))
-    console.print(shown)
+    table = Table("of", "place", "expected", "got", box=None, pad_edge=False)
+    for difference in differences[:MOST_LINES]:
+        cells = (difference.of, str(difference.position), difference.expected or "nothing", difference.got or "nothing")
+        table.add_row(*(literal_text(cell) for cell in cells))
+    console.print(table)
     _rest(console, count, "differences")
 
 

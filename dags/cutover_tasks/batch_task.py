@@ -38,29 +38,29 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
             msg = f"{pipeline} is in KAPPA: the stream serves alone, there is no batch to compute."
             raise AirflowSkipException(msg)
         run = context["dag_run"]
-        wanted = requested_range(
+        run_range = requested_range(
             context["params"], found.window, run_type=str(run.run_type), logical_date=run.logical_date
         )
-    refuse_empty(pipeline, wanted)
-    end = run_command(batch_arguments(pipeline, wanted), on_line=log.info)
+    refuse_empty(pipeline, run_range)
+    end = run_command(batch_arguments(pipeline, run_range), on_line=log.info)
     return make_event(pipeline, end)
 
 
-def refuse_empty(pipeline: str, wanted: RunRange) -> None:
+def refuse_empty(pipeline: str, run_range: RunRange) -> None:
     """Skip a day that its zone has left out, as Samoa has 30 December 2011.
 
     Raises:
         AirflowSkipException: The range ends where it begins.
     """
-    if wanted.start is not None and wanted.start == wanted.end:
+    if run_range.start is not None and run_range.start == run_range.end:
         msg = f"Nothing was computed: the range that was asked for of {pipeline} has no moment, it begins and ends at "
-        msg += f"{wanted.start.isoformat()}. A zone leaves out a day where its date jumps."
+        msg += f"{run_range.start.isoformat()}. A zone leaves out a day where its date jumps."
         raise AirflowSkipException(msg)
 
 
-def batch_arguments(pipeline: str, wanted: RunRange) -> list[str]:
+def batch_arguments(pipeline: str, run_range: RunRange) -> list[str]:
     """Return the words of the command that computes a range."""
-    bounds = (("--from", wanted.start), ("--to", wanted.end))
+    bounds = (("--from", run_range.start), ("--to", run_range.end))
     return ["batch", pipeline, "--json", *(word for name, at in bounds if at for word in (name, at.isoformat()))]
 
 

@@ -25,14 +25,17 @@ def verify(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        found = verify_and_record(settings, find_definition(settings, pipeline))
-    for checked in found.checks.values():
+        verification = verify_and_record(settings, find_definition(settings, pipeline))
+    for checked in verification.checks.values():
         log.info("%s %s: %s %s", checked.name, checked.title, checked.state, checked.why or checked.looked_at)
-    texts = [f"{violation.check}: {violation.text}" for violation in found.violations]
-    if texts or found.error:
-        page = f"\nRunbook: docs/runbooks/{found.runbook}.md" if found.runbook else ""
-        raise AirflowFailException("\n".join([*texts, *filter(None, [found.error])]) + page)
-    return {"exit_code": found.exit_code, "checks": {name: str(one.state) for name, one in found.checks.items()}}
+    texts = [f"{violation.check}: {violation.text}" for violation in verification.violations]
+    if texts or verification.error:
+        page = f"\nRunbook: docs/runbooks/{verification.runbook}.md" if verification.runbook else ""
+        raise AirflowFailException("\n".join([*texts, *filter(None, [verification.error])]) + page)
+    return {
+        "exit_code": verification.exit_code,
+        "checks": {name: str(check.state) for name, check in verification.checks.items()},
+    }
 
 
 def scrub(pipeline: str) -> dict[str, Any]:

@@ -68,8 +68,8 @@ class DriverTask(BaseOperator):
         trigger = HeartbeatTrigger(pipeline=self.pipeline, epoch=epoch, failures=failures)
         self.defer(trigger=trigger, method_name="resume", timeout=None)
 
-    def _announce(self, before: Heartbeat | None, beat: Heartbeat, epoch: int | None) -> None:
-        if before is not None and before.run_id == beat.run_id:
+    def _announce(self, heartbeat: Heartbeat | None, beat: Heartbeat, epoch: int | None) -> None:
+        if heartbeat is not None and heartbeat.run_id == beat.run_id:
             newest = "no epoch" if epoch is None else f"epoch {epoch}"
             self.log.info("re-attached to driver %d: %s committed", beat.pid, newest)
         else:

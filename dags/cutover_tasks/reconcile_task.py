@@ -43,8 +43,8 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
     with fail_without_retries():
         settings = load_settings()
         chosen = catalogue.get(settings, pipeline)
-        wanted = requested_range(request, chosen.window, run_type="manual", logical_date=None)
-        found = reconcile(settings, chosen, start=wanted.start, end=wanted.end, epoch=request["epoch"])
+        run_range = requested_range(request, chosen.window, run_type="manual", logical_date=None)
+        found = reconcile(settings, chosen, start=run_range.start, end=run_range.end, epoch=request["epoch"])
     where = address(settings, found.run.report_path)
     result = {
         "verdict": str(found.finding.verdict),

@@ -40,11 +40,11 @@ def requested_range(
         raise DefinitionError(msg)
     if day:
         return RunRange(*day_of(_parse_day(day), window))
-    found = RunRange(*(_parse_time(name, text, window) for name, text in (("from", start), ("to", end))))
-    if found.start and found.end and found.start >= found.end:
+    run_range = RunRange(*(_parse_time(name, text, window) for name, text in (("from", start), ("to", end))))
+    if run_range.start and run_range.end and run_range.start >= run_range.end:
         msg = f"Run of the batch path: expected from < to, got from={start}, to={end}.\nHint: `to` is exclusive."
         raise DefinitionError(msg)
-    return found
+    return run_range
 
 
 def _text(params: Mapping[str, object], name: str) -> str | None:

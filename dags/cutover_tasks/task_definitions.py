@@ -21,7 +21,7 @@ def find_definition(settings: Settings, name: str, *, running: bool = False) -> 
     """
     from cutover.lake.shown_definition import resolve_definition  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
-    found = resolve_definition(settings, name, running=running)
-    if found.note is not None:
-        log.warning("%s", found.note)
-    return found.pipeline
+    definition = resolve_definition(settings, name, running=running)
+    if definition.note is not None:
+        log.warning("%s", definition.note)
+    return definition.pipeline

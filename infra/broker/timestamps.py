@@ -48,12 +48,12 @@ def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> lis
         LogError: The cluster does not answer.
     """
     admin = AdminClient(options.librdkafka(settings.kafka, bootstrap))
-    within = settings.kafka.timeout_seconds
+    timeout_seconds = settings.kafka.timeout_seconds
     try:
-        there = sorted(set(names) & admin.list_topics(timeout=within).topics.keys())
+        there = sorted(set(names) & admin.list_topics(timeout=timeout_seconds).topics.keys())
         asked = [ConfigResource(ResourceType.TOPIC, name) for name in there]
-        answers = admin.describe_configs(asked, request_timeout=within) if asked else {}
-        return [_topic(resource.name, future.result(within)) for resource, future in answers.items()]
+        answers = admin.describe_configs(asked, request_timeout=timeout_seconds) if asked else {}
+        return [_topic(resource.name, future.result(timeout_seconds)) for resource, future in answers.items()]
     except KafkaException as error:
         msg = f"Kafka at `{bootstrap}`: expected the settings of its topics, got {error}."
         raise LogError(msg, runbook="KafkaUnreachable") from error

@@ -88,7 +88,7 @@ def main(settings: Settings, *, pipeline: str, count: int) -> int:
     return outcome.exit_code
 
 
-def run(settings: Settings, ports: Ports, wanted: Sequence[DemoStep]) -> DemoOutcome:
+def run(settings: Settings, ports: Ports, demo_steps: Sequence[DemoStep]) -> DemoOutcome:
     """Do the whole demonstration on an installation that is up.
 
     Raises:
@@ -96,12 +96,12 @@ def run(settings: Settings, ports: Ports, wanted: Sequence[DemoStep]) -> DemoOut
     """
     begun, api = time.monotonic(), instance.api(settings, ports)
     with PeakMemory(lambda: roots(settings)) as memory:
-        shown = [show(settings, api, step) for step in wanted]
+        shown = [show(settings, api, step) for step in demo_steps]
     return DemoOutcome(
         verdicts=tuple(verdict for verdicts in shown for verdict in verdicts),
         seconds=time.monotonic() - begun,
         peak_bytes=memory.peak,
-        pipelines=len(wanted[-1].pipelines),
+        pipelines=len(demo_steps[-1].pipelines),
     )
 
 

@@ -40,15 +40,15 @@ def parts(count: int) -> tuple[SamplePart, ...]:
     return tuple(SamplePart(start=start, end=end) for start, end in pairwise(edges))
 
 
-def find_missing(part: SamplePart, sent: Iterable[ProducedRun]) -> SamplePart | None:
+def find_missing(part: SamplePart, produced_runs: Iterable[ProducedRun]) -> SamplePart | None:
     """Return what of a stretch was not sent yet; None if all of it was. Parts go in order, so only the end can be left.
 
     Args:
         part: The stretch.
-        sent: Runs of `produce` with this very file.
+        produced_runs: Runs of `produce` with this very file.
     """
     left = part
-    for entry in sorted(sent, key=lambda e: e.start or 0):
+    for entry in sorted(produced_runs, key=lambda e: e.start or 0):
         begun = entry.start is None or (left.start is not None and entry.start <= left.start)
         if not (begun and entry.finished):
             continue
@@ -66,11 +66,11 @@ def send(settings: Settings, pipeline: str, topic: str, part: SamplePart) -> int
         DefinitionError: `cutover produce` refused; it has said why.
         LogError: The broker does not answer.
     """
-    left = find_missing(part, sent_runs(settings, topic, SAMPLE))
-    if left is None:
+    missing = find_missing(part, sent_runs(settings, topic, SAMPLE))
+    if missing is None:
         sys.stdout.write(f"Topic `{topic}` holds the sample already.\n")
         return 0
-    bounds = (("--from", left.start), ("--to", left.end))
+    bounds = (("--from", missing.start), ("--to", missing.end))
     words = [word for name, at in bounds if at is not None for word in (name, _iso(at))]
     run("produce", str(SAMPLE), "--pipeline", pipeline, *words)
     return 1

@@ -29,5 +29,5 @@ def sent_runs(settings: Settings, topic: str, file: Path) -> list[ProducedRun]:
     if topic not in client.topics():
         return []
     digest = file_sha256(file)
-    known = Produced(settings.home.resolve(), client.describe(topic).topic_id).list_runs()
-    return [entry for entry in known if entry.sha256 == digest]
+    runs = Produced(settings.home.resolve(), client.describe(topic).topic_id).list_runs()
+    return [entry for entry in runs if entry.sha256 == digest]

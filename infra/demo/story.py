@@ -41,7 +41,7 @@ class Story:
 
 def describe_story(lines: list[StoryLine], seconds: float) -> str:
     """Return a page: what happened, when, and how long all of it took."""
-    rows = [f"| {one.at:%H:%M:%S} | {one.seconds:.0f} | {one.what} | {_cell(one.text)} |" for one in lines]
+    rows = [f"| {line.at:%H:%M:%S} | {line.seconds:.0f} | {line.what} | {_cell(line.text)} |" for line in lines]
     head = ["# Batch retired, and back", "", f"On eight weeks of flights, accelerated; {seconds:.0f} s in all.", ""]
     return "\n".join([*head, "| at (UTC) | second | what | |", "|---|---|---|---|", *rows, ""])
 

@@ -13,7 +13,7 @@ from cutover.settings import Settings
 
 
 def run_drills(
-    settings: Settings, chosen: Sequence[Drill], *, home: Path | None, tell: Tell
+    settings: Settings, drills: Sequence[Drill], *, home: Path | None, tell: Tell
 ) -> Iterator[tuple[Drill, DrillOutcome | CutoverError]]:
     """Yield each drill with what it came to, or why it failed; the stack ends with the last one.
 
@@ -30,7 +30,7 @@ def run_drills(
             tell("starting a broker and a pipeline of their own")
             stack.open()
             is_healthy = False
-            for drill in chosen:
+            for drill in drills:
                 try:
                     if drill.fresh or not is_healthy:
                         stack.limits = {}

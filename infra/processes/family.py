@@ -37,7 +37,7 @@ def family(identity: Identity) -> list[Identity]:
         pids |= {child.pid for child in psutil.Process(identity.pid).children(recursive=True)}
     if _group(identity.pid) == identity.pid:
         pids |= {p.pid for p in psutil.process_iter() if _group(p.pid) == identity.pid}
-    return [found for found in map(identify, pids) if found is not None]
+    return [pid for pid in map(identify, pids) if pid is not None]
 
 
 def stop(identities: Iterable[Identity], *, within: float, tell: Callable[[int], None] | None = None) -> list[Identity]:

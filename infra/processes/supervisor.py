@@ -133,8 +133,8 @@ class Supervisor:
                 stderr=sink,
                 start_new_session=True,
             )
-        found = identify(process.pid)
-        record = {**({} if found is None else asdict(found)), "socket": str(socket)}
+        identity = identify(process.pid)
+        record = {**({} if identity is None else asdict(identity)), "socket": str(socket)}
         files.write_json(self._record, record)
         self._wait_answer(process, out)
 
@@ -192,7 +192,7 @@ class Supervisor:
             shutil.rmtree(Path(str(record.get("socket"))).parent, ignore_errors=True)
             self._record.unlink(missing_ok=True)
 
-    def _wait_answer(self, process: subprocess.Popen[bytes], out: Path) -> None:
+    def _wait_answer(self, process: subprocess.Popen[bytes], path: Path) -> None:
         def look() -> bool | None:
             if process.poll() is not None:
                 return False
@@ -203,7 +203,7 @@ class Supervisor:
 
         if poll_until(look, within=ANSWER_SECONDS, every=0.05):
             return
-        said = out.read_text(encoding="utf-8", errors="replace")[-2000:]
+        said = path.read_text(encoding="utf-8", errors="replace")[-2000:]
         msg = f"Supervisor of `{self.home}`: expected an answer within {ANSWER_SECONDS:.0f} s, got none.\n{said}"
         raise SupervisorError(msg)
 

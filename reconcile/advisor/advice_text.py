@@ -38,15 +38,20 @@ _NEARLY_ALL = 1_000
 """Windows below which 99.9 % of them are all of them."""
 
 
-def list_settings(found: Advice) -> tuple[NamedSetting, ...]:
+def list_settings(advice: Advice) -> tuple[NamedSetting, ...]:
     """Return the setting that was in force, then those that were advised or tried."""
-    return (NamedSetting(name=IN_FORCE, prediction=found.in_force), *found.settings)
+    return (NamedSetting(name=IN_FORCE, prediction=advice.in_force), *advice.settings)
 
 
-def setting_cells(one: NamedSetting) -> tuple[str, ...]:
+def setting_cells(named_setting: NamedSetting) -> tuple[str, ...]:
     """Return name, lengths and predicted figures of a setting, windows as shares."""
-    told = one.prediction
-    return (one.name, *_lengths(one), *_figures(select_outcome(told), told.windows), *_real_cells(told))
+    prediction = named_setting.prediction
+    return (
+        named_setting.name,
+        *_lengths(named_setting),
+        *_figures(select_outcome(prediction), prediction.windows),
+        *_real_cells(prediction),
+    )
 
 
 def list_distinct_rows(predictions: Sequence[Prediction], in_force: Prediction) -> list[tuple[str, ...]]:
@@ -56,51 +61,60 @@ def list_distinct_rows(predictions: Sequence[Prediction], in_force: Prediction) 
         predictions: Of all settings, by both lengths.
         in_force: Listed even where a shorter setting has the same figures.
     """
-    shortest = sorted(predictions, key=lambda one: (one.out_of_orderness + one.allowed, one.out_of_orderness))
+    shortest = sorted(
+        predictions,
+        key=lambda prediction: (prediction.out_of_orderness + prediction.allowed, prediction.out_of_orderness),
+    )
     by_figures: dict[tuple[str, ...], Prediction] = {}
     for prediction in shortest:
         by_figures.setdefault(setting_cells(NamedSetting(name="", prediction=prediction))[3:], prediction)
     in_force_lengths = _lengths_of(in_force)
     listed = {_lengths_of(one) for one in by_figures.values()} | {in_force_lengths}
     return [
-        setting_cells(NamedSetting(name=IN_FORCE if _lengths_of(one) == in_force_lengths else "", prediction=one))
-        for one in predictions
-        if _lengths_of(one) in listed
+        setting_cells(
+            NamedSetting(name=IN_FORCE if _lengths_of(prediction) == in_force_lengths else "", prediction=prediction)
+        )
+        for prediction in predictions
+        if _lengths_of(prediction) in listed
     ]
 
 
-def list_explanations(found: Advice) -> tuple[str, ...]:
+def list_explanations(advice: Advice) -> tuple[str, ...]:
     """Return explanations of the columns and lines that are shown."""
-    real = "" if found.in_force.real is None else ", at real speed as if each record had been read when it was appended"
+    real = (
+        "" if advice.in_force.real is None else ", at real speed as if each record had been read when it was appended"
+    )
     return (
         f"Figures are as the epochs read the log{real}.",
         "rows held: the most (window, key) rows that are open at once, which is the state that the stream keeps.",
-        *((_CULPRITS,) if found.partitions or found.keys else ()),
+        *((_CULPRITS,) if advice.partitions or advice.keys else ()),
     )
 
 
-def _real_cells(told: Prediction) -> tuple[str, str]:
-    if told.real is None:
+def _real_cells(prediction: Prediction) -> tuple[str, str]:
+    if prediction.real is None:
         return "unknown", "unknown"
-    return f"{told.real.late:,}", _share(told.real.exact, told.windows)
+    return f"{prediction.real.late:,}", _share(prediction.real.exact, prediction.windows)
 
 
-def list_proof_rows(found: Advice) -> Iterator[tuple[str, ...]]:
+def list_proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
     """Yield two rows a setting that was proven: what was predicted, what was found; windows as counts."""
-    for one in found.proven:
+    for one in advice.proven:
         yield from proof_rows(one)
 
 
-def proof_rows(one: ProvenSetting) -> Iterator[tuple[str, ...]]:
+def proof_rows(proven_setting: ProvenSetting) -> Iterator[tuple[str, ...]]:
     """Yield what was predicted of a setting and what was found, windows as counts."""
-    told = select_outcome(one.setting.prediction)
-    yield (one.setting.name, *_lengths(one.setting), "predicted", *_counts(told))
-    found = "found" if one.holds else f"found, WRONG: {', '.join(one.wrong)}"
-    yield ("", "", "", found, *_counts(one.found))
+    outcome = select_outcome(proven_setting.setting.prediction)
+    yield (proven_setting.setting.name, *_lengths(proven_setting.setting), "predicted", *_counts(outcome))
+    found = "found" if proven_setting.holds else f"found, WRONG: {', '.join(proven_setting.wrong)}"
+    yield ("", "", "", found, *_counts(proven_setting.found))
 
 
-def _lengths(one: NamedSetting) -> tuple[str, str]:
-    return shorten_duration(one.prediction.out_of_orderness), shorten_duration(one.prediction.allowed)
+def _lengths(named_setting: NamedSetting) -> tuple[str, str]:
+    return shorten_duration(named_setting.prediction.out_of_orderness), shorten_duration(
+        named_setting.prediction.allowed
+    )
 
 
 def _figures(found: FoundOutcome, windows: int) -> tuple[str, ...]:
@@ -125,14 +139,17 @@ def describe_wait(micros: int | None) -> str:
     return "no answer" if micros is None else text.minutes(micros / 60_000_000)
 
 
-def describe_culprit(one: Culprit) -> str:
+def describe_culprit(culprit: Culprit) -> str:
     """Return what a partition or a key that is late by more than its share has of the late records and of all."""
-    return f"{one.what}: {text.share(one.late_share)} of the late records, {text.share(one.share)} of all"
+    return f"{culprit.what}: {text.share(culprit.late_share)} of the late records, {text.share(culprit.share)} of all"
 
 
-def list_unlisted(found: Advice) -> tuple[str, ...]:
+def list_unlisted(advice: Advice) -> tuple[str, ...]:
     """Return a sentence for partitions and for keys of which only the first ones are listed."""
-    counted = (("partition", len(found.partitions), found.partitions_over), ("key", len(found.keys), found.keys_over))
+    counted = (
+        ("partition", len(advice.partitions), advice.partitions_over),
+        ("key", len(advice.keys), advice.keys_over),
+    )
     return tuple(
         f"{listed:,} of {text.count_noun(over, noun)} with more than twice their share of the late records are listed."
         for noun, listed, over in counted
@@ -140,40 +157,40 @@ def list_unlisted(found: Advice) -> tuple[str, ...]:
     )
 
 
-def describe_advice(found: Advice) -> str:
+def describe_advice(advice: Advice) -> str:
     """Return which setting is advised, what would be late under it at real speed, and which settings coincide."""
-    name = BALANCED if found.in_force.late else EXACT
-    one = _find(found, name).prediction
-    lengths = (shorten_duration(one.out_of_orderness), shorten_duration(one.allowed))
+    name = BALANCED if advice.in_force.late else EXACT
+    prediction = _find(advice, name).prediction
+    lengths = (shorten_duration(prediction.out_of_orderness), shorten_duration(prediction.allowed))
     setting = f"Lateness(out_of_orderness={lengths[0]!r}, allowed={lengths[1]!r})"
     sentences = [f"{setting} is the balanced setting."]
-    if not found.in_force.late:
-        sentences = [_describe_none_late(found), f"{setting} is the shortest under which none would have been."]
-    return " ".join((*sentences, *_describe_real(one), *describe_coincidences(found)))
+    if not advice.in_force.late:
+        sentences = [_describe_none_late(advice), f"{setting} is the shortest under which none would have been."]
+    return " ".join((*sentences, *_describe_real(prediction), *describe_coincidences(advice)))
 
 
-def _describe_none_late(found: Advice) -> str:
-    real = found.in_force.real
+def _describe_none_late(advice: Advice) -> str:
+    real = advice.in_force.real
     if real is not None and real.late:
         late = text.count_noun(real.late, "record")
-        return f"No record of {found.pipeline} was late in these epochs; at real speed {late} would have been."
-    return f"No record of {found.pipeline} was late: a shorter wait is all that could be gained."
+        return f"No record of {advice.pipeline} was late in these epochs; at real speed {late} would have been."
+    return f"No record of {advice.pipeline} was late: a shorter wait is all that could be gained."
 
 
-def _find(found: Advice, name: str) -> NamedSetting:
-    return next(one for one in found.settings if one.name == name)
+def _find(advice: Advice, name: str) -> NamedSetting:
+    return next(setting for setting in advice.settings if setting.name == name)
 
 
-def _describe_real(one: Prediction) -> tuple[str, ...]:
-    if one.real is None:
+def _describe_real(prediction: Prediction) -> tuple[str, ...]:
+    if prediction.real is None:
         return ()
-    late = text.count_noun(one.real.late, "record")
-    return (f"At real speed {late} would be late under it, as the epochs read them {one.late:,}.",)
+    late = text.count_noun(prediction.real.late, "record")
+    return (f"At real speed {late} would be late under it, as the epochs read them {prediction.late:,}.",)
 
 
-def describe_coincidences(found: Advice) -> tuple[str, ...]:
+def describe_coincidences(advice: Advice) -> tuple[str, ...]:
     """Return which of the advised settings are one, and why."""
-    fastest, balanced, exact = (_find(found, name).prediction for name in (FASTEST, BALANCED, EXACT))
+    fastest, balanced, exact = (_find(advice, name).prediction for name in (FASTEST, BALANCED, EXACT))
     windows = text.count_noun(balanced.windows, "window")
     sentences = []
     if _lengths_of(balanced) == _lengths_of(exact):
@@ -186,32 +203,32 @@ def describe_coincidences(found: Advice) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _lengths_of(one: Prediction) -> tuple[int, int]:
-    return one.out_of_orderness, one.allowed
+def _lengths_of(prediction: Prediction) -> tuple[int, int]:
+    return prediction.out_of_orderness, prediction.allowed
 
 
-def describe_speed(found: Advice) -> str | None:
+def describe_speed(advice: Advice) -> str | None:
     """Return that the log was replayed, and whether its timestamps tell what would be late at real speed."""
     sentences = []
-    if found.is_replay:
-        choice = ": choose by the figures at real speed" if tells_real_speed(found.log_pace) else ""
-        sentences.append(f"The log was read {describe_pace_of_reading(found.read_speed)}{choice}.")
-    if not tells_real_speed(found.log_pace):
+    if advice.is_replay:
+        choice = ": choose by the figures at real speed" if tells_real_speed(advice.log_pace) else ""
+        sentences.append(f"The log was read {describe_pace_of_reading(advice.read_speed)}{choice}.")
+    if not tells_real_speed(advice.log_pace):
         fast = "do not tell when records came about"
-        if found.log_pace is not None:
-            fast = f"are those of a load, {round(found.log_pace):,} times faster than event time went by"
+        if advice.log_pace is not None:
+            fast = f"are those of a load, {round(advice.log_pace):,} times faster than event time went by"
         sentences.append(f"Log timestamps {fast}, so what would be late at real speed is unknown.")
     return " ".join(sentences) or None
 
 
-def describe_proof(found: Advice) -> str | None:
+def describe_proof(advice: Advice) -> str | None:
     """Return whether runs of the streaming path found what was predicted; None: nobody asked for it."""
-    if not found.proven:
+    if not advice.proven:
         return None
-    wrong = sum(not one.holds for one in found.proven)
+    wrong = sum(not one.holds for one in advice.proven)
     held = "all hold" if not wrong else f"{wrong:,} wrong"
-    of = text.count_noun(len(found.proven), "prediction")
-    return f"{of} for {found.pipeline}, each beside a run of the streaming path: {held}."
+    of = text.count_noun(len(advice.proven), "prediction")
+    return f"{of} for {advice.pipeline}, each beside a run of the streaming path: {held}."
 
 
 FILTERS = (

@@ -23,11 +23,11 @@ def list_reading_epochs(settings: Settings, pipeline: Pipeline, version: Version
     records = [] if version is None else [one for one in EpochLog(version.uri).records() if one.records]
     if not records:
         raise no_epochs(pipeline)
-    if len({one.lateness_fingerprint for one in records}) > 1:
+    if len({record.lateness_fingerprint for record in records}) > 1:
         msg = f"`{pipeline.name}`: expected epochs under one setting of lateness, got several."
         replay = f"`cutover replay {pipeline.name} --into {versions.next_number(settings, pipeline)}`"
         raise LakeError(msg + f"\nHint: {replay} reads the log again under the one in force.")
-    return [one for one in records if one.topic_id == records[-1].topic_id]
+    return [record for record in records if record.topic_id == records[-1].topic_id]
 
 
 def no_epochs(pipeline: Pipeline) -> LakeError:
@@ -47,12 +47,12 @@ Chunk = list[tuple[EpochRecord, Offsets]]
 def split_epochs(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> Iterator[Chunk]:
     """Yield epochs with the offsets of theirs that the log still holds, so many at once that they fit in memory."""
     chunk, size = Chunk(), 0
-    for one in records:
-        first = {p: max(start, earliest.get(p, start)) for p, start in one.start.items()}
-        offsets = {p: (first[p], end) for p, end in one.end.items() if first.get(p, end) < end}
+    for record in records:
+        first = {p: max(start, earliest.get(p, start)) for p, start in record.start.items()}
+        offsets = {p: (first[p], end) for p, end in record.end.items() if first.get(p, end) < end}
         if not offsets:
             continue
-        chunk.append((one, offsets))
+        chunk.append((record, offsets))
         size += sum(end - start for start, end in offsets.values())
         if size >= CHUNK:
             yield chunk

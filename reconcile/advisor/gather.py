@@ -72,9 +72,9 @@ def gather(settings: Settings, pipeline: Pipeline) -> GatheredDelays:
         pace = find_pace(trace_real_speed(connection, pipeline))
         make_delays(connection, pipeline, records)
         total = pipeline.lateness.out_of_orderness_micros + pipeline.lateness.allowed_micros
-        every = list_epochs_between(version, records[0].epoch, records[-1].epoch)
+        epochs = list_epochs_between(version, records[0].epoch, records[-1].epoch)
         return GatheredDelays(
-            delays=collect_delays(connection, pipeline, every, has_real=tells_real_speed(pace)),
+            delays=collect_delays(connection, pipeline, epochs, has_real=tells_real_speed(pace)),
             read_speed=measure_read_speed(records),
             log_pace=pace,
             epochs=len(records),
@@ -109,8 +109,10 @@ def make_delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, recor
     the same before the record was appended.
     """
     ahead = pipeline.lateness.out_of_orderness_micros
-    before = {"__epoch": [one.epoch for one in records]}
-    before["__before"] = [ALWAYS if one.watermark_before is None else one.watermark_before + ahead for one in records]
+    before = {"__epoch": [record.epoch for record in records]}
+    before["__before"] = [
+        ALWAYS if record.watermark_before is None else record.watermark_before + ahead for record in records
+    ]
     connection.register("epochs", pa.table({name: pa.array(of, pa.int64()) for name, of in before.items()}))
     keys = "".join(f", p.{identifier(name)}" for name in pipeline.key)
     delays = ", ".join(
@@ -128,14 +130,14 @@ def make_delays(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, recor
 
 
 def collect_delays(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, every: Sequence[EpochRecord], *, has_real: bool
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, epoch_records: Sequence[EpochRecord], *, has_real: bool
 ) -> Delays:
     """Return the delays of windows, rows and records from the table `delays`.
 
     Args:
         connection: Holds it.
         pipeline: The definition.
-        every: Epochs from the first to the last one that read records, also those that read none.
+        epoch_records: Epochs from the first to the last one that read records, also those that read none.
         has_real: Log timestamps tell what would be late at real speed.
     """
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
@@ -149,7 +151,7 @@ def collect_delays(
     )
     by_window, ended = "rowid" if merges else "s", f"e + {pipeline.window.late_after}"
     ahead = pipeline.lateness.out_of_orderness_micros
-    watermarks = (one.watermark_after for one in every)
+    watermarks = (epoch_record.watermark_after for epoch_record in epoch_records)
     return Delays(
         read=_lateness(connection, "__delay", "most", by_window),
         real=_lateness(connection, "__real", "most_real", by_window) if has_real else None,
@@ -158,8 +160,8 @@ def collect_delays(
         closing_firsts=_column(connection, "SELECT least FROM cells ORDER BY e, least"),
         closes=_column(connection, f"SELECT e + {pipeline.window.closes_after} FROM cells ORDER BY e"),
         passes=_column(connection, f"SELECT DISTINCT {ended} FROM cells ORDER BY 1"),
-        epochs=np.array([one.epoch for one in every], np.int64),
-        newest=find_newest(every),
+        epochs=np.array([epoch_record.epoch for epoch_record in epoch_records], np.int64),
+        newest=find_newest(epoch_records),
         slowest=np.array([ALWAYS if mark is None else mark + ahead for mark in watermarks], np.int64),
         unit=find_unit(pipeline.window),
     )
@@ -176,9 +178,9 @@ def _lateness(connection: duckdb.DuckDBPyConnection, delay: str, most: str, by_w
     )
 
 
-def find_newest(every: Sequence[EpochRecord]) -> Micros:
+def find_newest(epoch_records: Sequence[EpochRecord]) -> Micros:
     """Return the newest event time of all partitions after each epoch, microseconds; ALWAYS where there was none."""
-    return np.array([max(one.max_event.values(), default=ALWAYS) for one in every], np.int64)
+    return np.array([max(epoch_record.max_event.values(), default=ALWAYS) for epoch_record in epoch_records], np.int64)
 
 
 def _column(connection: duckdb.DuckDBPyConnection, query: str) -> Micros:

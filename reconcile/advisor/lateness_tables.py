@@ -135,13 +135,13 @@ def _histogram(found: Sequence[int]) -> tuple[LatenessCount, ...]:
 def list_segments(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LatenessSegment, ...]:
     """Return all partitions, then of each column of the key the values with most records, `MANY` at least."""
     partitions = f"SELECT __partition, {_FIGURES}, {_COUNTS} FROM judged GROUP BY 1 ORDER BY 1"
-    found = [_segment(None, row) for row in connection.execute(partitions).fetchall()]
+    segments = [_segment(None, row) for row in connection.execute(partitions).fetchall()]
     for name in key:
         column = identifier(name)
         counted = f"SELECT {column}, {_FIGURES}, {_COUNTS} FROM judged GROUP BY {column} HAVING count(*) >= {MANY}"
         chosen = connection.execute(f"{counted} ORDER BY count(*) DESC, {column} NULLS LAST LIMIT {SHOWN}").fetchall()
-        found += [_segment(name, row) for row in chosen]
-    return tuple(found)
+        segments += [_segment(name, row) for row in chosen]
+    return tuple(segments)
 
 
 def _segment(column: str | None, row: Sequence[Any]) -> LatenessSegment:
@@ -164,7 +164,7 @@ def _name_value(column: str | None, value: Any) -> Scalar:
 def list_sources(connection: duckdb.DuckDBPyConnection, key: Sequence[str]) -> tuple[LateSource, ...]:
     """Return the partitions and values that alone are late: at real speed, or as they were read where none is."""
     counted = "__late" if number(connection, "SELECT sum(__late) FROM judged") else "__missed"
-    return tuple(one for column in (None, *key) for one in _find_sources(connection, column, counted))
+    return tuple(source for column in (None, *key) for source in _find_sources(connection, column, counted))
 
 
 def _find_sources(connection: duckdb.DuckDBPyConnection, column: str | None, counted: str) -> Iterator[LateSource]:

@@ -92,11 +92,11 @@ def _list_reads(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
     rows = [
         {
             "__partition": partition,
-            "__first": one.start.get(partition, 0),
-            "__read": None if one.watermark_before is None else one.watermark_before + ahead,
+            "__first": record.start.get(partition, 0),
+            "__read": None if record.watermark_before is None else record.watermark_before + ahead,
         }
-        for one in records
-        for partition in one.end_moved
+        for record in records
+        for partition in record.end_moved
     ]
     fields = [pa.field(name, pa.int64()) for name in ("__partition", "__first", "__read")]
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
@@ -104,8 +104,8 @@ def _list_reads(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
 
 def _count_gone(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> dict[str, int]:
     first: dict[int, int] = {}
-    for one in records:
-        for partition, start in one.start.items():
+    for record in records:
+        for partition, start in record.start.items():
             first.setdefault(partition, start)
     lost = {partition: earliest.get(partition, start) - start for partition, start in first.items()}
     return {str(partition): count for partition, count in sorted(lost.items()) if count > 0}

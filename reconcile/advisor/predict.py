@@ -110,16 +110,16 @@ def count_outcome(delays: RecordDelays, out_of_orderness: int, allowed: int) -> 
     )
 
 
-def count_held(begun: Micros, closes: Micros, epochs: Micros, reached: Micros) -> int:
+def count_held(micros: Micros, closes: Micros, epochs: Micros, reached: Micros) -> int:
     """Return the most (window, key) rows that are begun and not closed after any epoch.
 
     Args:
-        begun: Of each row the number of the epoch that begins it, ascending.
+        micros: Of each row the number of the epoch that begins it, ascending.
         closes: Of each row the time at which it closes, ascending.
         epochs: Numbers, ascending.
         reached: Of each epoch the time that it has come to, by which rows close.
     """
-    open_rows = np.searchsorted(begun, epochs, side="right") - np.searchsorted(closes, reached, side="right")
+    open_rows = np.searchsorted(micros, epochs, side="right") - np.searchsorted(closes, reached, side="right")
     return int(np.max(open_rows, initial=0))
 
 

@@ -9,22 +9,22 @@ from cutover.reconcile.advisor.advice_text import PROOF_HEADS, list_proof_rows
 from cutover.reconcile.result.advice import Advice
 
 
-def write_page(page: Path, found: Advice) -> None:
+def write_page(page: Path, advice: Advice) -> None:
     """Put the table into a page, in place of the one that stands between the marks of this pipeline.
 
     Raises:
         DefinitionError: The page, or its marks, are not there.
     """
-    begin, end = f"<!-- proven: {found.pipeline} -->\n", "<!-- /proven -->"
+    begin, end = f"<!-- proven: {advice.pipeline} -->\n", "<!-- /proven -->"
     old = page.read_text(encoding="utf-8") if page.is_file() else ""
     before, is_there, rest = old.partition(begin)
     _, is_closed, after = rest.partition(end)
     if not (is_there and is_closed):
         msg = f"--page: expected a page with `{begin.strip()}` and `{end}` on lines of their own, got `{page}`."
         raise DefinitionError(msg)
-    files.write(page, f"{before}{begin}{''.join(_list_lines(found))}{end}{after}", mode=0o644)
+    files.write(page, f"{before}{begin}{''.join(_list_lines(advice))}{end}{after}", mode=0o644)
 
 
-def _list_lines(found: Advice) -> Iterator[str]:
-    for line in (PROOF_HEADS, ("---",) * len(PROOF_HEADS), *list_proof_rows(found)):
+def _list_lines(advice: Advice) -> Iterator[str]:
+    for line in (PROOF_HEADS, ("---",) * len(PROOF_HEADS), *list_proof_rows(advice)):
         yield f"| {' | '.join(line)} |\n"

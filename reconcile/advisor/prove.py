@@ -37,7 +37,7 @@ def prove_settings(
     settings: Settings,
     pipeline: Pipeline,
     newest_epoch: int,
-    wanted: Sequence[NamedSetting],
+    named_settings: Sequence[NamedSetting],
     progress: Progress,
 ) -> tuple[ProvenSetting, ...]:
     """Run the streaming path once a setting, over the epochs that the predictions are made from.
@@ -46,7 +46,7 @@ def prove_settings(
         settings: Of the installation; nothing that it serves is written.
         pipeline: The definition.
         newest_epoch: The last one that the predictions are made from.
-        wanted: Predictions to prove.
+        named_settings: Predictions to prove.
         progress: Told after each epoch.
 
     Raises:
@@ -68,12 +68,12 @@ def prove_settings(
         return runs[setting]
 
     proven = []
-    for one in wanted:
-        told = one.prediction
-        found = run(told.out_of_orderness, told.allowed)
+    for named_setting in named_settings:
+        prediction = named_setting.prediction
+        found = run(prediction.out_of_orderness, prediction.allowed)
         if pipeline.window.merges:
-            found = replace(found, on_time=run(told.out_of_orderness, 0).exact)
-        proven.append(ProvenSetting(setting=one, found=found, is_held_bound=pipeline.window.merges))
+            found = replace(found, on_time=run(prediction.out_of_orderness, 0).exact)
+        proven.append(ProvenSetting(setting=named_setting, found=found, is_held_bound=pipeline.window.merges))
     return tuple(proven)
 
 
@@ -92,7 +92,7 @@ def find_outcome(log: EpochLog, pipeline: Pipeline) -> FoundOutcome:
     records = [one for one in log.records() if not one.final]
     with queries.connect() as connection:
         log.relation(connection, "rows", epoch=records[-1].epoch if records else -1)
-        before = [(one.epoch, one.watermark_before) for one in records]
+        before = [(record.epoch, record.watermark_before) for record in records]
         columns = [list(values) for values in zip(*before, strict=True)] or [[], []]
         connection.register("epochs", pa.table(columns, schema=_EPOCHS))
         (late,) = _row(connection, f"SELECT coalesce(sum(_n), 0) FROM rows WHERE _class = '{Class.LATE}'")
@@ -148,13 +148,13 @@ def _count_held(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, recor
     return count_held(
         _column(connection, f"SELECT begun FROM {held} ORDER BY 1"),
         _column(connection, f"SELECT e + {pipeline.window.closes_after} FROM {held} ORDER BY 1"),
-        np.array([one.epoch for one in records], np.int64),
+        np.array([record.epoch for record in records], np.int64),
         _list_watermarks(records) - pipeline.lateness.allowed_micros,
     )
 
 
 def _list_watermarks(records: Sequence[EpochRecord]) -> Micros:
-    after = (one.watermark_after for one in records)
+    after = (record.watermark_after for record in records)
     return np.array([ALWAYS if mark is None else mark for mark in after], np.int64)
 
 

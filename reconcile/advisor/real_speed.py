@@ -52,8 +52,8 @@ def find_reached(records: Appended, idle_after: int) -> Micros:
         low = np.where(is_active, np.minimum(low, newest), low)
     reached = np.maximum.accumulate(np.where(low == -UNKNOWN, UNKNOWN, low))
     before = np.append(np.array([UNKNOWN], np.int64), reached[:-1])
-    found: Micros = before[steps]
-    return found
+    micros: Micros = before[steps]
+    return micros
 
 
 def _trace(records: Appended, appended: Micros, steps: Micros) -> Iterator[tuple[Micros, Micros]]:

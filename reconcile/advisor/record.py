@@ -13,16 +13,16 @@ from cutover.reconcile.result.timeliness import LogLateness
 from cutover.settings import Settings
 
 
-def record(settings: Settings, found: LogLateness, clock: Clock) -> None:
+def record(settings: Settings, log_lateness: LogLateness, clock: Clock) -> None:
     """Append a look to the history."""
     row = LatenessRow(
-        pipeline=found.pipeline,
-        result_fingerprint=found.result_fingerprint,
-        lateness_fingerprint=found.lateness_fingerprint,
+        pipeline=log_lateness.pipeline,
+        result_fingerprint=log_lateness.result_fingerprint,
+        lateness_fingerprint=log_lateness.lateness_fingerprint,
         at=clock.now(),
-        result=json_text.write(found),
+        result=json_text.write(log_lateness),
     )
-    Journal(settings, found.pipeline, LatenessRow).append(row)
+    Journal(settings, log_lateness.pipeline, LatenessRow).append(row)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
@@ -37,15 +37,15 @@ def newest(settings: Settings, pipeline: Pipeline) -> LogLateness | None:
     return json_text.read(LogLateness, results[-1]) if results else None
 
 
-def record_advice(settings: Settings, found: Advice, clock: Clock) -> None:
+def record_advice(settings: Settings, advice: Advice, clock: Clock) -> None:
     """Append what was advised to the history."""
     row = AdviceRow(
-        pipeline=found.pipeline,
-        result_fingerprint=found.result_fingerprint,
+        pipeline=advice.pipeline,
+        result_fingerprint=advice.result_fingerprint,
         at=clock.now(),
-        result=json_text.write(found),
+        result=json_text.write(advice),
     )
-    Journal(settings, found.pipeline, AdviceRow).append(row)
+    Journal(settings, advice.pipeline, AdviceRow).append(row)
 
 
 def find_advice(settings: Settings, pipeline: Pipeline) -> Advice | None:

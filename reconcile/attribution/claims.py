@@ -80,23 +80,23 @@ def tell(
         places: Of one pipeline.
         classes: What further stages merge, in order.
     """
-    rows = [one for one in records if not one.is_future or ledger.get(_position(one)) == Class.FUTURE]
+    rows = [record for record in records if not record.is_future or ledger.get(_position(record)) == Class.FUTURE]
     later, groups = _find_later_twins(rows), _groups(rows, ledger)
     at = _Finder(pipeline, places)
     found = {place: _Found(stages=[[] for _ in range(len(classes) + 1)]) for place in places}
-    for one in rows:
-        place = at.place_of(one.group)
+    for row in rows:
+        place = at.place_of(row.group)
         if place is None:
             continue
-        is_twin, name = _position(one)[:2] in later, ledger.get(_position(one), str(Class.ACCEPTED))
+        is_twin, name = _position(row)[:2] in later, ledger.get(_position(row), str(Class.ACCEPTED))
         mine = found[place]
-        mine.is_sound &= one.twin is None or groups[one.group[0], one.twin].is_sound
+        mine.is_sound &= row.twin is None or groups[row.group[0], row.twin].is_sound
         for n in range(len(classes) + 1):
             # Of a late record that batch calls a duplicate nothing is missing.
             if name == Class.ACCEPTED or (name in classes[:n] and not (is_twin and name == Class.LATE)):
-                mine.stages[n].append(one)
-        if not is_twin and not one.is_future:
-            mine.batch.append(one)
+                mine.stages[n].append(row)
+        if not is_twin and not row.is_future:
+            mine.batch.append(row)
     return _fold_records(pipeline, found)
 
 
@@ -108,8 +108,10 @@ def equal(expected: Rows, found: Sequence[tuple[Interval, ResultRow]]) -> bool:
     return all(_is_equal(row, there[window]) for window, row in expected.items())
 
 
-def _is_equal(expected: ResultRow, found: ResultRow) -> bool:
-    return expected.n == found.n and all(same(plain(v), found.measures[name]) for name, v in expected.measures.items())
+def _is_equal(expected: ResultRow, result_row: ResultRow) -> bool:
+    return expected.n == result_row.n and all(
+        same(plain(v), result_row.measures[name]) for name, v in expected.measures.items()
+    )
 
 
 def _position(one: Placed) -> Position:
@@ -119,17 +121,17 @@ def _position(one: Placed) -> Position:
 def _find_later_twins(rows: Iterable[Placed]) -> set[tuple[int, int]]:
     """Return the positions of records of which one with the same id and event time lies lower in the log."""
     lowest: dict[Twin, tuple[int, int]] = {}
-    for one in rows:
-        if one.twin is not None and not one.is_future:
-            lowest[one.twin] = min(lowest.get(one.twin, one.position), one.position)
-    return {one.position for one in rows if one.twin is not None and one.position != lowest.get(one.twin, one.position)}
+    for row in rows:
+        if row.twin is not None and not row.is_future:
+            lowest[row.twin] = min(lowest.get(row.twin, row.position), row.position)
+    return {row.position for row in rows if row.twin is not None and row.position != lowest.get(row.twin, row.position)}
 
 
 def _groups(rows: Iterable[Placed], ledger: Mapping[Position, str]) -> dict[tuple[int, Twin], _Group]:
     groups: dict[tuple[int, Twin], _Group] = {}
-    for one in rows:
-        if one.twin is not None:
-            group, name = groups.setdefault((one.group[0], one.twin), _Group()), ledger.get(_position(one))
+    for row in rows:
+        if row.twin is not None:
+            group, name = groups.setdefault((row.group[0], row.twin), _Group()), ledger.get(_position(row))
             group.counted += name is None
             group.late += name == Class.LATE
             group.duplicate += name == Class.DUPLICATE

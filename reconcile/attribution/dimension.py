@@ -62,19 +62,19 @@ def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence,
     if not pipeline.lookups:
         return sides
     rejoin = Rejoin(settings, pipeline)
-    recorded = rejoin.collect_recorded(evidence.records)
-    suspects = _suspects(settings, pipeline, evidence, sides, recorded)
+    spans = rejoin.collect_recorded(evidence.records)
+    suspects = _suspects(settings, pipeline, evidence, sides, spans)
     if not suspects:
         return sides
-    _refuse_unshown(settings, pipeline, rejoin, recorded, suspects)
+    _refuse_unshown(settings, pipeline, rejoin, spans, suspects)
     parts = [
-        RefoldPart(windows=one.windows, reads=one.reads, by_stream=recorded, by_batch=one.run.dimensions)
-        for one in suspects
+        RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=spans, by_batch=suspect.run.dimensions)
+        for suspect in suspects
     ]
     further = () if sides.same_definition else tuple(map(Class, sides.merged[_MERGED:]))
     made_with = refold.make(sides.connection, settings, pipeline, parts, into=(AS_STREAM, AS_BATCH), further=further)
     _refuse_other_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), made_with)
-    return _with_stage(sides, [start for one in suspects for start in one.windows], further)
+    return _with_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
 
 
 def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> tuple[DimensionVersions, ...]:
@@ -97,9 +97,9 @@ def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> 
 
 
 def _refuse_other_settings(
-    pipeline: Pipeline, evidence: SealEvidence, known: Sequence[BatchRun], made_with: InForce
+    pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[BatchRun], made_with: InForce
 ) -> None:
-    text = next(settings_in_force.of_session(pipeline, batch_runs.in_force(known, evidence.run), made_with), None)
+    text = next(settings_in_force.of_session(pipeline, batch_runs.in_force(runs, evidence.run), made_with), None)
     if text is not None:
         raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
 
@@ -113,19 +113,19 @@ def _runs(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> lis
 def notes(evidence: SealEvidence) -> list[str]:
     """Return a note for each lookup of which batch could not read a version that the stream had."""
     return [
-        f"Lookup `{name}`: version {', '.join(map(str, gone))} could no longer be read; batch joined these records "
+        f"Lookup `{name}`: version {', '.join(map(str, version))} could no longer be read; batch joined these records "
         "with the newest one."
-        for name, gone in joined_versions.list_replaced_versions(evidence.run.dimensions).items()
+        for name, version in joined_versions.list_replaced_versions(evidence.run.dimensions).items()
     ]
 
 
 def _suspects(
-    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded: Spans
+    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, spans: Spans
 ) -> list[Suspects]:
     differing_groups(sides.connection, sides.layout, SharedTable.EXPECTED, stage(len(sides.merged)), into="suspected")
     runs = _runs(settings, pipeline, evidence)
     if pipeline.window.merges:
-        _refuse_sessions(pipeline, sides, recorded, runs)
+        _refuse_sessions(pipeline, sides, spans, runs)
         return []
     windows = sides.connection.execute(
         f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {SharedTable.WINDOWS}"
@@ -136,7 +136,7 @@ def _suspects(
         of_run = [start for start, end in windows if last_over(runs, start, end) == position]
         places = [
             p
-            for name, of in recorded.items()
+            for name, of in spans.items()
             for p in joined_versions.find_diverging_offsets(of, run.dimensions.get(name, ()))
         ]
         if of_run and places:
@@ -144,12 +144,12 @@ def _suspects(
     return found
 
 
-def _refuse_sessions(pipeline: Pipeline, sides: Sides, recorded: Spans, runs: Sequence[BatchRun]) -> None:
+def _refuse_sessions(pipeline: Pipeline, sides: Sides, spans: Spans, runs: Sequence[BatchRun]) -> None:
     differ = number(sides.connection, "SELECT count(*) FROM suspected")
     if differ and any(
         joined_versions.find_diverging_offsets(of, run.dimensions.get(name, ()))
         for run in runs
-        for name, of in recorded.items()
+        for name, of in spans.items()
     ):
         raise _make_unshown_error(pipeline, "sessions are not folded anew")
 
@@ -195,9 +195,9 @@ def _refuse_unshown(
     settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded: Spans, suspects: Sequence[Suspects]
 ) -> None:
     needed = [
-        {name: joined_versions.spans_to_read(of[name], [one.reads], (0, "")) for name in pipeline.lookups}
-        for one in suspects
-        for of in (recorded, one.run.dimensions)
+        {name: joined_versions.spans_to_read(of[name], [suspect.reads], (0, "")) for name in pipeline.lookups}
+        for suspect in suspects
+        for of in (recorded, suspect.run.dimensions)
     ]
     gone = next((why for spans in needed if (why := rejoin.explain_unreadable(spans)) is not None), None)
     if gone is not None:
@@ -206,8 +206,8 @@ def _refuse_unshown(
     log, earliest = client.describe(run.topic), client.earliest(run.topic)
     if (log.cluster_id, log.topic_id) != (run.cluster_id, run.topic_id):
         raise _make_unshown_error(pipeline, f"topic `{run.topic}` is another log by now")
-    for one in suspects:
-        for partition, (first, _) in one.reads.items():
+    for suspect in suspects:
+        for partition, (first, _) in suspect.reads.items():
             if first < earliest.get(partition, 0):
                 place = format_partition(run.topic, partition)
                 raise _make_unshown_error(pipeline, f"{place}: records from offset {first} on have left the log")

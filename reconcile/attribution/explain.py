@@ -139,26 +139,26 @@ def explain(
     with open_sides(settings, pipeline, examined.evidence) as sides:
         place = _same_key(sides, pipeline, key)
         attribution = attribute_causes(settings, pipeline, examined.evidence, sides, log)
-        asked = _locate_row(attribution.sides, pipeline, window, place)
-        found = _make_explanation(pipeline, examined.evidence, attribution.sides, window, asked)
-        touching = _select_touching(pipeline, examined.evidence, asked.one)
-        counted = _count_again(settings, pipeline, examined.evidence, sides, asked.one, log)
+        row = _locate_row(attribution.sides, pipeline, window, place)
+        explanation = _make_explanation(pipeline, examined.evidence, attribution.sides, window, row)
+        touching = _select_touching(pipeline, examined.evidence, row.one)
+        count = _count_again(settings, pipeline, examined.evidence, sides, row.one, log)
         return replace(
-            found,
+            explanation,
             unproven=None if attribution.unproven is None else attribution.unproven.message,
-            lost=tuple(text for text in (describe_touching(touching), counted.lost) if text is not None),
-            unasked=counted.unasked,
+            lost=tuple(text for text in (describe_touching(touching), count.lost) if text is not None),
+            unasked=count.unasked,
         )
 
 
-def _select_touching(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> list[Loss]:
+def _select_touching(pipeline: Pipeline, evidence: SealEvidence, interval: Interval) -> list[Loss]:
     """Return the recorded losses that touch a window."""
     window = pipeline.window
     return [
-        each
-        for each in evidence.losses
-        if each.windows is not None
-        and is_affected(window, one, [(each.windows[0], window.last_end_before(each.windows[1]))])
+        loss
+        for loss in evidence.losses
+        if loss.windows is not None
+        and is_affected(window, interval, [(loss.windows[0], window.last_end_before(loss.windows[1]))])
     ]
 
 
@@ -171,10 +171,15 @@ class _Count:
 
 
 def _count_again(
-    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, one: Interval, log: LogReader | None
+    settings: Settings,
+    pipeline: Pipeline,
+    evidence: SealEvidence,
+    sides: Sides,
+    interval: Interval,
+    log: LogReader | None,
 ) -> _Count:
     """Count the records again of the epochs that read what the batch index names for a window."""
-    run, stretches = evidence.run, [pipeline.window.event_range(one)]
+    run, stretches = evidence.run, [pipeline.window.event_range(interval)]
     try:
         client = log or LogClient(settings)
         found = client.describe(run.topic)

@@ -65,8 +65,8 @@ def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
     gaps = [loss.windows_from for loss in losses if loss.kind != "anew" and loss.windows_from is not None]
     if not gaps:
         return ()
-    before = format_micros(min(gaps))
-    text = f"Among the lost records may have been late ones of windows before {before}, which were final by then."
+    micros = format_micros(min(gaps))
+    text = f"Among the lost records may have been late ones of windows before {micros}, which were final by then."
     return (text + " Neither side has them: a comparison cannot show what both miss.",)
 
 

@@ -171,12 +171,12 @@ class Proof:
             return []
         rows = [_rows(sides, self.pipeline, table) for table in tables]
         listed = _digest_ledger(sides)
-        known = proof_cache.read_proven_claims(self.settings, self.pipeline)
+        proven_claims = proof_cache.read_proven_claims(self.settings, self.pipeline)
         asked = []
         for n, place in sorted(places.items()):
             mine = [side.get(n, []) for side in rows]
             name = proof_cache.digest(self.evidence.run, place, mine, listed.get(n, ""))
-            asked.append(_Asked(number=n, place=place, sides=mine, digest=name, is_known=name in known))
+            asked.append(_Asked(number=n, place=place, sides=mine, digest=name, is_known=name in proven_claims))
         self._learn(sides, [one.place for one in asked if not one.is_known])
         return asked
 

@@ -103,6 +103,6 @@ def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions:
 def _aggregate_windows(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
     """Aggregate rows of windows that begin at the given microseconds, in the schema of partial aggregates."""
     starts = ", ".join(f"{start}L" for start in windows)
-    within = judged.where(f"unix_micros(window_start) IN ({starts})")
+    expression = judged.where(f"unix_micros(window_start) IN ({starts})")
     schema = partial_schema(pipeline)
-    return aggregate_partials(within, pipeline).toArrow().select(schema.names).cast(schema)
+    return aggregate_partials(expression, pipeline).toArrow().select(schema.names).cast(schema)

@@ -70,7 +70,9 @@ def measure_noise(
     """
     at = clock.now().isoformat(timespec="seconds").replace("+00:00", "Z")
     audit = run.determinism(settings, pipeline, replays=streams, seed=seed, repartitions=batches)
-    found = [(BATCH if one.replay > streams else STREAM, blamed) for one in audit.replays for blamed in one.blamed]
+    found = [
+        (BATCH if replay.replay > streams else STREAM, blamed) for replay in audit.replays for blamed in replay.blamed
+    ]
     return Noise(
         pipeline=pipeline.name,
         at=at,
@@ -112,9 +114,9 @@ def make_rule(noise: Noise, pipeline: Pipeline) -> str | None:
     Its owner, reason and end are left for a person to fill in, so that it is refused as it stands. There is none where
     windows or keys come and go, for more rows than a rule may accept, or without a number.
     """
-    shown = [one for one in noise.measures if one.column in pipeline.measures]
+    shown = [measure for measure in noise.measures if measure.column in pipeline.measures]
     fits = all(one.size is not None and one.rows <= MAX_ACCEPTED_ROWS for one in shown)
-    others = {one.column.rpartition("__")[0] for one in noise.measures if one not in shown}
+    others = {measure.column.rpartition("__")[0] for measure in noise.measures if measure not in shown}
     if not shown or not fits or not others <= {one.column for one in shown}:
         return None
     volumes = ", ".join(f"{one.column} = {one.size.volume!r}" for one in shown if one.size is not None)

@@ -10,15 +10,15 @@ from cutover.reconcile.result.overview import NoiseLevel, NoiseMeasure
 from cutover.settings import Settings
 
 
-def record(settings: Settings, found: Noise, clock: Clock) -> None:
+def record(settings: Settings, noise: Noise, clock: Clock) -> None:
     """Append a measurement to the history."""
     row = NoiseRow(
-        pipeline=found.pipeline,
-        result_fingerprint=found.result_fingerprint,
+        pipeline=noise.pipeline,
+        result_fingerprint=noise.result_fingerprint,
         at=clock.now(),
-        result=json_text.write(found),
+        result=json_text.write(noise),
     )
-    Journal(settings, found.pipeline, NoiseRow).append(row)
+    Journal(settings, noise.pipeline, NoiseRow).append(row)
 
 
 def newest(settings: Settings, pipeline: Pipeline) -> Noise | None:
@@ -44,12 +44,12 @@ def find_level(settings: Settings, pipeline: Pipeline) -> NoiseLevel | None:
     return NoiseLevel(at=found.at, sentence=describe_noise(found), rows=found.rows, measures=measures)
 
 
-def _make_measure(one: NoiseOfMeasure) -> NoiseMeasure:
-    size = one.size
+def _make_measure(noise_of_measure: NoiseOfMeasure) -> NoiseMeasure:
+    size = noise_of_measure.size
     return NoiseMeasure(
-        column=one.column,
-        paths=one.paths,
-        rows=one.rows,
+        column=noise_of_measure.column,
+        paths=noise_of_measure.paths,
+        rows=noise_of_measure.rows,
         half=None if size is None else size.half,
         p99=None if size is None else size.p99,
         largest=None if size is None else size.largest,
@@ -57,10 +57,10 @@ def _make_measure(one: NoiseOfMeasure) -> NoiseMeasure:
     )
 
 
-def describe_noise(found: Noise) -> str:
+def describe_noise(noise: Noise) -> str:
     """Return one sentence on what a measurement has come to."""
-    over = f"{found.batches} batches and {found.streams} streams over {found.records:,} offsets, seed {found.seed}"
-    if not found.measures:
+    over = f"{noise.batches} batches and {noise.streams} streams over {noise.records:,} offsets, seed {noise.seed}"
+    if not noise.measures:
         return f"No noise was found: {over} gave one answer."
-    names = ", ".join(one.column for one in found.measures)
+    names = ", ".join(measure.column for measure in noise.measures)
     return f"Noise in {names}: {over} gave more than one answer."

@@ -196,5 +196,5 @@ class _Replayed:
         begun = {p: start for p, (start, _) in self.span.items()}
         reached = begun | dict(state.read) | {p: end for p, (_, end) in offsets.items()}
         high = {p: end for p, (_, end) in self.span.items()}
-        seen = Observation(now=0.0, read=reached, high=high, max_event=events)
-        return advance(state, seen, self.pipeline.lateness)
+        observation = Observation(now=0.0, read=reached, high=high, max_event=events)
+        return advance(state, observation, self.pipeline.lateness)

@@ -59,24 +59,24 @@ def advise(
 
     further = [_parse_setting(one) for one in setting or ()]  # refused before anything is read
     settings, clock = load_settings(), SystemClock()
-    found = find_definition(settings, pipeline)
-    gathered = gather(settings, found)
-    lateness = found.lateness
+    definition = find_definition(settings, pipeline)
+    gathered = gather(settings, definition)
+    lateness = definition.lateness
     current = (lateness.out_of_orderness_micros, lateness.allowed_micros)
     tried = (NamedSetting(name=TRIED, prediction=predict(gathered.delays, *one)) for one in further)
     named = (*choose(gathered.delays), *tried)
-    proven = _prove(settings, found, gathered, named) if prove else ()
+    proven = _prove(settings, definition, gathered, named) if prove else ()
     at = format_micros(to_micros(clock.now())) or ""
-    said = _make_advice(found, gathered, predict(gathered.delays, *current), named, proven, at)
-    record.record_advice(settings, said, clock)
+    advice = _make_advice(definition, gathered, predict(gathered.delays, *current), named, proven, at)
+    record.record_advice(settings, advice, clock)
     if proven and page is not None:
-        proof_table.write_page(page, said)
+        proof_table.write_page(page, advice)
     every = make_grid(gathered.delays, current)
     if as_json:
-        listed = {"grid": [asdict(one) for one in every.predictions], "grid_tried": every.tried}
-        sys.stdout.write(json.dumps(_describe(said) | listed, allow_nan=False) + "\n")
+        listed = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.tried}
+        sys.stdout.write(json.dumps(_describe(advice) | listed, allow_nan=False) + "\n")
     else:
-        _print(said, every if grid else None, versions.next_number(settings, found))
+        _print(advice, every if grid else None, versions.next_number(settings, definition))
     raise typer.Exit(int(any(not one.holds for one in proven)))
 
 
@@ -84,7 +84,7 @@ def _make_advice(
     pipeline: Pipeline,
     gathered: "GatheredDelays",
     in_force: Prediction,
-    named: tuple[NamedSetting, ...],
+    named_settings: tuple[NamedSetting, ...],
     proven: tuple[ProvenSetting, ...],
     at: str,
 ) -> Advice:
@@ -97,7 +97,7 @@ def _make_advice(
         epochs=gathered.epochs,
         records=gathered.records,
         in_force=in_force,
-        settings=named,
+        settings=named_settings,
         proven=proven,
         proven_at=at if proven else None,
         partitions=gathered.partitions[:LISTED],
@@ -110,22 +110,22 @@ def _make_advice(
     )
 
 
-def _describe(said: Advice) -> dict[str, object]:
+def _describe(advice: Advice) -> dict[str, object]:
     return {
-        "pipeline": said.pipeline,
-        "epochs": said.epochs,
-        "records": said.records,
-        "current": asdict(said.in_force),
-        "advised": {one.name: asdict(one.prediction) for one in said.settings if one.name != TRIED},
-        "tried": [asdict(one.prediction) for one in said.settings if one.name == TRIED],
-        "proven": [asdict(one) | {"holds": one.holds, "wrong": one.wrong} for one in said.proven],
-        "partitions": [asdict(one) for one in said.partitions],
-        "keys": [asdict(one) for one in said.keys],
-        "partitions_over": said.partitions_over,
-        "keys_over": said.keys_over,
-        "is_replay": said.is_replay,
-        "read_speed": said.read_speed,
-        "log_pace": said.log_pace,
+        "pipeline": advice.pipeline,
+        "epochs": advice.epochs,
+        "records": advice.records,
+        "current": asdict(advice.in_force),
+        "advised": {setting.name: asdict(setting.prediction) for setting in advice.settings if setting.name != TRIED},
+        "tried": [asdict(setting.prediction) for setting in advice.settings if setting.name == TRIED],
+        "proven": [asdict(one) | {"holds": one.holds, "wrong": one.wrong} for one in advice.proven],
+        "partitions": [asdict(partition) for partition in advice.partitions],
+        "keys": [asdict(key) for key in advice.keys],
+        "partitions_over": advice.partitions_over,
+        "keys_over": advice.keys_over,
+        "is_replay": advice.is_replay,
+        "read_speed": advice.read_speed,
+        "log_pace": advice.log_pace,
     }
 
 
@@ -139,7 +139,7 @@ def _parse_setting(words: str) -> tuple[int, int]:
 
 
 def _prove(
-    settings: Settings, pipeline: Pipeline, gathered: "GatheredDelays", named: Sequence[NamedSetting]
+    settings: Settings, pipeline: Pipeline, gathered: "GatheredDelays", named_settings: Sequence[NamedSetting]
 ) -> tuple[ProvenSetting, ...]:
     from cutover.reconcile.advisor.prove import prove_settings
 
@@ -150,44 +150,44 @@ def _prove(
         def tell(setting: str, done: int, of: int) -> None:
             shown.update(task, description=f"Running the streaming path, {setting}", completed=done, total=of)
 
-        return prove_settings(settings, pipeline, gathered.newest_epoch, named, tell)
+        return prove_settings(settings, pipeline, gathered.newest_epoch, named_settings, tell)
 
 
-def _print(said: Advice, grid: "Grid | None", following: int) -> None:
+def _print(advice: Advice, grid: "Grid | None", following: int) -> None:
     console = Console(highlight=False, soft_wrap=True)
-    read = f"{text.count_noun(said.records, 'record')} in {text.count_noun(said.epochs, 'epoch')}"
+    read = f"{text.count_noun(advice.records, 'record')} in {text.count_noun(advice.epochs, 'epoch')}"
     console.print(
-        text.message_text(f"{said.pipeline}: {read}. On time: when the watermark passes the end of a window.")
+        text.message_text(f"{advice.pipeline}: {read}. On time: when the watermark passes the end of a window.")
     )
-    console.print(_table(advice_text.HEADS, map(advice_text.setting_cells, advice_text.list_settings(said))))
-    for kind, culprits in {"partition": said.partitions, "key": said.keys}.items():
-        for one in culprits:
-            console.print(text.message_text(f"late {kind}  {advice_text.describe_culprit(one)}"))
+    console.print(_table(advice_text.HEADS, map(advice_text.setting_cells, advice_text.list_settings(advice))))
+    for kind, culprits in {"partition": advice.partitions, "key": advice.keys}.items():
+        for culprit in culprits:
+            console.print(text.message_text(f"late {kind}  {advice_text.describe_culprit(culprit)}"))
     for line in (
-        *advice_text.list_unlisted(said),
-        *advice_text.list_explanations(said),
-        advice_text.describe_speed(said),
+        *advice_text.list_unlisted(advice),
+        *advice_text.list_explanations(advice),
+        advice_text.describe_speed(advice),
     ):
         if line is not None:
             console.print(text.message_text(line))
     if grid is not None:
-        rows = advice_text.list_distinct_rows(grid.predictions, said.in_force)
+        rows = advice_text.list_distinct_rows(grid.predictions, advice.in_force)
         console.print(_table(advice_text.HEADS, rows))
         outcomes = text.count_noun(len({row[3:] for row in rows}), "outcome")
         console.print(
             f"{grid.tried:,} settings were tried and have {outcomes} as shown: of equal ones the shortest is listed."
         )
-    proof = advice_text.describe_proof(said)
+    proof = advice_text.describe_proof(advice)
     if proof is not None:
-        console.print(_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(said)))
+        console.print(_table(advice_text.PROOF_HEADS, advice_text.list_proof_rows(advice)))
         console.print(text.message_text(proof))
-    console.print(text.message_text(f"{advice_text.describe_advice(said)} Next: {_name_next(said, following)}"))
+    console.print(text.message_text(f"{advice_text.describe_advice(advice)} Next: {_name_next(advice, following)}"))
 
 
-def _name_next(said: Advice, following: int) -> str:
-    if any(not one.holds for one in said.proven):
-        return f"`cutover noise {said.pipeline}`; trust no advice before this is clear."
-    replay = f"`cutover replay {said.pipeline} --into {following}`"
+def _name_next(advice: Advice, following: int) -> str:
+    if any(not one.holds for one in advice.proven):
+        return f"`cutover noise {advice.pipeline}`; trust no advice before this is clear."
+    replay = f"`cutover replay {advice.pipeline} --into {following}`"
     return f"put it into the definition; {replay} reads the log again under it."
 
 

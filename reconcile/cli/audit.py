@@ -51,20 +51,22 @@ def determinism(
     raise typer.Exit(found.exit_code)
 
 
-def _print(console: Console, found: DeterminismAudit) -> None:
+def _print(console: Console, audit: DeterminismAudit) -> None:
     verdict = (
-        "a replay gives another answer" if found.exit_code else f"all {len(found.replays)} replays gave the same answer"
+        "a replay gives another answer" if audit.exit_code else f"all {len(audit.replays)} replays gave the same answer"
     )
-    console.print(f"[bold]{found.pipeline}[/]: {verdict}")
-    console.print(f"{found.records:,} offsets, {found.rows:,} (window, key) rows, seed {found.seed}")
+    console.print(f"[bold]{audit.pipeline}[/]: {verdict}")
+    console.print(f"{audit.records:,} offsets, {audit.rows:,} (window, key) rows, seed {audit.seed}")
     table = Table("replay", "epochs", "tasks", "late", box=None, pad_edge=False)
-    for one in found.replays:
-        table.add_row(str(one.replay), str(one.epochs), str(one.tasks), f"{one.late:,}")
+    for replay in audit.replays:
+        table.add_row(str(replay.replay), str(replay.epochs), str(replay.tasks), f"{replay.late:,}")
     console.print(table)
-    for one in found.replays:
-        for blamed in one.blamed:
+    for replay in audit.replays:
+        for blamed in replay.blamed:
             how = "in the last digits of a double" if blamed.within_tolerance else "beyond any tolerance"
-            place = f"replay {one.replay}: {blamed.column} (`{blamed.expression}`): {blamed.rows:,} rows differ {how}"
+            place = (
+                f"replay {replay.replay}: {blamed.column} (`{blamed.expression}`): {blamed.rows:,} rows differ {how}"
+            )
             console.print(literal_text(f"{place}, such as {blamed.example}"), soft_wrap=True)
 
 
@@ -125,28 +127,28 @@ def noise(
     raise typer.Exit(found.exit_code)
 
 
-def _print_noise(console: Console, found: Noise, rule: str | None) -> None:
+def _print_noise(console: Console, noise: Noise, rule: str | None) -> None:
     table = Table(
         "measure", "differs in", "rows", "half", "95 %", "99 %", "largest", "relative", box=None, pad_edge=False
     )
-    for one in found.measures:
-        size = one.size
+    for measure in noise.measures:
+        size = measure.size
         sizes = ("",) * 5 if size is None else (size.half, size.p95, size.p99, size.largest, size.relative)
         numbers = (value if isinstance(value, str) else text.number(value) for value in sizes)
-        table.add_row(text.message_text(one.column), " and ".join(one.paths), f"{one.rows:,}", *numbers)
-    if found.measures:
+        table.add_row(text.message_text(measure.column), " and ".join(measure.paths), f"{measure.rows:,}", *numbers)
+    if noise.measures:
         console.print(table)
-    for one in found.measures:
-        console.print(text.message_text(f"{one.column} (`{one.expression}`), such as {one.example}"))
+    for measure in noise.measures:
+        console.print(text.message_text(f"{measure.column} (`{measure.expression}`), such as {measure.example}"))
     if rule is not None:
-        console.print(f"A rule that it fits into, in pipelines/accepted/{found.pipeline}/noise.toml once filled in:")
+        console.print(f"A rule that it fits into, in pipelines/accepted/{noise.pipeline}/noise.toml once filled in:")
         console.print(literal_text(rule.rstrip()))
-    console.print(text.message_text(f"{noise_record.describe_noise(found)} {_say_next(found)}"))
+    console.print(text.message_text(f"{noise_record.describe_noise(noise)} {_say_next(noise)}"))
 
 
-def _say_next(found: Noise) -> str:
-    if not found.measures:
-        return f"Next: `cutover reconcile {found.pipeline}`; over these records no tolerance was needed."
+def _say_next(noise: Noise) -> str:
+    if not noise.measures:
+        return f"Next: `cutover reconcile {noise.pipeline}`; over these records no tolerance was needed."
     return "Next: give each expression one answer; doubles, sums and counts have one here. Nothing is accepted by this."
 
 

@@ -28,14 +28,14 @@ def lateness(
 
     settings, clock = load_settings(), SystemClock()
     definition = find_definition(settings, pipeline)
-    found = measure_log_lateness(settings, definition, clock)
-    record.record(settings, found, clock)
+    log_lateness = measure_log_lateness(settings, definition, clock)
+    record.record(settings, log_lateness, clock)
     if as_json:
-        shares = {"real_share": found.shares.real_share, "read_share": found.shares.read_share}
-        said = asdict(found)
+        shares = {"real_share": log_lateness.shares.real_share, "read_share": log_lateness.shares.read_share}
+        said = asdict(log_lateness)
         sys.stdout.write(json.dumps(said | {"shares": said["shares"] | shares}, allow_nan=False) + "\n")
     else:
-        _print(Console(highlight=False, soft_wrap=True), found, has_ids=definition.source.record_id is not None)
+        _print(Console(highlight=False, soft_wrap=True), log_lateness, has_ids=definition.source.record_id is not None)
 
 
 LEGEND = (
@@ -44,34 +44,41 @@ LEGEND = (
 )
 
 
-def _print(console: Console, found: LogLateness, *, has_ids: bool) -> None:
-    read = f"{text.count_noun(found.records, 'record')} in {text.count_noun(found.epochs, 'epoch')}"
-    console.print(text.message_text(f"{found.pipeline}: {read}. Lateness: behind the event time reached before it."))
-    console.print(_table(found))
+def _print(console: Console, log_lateness: LogLateness, *, has_ids: bool) -> None:
+    read = f"{text.count_noun(log_lateness.records, 'record')} in {text.count_noun(log_lateness.epochs, 'epoch')}"
+    console.print(
+        text.message_text(f"{log_lateness.pipeline}: {read}. Lateness: behind the event time reached before it.")
+    )
+    console.print(_table(log_lateness))
     console.print(text.message_text(LEGEND))
-    console.print(text.message_text(describe_shares(found.shares)))
-    for one in found.sources:
-        console.print(text.message_text(f"late alone  {describe_source(one)}"))
-    for note in found.notes:
+    console.print(text.message_text(describe_shares(log_lateness.shares)))
+    for source in log_lateness.sources:
+        console.print(text.message_text(f"late alone  {describe_source(source)}"))
+    for note in log_lateness.notes:
         console.print(text.message_text(f"note  {note}"))
-    advice = f"`cutover advise {found.pipeline}` says what to wait for."
+    advice = f"`cutover advise {log_lateness.pipeline}` says what to wait for."
     if has_ids:
         advice = "choose `lateness` by these lengths; advice cannot be given on a source with `record_id`."
     console.print(text.message_text(f"Next: {advice}"))
 
 
-def _table(found: LogLateness) -> Table:
+def _table(log_lateness: LogLateness) -> Table:
     columns = ("records", "half within", "90 %", "99 %", "99.9 %", "most", "late at real speed", "late as read")
     table = Table(box=None, pad_edge=False)
     table.add_column("of", no_wrap=True, min_width=12)
     for name in columns:
         table.add_column(name, justify="right")
-    if found.lateness is not None:
-        late = (format_real_late(found.shares, found.shares.at_real_speed), f"{found.shares.as_read:,}")
-        table.add_row("all", f"{found.records:,}", *_lengths(found.lateness), *late)
-    for one in found.segments:
-        counts = (format_real_late(found.shares, one.late), f"{one.late_as_read:,}")
-        table.add_row(text.message_text(name_segment(one)), f"{one.records:,}", *_lengths(one.lateness), *counts)
+    if log_lateness.lateness is not None:
+        late = (
+            format_real_late(log_lateness.shares, log_lateness.shares.at_real_speed),
+            f"{log_lateness.shares.as_read:,}",
+        )
+        table.add_row("all", f"{log_lateness.records:,}", *_lengths(log_lateness.lateness), *late)
+    for segment in log_lateness.segments:
+        counts = (format_real_late(log_lateness.shares, segment.late), f"{segment.late_as_read:,}")
+        table.add_row(
+            text.message_text(name_segment(segment)), f"{segment.records:,}", *_lengths(segment.lateness), *counts
+        )
     return table
 
 

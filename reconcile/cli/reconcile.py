@@ -69,9 +69,9 @@ def explain(
 ) -> None:
     """Show one window and key: both values, the difference, and the rows behind it by offset."""
     settings = looking_at(load_settings(), version)
-    found = find_definition(settings, pipeline)
-    at = parse_range_end(window, found.window, of="WINDOW")
-    explained = explain_cell(settings, found, at, parse_key(key, found.key))
+    definition = find_definition(settings, pipeline)
+    at = parse_range_end(window, definition.window, of="WINDOW")
+    explained = explain_cell(settings, definition, at, parse_key(key, definition.key))
     if as_json:
         _print(explained.to_json())
     else:
@@ -118,7 +118,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
 ) -> None:
     """Compare any two Delta, Parquet or CSV tables by key: 0 equal, 1 different, 2 cannot be compared."""
     both = parse_dialect(csv or [], "--csv")
-    asked = DiffRequest(
+    diff_request = DiffRequest(
         left=left,
         right=right,
         key=arguments.names(key, "--key"),
@@ -137,7 +137,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
         before=None if min_age is None else _now() - parse_duration(min_age, of="--min-age"),
         budget=Budget(rows=stop_after, seconds=seconds),
     )
-    result = compare_tables(asked, load_settings())
+    result = compare_tables(diff_request, load_settings())
     if report_file is not None:
         _write(report_file, result)
     if as_json:

@@ -54,18 +54,18 @@ def report(
     if form is ReportForm.ADDRESS:
         _list_addresses(settings, chosen, every=every)
         return
-    found = [one for name in sorted(chosen) if (one := _read_newest(settings, chosen[name])) is not None]
+    found = [report for name in sorted(chosen) if (report := _read_newest(settings, chosen[name])) is not None]
     if not found:
         _refuse(settings, chosen)
     sys.stdout.write(_write(found, form))
 
 
-def _write(found: list[Report], form: ReportForm) -> str:
+def _write(reports: list[Report], form: ReportForm) -> str:
     if form is ReportForm.PROMETHEUS:
-        return exposition.render(found)
+        return exposition.render(reports)
     if form is ReportForm.MARKDOWN:
-        return "\n".join(map(markdown.render, found))
-    return "".join(json.dumps(one.to_json(), allow_nan=False) + "\n" for one in found)
+        return "\n".join(map(markdown.render, reports))
+    return "".join(json.dumps(report.to_json(), allow_nan=False) + "\n" for report in reports)
 
 
 def _copy_differences(settings: Settings, chosen: dict[str, Pipeline], to: Path) -> None:
@@ -74,10 +74,10 @@ def _copy_differences(settings: Settings, chosen: dict[str, Pipeline], to: Path)
         msg = f"`--differences`: expected the name of one pipeline, got {len(chosen)}."
         raise DefinitionError(msg + "\nHint: `cutover report P --differences FILE.parquet`.")
     (name, pipeline), *_ = chosen.items()
-    found = _read_newest(settings, pipeline)
-    if found is None:
+    report = _read_newest(settings, pipeline)
+    if report is None:
         _refuse(settings, chosen)
-    rows = files.copy_table(settings, found, to)
+    rows = files.copy_table(settings, report, to)
     typer.echo(f"{rows:,} rows of `{name}` that differ: {to}. DuckDB, pandas and Spark read it (docs/report.md).")
 
 

@@ -57,34 +57,34 @@ def _run(settings: Settings, pipeline: str, seed: int, trials: int) -> SelfTest:
         )
 
 
-def _print(console: Console, found: SelfTest) -> None:
-    console.print(_tabulate(found))
-    console.print(text.message_text(f"found        {_format_rate(found.detection_rate, 'planted rows')}"))
-    console.print(text.message_text(f"false alarms {_format_rate(found.false_alarm_rate, 'clean windows')}"))
-    console.print(text.message_text(f"named right  {_format_rate(found.right_cause_rate, 'rows')}"))
-    for count, why in list_uncounted(found.rates):
+def _print(console: Console, self_test: SelfTest) -> None:
+    console.print(_tabulate(self_test))
+    console.print(text.message_text(f"found        {_format_rate(self_test.detection_rate, 'planted rows')}"))
+    console.print(text.message_text(f"false alarms {_format_rate(self_test.false_alarm_rate, 'clean windows')}"))
+    console.print(text.message_text(f"named right  {_format_rate(self_test.right_cause_rate, 'rows')}"))
+    for count, why in list_uncounted(self_test.rates):
         console.print(text.message_text(f"not counted  {count:,} {why}"))
-    for failure in found.failures[:_SHOWN]:
+    for failure in self_test.failures[:_SHOWN]:
         console.print(f"wrong  {text.message_text(failure)}")
-    console.print(text.message_text(_word_result(found)))
+    console.print(text.message_text(_word_result(self_test)))
 
 
-def _tabulate(found: SelfTest) -> Table:
+def _tabulate(self_test: SelfTest) -> Table:
     table = Table("planted", box=None, pad_edge=False)
     for head in ("found", "95 %", "false alarms", "95 %", "named right", "95 %", "refused", "not judged"):
         table.add_column(head, justify="right", no_wrap=True)
-    for kind, one in found.by_kind.items():
+    for kind, one in self_test.by_kind.items():
         cells = [cell for each in _rates_of(one) for cell in (f"{each.hits:,} of {each.of:,}", _bounds(each))]
         table.add_row(kind, *cells, f"{one.refused:,}", f"{one.unjudged:,}")
     return table
 
 
-def _rates_of(one: KindRates) -> tuple[Rate, Rate, Rate]:
-    return one.detection_rate, one.false_alarm_rate, one.right_cause_rate
+def _rates_of(kind_rates: KindRates) -> tuple[Rate, Rate, Rate]:
+    return kind_rates.detection_rate, kind_rates.false_alarm_rate, kind_rates.right_cause_rate
 
 
-def _bounds(one: Rate) -> str:
-    return f"{text.share(one.lower)} to {text.share(one.upper)}" if one.of else "-"
+def _bounds(rate: Rate) -> str:
+    return f"{text.share(rate.lower)} to {text.share(rate.upper)}" if rate.of else "-"
 
 
 def _format_rate(rate: Rate, noun: str) -> str:
@@ -92,15 +92,15 @@ def _format_rate(rate: Rate, noun: str) -> str:
     return f"{rate.hits:,} of {rate.of:,} {noun}: {bounds}"
 
 
-def _word_result(found: SelfTest) -> str:
-    took = f"{text.count_noun(found.trials, 'comparison')} at epoch {found.epoch}, seed {found.seed}"
-    if found.passed:
-        return f"{found.pipeline} passed its self-test: {took}. Next: `cutover gate {found.pipeline} show`."
-    few = found.false_alarm_rate.of < CLEAN_WINDOWS and not found.failures
+def _word_result(self_test: SelfTest) -> str:
+    took = f"{text.count_noun(self_test.trials, 'comparison')} at epoch {self_test.epoch}, seed {self_test.seed}"
+    if self_test.passed:
+        return f"{self_test.pipeline} passed its self-test: {took}. Next: `cutover gate {self_test.pipeline} show`."
+    few = self_test.false_alarm_rate.of < CLEAN_WINDOWS and not self_test.failures
     if few:
         return f"Too few clean windows to pass, {CLEAN_WINDOWS:,} are needed: {took}. Next: more `--trials`."
-    again = f"`cutover selftest {found.pipeline} --seed {found.seed} --trials {found.trials}`"
-    failed = f"{found.pipeline} failed its self-test: {took}."
+    again = f"`cutover selftest {self_test.pipeline} --seed {self_test.seed} --trials {self_test.trials}`"
+    failed = f"{self_test.pipeline} failed its self-test: {took}."
     return f"{failed} Next: trust no verdict before this is mended, then {again}."
 
 

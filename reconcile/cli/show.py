@@ -118,11 +118,11 @@ def _pipeline(console: Console, result: Report) -> None:
     console.print(table)
 
 
-def describe_records(found: Events) -> str:
+def describe_records(events: Events) -> str:
     """Return how many records up to the cut counted, and how many of each other class there are."""
     others = ("late", "future", "duplicate", "malformed", "filtered")
-    further = "".join(f", {getattr(found, name):,} {name}" for name in others if getattr(found, name))
-    return f"{found.accepted:,} counted{further}"
+    further = "".join(f", {getattr(events, name):,} {name}" for name in others if getattr(events, name))
+    return f"{events.accepted:,} counted{further}"
 
 
 def _cells(result: Report) -> Table:
@@ -175,13 +175,15 @@ def explanation(console: Console, found: Explanation) -> None:
         console.print(rows)
     counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)
     console.print(f"rows that counted: {counted or 'none'}")
-    for one in found.sessions:
-        console.print(f"session of {one.side}: {when(one.start)} to {when(one.end)}, {one.records:,} rows")
+    for session in found.sessions:
+        console.print(
+            f"session of {session.side}: {when(session.start)} to {when(session.end)}, {session.records:,} rows"
+        )
 
 
-def _describe_equal(found: Explanation) -> str:
+def _describe_equal(explanation: Explanation) -> str:
     """Return what equal values say: where records are lost, both sides may miss the same ones."""
-    return "equal, not judged" if found.lost or found.state.startswith("incomplete") else "equal"
+    return "equal, not judged" if explanation.lost or explanation.state.startswith("incomplete") else "equal"
 
 
 def reports(console: Console, settings: Settings, paths: list[Path]) -> None:

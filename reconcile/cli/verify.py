@@ -29,12 +29,12 @@ def verify(
     if files:
         _scrub(settings, find_definition(settings, pipeline), every=every, as_json=as_json)
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
-    found = verify_and_record(settings, find_definition(settings, pipeline), only=names, every=every, seed=seed)
+    verification = verify_and_record(settings, find_definition(settings, pipeline), only=names, every=every, seed=seed)
     if as_json:
-        sys.stdout.write(json.dumps(found.to_json()) + "\n")
+        sys.stdout.write(json.dumps(verification.to_json()) + "\n")
     else:
-        show.verification(Console(), found)
-    raise typer.Exit(found.exit_code)
+        show.verification(Console(), verification)
+    raise typer.Exit(verification.exit_code)
 
 
 def _scrub(settings: Settings, pipeline: Pipeline, *, every: bool, as_json: bool) -> NoReturn:

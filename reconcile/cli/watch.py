@@ -66,63 +66,63 @@ class _Look:
             LakeError: There is nothing to look at yet, and nothing that says why.
         """
         facts = self._gathering.collect()
-        found = make_status(facts)
-        if found.epoch is None and not found.alerts:
+        status = make_status(facts)
+        if status.epoch is None and not status.alerts:
             raise make_no_epoch_error(facts.pipeline.name)
         if self._told_by is not None:
-            write_metrics(self._told_by, found)
-        return found
+            write_metrics(self._told_by, status)
+        return status
 
 
 def _print(look: _Look, *, once: bool, as_json: bool, interval: float) -> None:
     console = Console()
     while True:
-        found = look.read_status()
+        status = look.read_status()
         if as_json:
-            typer.echo(json.dumps(found.to_json()))
+            typer.echo(json.dumps(status.to_json()))
         else:
-            console.print(_table(found))
-        if once and found.verdict == LagVerdict.UNKNOWN:
+            console.print(_table(status))
+        if once and status.verdict == LagVerdict.UNKNOWN:
             raise typer.Exit(CutoverError.exit_code)
         if once:
             return
         time.sleep(interval)
 
 
-def _table(found: WatchStatus) -> Group:
+def _table(watch_status: WatchStatus) -> Group:
     table = Table("partition", "verdict", box=None, pad_edge=False)
     for name in ("read up to", "log end", "unread", "log time unread"):
         table.add_column(name, justify="right")
-    for one in found.partitions:
-        spans = "unknown" if one.seconds is None else duration(one.seconds)
-        numbers = (f"{one.read:,}", f"{one.end:,}", f"{one.unread:,}", spans)
-        table.add_row(format_number(one.partition), _word(str(one.verdict)), *numbers)
-    return Group(*describe_head(found), table)
+    for partition in watch_status.partitions:
+        spans = "unknown" if partition.seconds is None else duration(partition.seconds)
+        numbers = (f"{partition.read:,}", f"{partition.end:,}", f"{partition.unread:,}", spans)
+        table.add_row(format_number(partition.partition), _word(str(partition.verdict)), *numbers)
+    return Group(*describe_head(watch_status), table)
 
 
-def describe_head(found: WatchStatus) -> list[str]:
+def describe_head(watch_status: WatchStatus) -> list[str]:
     """Return what stands above the partitions: stream, watermark, late share, error and alerts; with markup."""
-    driver, lag = found.driver, found.watermark_lag_seconds
-    without = "epoch unknown" if found.late_epochs is None else "no epoch"
-    epoch = without if found.epoch is None else f"epoch {found.epoch:,}"
-    unread = "unknown" if found.unread is None else f"{found.unread:,}"
+    driver, lag = watch_status.driver, watch_status.watermark_lag_seconds
+    without = "epoch unknown" if watch_status.late_epochs is None else "no epoch"
+    epoch = without if watch_status.epoch is None else f"epoch {watch_status.epoch:,}"
+    unread = "unknown" if watch_status.unread is None else f"{watch_status.unread:,}"
     state = "unknown" if driver is None else driver.state
     stream = f"{epoch}, {unread} unread, driver {state}"
     behind = "" if lag is None else f", {duration(lag)} behind it"
-    moments = f"{_moment(found.watermark)}, newest event {_moment(found.newest_event)}{behind}"
+    moments = f"{_moment(watch_status.watermark)}, newest event {_moment(watch_status.newest_event)}{behind}"
     lines = [
-        f"[bold]{found.pipeline}[/]  {_word(found.verdict)}  {stream}",
-        f"watermark  {_word(found.watermark_verdict)}  {moments}",
-        f"late share  {describe_late_share(found)}",
+        f"[bold]{watch_status.pipeline}[/]  {_word(watch_status.verdict)}  {stream}",
+        f"watermark  {_word(watch_status.watermark_verdict)}  {moments}",
+        f"late share  {describe_late_share(watch_status)}",
     ]
     if driver is not None and driver.error:
         lines.append(f"[red]error[/]  {literal_text(driver.error)}")
     lines += [
-        f"[{_TONES[one.severity]}]{one.severity}[/]  docs/runbooks/{one.name}.md: {escape(one.text)}"
-        for one in found.alerts
+        f"[{_TONES[alert.severity]}]{alert.severity}[/]  docs/runbooks/{alert.name}.md: {escape(alert.text)}"
+        for alert in watch_status.alerts
     ]
-    if found.undecided:
-        lines.append(f"not decided, as a source cannot be read: {', '.join(found.undecided)}")
+    if watch_status.undecided:
+        lines.append(f"not decided, as a source cannot be read: {', '.join(watch_status.undecided)}")
     return lines
 
 

@@ -61,8 +61,8 @@ def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tupl
 
 def _order(layout: Layout) -> str:
     """Return columns to sort by: a column with a tolerance decides last which rows stand beside one another."""
-    first = sorted(layout.values, key=lambda value: not value.exact)
-    return ", ".join(identifier(value.name) for value in first) or "1"
+    values = sorted(layout.values, key=lambda value: not value.exact)
+    return ", ".join(identifier(value.name) for value in values) or "1"
 
 
 def _remove_near(connection: duckdb.DuckDBPyConnection, layout: Layout) -> dict[str, int]:

@@ -102,17 +102,17 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
         connection.execute(
             f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}"
         )
-        for name, whole in sides.items():
-            chosen = components.select_judged_sql(pipeline, whole, judged)
+        for name, side in sides.items():
+            chosen = components.select_judged_sql(pipeline, side, judged)
             connection.execute(f"CREATE TEMP TABLE {name} AS {chosen}")
         return
     connection.execute(
         f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT window_start, window_end FROM all_1"
         " UNION SELECT window_start, window_end FROM batch_table"
     )
-    for name, whole in sides.items():
+    for name, side in sides.items():
         kind = "TABLE" if name == SharedTable.EXPECTED else "VIEW"
-        connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {whole} WHERE {judged}")
+        connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {side} WHERE {judged}")
 
 
 def _list_merged_classes(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
@@ -222,15 +222,15 @@ def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Ran
     }
 
 
-def state_of(pipeline: Pipeline, evidence: SealEvidence, one: Interval) -> str:
+def state_of(pipeline: Pipeline, evidence: SealEvidence, interval: Interval) -> str:
     """Return what is known of a window (of sessions: of a component): `closed` alone is judged.
 
     `open` at the cut, or `incomplete(reason)`.
     """
-    last = find_closed_end(pipeline, evidence.watermark)
-    closed = last is not None and one.end <= last
+    closed_end = find_closed_end(pipeline, evidence.watermark)
+    closed = closed_end is not None and interval.end <= closed_end
     for reason, ranges in _by_reason(pipeline, evidence).items():
-        if (closed or reason == LOST) and is_affected(pipeline.window, one, ranges):
+        if (closed or reason == LOST) and is_affected(pipeline.window, interval, ranges):
             return f"incomplete({reason})"
     return "closed" if closed else "open"
 

@@ -129,19 +129,19 @@ def _group(found: Iterable[tuple[str, Grouped]]) -> Mapping[str, list[Grouped]]:
     return by_day
 
 
-def _subtract(now: PathCost, before: PathCost | None) -> PathCost:
-    if before is None:
+def _subtract(now: PathCost, path_cost: PathCost | None) -> PathCost:
+    if path_cost is None:
         return now
-    seconds = _less(now.core_seconds, before.core_seconds)
+    seconds = _less(now.core_seconds, path_cost.core_seconds)
     return PathCost(
         core_seconds=None if seconds is None else round(seconds, 3),
-        read_bytes=_less(now.read_bytes, before.read_bytes),
-        written_bytes=_less(now.written_bytes, before.written_bytes),
+        read_bytes=_less(now.read_bytes, path_cost.read_bytes),
+        written_bytes=_less(now.written_bytes, path_cost.written_bytes),
     )
 
 
-def _less(now: Number | None, before: Number | None) -> Number | None:
-    return None if now is None else now if before is None else now - before
+def _less(now: Number | None, number: Number | None) -> Number | None:
+    return None if now is None else now if number is None else now - number
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:

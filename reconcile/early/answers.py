@@ -95,7 +95,7 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
 
 def _explain(records: Sequence[EpochRecord]) -> str:
     """Return why no window showed an answer between its end and its closing, as far as that can be told."""
-    if sum(bool(one.records) for one in records) <= 1:
+    if sum(bool(record.records) for record in records) <= 1:
         return "All records were read in one epoch: nothing was shown before it."
     return "No epoch ended while a window was that young, or compaction has folded those that did."
 

@@ -18,7 +18,7 @@ def gather_points(windows: Iterable[tuple[int, bool, float]]) -> tuple[OpenPoint
         windows: Age (microseconds; below 0: time has not reached its start), whether nothing differs, largest error.
     """
     listed = list(windows)
-    found = []
+    points = []
     for low, high in ((None, 0), *pairwise(EDGES), (EDGES[-1], None)):
         mine = [one for one in listed if _is_between(one[0] / _MINUTE, low, high)]
         if mine:
@@ -29,8 +29,8 @@ def gather_points(windows: Iterable[tuple[int, bool, float]]) -> tuple[OpenPoint
                 same=sum(is_same for _, is_same, _ in mine),
                 largest=max(largest for *_, largest in mine),
             )
-            found.append(point)
-    return tuple(found)
+            points.append(point)
+    return tuple(points)
 
 
 def _is_between(minutes: float, low: int | None, high: int | None) -> bool:

@@ -135,7 +135,7 @@ def _fold_log(
     evidence: SealEvidence,
     sides: Sides,
     log: LogReader,
-    chosen: Sequence[Interval],
+    intervals: Sequence[Interval],
 ) -> Rows:
     """Return what batch would have of some windows over the records up to the cut.
 
@@ -150,7 +150,7 @@ def _fold_log(
         raise LogError(msg)
     rejoin = Rejoin(settings, pipeline)
     dimensions = rejoin.at(rejoin.collect_recorded(evidence.records))
-    stretches = sorted({pipeline.window.event_range(one) for one in chosen})
+    stretches = sorted({pipeline.window.event_range(interval) for interval in intervals})
     raw: dict[tuple[int, int], RawRecord] = {}
     for portion in log_rows.portions(settings, pipeline, sides.connection, run, stretches):
         gone = find_gone_records(portion, earliest, run.topic)
@@ -158,7 +158,7 @@ def _fold_log(
             raise LogError(gone)
         raw |= {(one.partition, one.offset): one for one in log_rows.read(log, pipeline, run, portion, stretches)}
     placed = list(place_records(pipeline, [raw[at] for at in sorted(raw)], dimensions))
-    inside = {(one.start, one.end) for one in chosen}
+    inside = {(interval.start, interval.end) for interval in intervals}
     places = {Place(Interval(*one.group[:2]), tuple(map(plain, one.group[2]))) for one in placed}
     wanted = [place for place in places if (place.one.start, place.one.end) in inside]
     told = claims.tell(pipeline, placed, {}, wanted, ())
@@ -170,11 +170,11 @@ def _fold_log(
 
 
 def _read_shown(
-    sides: Sides, pipeline: Pipeline, evidence: SealEvidence, chosen: Sequence[Interval], *, panes: bool
+    sides: Sides, pipeline: Pipeline, evidence: SealEvidence, intervals: Sequence[Interval], *, panes: bool
 ) -> Rows:
     """Return the rows that people see of some windows."""
     relation = _make_panes(sides, pipeline, evidence) if panes else "all_0"
-    starts = ", ".join(str(one.start) for one in chosen)
+    starts = ", ".join(str(interval.start) for interval in intervals)
     names = ", ".join(map(identifier, (*pipeline.key, *pipeline.measures)))
     query = (
         f"SELECT epoch_us(window_start), epoch_us(window_end), {names} FROM {relation} AS shown"
@@ -199,22 +199,22 @@ def _make_panes(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> str
     return f"(SELECT * FROM ({panes_sql(pipeline, rows)}) AS panes QUALIFY {newest})"
 
 
-def _compare(truth: Rows, shown: Rows, chosen: Sequence[Interval]) -> list[OpenWindow]:
-    places: dict[Interval, list[Place]] = {one: [] for one in chosen}
-    for place in truth.keys() | shown.keys():
+def _compare(truth: Rows, rows: Rows, intervals: Sequence[Interval]) -> list[OpenWindow]:
+    places: dict[Interval, list[Place]] = {interval: [] for interval in intervals}
+    for place in truth.keys() | rows.keys():
         places.setdefault(place.one, []).append(place)
-    return [_compare_window(window, places[window], truth, shown) for window in chosen]
+    return [_compare_window(window, places[window], truth, rows) for window in intervals]
 
 
-def _compare_window(window: Interval, places: Sequence[Place], truth: Rows, shown: Rows) -> OpenWindow:
-    names = next((list(side[place]) for place in places for side in (truth, shown) if place in side), [])
+def _compare_window(window: Interval, places: Sequence[Place], truth: Rows, rows: Rows) -> OpenWindow:
+    names = next((list(side[place]) for place in places for side in (truth, rows) if place in side), [])
     is_same = all(
-        place in truth and place in shown and all(same(truth[place][name], shown[place][name]) for name in names)
+        place in truth and place in rows and all(same(truth[place][name], rows[place][name]) for name in names)
         for place in places
     )
     errors = {}
     for name in names:
-        pairs = [(_number(truth.get(place, {}).get(name)), _number(shown.get(place, {}).get(name))) for place in places]
+        pairs = [(_number(truth.get(place, {}).get(name)), _number(rows.get(place, {}).get(name))) for place in places]
         off = math.fsum(abs(actual - expected) for expected, actual in pairs)
         whole = math.fsum(abs(expected) for expected, _ in pairs)
         errors[name] = off / whole if whole else float(off > 0)
@@ -230,11 +230,11 @@ def _number(value: Any) -> float:
     return found if math.isfinite(found) else 0.0
 
 
-def _summarize(found: Sequence[OpenWindow]) -> tuple[EarlyError, ...]:
-    names = dict.fromkeys(name for one in found for name in one.errors)
+def _summarize(open_windows: Sequence[OpenWindow]) -> tuple[EarlyError, ...]:
+    names = dict.fromkeys(name for open_window in open_windows for name in open_window.errors)
     summaries = []
     for name in names:
-        errors = sorted(one.errors.get(name, 0.0) for one in found)
+        errors = sorted(open_window.errors.get(name, 0.0) for open_window in open_windows)
         p50, p90, p99 = (errors[max(0, math.ceil(share * len(errors)) - 1)] for share in SHARES)
         summaries.append(EarlyError(measure=name, p50=p50, p90=p90, p99=p99, largest=errors[-1]))
     return tuple(summaries)

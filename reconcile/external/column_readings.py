@@ -115,19 +115,19 @@ class _Columns:
 
 
 def choose_readings(
-    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, sources: Sequence[SideSource]
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[SideSource]
 ) -> Readings:
     """Choose a type for every column without one, and make views that read it.
 
     Args:
         connection: Holds the views of the sources.
-        asked: Its `types`, names and texts.
+        diff_request: Its `types`, names and texts.
         sources: Expected side first.
 
     Raises:
         DefinitionError: A stated type does not read every cell, or the other side's type has no reading of cells.
     """
-    columns = _Columns(connection, asked, sources)
+    columns = _Columns(connection, diff_request, sources)
     _refuse_unreadable(columns)
     wanted = {name: kind for name in columns.own if (kind := columns.find_wanted(name)) is not None}
     counts = [_count_cells(columns, side, wanted) for side in (0, 1)]
@@ -215,18 +215,18 @@ def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None
     if name in columns.stated:
         _refuse_unread(name, kind, unread)
     if kind == DECIMAL:
-        if origin is Origin.INFERRED and (any(unread) or not any(one.filled for one in counts if one)):
-            has_numbers = any(one is not None and one.fitting for one in counts)
+        if origin is Origin.INFERRED and (any(unread) or not any(count.filled for count in counts if count)):
+            has_numbers = any(count is not None and count.fitting for count in counts)
             if has_numbers and name in columns.asked.tolerances:  # its numbers are numbers, its texts are texts
                 as_numbers = _choose_decimal(columns, name, counts, origin, unread)
                 return replace(as_numbers, is_decimal=False, unread=(0, 0))
-            is_blank = not any(one is not None and one.filled for one in counts)
-            is_mixed = is_blank or all(one is not None and one.fitting for one in counts)
+            is_blank = not any(count is not None and count.filled for count in counts)
+            is_mixed = is_blank or all(count is not None and count.fitting for count in counts)
             return _Choice(values=_texts(columns, name), kind=TEXT, origin=origin, is_mixed=is_mixed)
         return _choose_decimal(columns, name, counts, origin, unread)
     values = tuple(
-        None if one is None else _read_or_text(columns, side, name, kind, as_text=any(unread))
-        for side, one in enumerate(counts)
+        None if count is None else _read_or_text(columns, side, name, kind, as_text=any(unread))
+        for side, count in enumerate(counts)
     )
     if not any(unread):
         return _Choice(values=(values[0], values[1]), kind=kind, origin=origin)
@@ -238,14 +238,14 @@ def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None
     return _Choice(values=(others[0], others[1]), kind=TEXT, origin=origin, number=number, unread=unread)
 
 
-def _count_unread(one: _Cells | None) -> int:
-    return 0 if one is None else one.filled - one.fitting
+def _count_unread(cells: _Cells | None) -> int:
+    return 0 if cells is None else cells.filled - cells.fitting
 
 
 def _find_origin(columns: _Columns, name: str, counts: Sequence[_Cells | None]) -> Origin:
     if name in columns.stated:
         return Origin.STATED
-    return Origin.INFERRED if all(one is not None for one in counts) else Origin.OTHER_SIDE
+    return Origin.INFERRED if all(count is not None for count in counts) else Origin.OTHER_SIDE
 
 
 def _refuse_unread(name: str, kind: str, unread: tuple[int, int]) -> None:
@@ -285,8 +285,8 @@ def _choose_decimal(
     unread: tuple[int, int],
 ) -> _Choice:
     """Choose a type that holds every number exactly; where there is none, the text that stands for each number."""
-    whole = max(one.whole for one in counts if one is not None)
-    fraction = max(one.fraction for one in counts if one is not None)
+    whole = max(count.whole for count in counts if count is not None)
+    fraction = max(count.fraction for count in counts if count is not None)
     typed = [columns.sources[n].types[columns.own[name][n]] for n in (0, 1) if counts[n] is None]
     kind = next((own for own in typed if _holds(own, whole, fraction)), None) or _find_decimal(whole, fraction)
     zeros_first = name in columns.stated
@@ -294,15 +294,15 @@ def _choose_decimal(
         reject_long_numbers(name)
     if kind is not None and not any(unread):
         values = tuple(
-            None if one is None else f"TRY_CAST(nullif({columns.cell(side, name)}, '') AS {kind})"
-            for side, one in enumerate(counts)
+            None if count is None else f"TRY_CAST(nullif({columns.cell(side, name)}, '') AS {kind})"
+            for side, count in enumerate(counts)
         )
         return _Choice(values=(values[0], values[1]), kind=kind, origin=origin)
     texts = []
-    for side, one in enumerate(counts):
+    for side, count in enumerate(counts):
         cell = columns.cell(side, name)
         fits = cell_texts.is_plain_decimal(cell, zeros_first=zeros_first)
-        if one is None:
+        if count is None:
             texts.append(cell_texts.normalize_decimal(cell))
         else:
             texts.append(f"CASE WHEN {fits} THEN {cell_texts.normalize_decimal(cell)} ELSE nullif({cell}, '') END")
@@ -366,11 +366,11 @@ def _describe_tables(columns: _Columns, chosen: Mapping[str, _Choice]) -> Iterat
             yield TableReading(side=SIDES[side], dialect=dict(source.dialect), columns=read)
 
 
-def _describe_kind(one: _Choice) -> str:
+def _describe_kind(choice: _Choice) -> str:
     """Return a type in plain words; of texts by which numbers are compared, what they stand for."""
-    if one.kind != TEXT:
-        return one.kind.lower()
-    return "decimal" if one.is_decimal and not any(one.unread) else "text"
+    if choice.kind != TEXT:
+        return choice.kind.lower()
+    return "decimal" if choice.is_decimal and not any(choice.unread) else "text"
 
 
 def _describe_unread(columns: _Columns, chosen: Mapping[str, _Choice]) -> Iterator[str]:

@@ -71,15 +71,15 @@ def find_common_type(left: str, right: str, widen: Callable[[str, str], str]) ->
     return _merge(duckdb.sqltype(left), duckdb.sqltype(right), widen, "")
 
 
-def _merge(left: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str) -> CommonType:
-    names = str(left), str(right)
+def _merge(column_type: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str) -> CommonType:
+    names = str(column_type), str(right)
     if NO_TYPE in names or names[0] == names[1]:  # types of DuckDB are equal though names of fields differ in case
         return CommonType(name=names[0] if names[1] == NO_TYPE else names[1], is_alike=True)
-    ids = {_shape(left), _shape(right)}
+    ids = {_shape(column_type), _shape(right)}
     if ids == {"struct"}:
-        return _merge_structs(left, right, widen, path)
+        return _merge_structs(column_type, right, widen, path)
     if len(ids) == 1 and ids <= _NESTED:
-        ours, theirs = parts_of(left), parts_of(right)
+        ours, theirs = parts_of(column_type), parts_of(right)
         merged = {name: _merge(part, theirs[name], widen, f"{path}[]") for name, part in ours.items()}
         named = (
             f"{merged['child'].name}[]" if "child" in merged else f"MAP({merged['key'].name}, {merged['value'].name})"
@@ -94,8 +94,10 @@ def _shape(kind: DuckDBPyType) -> str:
     return "list" if kind.id == "array" else kind.id
 
 
-def _merge_structs(left: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str) -> CommonType:
-    ours, theirs = parts_of(left), parts_of(right)
+def _merge_structs(
+    column_type: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str
+) -> CommonType:
+    ours, theirs = parts_of(column_type), parts_of(right)
     merged = {
         name: _merge(part, theirs[name], widen, f"{path}.{name}") for name, part in ours.items() if name in theirs
     }
@@ -126,13 +128,13 @@ def convert(value: str, own: str, kind: str) -> str:
     return _convert(value, duckdb.sqltype(own), duckdb.sqltype(kind), 0)
 
 
-def _convert(value: str, own: DuckDBPyType, kind: DuckDBPyType, depth: int) -> str:
-    if NO_TYPE in {str(own), str(kind)}:
+def _convert(value: str, column_type: DuckDBPyType, kind: DuckDBPyType, depth: int) -> str:
+    if NO_TYPE in {str(column_type), str(kind)}:
         return f"NULL::{kind}"
-    if str(own) == str(kind) and NO_TYPE not in str(own):
+    if str(column_type) == str(kind) and NO_TYPE not in str(column_type):
         return value
-    shapes, item = {_shape(own), _shape(kind)}, f"item_{depth}"
-    ours, theirs = parts_of(own), parts_of(kind)
+    shapes, item = {_shape(column_type), _shape(kind)}, f"item_{depth}"
+    ours, theirs = parts_of(column_type), parts_of(kind)
     if shapes == {"struct"}:
         fields = {
             name: _convert(f"{value}.{identifier(name)}", ours[name], part, depth)
@@ -154,18 +156,18 @@ def restrict(own: str, kind: str) -> str:
     return str(_restrict(duckdb.sqltype(own), duckdb.sqltype(kind)))
 
 
-def _restrict(own: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
-    ours, theirs = parts_of(own), parts_of(kind)
-    if own.id == "struct" and kind.id == "struct":
+def _restrict(column_type: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
+    ours, theirs = parts_of(column_type), parts_of(kind)
+    if column_type.id == "struct" and kind.id == "struct":
         named = (f"{identifier(n)} {_restrict(ours[n], part)}" for n, part in theirs.items())
         return duckdb.sqltype(f"STRUCT({', '.join(named)})")
-    if _shape(own) == "list" and _shape(kind) == "list":
+    if _shape(column_type) == "list" and _shape(kind) == "list":
         return duckdb.sqltype(f"{_restrict(ours['child'], theirs['child'])}[]")
-    if own.id == "map" and kind.id == "map":
+    if column_type.id == "map" and kind.id == "map":
         return duckdb.sqltype(
             f"MAP({_restrict(ours['key'], theirs['key'])}, {_restrict(ours['value'], theirs['value'])})"
         )
-    return own
+    return column_type
 
 
 def list_parts(kind: str) -> list[tuple[str, ...]]:

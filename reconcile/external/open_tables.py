@@ -84,7 +84,7 @@ class OpenTables:
 
 def open_tables(
     connection: duckdb.DuckDBPyConnection,
-    asked: DiffRequest,
+    diff_request: DiffRequest,
     sources: Sequence[SideSource],
     prepared: Prepared,
     columns: Columns,
@@ -94,7 +94,7 @@ def open_tables(
 
     Args:
         connection: Holds the sources' views.
-        asked: Key, window and age.
+        diff_request: Key, window and age.
         sources: Expected side first.
         prepared: Of these sources.
         columns: That both have in common.
@@ -104,12 +104,12 @@ def open_tables(
         DefinitionError: A column of the key or with a tolerance is not on both sides, or a tolerance does not fit it.
         LakeError: A file cannot be read.
     """
-    layout = make_layout(asked, columns)
+    layout = make_layout(diff_request, columns)
     group_type = "UBIGINT" if layout.group is None else columns.common[layout.group]
     folder = None if settings is None else settings.home.resolve() / "digests"
     # Windows that are too young are left out of the digests, so that the next run, when they are older, finds the rest.
-    by_group = asked.before is not None and is_time(group_type)
-    young = f"coalesce(epoch_us(_group::TIMESTAMP) >= {asked.before}, false)" if by_group else "false"
+    by_group = diff_request.before is not None and is_time(group_type)
+    young = f"coalesce(epoch_us(_group::TIMESTAMP) >= {diff_request.before}, false)" if by_group else "false"
     unwanted = ("false", "false") if by_group else prepared.young
     texts = [
         {name: columns.convert(side, name, of[name]) for name in columns.common}

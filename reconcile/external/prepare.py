@@ -47,32 +47,32 @@ class Prepared:
 
 
 def prepare(
-    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, sources: Sequence[SideSource], into: Sequence[str]
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[SideSource], into: Sequence[str]
 ) -> Prepared:
     """Make a view of each raw side.
 
     Args:
         connection: Holds the views of the sources.
-        asked: Its names, `excluded`, `normalized`, `caseless`, `window` and `before`.
+        diff_request: Its names, `excluded`, `normalized`, `caseless`, `window` and `before`.
         sources: Expected side first.
         into: Names of the views to make.
 
     Raises:
         DefinitionError: A column is not there, stands twice after it was renamed, or is of another type.
     """
-    notes = [f"Not compared, as asked: {', '.join(asked.excluded)}."] if asked.excluded else []
+    notes = [f"Not compared, as asked: {', '.join(diff_request.excluded)}."] if diff_request.excluded else []
     every: list[Mapping[str, str]] = []
     ages: list[str] = []
-    renames: tuple[dict[str, str], ...] = ({}, {theirs: ours for ours, theirs in asked.names.items()})
-    _check_known("--map", asked.names, sources[0].types)
+    renames: tuple[dict[str, str], ...] = ({}, {name: ours for ours, name in diff_request.names.items()})
+    _check_known("--map", diff_request.names, sources[0].types)
     for side, source, renamed, made in zip(SIDES, sources, renames, into, strict=True):
         view, types = source.raw, _rename(source.types, renamed, side)
         back = {ours: theirs for theirs, ours in renamed.items()}
-        kept = [name for name in types if name not in asked.excluded]
+        kept = [name for name in types if name not in diff_request.excluded]
         sorted_maps = _sort_maps(connection, source)
-        texts = {name: _text(asked, name, sorted_maps[back.get(name, name)], types[name]) for name in kept}
+        texts = {name: _text(diff_request, name, sorted_maps[back.get(name, name)], types[name]) for name in kept}
         columns = ", ".join(f"{text} AS {identifier(name)}" for name, text in texts.items())
-        young, note = _find_young(connection, asked, view, types, back)
+        young, note = _find_young(connection, diff_request, view, types, back)
         connection.execute(
             f"CREATE TEMP VIEW {identifier(made)} AS SELECT {columns or '1'} FROM {identifier(view)} WHERE NOT {young}"
         )
@@ -80,13 +80,13 @@ def prepare(
         every.append(texts)
         ages.append(young)
     raw = [{renamed.get(name, name) for name in source.types} for source, renamed in zip(sources, renames, strict=True)]
-    known = {name for names in raw for name in names} | {*asked.excluded}
-    _check_known("--exclude", asked.excluded, {name for source in sources for name in source.types})
+    known = {name for names in raw for name in names} | {*diff_request.excluded}
+    _check_known("--exclude", diff_request.excluded, {name for source in sources for name in source.types})
     for option, names in (
-        ("--normalize", asked.normalized),
-        ("--ignore-case", asked.caseless),
-        ("--mask", asked.masked),
-        ("--type", asked.types),
+        ("--normalize", diff_request.normalized),
+        ("--ignore-case", diff_request.caseless),
+        ("--mask", diff_request.masked),
+        ("--type", diff_request.types),
     ):
         _check_known(option, names, known)
     return Prepared(notes=tuple(notes), texts=tuple(every), young=tuple(ages))
@@ -100,20 +100,20 @@ def _sort_maps(connection: duckdb.DuckDBPyConnection, source: SideSource) -> dic
     return {name: sort_maps(identifier(name), kind) for name, kind in zip(whole.columns, whole.types, strict=True)}
 
 
-def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
+def make_layout(diff_request: DiffRequest, columns: Columns) -> Layout:
     """Return key and values of two aligned sides.
 
     Raises:
         DefinitionError: A column of the key or with a tolerance is not on both sides, or a tolerance does not fit it.
     """
     _refuse_ours(columns.common)
-    twice = sorted({name for name in asked.key if asked.key.count(name) > 1})
+    twice = sorted({name for name in diff_request.key if diff_request.key.count(name) > 1})
     if twice:
         msg = f"`--key`: column `{twice[0]}`: expected each column once."
         raise DefinitionError(msg)
-    window = (asked.window,) if asked.window else ()
-    keys = tuple(dict.fromkeys((*window, *asked.key)))
-    for name in (*keys, *asked.tolerances):
+    window = (diff_request.window,) if diff_request.window else ()
+    keys = tuple(dict.fromkeys((*window, *diff_request.key)))
+    for name in (*keys, *diff_request.tolerances):
         if name not in columns.common:
             shared = list_some(columns.common)
             msg = f"Column `{name}`: expected a column of both tables, they share {shared}."
@@ -124,15 +124,15 @@ def make_layout(asked: DiffRequest, columns: Columns) -> Layout:
                 msg += f"\nHint: `{format_map_options(alike)}` says that columns written almost alike are one; other"
                 msg += " options name them as the expected side has them."
             raise DefinitionError(msg)
-    wrong = [name for name in keys if name in asked.tolerances]
+    wrong = [name for name in keys if name in diff_request.tolerances]
     if wrong:
         msg = f"`--tolerance`: column `{wrong[0]}`: expected a column that is compared, got one of the key."
         raise DefinitionError(msg + "\nHint: rows are matched by equal keys; round the key on both sides first.")
-    values = tuple(_value(asked, columns, name) for name in columns.common if name not in keys)
+    values = tuple(_value(diff_request, columns, name) for name in columns.common if name not in keys)
     return Layout(
         keys=keys,
         values=values,
-        group=asked.window,
+        group=diff_request.window,
         wide=wide_columns(columns.common),
         narrow=narrow_types(columns.common),
     )
@@ -153,16 +153,16 @@ def _refuse_ours(names: Iterable[str]) -> None:
         raise DefinitionError(msg + f"\nHint: `--exclude {ours[0]}` leaves it out; or rename it in both tables.")
 
 
-def _value(asked: DiffRequest, columns: Columns, name: str) -> Value:
+def _value(diff_request: DiffRequest, columns: Columns, name: str) -> Value:
     kind, number = columns.common[name], columns.numbers.get(name)
     value = value_of(name, kind)
-    if name in asked.tolerances:
+    if name in diff_request.tolerances:
         if number is None and name in columns.as_digits:
             reject_long_numbers(name)
         if number is None:
-            return asked.tolerances[name].apply(value, kind)
+            return diff_request.tolerances[name].apply(value, kind)
         text = NumberText(kind=number, pattern=None if is_time(number) else find_number_pattern(number))
-        return asked.tolerances[name].apply(replace(value, number=text), number)
+        return diff_request.tolerances[name].apply(replace(value, number=text), number)
     has_integers = name in columns.with_integers
     if number is not None and is_float(number):
         # Without integers the texts of a column are floats as the engine writes them, or cells that are none of these.
@@ -186,37 +186,37 @@ def _rename(types: Mapping[str, str], renamed: Mapping[str, str], side: str) -> 
     return dict(zip(names, types.values(), strict=True))
 
 
-def _text(asked: DiffRequest, name: str, column: str, kind: str) -> str:
+def _text(diff_request: DiffRequest, name: str, column: str, kind: str) -> str:
     """Return SQL of a column as it is compared: a text in normal form and without case, where asked."""
-    for option, names in (("--normalize", asked.normalized), ("--ignore-case", asked.caseless)):
+    for option, names in (("--normalize", diff_request.normalized), ("--ignore-case", diff_request.caseless)):
         if name in names and kind != "VARCHAR":
             msg = f"`{option}`: column `{name}`: expected a text, got {kind}."
             raise DefinitionError(msg)
-    if name in asked.normalized:
+    if name in diff_request.normalized:
         column = f"trim(regexp_replace(nfc_normalize({column}), '[\\s\\p{{Z}}]+', ' ', 'g'))"
-    return f"lower({column})" if name in asked.caseless else column
+    return f"lower({column})" if name in diff_request.caseless else column
 
 
 def _find_young(
     connection: duckdb.DuckDBPyConnection,
-    asked: DiffRequest,
+    diff_request: DiffRequest,
     view: str,
     types: Mapping[str, str],
     back: Mapping[str, str],
 ) -> tuple[str, list[str]]:
     """Return SQL that is true for rows whose window is too young, and how many there are, as the head of a note."""
-    if asked.before is None:
+    if diff_request.before is None:
         return "false", []
-    kind = types.get(str(asked.window))
+    kind = types.get(str(diff_request.window))
     if kind is None or not is_time(kind):
         msg = f"`--min-age`: `--window-column`: expected a date or a timestamp on both sides, got {kind or 'none'}."
         if kind == "VARCHAR":
-            msg += f"\nHint: `--type {asked.window}=timestamp` states that its texts are times."
+            msg += f"\nHint: `--type {diff_request.window}=timestamp` states that its texts are times."
         raise DefinitionError(msg)
-    column = identifier(back.get(str(asked.window), str(asked.window)))
-    young = f"coalesce(epoch_us({column}::TIMESTAMP) >= {asked.before}, false)"
+    column = identifier(back.get(str(diff_request.window), str(diff_request.window)))
+    young = f"coalesce(epoch_us({column}::TIMESTAMP) >= {diff_request.before}, false)"
     count = number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {young}")
-    return young, [f"Too young to compare, from {format_micros(asked.before)} on: {count_noun(count, 'row')}"]
+    return young, [f"Too young to compare, from {format_micros(diff_request.before)} on: {count_noun(count, 'row')}"]
 
 
 def _check_known(option: str, names: Iterable[str], known: Iterable[str]) -> None:

@@ -156,9 +156,9 @@ def _count_bits(kind: DataType) -> int:
     return _FRACTIONS.get(str(kind), kind.bit_width)
 
 
-def folder_values(chosen: Reading, files: Iterable[str]) -> dict[str, str]:
+def folder_values(reading: Reading, files: Iterable[str]) -> dict[str, str]:
     """Return, for each file, what its rows hold that its bytes do not; nothing where folders name no column."""
-    if not chosen.folders:
+    if not reading.folders:
         return {}
     return {file: "/".join(part for part in Path(file).parts[:-1] if "=" in part) for file in files}
 

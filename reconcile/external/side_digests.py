@@ -76,7 +76,7 @@ def make_digests(
     connection: duckdb.DuckDBPyConnection,
     layout: Layout,
     sides: Sequence[SideRows],
-    kept: KeptDigests,
+    kept_digests: KeptDigests,
     *,
     group_type: str,
     young: str = "false",
@@ -87,21 +87,21 @@ def make_digests(
         connection: Holds `kept_digests`.
         layout: Of both sides.
         sides: The expected side first.
-        kept: What is known.
+        kept_digests: What is known.
         group_type: Of `_group`.
         young: SQL over `_group`: a group that is too young to compare.
 
     Returns:
         The layout with its number of buckets, and what was read.
     """
-    buckets = kept.buckets or choose_buckets(connection, layout, sides[0])
+    buckets = kept_digests.buckets or choose_buckets(connection, layout, sides[0])
     whole = replace(layout, buckets=buckets)
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE side_files (_file INTEGER, _side TINYINT, _path VARCHAR, _content VARCHAR)"
     )
     for side in sides:
         _list_files(connection, side)
-    _load(connection, kept, group_type)
+    _load(connection, kept_digests, group_type)
     new = [_digest_side(connection, whole, side) for side in sides]
     for side in sides:
         _merge(connection, side.number, young)
@@ -120,17 +120,17 @@ def _list_files(connection: duckdb.DuckDBPyConnection, side: SideRows) -> None:
     )
 
 
-def _load(connection: duckdb.DuckDBPyConnection, kept: KeptDigests, group_type: str) -> None:
+def _load(connection: duckdb.DuckDBPyConnection, kept_digests: KeptDigests, group_type: str) -> None:
     """Make `file_digests` of what is known of the files of both sides, and `whole_digests` of groups over several."""
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE file_digests (_file INTEGER, _group {group_type}, _bucket BIGINT, n BIGINT,"
         " x UBIGINT, s HUGEINT, doubled BIGINT, _new BOOLEAN)"
     )
     connection.execute("CREATE OR REPLACE TEMP TABLE whole_digests AS SELECT * EXCLUDE (_file, _new) FROM file_digests")
-    if kept.files:
-        known = f"{kept.select_files} JOIN {_CONTENTS} USING (_side, _content)"
+    if kept_digests.files:
+        known = f"{kept_digests.select_files} JOIN {_CONTENTS} USING (_side, _content)"
         connection.execute(f"INSERT INTO file_digests SELECT _file, {_DIGEST}, doubled, false FROM {known}")
-        connection.execute(f"INSERT INTO whole_digests SELECT {_DIGEST}, doubled FROM {kept.select_groups}")
+        connection.execute(f"INSERT INTO whole_digests SELECT {_DIGEST}, doubled FROM {kept_digests.select_groups}")
 
 
 def _digest_side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:

@@ -62,9 +62,9 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect:
     files = _files(source)
     has_text = is_csv(files[0])
     try:
-        chosen = choose_reading(connection, source, files, dialect or Dialect())
-        column = _bind_files(connection, by_file, chosen)
-        types = _select_columns(connection, by_file, (column, *chosen.aside), view)
+        reading = choose_reading(connection, source, files, dialect or Dialect())
+        column = _bind_files(connection, by_file, reading)
+        types = _select_columns(connection, by_file, (column, *reading.aside), view)
     except duckdb.Error as error:
         msg = f"Table `{source}`: expected {'CSV' if has_text else 'Parquet'}, got: {describe_error(error)}"
         raise LakeError(msg, runbook="TableUnreadable") from None
@@ -75,11 +75,11 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect:
         types=types,
         file_column=column,
         paths={file: Path(file).name for file in files},
-        optional=chosen.optional,
-        beside=folder_values(chosen, files),
-        untyped=frozenset(name for name in types if has_text or name.lower() in chosen.folders),
-        dialect=chosen.dialect,
-        unreadable=chosen.unreadable,
+        optional=reading.optional,
+        beside=folder_values(reading, files),
+        untyped=frozenset(name for name in types if has_text or name.lower() in reading.folders),
+        dialect=reading.dialect,
+        unreadable=reading.unreadable,
     )
 
 
@@ -97,16 +97,16 @@ def _refuse_address(source: str) -> None:
         raise DefinitionError(msg + "\nHint: export the table to Parquet; credentials belong into the environment.")
 
 
-def _bind_files(connection: duckdb.DuckDBPyConnection, view: str, chosen: Reading) -> str:
+def _bind_files(connection: duckdb.DuckDBPyConnection, view: str, reading: Reading) -> str:
     """Bind a view to files with a further column, the file of each row; return a free name for it."""
     taken: set[str] = set()
     while True:
         column = _free_name(taken)
-        named = chosen.sql(f", filename = {literal(column)}")
+        named = reading.sql(f", filename = {literal(column)}")
         try:
             connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS FROM {named}")
         except duckdb.BinderException:
-            found = connection.execute(f"DESCRIBE FROM {chosen.sql()}").fetchall()
+            found = connection.execute(f"DESCRIBE FROM {reading.sql()}").fetchall()
             if column.lower() not in {str(row[0]).lower() for row in found} or taken:
                 raise
             taken = {str(row[0]) for row in found}
@@ -233,8 +233,8 @@ def describe_optional(names: Mapping[str, str], expected: SideSource, actual: Si
         actual: The judged one.
     """
     found = []
-    for ours, theirs in names.items():
-        may, might = expected.optional.get(ours), actual.optional.get(theirs)
+    for ours, name in names.items():
+        may, might = expected.optional.get(ours), actual.optional.get(name)
         if may is not None and might is not None and may != might:
             one, other = ("expected", "actual") if may else ("actual", "expected")
             found.append(f"Column `{ours}` may hold nulls on the {one} side, and none on the {other} side.")

@@ -64,11 +64,11 @@ BYTES_A_COLUMN = 280_000
 MASKED = "(masked)"
 
 
-def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Report:
+def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) -> Report:
     """Compare two tables as multisets of rows by key, null-safe.
 
     Args:
-        asked: What to compare.
+        diff_request: What to compare.
         settings: Where digests are kept, and what a reader may take; None: nothing is kept.
 
     Raises:
@@ -81,25 +81,27 @@ def compare_tables(asked: DiffRequest, settings: Settings | None = None) -> Repo
         if bounds is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
         bound = (
-            bind(connection, "left_raw", asked.left, asked.dialects[0]),
-            bind(connection, "right_raw", asked.right, asked.dialects[1]),
+            bind(connection, "left_raw", diff_request.left, diff_request.dialects[0]),
+            bind(connection, "right_raw", diff_request.right, diff_request.dialects[1]),
         )
         if bounds is not None:
             _plan_for_width(connection, max(len(source.types) for source in bound))
         try:
-            readings = choose_readings(connection, asked, bound)
+            readings = choose_readings(connection, diff_request, bound)
             sources = readings.sources
-            prepared = prepare(connection, asked, sources, ("left_ready", "right_ready"))
+            prepared = prepare(connection, diff_request, sources, ("left_ready", "right_ready"))
             columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT), readings.numbers)
-            opened = open_tables(connection, asked, sources, prepared, columns, settings)
-            found = opened.find(asked.budget)
-            notes = (*readings.notes, *prepared.notes, *describe_optional(_pairs(asked, columns), *sources))
-            finding = _build_finding(opened, asked, columns, readings, found, notes)
+            opened = open_tables(connection, diff_request, sources, prepared, columns, settings)
+            found = opened.find(diff_request.budget)
+            notes = (*readings.notes, *prepared.notes, *describe_optional(_pairs(diff_request, columns), *sources))
+            finding = _build_finding(opened, diff_request, columns, readings, found, notes)
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
             said = queries.describe_error(error)
-            msg = f"Tables `{asked.left}` and `{asked.right}`: expected files that can be read, got: {said}"
+            msg = (
+                f"Tables `{diff_request.left}` and `{diff_request.right}`: expected files that can be read, got: {said}"
+            )
             raise LakeError(msg + find_hint(said), runbook="TableUnreadable") from None
     run = RunMetadata(
         run_id=f"{at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
@@ -119,113 +121,113 @@ def _plan_for_width(connection: duckdb.DuckDBPyConnection, columns: int) -> None
     connection.execute(f"SET threads = {max(1, min(threads, memory // (columns * BYTES_A_COLUMN)))}")
 
 
-def _pairs(asked: DiffRequest, columns: Columns) -> dict[str, str]:
-    return {name: asked.names.get(name, name) for name in columns.common}
+def _pairs(diff_request: DiffRequest, columns: Columns) -> dict[str, str]:
+    return {name: diff_request.names.get(name, name) for name in columns.common}
 
 
 def _build_finding(
     opened: OpenTables,
-    asked: DiffRequest,
+    diff_request: DiffRequest,
     columns: Columns,
     readings: Readings,
-    found: Diff,
+    diff: Diff,
     notes: Sequence[str],
 ) -> Finding:
     connection, layout = opened.connection, opened.layout
     rows = Rows(
-        compared=opened.count_rows() + found.missing,
-        missing=found.missing,
-        extra=found.extra,
-        changed=found.changed,
+        compared=opened.count_rows() + diff.missing,
+        missing=diff.missing,
+        extra=diff.extra,
+        changed=diff.changed,
     )
     is_same_schema = columns.is_same and readings.is_same
     spelled = is_same_schema and spelling.is_all_spelling(connection, layout, readings.texts)
-    verdict, exit_code = _verdict(rows, found, is_same_schema=is_same_schema, is_spelling=spelled)
+    verdict, exit_code = _verdict(rows, diff, is_same_schema=is_same_schema, is_spelling=spelled)
     return Finding(
         kind="tables",
         pipeline="diff",
         verdict=verdict,
         exit_code=exit_code,
-        sentence=_describe_spelling(found, readings)
+        sentence=_describe_spelling(diff, readings)
         if spelled
-        else _sentence(rows, found, is_same_schema=is_same_schema),
-        sides=SideNames(expected=asked.left, actual=asked.right),
-        windows=_windows(opened, asked),
+        else _sentence(rows, diff, is_same_schema=is_same_schema),
+        sides=SideNames(expected=diff_request.left, actual=diff_request.right),
+        windows=_windows(opened, diff_request),
         rows=rows,
-        causes={UNEXPLAINED: Cause(rows=found.rows)},
-        policy=PolicyResult(unexplained=found.rows, within=exit_code == 0),
-        worst_keys=_worst_keys(connection, asked, layout),
-        apart=_apart(connection, asked, layout, columns),
-        segments=_segments(connection, asked, layout, columns, rows.compared),
-        differences=_differences(connection, asked, layout),
+        causes={UNEXPLAINED: Cause(rows=diff.rows)},
+        policy=PolicyResult(unexplained=diff.rows, within=exit_code == 0),
+        worst_keys=_worst_keys(connection, diff_request, layout),
+        apart=_apart(connection, diff_request, layout, columns),
+        segments=_segments(connection, diff_request, layout, columns, rows.compared),
+        differences=_differences(connection, diff_request, layout),
         differences_total=_cells(connection, layout),
         readings=readings.tables,
-        equal_within=_describe_near(asked, found),
-        notes=(*notes, *columns.notes, *_describe_doubled(opened), *_describe_rest(found), *opened.notes),
+        equal_within=_describe_near(diff_request, diff),
+        notes=(*notes, *columns.notes, *_describe_doubled(opened), *_describe_rest(diff), *opened.notes),
     )
 
 
-def _verdict(rows: Rows, found: Diff, *, is_same_schema: bool, is_spelling: bool) -> tuple[Verdict, int]:
+def _verdict(rows: Rows, diff: Diff, *, is_same_schema: bool, is_spelling: bool) -> tuple[Verdict, int]:
     """Return the verdict and its exit code; agreement of nothing with nothing, or of a part, proves nothing."""
     if is_spelling:
         return Verdict.NOT_COMPARABLE, 2
-    if found.rows or not is_same_schema:
+    if diff.rows or not is_same_schema:
         return Verdict.DIVERGED, 1
-    return (Verdict.CONSISTENT, 0) if rows.compared and not found.unfinished else (Verdict.NOT_COMPARABLE, 2)
+    return (Verdict.CONSISTENT, 0) if rows.compared and not diff.unfinished else (Verdict.NOT_COMPARABLE, 2)
 
 
-def _describe_spelling(found: Diff, readings: Readings) -> str:
+def _describe_spelling(diff: Diff, readings: Readings) -> str:
     options = " ".join(f"--type {shown(f'{name}=text')}" for name in sorted(readings.texts))
     return (
-        f"{count_noun(found.rows, 'row')} differ only in how numbers are written, such as 1.0 and 1, in a column whose"
+        f"{count_noun(diff.rows, 'row')} differ only in how numbers are written, such as 1.0 and 1, in a column whose"
         f" other cells are no numbers. `{options}` compares such columns as texts; `decimal` in place of `text` does as"
         " numbers, once no cell holds another text (`--csv null=NA` names one for null)."
     )
 
 
-def _describe_near(asked: DiffRequest, found: Diff) -> tuple[EqualWithin, ...]:
+def _describe_near(diff_request: DiffRequest, diff: Diff) -> tuple[EqualWithin, ...]:
     default = Tolerance(relative=FLOAT_RELATIVE)
     return tuple(
         EqualWithin(
             column=name,
             cells=count,
-            tolerance=asked.tolerances.get(name, default).describe(),
-            is_default=name not in asked.tolerances,
+            tolerance=diff_request.tolerances.get(name, default).describe(),
+            is_default=name not in diff_request.tolerances,
         )
-        for name, count in found.near.items()
+        for name, count in diff.near.items()
     )
 
 
-def _windows(opened: OpenTables, asked: DiffRequest) -> Windows:
+def _windows(opened: OpenTables, diff_request: DiffRequest) -> Windows:
     """Return how many windows there are and differ; none where no window column was named."""
     group = opened.layout.group
     if group is None:
         return Windows()
     compared, lowest, highest = opened.measure_groups()
     query = f"SELECT count(*) FROM (SELECT DISTINCT {identifier(group)} FROM different)"
-    ends = (None if end is None else str(_mask(asked, group, end)) for end in (lowest, highest))
+    ends = (None if end is None else str(_mask(diff_request, group, end)) for end in (lowest, highest))
     return Windows(compared=compared, different=number(opened.connection, query), first=next(ends), last=next(ends))
 
 
-def _sentence(rows: Rows, found: Diff, *, is_same_schema: bool) -> str:
+def _sentence(rows: Rows, diff: Diff, *, is_same_schema: bool) -> str:
     if not rows.compared and is_same_schema:
         return "Nothing was compared: no row is left on either side. Name tables or versions that hold rows."
-    if found.rows == 0 and found.unfinished:
+    if diff.rows == 0 and diff.unfinished:
         return "No difference was found before the budget ended, and not all was compared. Give more, or none."
-    if found.rows == 0:
+    if diff.rows == 0:
         schema = "." if is_same_schema else "; the schemas differ."
         return f"The tables agree in all {rows.compared:,} rows of the columns that they share{schema}"
     parts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
     listed = ", ".join(f"{count:,} {name}" for count, name in parts if count)
-    least = "at least " if found.unfinished else ""
-    return f"The tables differ in {least}{found.rows:,} of {rows.compared:,} rows: {listed}."
+    least = "at least " if diff.unfinished else ""
+    return f"The tables differ in {least}{diff.rows:,} of {rows.compared:,} rows: {listed}."
 
 
-def _describe_rest(found: Diff) -> list[str]:
+def _describe_rest(diff: Diff) -> list[str]:
     """Return a note on what a budget left alone."""
-    if not found.unfinished:
+    if not diff.unfinished:
         return []
-    of = f"{found.unfinished:,} of {count_noun(found.unfinished + found.joined, 'group')} whose digests differ"
+    of = f"{diff.unfinished:,} of {count_noun(diff.unfinished + diff.joined, 'group')} whose digests differ"
     return [f"The budget ended first: {of} were not looked into, so more may differ."]
 
 
@@ -238,7 +240,9 @@ def _describe_doubled(opened: OpenTables) -> list[str]:
     ]
 
 
-def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout) -> tuple[Difference, ...]:
+def _differences(
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout
+) -> tuple[Difference, ...]:
     """Return cells of a sample of rows: the same number of each kind of difference, so that none crowds out a rare one.
 
     A kind is: missing, extra, or which columns changed. Of a row of many changed columns so many cells are listed that
@@ -259,8 +263,10 @@ def _differences(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layo
     )
     rows = _fetch_listed(connection, layout)
     most = max(1, CELLS_AT_MOST // max(1, sum(rank == 1 for _, rank, *_ in rows)))
-    cells = [(at, cell) for at, _, *row in rows for cell in _row_cells(asked, layout, row)[:most]][:CELLS_AT_MOST]
-    return tuple(cell for _, cell in sorted(cells, key=lambda listed: listed[0]))
+    cells = [(at, cell) for at, _, *row in rows for cell in _row_cells(diff_request, layout, row)[:most]][
+        :CELLS_AT_MOST
+    ]
+    return tuple(cell for _, cell in sorted(cells, key=lambda cell: cell[0]))
 
 
 def _fetch_listed(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[list[Any]]:
@@ -276,10 +282,10 @@ def _fetch_listed(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list
     return rows
 
 
-def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[Difference]:
+def _row_cells(diff_request: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[Difference]:
     """Return a cell for each value that differs; one named after the key where a row without values is on one side."""
     at = len(layout.keys)
-    key = {name: _mask(asked, name, value) for name, value in zip(layout.keys, row[:at], strict=True)}
+    key = {name: _mask(diff_request, name, value) for name, value in zip(layout.keys, row[:at], strict=True)}
     window = None if layout.group is None else _window_text(key.pop(layout.group))
     kind, flat = str(row[at]), row[at + 1 :]
     found = [(v.name, flat[3 * i], flat[3 * i + 1]) for i, v in enumerate(layout.values) if flat[3 * i + 2]]
@@ -289,9 +295,9 @@ def _row_cells(asked: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[D
             key=key,
             measure=name,
             kind=kind,
-            streaming=_mask(asked, name, actual),
-            batch=_mask(asked, name, expected),
-            difference=None if name in asked.masked else minus(actual, expected, additive=False),
+            streaming=_mask(diff_request, name, actual),
+            batch=_mask(diff_request, name, expected),
+            difference=None if name in diff_request.masked else minus(actual, expected, additive=False),
             cause=UNEXPLAINED,
         )
         for name, expected, actual in found or [("(row)", None, None)]
@@ -303,18 +309,18 @@ def _window_text(value: Scalar) -> str:
     return "null" if value is None else str(value)
 
 
-def _mask(asked: DiffRequest, name: str, value: object) -> Scalar:
+def _mask(diff_request: DiffRequest, name: str, value: object) -> Scalar:
     """Return a value as a report may show it."""
-    return MASKED if name in asked.masked else scalar(value)
+    return MASKED if name in diff_request.masked else scalar(value)
 
 
 def _apart(
-    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout, columns: Columns
 ) -> tuple[Apart, ...]:
     numbers = [
         (i, value.name)
         for i, value in enumerate(layout.values)
-        if is_number(columns.common[value.name]) and value.name not in asked.masked
+        if is_number(columns.common[value.name]) and value.name not in diff_request.masked
     ]
     found: list[Apart] = []
     for start in range(0, len(numbers), COLUMNS_AT_ONCE):
@@ -336,9 +342,9 @@ def _apart(
 
 
 def _segments(
-    connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout, columns: Columns, compared: int
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout, columns: Columns, compared: int
 ) -> tuple[KeySegment, ...]:
-    shown = [name for name in layout.keys if name not in asked.masked]
+    shown = [name for name in layout.keys if name not in diff_request.masked]
     found = {
         name: SegmentColumn(value=identifier(name), every=_every(name, f"SELECT {identifier(name)}, 1 FROM {RIGHT}"))
         for name in shown
@@ -360,10 +366,12 @@ def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
     return number(connection, f"SELECT sum(greatest(1, {flags})) FROM different")
 
 
-def _worst_keys(connection: duckdb.DuckDBPyConnection, asked: DiffRequest, layout: Layout) -> tuple[WorstKey, ...]:
+def _worst_keys(
+    connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout
+) -> tuple[WorstKey, ...]:
     """Return the keys with the most different rows over all windows; nothing without a window column."""
     names = [name for name in layout.keys if name != layout.group]
-    if layout.group is None or not names or {*names} & {*asked.masked}:
+    if layout.group is None or not names or {*names} & {*diff_request.masked}:
         return ()
     keys = ", ".join(map(identifier, names))
     query = f"SELECT {keys}, count(*) AS differing FROM different GROUP BY ALL ORDER BY differing DESC, {keys}"

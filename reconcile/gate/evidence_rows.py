@@ -31,7 +31,7 @@ def select_consecutive_runs(
     interrupting = [
         place
         for place in _list_places(runs)
-        if not place.run.is_within_policy or any(lost.touches(place.run) for lost in losses)
+        if not place.run.is_within_policy or any(loss.touches(place.run) for loss in losses)
     ]
     last_interruption = max((place.at for place in interrupting), default=(-2, -1))
     earliest = find_earliest_times(runs, now)

@@ -38,7 +38,7 @@ class FilledPage:
 
     def to_text(self) -> str:
         """Return the details as a list, and the page behind them."""
-        listed = "\n".join(f"- {one.name}: {one.told}" for one in self.details)
+        listed = "\n".join(f"- {detail.name}: {detail.told}" for detail in self.details)
         title, _, rest = self.text.partition("\n")
         return f"{title}\n\n{listed}\n{rest}"
 
@@ -67,7 +67,7 @@ def fill_page(settings: Settings, pipeline: Pipeline, name: str, text: str, stat
 
 
 def _say_now(status: WatchStatus, name: str) -> str:
-    firing = next((one for one in status.alerts if one.name == name), None)
+    firing = next((alert for alert in status.alerts if alert.name == name), None)
     return "this alert does not fire" if firing is None else f"{firing.severity}, {visible(firing.text)}"
 
 
@@ -93,12 +93,12 @@ def _find_report(settings: Settings, pipeline: Pipeline, name: str) -> Report | 
 
 def _say_last(settings: Settings, pipeline: str, name: str) -> str:
     try:
-        found: Incident | None = find_last(settings, pipeline, name)
+        incident: Incident | None = find_last(settings, pipeline, name)
     except CutoverError as error:
         return f"cannot be read ({visible(str(error).splitlines()[0])})"
-    return NONE_RECORDED if found is None else f"{when(found.at.isoformat())} UTC, {visible(found.text)}"
+    return NONE_RECORDED if incident is None else f"{when(incident.at.isoformat())} UTC, {visible(incident.text)}"
 
 
 def _without_repeats(details: Sequence[Detail]) -> tuple[Detail, ...]:
     """Return the details, those with a name that came before left out but for the last one."""
-    return tuple({one.name: one for one in details}.values())
+    return tuple({detail.name: detail for detail in details}.values())

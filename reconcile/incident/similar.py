@@ -48,7 +48,7 @@ def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
         list_of_losses(Journal(settings, pipeline, Loss).read(), name),
     )
     # Each history is in its own order. Only times tell which of their newest incidents is the newest, for a reader.
-    newest = [found[-1] for found in map(list, histories) if found]
+    newest = [history[-1] for history in map(list, histories) if history]
     return max(newest, key=lambda one: one.at, default=None)
 
 
@@ -83,9 +83,9 @@ def list_of_losses(rows: Iterable[Loss], name: str) -> Iterator[Incident]:
     for row in rows:
         if OF_LOSSES.get(row.kind) == name or (row.kind == "anew" and name in ANEW):
             steps.setdefault(row.sequence, []).append(row)
-    for lost in steps.values():
-        first = lost[0]
-        what = f"{count_noun(len(lost), 'partition')} of {first.topic}, {first.who}: {first.why}"
+    for step in steps.values():
+        first = step[0]
+        what = f"{count_noun(len(step), 'partition')} of {first.topic}, {first.who}: {first.why}"
         yield Incident(at=first.at, text=f"a loss was accepted ({what})")
 
 

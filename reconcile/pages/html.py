@@ -43,8 +43,8 @@ def render_index(summaries: Sequence[PipelineLine], problems: Sequence[str]) -> 
 def render_pipeline(view: PipelineView) -> str:
     """Show gate, reports, stream, differences, cost, and the runbooks that its alerts and its verdict name."""
     stream, reports = view.stream.value, view.reports.value or ()
-    firing = [one.name for one in stream.alerts] if stream else []
-    named = [one.runbook for one in reports[:1] if one.runbook]
+    firing = [alert.name for alert in stream.alerts] if stream else []
+    named = [report.runbook for report in reports[:1] if report.runbook]
     return _render("pipeline", title=view.pipeline, v=view, runbooks=list(dict.fromkeys([*firing, *named])))
 
 
@@ -59,9 +59,9 @@ def render_runbook(name: str, body: Markup) -> str:
 
 
 def _render(name: str, **values: Any) -> str:
-    known = folder.list_names()
+    names = folder.list_names()
     style = Markup(_style())  # noqa: S704 -- a file of ours
-    return _environment().get_template(f"{name}.html.j2").render(style=style, all_runbooks=known, **values)
+    return _environment().get_template(f"{name}.html.j2").render(style=style, all_runbooks=names, **values)
 
 
 @cache

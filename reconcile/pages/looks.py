@@ -40,7 +40,7 @@ class Looks:
 
     def newest_page(self, pipeline: Pipeline) -> str | None:
         """Return the file of the report that speaks for a pipeline now, as far as it is there."""
-        pages = (one.forms[0] for one in list_reports(self.settings, pipeline) if one.forms)
+        pages = (report.forms[0] for report in list_reports(self.settings, pipeline) if report.forms)
         return next((name for name in pages if name.endswith(".html")), None)
 
     def _scan(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:

@@ -188,14 +188,14 @@ def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
     )
 
 
-def _describe_difference(one: OpenDifference, pipeline: Pipeline) -> DifferenceLine:
+def _describe_difference(open_difference: OpenDifference, pipeline: Pipeline) -> DifferenceLine:
     return DifferenceLine(
-        window=text.when(one.window_start),
-        key=REST if one.kind == BEYOND else format_columns(read_key(one, pipeline.key)),
-        kind=one.kind.replace("_", " "),
-        state=describe_state(one),
-        first_seen=one.first_seen,
-        runs=one.runs,
+        window=text.when(open_difference.window_start),
+        key=REST if open_difference.kind == BEYOND else format_columns(read_key(open_difference, pipeline.key)),
+        kind=open_difference.kind.replace("_", " "),
+        state=describe_state(open_difference),
+        first_seen=open_difference.first_seen,
+        runs=open_difference.runs,
     )
 
 

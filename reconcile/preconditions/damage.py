@@ -67,6 +67,6 @@ def _files(table: DeltaTable) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 def _breach(table: DeltaTable, root: Path, action: dict[str, Any], what: str) -> SealBreach:
     path = str(action["path"])
-    held = delta.describe_contents(table, path)
-    text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({held})' if held else ''} {what}."
+    contents = delta.describe_contents(table, path)
+    text = f"Table `{root}`, version {table.version()}: file `{path}`{f' ({contents})' if contents else ''} {what}."
     return make_unreadable_breach(text, path)

@@ -50,15 +50,15 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
     if version is None or newest is None:
         return LogAnswer()
     accepted = losses.losses(settings, version)
-    known = same_log.recorded_history(version.uri)
+    history = same_log.recorded_history(version.uri)
     try:
         client = LogClient(settings)
-        _refuse(pipeline, client, newest, accepted, known)
+        _refuse(pipeline, client, newest, accepted, history)
         lost_records.refuse_compacted(client, newest.topic)
         if count:
             turn = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
             lost = losses.up_to(settings, version)
-            lost_records.refuse_lost(pipeline.name, client, known(), lost, pipeline.window, turn=turn)
+            lost_records.refuse_lost(pipeline.name, client, history(), lost, pipeline.window, turn=turn)
     except LogError as error:
         if error.runbook in STANDS:
             return LogAnswer(breach=_breach(error.text, str(error.runbook)))
@@ -67,7 +67,7 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
 
 
 def _refuse(
-    pipeline: Pipeline, client: LogClient, newest: EpochRecord, accepted: tuple[Loss, ...], known: same_log.History
+    pipeline: Pipeline, client: LogClient, newest: EpochRecord, accepted: tuple[Loss, ...], history: same_log.History
 ) -> None:
     """Raise what a driver would be refused by, as far as the log goes."""
     topic = newest.topic
@@ -80,12 +80,12 @@ def _refuse(
     if found != newest.topic_id:
         msg = f"Topic {topic} has topic id {found}, the epoch log was built from {newest.topic_id}."
         raise LogError(msg, runbook="TopicIdentityChanged")
-    same_log.refuse_changed(pipeline.name, client, newest, known)
+    same_log.refuse_changed(pipeline.name, client, newest, history)
     wanted = offset_gaps.next_offsets(newest, accepted, newest.topic_id) or {}
     latest = client.latest(topic, newest.isolation)
-    gone = offset_gaps.find_missing(wanted, earliest=client.earliest(topic), latest=latest)
-    if gone:
-        msg = f"{offset_gaps.format_gaps(topic, gone)}."
+    missing = offset_gaps.find_missing(wanted, earliest=client.earliest(topic), latest=latest)
+    if missing:
+        msg = f"{offset_gaps.format_gaps(topic, missing)}."
         raise LogError(msg, runbook="LogDataLost")
 
 
@@ -96,14 +96,16 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
     """
     version = settings.stream_version
     try:
-        found = read_driver_state(settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}")
+        driver_state = read_driver_state(
+            settings, pipeline.name if version is None else f"{pipeline.name}.stream-{version}"
+        )
     except LakeError as error:
         return LogAnswer(breach=breach_of(error))
-    seen = found.losses_seen
+    seen = driver_state.losses_seen
     is_accepted = seen is not None and any(loss.sequence >= seen for loss in accepted)
-    if found.state == "FAILED" and found.runbook in STANDS and not is_accepted:
-        return LogAnswer(breach=_breach(str(found.error), str(found.runbook)))
-    mute = _explain_silence(found)
+    if driver_state.state == "FAILED" and driver_state.runbook in STANDS and not is_accepted:
+        return LogAnswer(breach=_breach(str(driver_state.error), str(driver_state.runbook)))
+    mute = _explain_silence(driver_state)
     if mute is not None:
         option = versions.format_option(version)
         msg = f"Log of `{pipeline.name}`: expected it or its driver to tell that it still is what both sides read, got "
@@ -113,13 +115,13 @@ def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...
     return LogAnswer(note=f"The log could not be asked whether it still is what both sides read: {silent}")
 
 
-def _explain_silence(found: DriverState) -> str | None:
+def _explain_silence(driver_state: DriverState) -> str | None:
     """Return why a driver's last words say nothing of the log; None: they do."""
-    if found.at is None:
+    if driver_state.at is None:
         return "No driver has left word here."
-    if found.state == "DIED":
+    if driver_state.state == "DIED":
         return "The driver died without a word."
-    if found.silent_since is not None or found.runbook in UNHEARD:
+    if driver_state.silent_since is not None or driver_state.runbook in UNHEARD:
         return "The driver got no answer from it either."
     return None
 

@@ -101,9 +101,9 @@ def examine(
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(error.breach,)), evidence=None)
     except LakeError as error:
         return Examined(seal=Seal(epoch=epoch, holds=False, breaches=(damage.breach_of(error),)), evidence=None)
-    found = breaches(facts)
-    seal = _seal(facts, evidence, found)
-    return Examined(seal=seal, evidence=None if found else evidence, tables=_tables(evidence))
+    seal_breaches = breaches(facts)
+    seal = _seal(facts, evidence, seal_breaches)
+    return Examined(seal=seal, evidence=None if seal_breaches else evidence, tables=_tables(evidence))
 
 
 def _gather(
@@ -139,24 +139,24 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
     run: BatchRun,
     epoch_log: EpochLog,
     batch: DeltaTable,
-    seen: Sequence[Witness],
+    witnesses: Sequence[Witness],
 ) -> tuple[SealFacts, SealEvidence]:
     records = tuple(epoch_log.records())
     books = _books(epoch_log, run.epoch)
     runs = batch_runs.runs(settings, pipeline)
-    tried = delivery.attempts(epoch_log, records)
+    attempts = delivery.attempts(epoch_log, records)
     facts = SealFacts(
         stream=version.app_id,
         definition=result_fingerprint(pipeline),
         batch_definition=batch_fingerprint(pipeline),
         records=records,
         transaction=epoch_log.transaction(version.app_id),
-        doubts=epoch_history.find_inconsistencies(version, epoch_log.table, records, seen),
+        doubts=epoch_history.find_inconsistencies(version, epoch_log.table, records, witnesses),
         losses=losses.losses(settings, version),
         run=run,
         unaccounted=_find_unaccounted(batch, runs, run),
         books=books,
-        pairs=delivery.effective(records, tried),
+        pairs=delivery.effective(records, attempts),
         settings=settings_in_force.sides(pipeline, records, runs, run),
     )
     evidence = SealEvidence(
@@ -167,7 +167,7 @@ def _facts(  # noqa: PLR0913, PLR0917 -- all that both sides are read from
         batch=batch,
         books=books,
         losses=losses.up_to(settings, version),
-        delivered=delivery.find_delivery_faults(facts.up_to_cut, tried),
+        delivered=delivery.find_delivery_faults(facts.up_to_cut, attempts),
         unread=unread.windows(
             settings, pipeline, records[0].start if records else {}, [r for r in runs if r.topic_id == run.topic_id]
         ),
@@ -196,8 +196,8 @@ def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTabl
     """
     uri = batch_uri(settings, pipeline)
     newest, runs = delta.open_table(uri), batch_runs.runs(settings, pipeline)
-    found = table_weights.of_batch(newest, "batch", runs)
-    holds = runs[-1].run_id == run.run_id and (found is None or found.kind is Kind.HARMLESS)
+    table_change = table_weights.of_batch(newest, "batch", runs)
+    holds = runs[-1].run_id == run.run_id and (table_change is None or table_change.kind is Kind.HARMLESS)
     return newest if holds else delta.open_table(uri, run.batch_version)
 
 
@@ -234,7 +234,7 @@ def _find_unaccounted(batch: DeltaTable, all_runs: Sequence[BatchRun], run: Batc
 
     Epochs of another stream version are other numbers, so that no epoch is compared with the cut's.
     """
-    ids = [each.run_id for each in all_runs]
+    ids = [all_run.run_id for all_run in all_runs]
     recorded = all_runs[: ids.index(run.run_id) + 1]
     spans = [
         {"turn": turn, "epoch": each.epoch, "first": first, "last": end}
@@ -264,7 +264,7 @@ def _logs(run: BatchRun) -> tuple[ComparedLog, ...]:
     )
 
 
-def _seal(facts: SealFacts, evidence: SealEvidence, found: tuple[SealBreach, ...]) -> Seal:
+def _seal(facts: SealFacts, evidence: SealEvidence, seal_breaches: tuple[SealBreach, ...]) -> Seal:
     run, record = facts.run, facts.at_cut
     return Seal(
         epoch=run.epoch,
@@ -280,8 +280,8 @@ def _seal(facts: SealFacts, evidence: SealEvidence, found: tuple[SealBreach, ...
         isolation=run.isolation,
         watermark=format_micros(record.watermark_after if record else None),
         epochs=len(facts.up_to_cut),
-        holds=not found,
-        breaches=found,
+        holds=not seal_breaches,
+        breaches=seal_breaches,
     )
 
 

@@ -49,31 +49,33 @@ def sides(
     )
 
 
-def texts(records: Sequence[EpochRecord], found: SettingsOfSides) -> Iterator[str]:
+def texts(records: Sequence[EpochRecord], settings_of_sides: SettingsOfSides) -> Iterator[str]:
     """Return why what was in force was not one and the same; nothing if it was, or if no record was ever read.
 
     Args:
         records: The epochs up to the cut.
-        found: What was in force.
+        settings_of_sides: What was in force.
     """
     reading = [record for record in records if record.end_moved]
     if not reading:
         return
     streaming = [
-        Ran(who=f"the stream in {_epochs(group)}", in_force=found.known.get(digest or "", _UNKNOWN))
+        Ran(who=f"the stream in {_epochs(group)}", in_force=settings_of_sides.known.get(digest or "", _UNKNOWN))
         for digest, group in ((digest, list(group)) for digest, group in groupby(reading, key=lambda r: r.in_force))
     ]
-    batch = Ran(who=f"batch run {found.batch}", in_force=found.by_batch or _UNKNOWN)
+    batch = Ran(who=f"batch run {settings_of_sides.batch}", in_force=settings_of_sides.by_batch or _UNKNOWN)
     unsaid = [ran.who for ran in (*streaming, batch) if not ran.in_force.families]
     if unsaid:
         yield f"Settings in force: expected every epoch and run to record them, got none of {', '.join(unsaid)}."
         return
     apart = drifts(streaming)
-    yield from _format_drifts([drift.text for drift in apart], _make_stream_hint(found.pipeline, streaming))
+    yield from _format_drifts([drift.text for drift in apart], _make_stream_hint(settings_of_sides.pipeline, streaming))
     known = {drift.item for drift in apart}
-    here = Ran(who="this comparison", in_force=found.here)
+    here = Ran(who="this comparison", in_force=settings_of_sides.here)
     others = [drift for drift in drifts([batch, *streaming, here]) if drift.item not in known]
-    yield from _format_drifts([drift.text for drift in others], _make_side_hint(found.pipeline, found.version))
+    yield from _format_drifts(
+        [drift.text for drift in others], _make_side_hint(settings_of_sides.pipeline, settings_of_sides.version)
+    )
 
 
 _UNKNOWN = InForce({})

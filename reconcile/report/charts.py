@@ -82,7 +82,7 @@ def settlement_curve(result: Report) -> Chart | None:
 
 def watermark_over_epochs(result: Report) -> Chart | None:
     """Draw watermark and newest event by epoch, wide and narrow; None without epochs."""
-    found = result.finding.epochs_series
-    if not found:
+    epochs_series = result.finding.epochs_series
+    if not epochs_series:
         return None
-    return Chart(picture=both(lambda width: epochs.draw(found, width)), table=epochs.tabulate(found))
+    return Chart(picture=both(lambda width: epochs.draw(epochs_series, width)), table=epochs.tabulate(epochs_series))

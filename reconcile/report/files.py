@@ -99,9 +99,13 @@ def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded
         log.warning("latest_not_shown", pipeline=pipeline, error=str(error))
 
 
-def list_pages(settings: Settings, found: Iterable[RecordedComparison]) -> list[Path]:
+def list_pages(settings: Settings, recorded_comparisons: Iterable[RecordedComparison]) -> list[Path]:
     """Return the pages of recorded comparisons that are there, in the order given."""
-    paths = (settings.reports_dir / one.report for one in found if one.report is not None)
+    paths = (
+        settings.reports_dir / recorded_comparison.report
+        for recorded_comparison in recorded_comparisons
+        if recorded_comparison.report is not None
+    )
     return [path for path in paths if path.is_file()]
 
 

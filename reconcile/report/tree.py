@@ -38,7 +38,7 @@ class WindowBranch:
     @property
     def causes(self) -> list[str]:
         """Return the causes of its rows, each once, in the order of the rows."""
-        return list(dict.fromkeys(one.cause for one in self.keys))
+        return list(dict.fromkeys(key.cause for key in self.keys))
 
 
 def build(result: Report) -> list[WindowBranch]:
@@ -49,7 +49,7 @@ def build(result: Report) -> list[WindowBranch]:
     records: dict[_Place, list[RecordBehind]] = {}
     for one in result.finding.behind:
         records.setdefault(_place(one.window_start, one.key), []).append(one)
-    lives = {_place(one.window_start, one.key): one for one in result.lives}
+    lives = {_place(life.window_start, life.key): life for life in result.lives}
     windows: dict[str, WindowBranch] = {}
     keys: dict[_Place, KeyBranch] = {}
     for cell in result.finding.differences:

@@ -53,9 +53,9 @@ class FoundOutcome:
     delay_p99: int | None
 
 
-def select_outcome(told: Prediction) -> FoundOutcome:
+def select_outcome(prediction: Prediction) -> FoundOutcome:
     """Return the figures of a prediction that a run has, too."""
-    return FoundOutcome(**{one.name: getattr(told, one.name) for one in fields(FoundOutcome)})
+    return FoundOutcome(**{one.name: getattr(prediction, one.name) for one in fields(FoundOutcome)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +69,10 @@ class ProvenSetting:
     @property
     def wrong(self) -> tuple[str, ...]:
         """Return the names of the figures that were not found as they were predicted."""
-        told = select_outcome(self.setting.prediction)
+        outcome = select_outcome(self.setting.prediction)
         names = (one.name for one in fields(FoundOutcome))
-        wrong = [name for name in names if getattr(told, name) != getattr(self.found, name)]
-        if self.is_held_bound and self.found.held <= told.held:
+        wrong = [name for name in names if getattr(outcome, name) != getattr(self.found, name)]
+        if self.is_held_bound and self.found.held <= outcome.held:
             wrong = [name for name in wrong if name != "held"]
         return tuple(wrong)
 

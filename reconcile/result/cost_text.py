@@ -49,35 +49,35 @@ def _describe_path(total: PathTotal, delay: Delay) -> str:
     return f"{count_noun(total.runs, 'run')}, {seconds}, {moved}, delay {waited}"
 
 
-def describe_nine(one: Nine) -> tuple[str, str, str, str, str]:
+def describe_nine(nine: Nine) -> tuple[str, str, str, str, str]:
     """Return the cells of one nine: rows that agree, may differ, held by, core-seconds a row, by waiting."""
-    price = amount_text(one.core_seconds_per_row) if one.bought else ""
-    held = f"batch, {count_noun(one.bought, 'row')} replaced" if one.bought else "the stream alone"
-    return nines_text(one.nines), f"{one.may_differ:,}", held, price, describe_waiting(one)
+    price = amount_text(nine.core_seconds_per_row) if nine.bought else ""
+    held = f"batch, {count_noun(nine.bought, 'row')} replaced" if nine.bought else "the stream alone"
+    return nines_text(nine.nines), f"{nine.may_differ:,}", held, price, describe_waiting(nine)
 
 
-def describe_waiting(one: Nine) -> str:
+def describe_waiting(nine: Nine) -> str:
     """Return after which wait the stream's answer holds a nine: `never` where its final answer does not."""
-    if one.is_never_settled:
+    if nine.is_never_settled:
         return "never"
-    if one.settled_minutes is None:
+    if nine.settled_minutes is None:
         return "unknown"
-    rests_on = "" if one.settled_windows is None else f" ({count_noun(one.settled_windows, 'window')})"
-    return f"{minutes(one.settled_minutes)}{rests_on}"
+    rests_on = "" if nine.settled_windows is None else f" ({count_noun(nine.settled_windows, 'window')})"
+    return f"{minutes(nine.settled_minutes)}{rests_on}"
 
 
-def describe_waiting_basis(found: PathCosts) -> str:
+def describe_waiting_basis(path_costs: PathCosts) -> str:
     """Return what the ages of `by waiting` rest on."""
-    agreement = found.agreement
+    agreement = path_costs.agreement
     if agreement is not None and agreement.is_replay:
         return "By waiting: the log was replayed, so no age before windows close is concluded."
     return "By waiting: the windows in brackets are those whose answer at that age is known."
 
 
-def describe_costs(name: str, found: PathCosts) -> str:
+def describe_costs(name: str, path_costs: PathCosts) -> str:
     """Return what batch has cost and for what, in a sentence, and what comes next."""
-    agreement, batch = found.agreement, amount_text(found.batch.core_seconds)
-    if not found.batch.runs:
+    agreement, batch = path_costs.agreement, amount_text(path_costs.batch.core_seconds)
+    if not path_costs.batch.runs:
         return f"No batch run of {name} yet. Next: `cutover batch {name}`, then `cutover reconcile {name}`."
     if agreement is None:
         return f"Batch cost {batch} core-seconds; nothing says what for. Next: `cutover reconcile {name}`."
@@ -92,10 +92,10 @@ def describe_difference(agreement: Agreement) -> str:
     return f"{rows}, {agreement.unexplained:,} of them without a cause: which path is right there is not known"
 
 
-def describe_price(name: str, found: PathCosts | None) -> str:
+def describe_price(name: str, path_costs: PathCosts | None) -> str:
     """Return what a pipeline would save without batch, and lose, as the gate says it."""
-    if found is None or not found.batch.runs or found.agreement is None:
+    if path_costs is None or not path_costs.batch.runs or path_costs.agreement is None:
         return f"What batch costs and buys: not known yet (`cutover cost {name}`)."
-    spent, stream = (amount_text(total.core_seconds) for total in (found.batch, found.streaming))
-    rows = describe_difference(found.agreement)
+    spent, stream = (amount_text(total.core_seconds) for total in (path_costs.batch, path_costs.streaming))
+    rows = describe_difference(path_costs.agreement)
     return f"Batch cost {spent} core-seconds, the stream {stream}; {rows} (`cutover cost {name}`)."

@@ -33,10 +33,16 @@ class ErrorRates:
     drawn_in: int = 0  # rows that differed before and are judged together with a planted one; in no rate
 
 
-def list_uncounted(found: ErrorRates) -> tuple[tuple[int, str], ...]:
+def list_uncounted(error_rates: ErrorRates) -> tuple[tuple[int, str], ...]:
     """Return what stands in no rate, or in some only: how many rows, and why in words."""
     return (
-        (found.refused, "rows found by a refusal to compare that names their defect: found, but not named row by row"),
-        (found.unjudged, "rows changed beside those planted: their windows are not judged, or they differed before"),
-        (found.drawn_in, "rows that differed before and are judged together with planted ones"),
+        (
+            error_rates.refused,
+            "rows found by a refusal to compare that names their defect: found, but not named row by row",
+        ),
+        (
+            error_rates.unjudged,
+            "rows changed beside those planted: their windows are not judged, or they differed before",
+        ),
+        (error_rates.drawn_in, "rows that differed before and are judged together with planted ones"),
     )

@@ -42,37 +42,37 @@ def format_real_late(shares: LateShares, late: int) -> str:
     return f"{late:,}" if tells_real_speed(shares.pace) else "unknown"
 
 
-def describe_source(one: LateSource) -> str:
+def describe_source(late_source: LateSource) -> str:
     """Return what a segment that alone is late has of the late records and of all."""
-    shares = f"{text.share(one.late_share)} of the late records, {text.share(one.share)} of all"
-    return f"{name_segment(one)}: {shares}"
+    shares = f"{text.share(late_source.late_share)} of the late records, {text.share(late_source.share)} of all"
+    return f"{name_segment(late_source)}: {shares}"
 
 
-def name_lateness(one: LatenessCount) -> str:
+def name_lateness(lateness_count: LatenessCount) -> str:
     """Return a bin of the histogram: `not behind`, `5 min to 15 min`, `7 d and more`."""
-    if one.to_seconds == 0:
+    if lateness_count.to_seconds == 0:
         return "not behind"
-    if one.to_seconds is None:
-        return f"{text.duration(one.from_seconds)} and more"
-    low = "0" if one.from_seconds == 0 else text.duration(one.from_seconds)
-    return f"{low} to {text.duration(one.to_seconds)}"
+    if lateness_count.to_seconds is None:
+        return f"{text.duration(lateness_count.from_seconds)} and more"
+    low = "0" if lateness_count.from_seconds == 0 else text.duration(lateness_count.from_seconds)
+    return f"{low} to {text.duration(lateness_count.to_seconds)}"
 
 
-def describe_early(found: EarlyAnswers) -> str:
+def describe_early(early_answers: EarlyAnswers) -> str:
     """Return from which age on nearly all early answers were near, on how many windows that rests, or why not."""
     replay = ""
-    if found.is_replay:
+    if early_answers.is_replay:
         replay = (
-            f" This is of a replay: the log was read {describe_pace_of_reading(found.read_speed)},"
+            f" This is of a replay: the log was read {describe_pace_of_reading(early_answers.read_speed)},"
             " many records at once, so it does not show how right answers are at an age while records arrive."
         )
-    return f"{_describe_nearness(found)}{replay}"
+    return f"{_describe_nearness(early_answers)}{replay}"
 
 
-def _describe_nearness(found: EarlyAnswers) -> str:
-    early = [point for point in found.points if point.is_open]
-    if found.unknown is not None:
-        return f"Of early answers nothing is known. {found.unknown}"
+def _describe_nearness(early_answers: EarlyAnswers) -> str:
+    early = [point for point in early_answers.points if point.is_open]
+    if early_answers.unknown is not None:
+        return f"Of early answers nothing is known. {early_answers.unknown}"
     if not early:
         return "Windows close within a minute of their end: no answer is early."
     known = [point for point in early if point.within.of >= FEW]
@@ -80,12 +80,12 @@ def _describe_nearness(found: EarlyAnswers) -> str:
         most = max(point.within.of for point in early)
         some = f"at any age at most {text.count_noun(most, 'window')} showed one"
         return f"Of early answers hardly anything is known: {some}, {FEW} are needed."
-    first = _find_first_near(known)
-    one = known[-1] if first is None else first
-    length, near = text.minutes(one.minutes), text.share(found.near)
+    early_point = _find_first_near(known)
+    one = known[-1] if early_point is None else early_point
+    length, near = text.minutes(one.minutes), text.share(early_answers.near)
     windows = f"{one.within.hits:,} of {text.count_noun(one.within.of, 'window')}"
     bound = f"at least {text.share(one.within.lower)} with 95 %"
-    if first is not None:
+    if early_point is not None:
         since = f"from {length} after the end of their window on"
         return f"Early answers were within {near} of batch {since}: {windows} at that age ({bound})."
     return f"Early answers were not within {near} of batch before windows closed: {windows} {length} after their end."
@@ -101,22 +101,26 @@ def _find_first_near(points: Sequence[EarlyPoint]) -> EarlyPoint | None:
     return first
 
 
-def describe_open(found: OpenAnswers) -> str:
+def describe_open(open_answers: OpenAnswers) -> str:
     """Return how right what is shown of open windows is, or why nothing is known."""
-    if found.unknown is not None:
-        return f"Of windows open at the cut nothing is known. {found.unknown}"
-    what = "the panes shown" if found.shown == "panes" else "what was accepted so far"
-    of = text.count_noun(found.looked, "open window")
-    looked = of if found.looked == found.windows else f"the newest {of} ({found.windows:,} in all)"
-    same = f"{what} is that of batch over the same cut in {found.same:,}".replace("shown is", "shown are")
-    return f"Of {looked} {same}, within {text.share(found.near)} of it in {found.within.hits:,}."
+    if open_answers.unknown is not None:
+        return f"Of windows open at the cut nothing is known. {open_answers.unknown}"
+    what = "the panes shown" if open_answers.shown == "panes" else "what was accepted so far"
+    of = text.count_noun(open_answers.looked, "open window")
+    looked = of if open_answers.looked == open_answers.windows else f"the newest {of} ({open_answers.windows:,} in all)"
+    same = f"{what} is that of batch over the same cut in {open_answers.same:,}".replace("shown is", "shown are")
+    return f"Of {looked} {same}, within {text.share(open_answers.near)} of it in {open_answers.within.hits:,}."
 
 
-def name_age(one: OpenPoint) -> str:
+def name_age(open_point: OpenPoint) -> str:
     """Return the age of open windows, from their start: `5 min to 15 min`."""
-    if one.to_minutes is None:
-        return f"{text.minutes(one.from_minutes)} and more"
-    return "not begun" if one.to_minutes == 0 else f"{text.minutes(one.from_minutes)} to {text.minutes(one.to_minutes)}"
+    if open_point.to_minutes is None:
+        return f"{text.minutes(open_point.from_minutes)} and more"
+    return (
+        "not begun"
+        if open_point.to_minutes == 0
+        else f"{text.minutes(open_point.from_minutes)} to {text.minutes(open_point.to_minutes)}"
+    )
 
 
 FILTERS = (

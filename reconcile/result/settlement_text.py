@@ -7,58 +7,60 @@ from cutover.reconcile.result.text import THIN, count_noun, minutes, share
 _HOLD = f"a right answer holds at least 99.9{THIN}% of the records read so far"
 
 
-def describe_settlement(found: Settlement, pipeline: str) -> str:
+def describe_settlement(settlement: Settlement, pipeline: str) -> str:
     """Return what waiting does for the stream's answer, then what it does for the log, with bounds.
 
     Args:
-        found: Curves of a comparison.
+        settlement: Curves of a comparison.
         pipeline: Its name, for the command that measures what a replay cannot show.
     """
-    replay = f" Both are of a replay. {describe_replay(pipeline, found.read_speed)}" if found.is_replay else ""
-    return f"{describe_stream(found)} {describe_log(found)}{replay}"
+    replay = (
+        f" Both are of a replay. {describe_replay(pipeline, settlement.read_speed)}" if settlement.is_replay else ""
+    )
+    return f"{describe_stream(settlement)} {describe_log(settlement)}{replay}"
 
 
-def describe_stream(found: Settlement) -> str:
+def describe_stream(settlement: Settlement) -> str:
     """Return from which age on the stream's answer holds nearly all records, or that no waiting makes it hold them."""
-    final, closing = found.final, minutes(found.closing_minutes)
+    final, closing = settlement.final, minutes(settlement.closing_minutes)
     right = f"{_count(final)} {_verb(final)} right"
     if final.within.of < FEW:
         return (
             f"Too few windows have closed to say when the stream's answer can be trusted (at least {FEW} are needed):"
-            f" {right} when they close, {closing} after their end ({_list_conditions(found)})."
+            f" {right} when they close, {closing} after their end ({_list_conditions(settlement)})."
         )
-    trusted = found.trusted
+    trusted = settlement.trusted
     if trusted is None:
         return (
             f"Waiting does not make the stream's answer right: {right} (at most {share(final.within.upper)}"
-            f" with 95{THIN}%) when they close, {closing} after their end ({_list_conditions(found)}),"
+            f" with 95{THIN}%) when they close, {closing} after their end ({_list_conditions(settlement)}),"
             " and no answer changes after that."
         )
     rest = "" if trusted is final else f"; {right} when they close, {closing} after their end"
     return (
         f"The stream's answer can be trusted from {minutes(trusted.minutes)} after the end of its window on:"
         f" {_count(trusted)} (at least {share(trusted.within.lower)} with 95{THIN}%) {_verb(trusted)} right"
-        f"{rest} ({_list_conditions(found)})."
+        f"{rest} ({_list_conditions(settlement)})."
     )
 
 
-def _list_conditions(found: Settlement) -> str:
+def _list_conditions(settlement: Settlement) -> str:
     """Return what makes a window's answer right, and how many windows are wrong for another cause than late records."""
-    if not found.other_causes:
+    if not settlement.other_causes:
         return _HOLD
-    differ = "differs" if found.other_causes == 1 else "differ"
-    return f"{_HOLD}; {count_noun(found.other_causes, 'window')} {differ} for another cause than late records"
+    differ = "differs" if settlement.other_causes == 1 else "differ"
+    return f"{_HOLD}; {count_noun(settlement.other_causes, 'window')} {differ} for another cause than late records"
 
 
-def describe_log(found: Settlement) -> str:
+def describe_log(settlement: Settlement) -> str:
     """Return from which age on the log holds nearly all records that had been read at the cut."""
-    complete = found.complete
+    complete = settlement.complete
     if complete is not None:
         return (
             f"The log, late records included, is complete from {minutes(complete.minutes)} on:"
             f" {_count(complete)} that old."
         )
-    known = [point for point in found.log if point.within.of >= FEW]
+    known = [point for point in settlement.log if point.within.of >= FEW]
     if not known:
         return f"Too few windows are old enough to say when the log is complete (at least {FEW} are needed)."
     oldest = known[-1]

@@ -29,6 +29,6 @@ def describe_readings(readings: Sequence[TableReading]) -> Iterator[str]:
 
 def describe_equal_within(counts: Sequence[EqualWithin]) -> Iterator[str]:
     """Yield how many cells of each column are equal within its tolerance alone."""
-    for one in counts:
-        hint = f"; `--tolerance {one.column}=0` compares exactly" if one.is_default else ""
-        yield f"{count_noun(one.cells, 'cell')} of {one.column} equal within {one.tolerance}{hint}"
+    for count in counts:
+        hint = f"; `--tolerance {count.column}=0` compares exactly" if count.is_default else ""
+        yield f"{count_noun(count.cells, 'cell')} of {count.column} equal within {count.tolerance}{hint}"

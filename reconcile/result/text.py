@@ -109,20 +109,20 @@ def minutes(value: float) -> str:
     return "0" if value == 0 else duration(value * 60)
 
 
-def describe_life(one: DifferenceLife) -> str:
+def describe_life(life: DifferenceLife) -> str:
     """Return the state of a difference, since which comparison it is known, and how many have found it."""
-    rule = f" by {visible(one.rule)}" if one.rule is not None else ""
-    back = f", came back {count_noun(one.returned, 'time')}" if one.returned else ""
-    found = f"found by {count_noun(one.runs, 'comparison')}"
-    return f"{one.state}{rule} since {when(one.first_seen)} UTC (run {one.first_run}), {found}{back}"
+    rule = f" by {visible(life.rule)}" if life.rule is not None else ""
+    back = f", came back {count_noun(life.returned, 'time')}" if life.returned else ""
+    found = f"found by {count_noun(life.runs, 'comparison')}"
+    return f"{life.state}{rule} since {when(life.first_seen)} UTC (run {life.first_run}), {found}{back}"
 
 
-def describe_lives(found: Sequence[DifferenceLife]) -> str:
+def describe_lives(lifes: Sequence[DifferenceLife]) -> str:
     """Return how many listed rows nothing explains, and since when the oldest is known; nothing of none."""
-    if not found:
+    if not lifes:
         return ""
-    first = min(found, key=lambda one: (one.first_seen, one.window_start))
-    rows = f"{count_noun(len(found), 'row')} of these without a cause"
+    first = min(lifes, key=lambda life: (life.first_seen, life.window_start))
+    rows = f"{count_noun(len(lifes), 'row')} of these without a cause"
     return f"{rows}, the oldest known since {when(first.first_seen)} UTC (run {first.first_run})."
 
 

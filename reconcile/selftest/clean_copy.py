@@ -122,16 +122,16 @@ def open_clean_copy(settings: Settings, pipeline: Pipeline, log: LogReader | Non
     )
 
 
-def _find_evidence(settings: Settings, pipeline: Pipeline, found: Finding) -> SealEvidence:
+def _find_evidence(settings: Settings, pipeline: Pipeline, finding: Finding) -> SealEvidence:
     evidence = seal.examine(settings, pipeline, epoch=None).evidence
-    if evidence is None or not found.seal.holds or not found.windows.compared:
-        msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {found.sentence}"
+    if evidence is None or not finding.seal.holds or not finding.windows.compared:
+        msg = f"Self-test of `{pipeline.name}`: expected two sides that can be compared, got: {finding.sentence}"
         raise LakeError(msg + f"\nHint: `cutover reconcile {pipeline.name}` says what to do.", runbook="NotComparable")
     return evidence
 
 
-def _list_known_causes(pipeline: Pipeline, found: Finding) -> Mapping[Place, frozenset[str]]:
-    causes = list_causes(found)
+def _list_known_causes(pipeline: Pipeline, finding: Finding) -> Mapping[Place, frozenset[str]]:
+    causes = list_causes(finding)
     if len(causes) > ROWS_LISTED // 2:
         msg = f"Self-test of `{pipeline.name}`: expected at most {ROWS_LISTED // 2:,} rows that differ before anything"
         msg += f" is planted, got {len(causes):,}.\nHint: `cutover report {pipeline.name}` says why they differ."
@@ -139,10 +139,10 @@ def _list_known_causes(pipeline: Pipeline, found: Finding) -> Mapping[Place, fro
     return causes
 
 
-def list_causes(found: Finding) -> Mapping[Place, frozenset[str]]:
+def list_causes(finding: Finding) -> Mapping[Place, frozenset[str]]:
     """Gather by (window, key) what the cells of a report name as their cause."""
     causes: dict[Place, set[str]] = defaultdict(set)
-    for cell in found.differences:
+    for cell in finding.differences:
         causes[place_of(cell)].add(cell.cause)
     return {place: frozenset(names) for place, names in causes.items()}
 

@@ -83,10 +83,10 @@ def _draw_row_plant(clean: CleanCopy, random: Random) -> Plant | None:
     chosen = table.draw(kind, random) if table.candidates else []
     if not chosen:
         return None
-    before: Rows = table.rows.take(pa.array(chosen, pa.int64())).to_pylist()
-    after = kind.edit(before, clean.columns[side], random)
+    rows: Rows = table.rows.take(pa.array(chosen, pa.int64())).to_pylist()
+    after = kind.edit(rows, clean.columns[side], random)
     made = pa.Table.from_pylist(after, schema=table.rows.schema)
-    places = frozenset(place_of_row(row, clean.pipeline.key) for row in (*before, *made.to_pylist()))
+    places = frozenset(place_of_row(row, clean.pipeline.key) for row in (*rows, *made.to_pylist()))
     expected, unjudged = _expect(clean, side, chosen, made)
     return Plant(
         kind=kind.name,
@@ -122,12 +122,12 @@ def draw_version_plant(clean: CleanCopy, random: Random) -> Plant | None:
 
 
 def _expect(
-    clean: CleanCopy, side: PlantSide, gone: Sequence[int], made: pa.Table
+    clean: CleanCopy, side: PlantSide, gone: Sequence[int], table: pa.Table
 ) -> tuple[tuple[PlantedRow, ...], int]:
     """Return the rows that an edit changes and of which a comparison must tell, and how many it changes besides."""
     rows = {one: clean.tables[one].rows for one in PlantSide}
-    struck = pa.concat_tables([rows[side].take(pa.array(gone, pa.int64())), made])
-    edited = rows | {side: replace_rows(rows[side], gone, made)}
+    struck = pa.concat_tables([rows[side].take(pa.array(gone, pa.int64())), table])
+    edited = rows | {side: replace_rows(rows[side], gone, table)}
     before, after = (_results(clean, side, tables[side], struck) for tables in (rows, edited))
     changed = compare_rows(before, after, key=clean.pipeline.key, layout=clean.layout, side=side)
     judged = [one for one in changed if clean.is_judged(parse_micros(one.place[0])) and one.place not in clean.known]
@@ -145,22 +145,22 @@ def _results(clean: CleanCopy, side: PlantSide, rows: pa.Table, struck: pa.Table
 
 
 def _name_as_shown(
-    clean: CleanCopy, judged: Sequence[PlantedRow], stream: pa.Table, batch: pa.Table, struck: pa.Table
+    clean: CleanCopy, planted_rows: Sequence[PlantedRow], stream: pa.Table, batch: pa.Table, struck: pa.Table
 ) -> list[PlantedRow]:
     """Return the rows with the kinds that a report shows: of what the stream serves, without late rows."""
     kinds = shown_kinds(
         fold_rows(clean.pipeline, stream, struck, upto=clean.epoch, keep=(Class.ACCEPTED,)),
         rows_of_keys(clean.pipeline, batch, struck),
-        [one.place for one in judged],
+        [planted_row.place for planted_row in planted_rows],
         key=clean.pipeline.key,
         layout=clean.layout,
     )
-    return [replace(one, kind=kinds[one.place]) for one in judged]
+    return [replace(planted_row, kind=kinds[planted_row.place]) for planted_row in planted_rows]
 
 
-def replace_rows(rows: pa.Table, gone: Iterable[int], made: pa.Table) -> pa.Table:
+def replace_rows(rows: pa.Table, gone: Iterable[int], table: pa.Table) -> pa.Table:
     """Return a table with other rows in place of some."""
     mask = [True] * rows.num_rows
     for row in gone:
         mask[row] = False
-    return pa.concat_tables([rows.filter(pa.array(mask)), made])
+    return pa.concat_tables([rows.filter(pa.array(mask)), table])

@@ -72,7 +72,7 @@ def draw(clean: CleanCopy, random: Random) -> OtherVersion | None:
         if not suspects:
             return None
         made = _fold(settings, clean.pipeline, other, suspects)
-    starts = {start for one in suspects for start in one.windows}
+    starts = {start for suspect in suspects for start in suspect.windows}
     batch = clean.tables[PlantSide.BATCH].rows["window_start"].cast(pa.int64()).to_pylist()
     gone = tuple(row for row, start in enumerate(batch) if start in starts)
     return OtherVersion(table=lookup.table, rows=rows, run=other, gone=gone, made=made)
@@ -113,11 +113,11 @@ def _change_span(
     spans: Sequence[VersionSpan], version: int, random: Random
 ) -> tuple[VersionSpan, tuple[VersionSpan, ...]]:
     """Return a stretch of offsets with the new version, and all spans with it."""
-    whole = random.choice(spans)
-    first = random.randrange(whole.first, whole.next)
-    one = replace(whole, first=first, next=random.randint(first + 1, whole.next), version=version)
-    around = (replace(whole, next=one.first), one, replace(whole, first=one.next))
-    others = [span for span in spans if span != whole]
+    term = random.choice(spans)
+    first = random.randrange(term.first, term.next)
+    one = replace(term, first=first, next=random.randint(first + 1, term.next), version=version)
+    around = (replace(term, next=one.first), one, replace(term, first=one.next))
+    others = [span for span in spans if span != term]
     return one, joined_versions.merge_spans([*others, *(span for span in around if span.first < span.next)])
 
 
@@ -135,8 +135,8 @@ def _find_windows(clean: CleanCopy, runs: Sequence[BatchRun], span: VersionSpan)
 def _fold(settings: Settings, pipeline: Pipeline, run: BatchRun, suspects: Sequence[Suspects]) -> pa.Table:
     """Return batch's rows of some windows, their records joined as a run records it."""
     parts = [
-        RefoldPart(windows=one.windows, reads=one.reads, by_stream=run.dimensions, by_batch=run.dimensions)
-        for one in suspects
+        RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=run.dimensions, by_batch=run.dimensions)
+        for suspect in suspects
     ]
     with queries.connect() as connection:
         refold.make(connection, settings, pipeline, parts, into=_FOLDED)

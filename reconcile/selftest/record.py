@@ -11,16 +11,16 @@ from cutover.reconcile.selftest.outcome import RULES, SelfTest
 from cutover.settings import Settings
 
 
-def record(settings: Settings, found: SelfTest, clock: Clock) -> None:
+def record(settings: Settings, self_test: SelfTest, clock: Clock) -> None:
     """Append a self-test to the history."""
     row = SelfTestRow(
-        pipeline=found.pipeline,
-        result_fingerprint=found.result_fingerprint,
+        pipeline=self_test.pipeline,
+        result_fingerprint=self_test.result_fingerprint,
         at=clock.now(),
-        passed=found.passed,
-        result=json_text.write(found),
+        passed=self_test.passed,
+        result=json_text.write(self_test),
     )
-    Journal(settings, found.pipeline, SelfTestRow).append(row)
+    Journal(settings, self_test.pipeline, SelfTestRow).append(row)
 
 
 def list_valid(settings: Settings, pipeline: Pipeline) -> tuple[SelfTest, ...]:

@@ -135,21 +135,21 @@ class Totals:
 def add_up(results: Sequence[TrialResult]) -> Totals:
     """Return the rates of all comparisons; a clean window counts once for each kind that was planted beside it."""
     kinds: dict[str, KindCounts] = defaultdict(KindCounts)
-    every = KindCounts()
+    kind_counts = KindCounts()
     for result in results:
-        every = every.plus_windows(result)
+        kind_counts = kind_counts.plus_windows(result)
         for plant in result.plants:
-            every, kinds[plant.kind] = every.plus(plant), kinds[plant.kind].plus(plant)
+            kind_counts, kinds[plant.kind] = kind_counts.plus(plant), kinds[plant.kind].plus(plant)
         for kind in {plant.kind for plant in result.plants}:
             kinds[kind] = kinds[kind].plus_windows(result)
     kept, right = sum(result.kept for result in results), sum(result.kept_right for result in results)
-    whole = every.rates
+    rates = kind_counts.rates
     return Totals(
-        detection_rate=whole.detection_rate,
-        false_alarm_rate=whole.false_alarm_rate,
-        right_cause_rate=rate(every.named + right, every.found - every.refused + kept),
+        detection_rate=rates.detection_rate,
+        false_alarm_rate=rates.false_alarm_rate,
+        right_cause_rate=rate(kind_counts.named + right, kind_counts.found - kind_counts.refused + kept),
         by_kind={kind: counts.rates for kind, counts in sorted(kinds.items())},
-        refused=every.refused,
-        unjudged=every.unjudged,
+        refused=kind_counts.refused,
+        unjudged=kind_counts.unjudged,
         drawn_in=sum(result.drawn_in for result in results),
     )

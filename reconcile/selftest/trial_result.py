@@ -48,19 +48,19 @@ class TrialResult:
         return (*(text for plant in self.plants for text in plant.failures), *self.failures)
 
 
-def judge_table(plant: Plant, found: Finding, label: str) -> TrialResult:
+def judge_table(plant: Plant, finding: Finding, label: str) -> TrialResult:
     """Return whether a table that was struck as a whole led to anything but agreement, and by which word."""
     words = {FLIPPED: {Verdict.NOT_COMPARABLE}, TRUNCATED: {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}}[plant.kind]
-    seen = found.verdict in {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}
-    named = found.verdict in words
-    failed = () if named else (f"{label}: {plant.kind} ({plant.side}): {found.verdict}: {found.sentence}",)
+    seen = finding.verdict in {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}
+    named = finding.verdict in words
+    failed = () if named else (f"{label}: {plant.kind} ({plant.side}): {finding.verdict}: {finding.sentence}",)
     result = PlantResult(kind=plant.kind, planted=1, found=int(seen), named=int(named), failures=failed)
     return TrialResult(plants=(result,))
 
 
-def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Finding, label: str) -> TrialResult:
+def judge_rows(clean: CleanCopy, plants: Sequence[Plant], finding: Finding, label: str) -> TrialResult:
     """Return what a comparison found of planted rows, and whether it found anything else."""
-    causes, shown = list_causes(found), _list_shown(found)
+    causes, shown = list_causes(finding), _list_shown(finding)
     results = tuple(_judge_plant(plant, shown, label) for plant in plants)
     expected = {one.place for plant in plants for one in plant.expected}
     reached = {reach(clean, place) for place in expected}
@@ -75,7 +75,7 @@ def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Finding, label:
     touched = {start for start, _ in expected | drawn_in}
     return TrialResult(
         plants=results,
-        clean_windows=max(found.windows.compared - len(touched), 0),
+        clean_windows=max(finding.windows.compared - len(touched), 0),
         false_alarms=len(false),
         kept=len(left),
         kept_right=len(right),
@@ -84,17 +84,17 @@ def judge_rows(clean: CleanCopy, plants: Sequence[Plant], found: Finding, label:
     )
 
 
-def split_refused(plants: Sequence[Plant], found: Finding) -> tuple[list[Plant], list[Plant]]:
+def split_refused(plants: Sequence[Plant], finding: Finding) -> tuple[list[Plant], list[Plant]]:
     """Return the plants of which a refusal to compare names a window, and the others: of these it says nothing.
 
     A window of batch that no run of batch has computed is such a reason, also one that is not judged yet. Another
     version of a dimension is named by its word.
     """
-    words = {breach.code for breach in found.seal.breaches}
+    words = {breach.code for breach in finding.seal.breaches}
     blamed = [
         plant
         for plant in plants
-        if any(start in found.sentence for start, _ in plant.places) or (plant.version and DIMENSION in words)
+        if any(start in finding.sentence for start, _ in plant.places) or (plant.version and DIMENSION in words)
     ]
     return blamed, [plant for plant in plants if plant not in blamed]
 
@@ -104,9 +104,9 @@ def judge_blamed(plants: Sequence[Plant]) -> TrialResult:
     return TrialResult(plants=tuple(_make_refused(plant, len(plant.expected)) for plant in plants))
 
 
-def judge_single(plant: Plant, found: Finding, label: str) -> TrialResult:
+def judge_single(plant: Plant, finding: Finding, label: str) -> TrialResult:
     """Return what a refusal found that a plant alone led to and that does not name it: something, and not what."""
-    return TrialResult(plants=(_make_refused(plant, 0),), failures=(f"{label}: {found.verdict}: {found.sentence}",))
+    return TrialResult(plants=(_make_refused(plant, 0),), failures=(f"{label}: {finding.verdict}: {finding.sentence}",))
 
 
 def _make_refused(plant: Plant, refused: int) -> PlantResult:
@@ -119,10 +119,10 @@ def _is_new(clean: CleanCopy, place: Place, names: frozenset[str]) -> bool:
     return place not in clean.causes or (UNEXPLAINED in names and place not in clean.known)
 
 
-def _list_shown(found: Finding) -> Mapping[Place, set[ShownRow]]:
+def _list_shown(finding: Finding) -> Mapping[Place, set[ShownRow]]:
     """Return what a report says of each place: its rows are several where one stands twice; `late + future` is two."""
     shown: dict[Place, set[ShownRow]] = defaultdict(set)
-    for cell in found.differences:
+    for cell in finding.differences:
         shown[place_of(cell)].add((cell.kind, frozenset(cell.cause.split(" + "))))
     return shown
 
@@ -143,8 +143,8 @@ def _judge_plant(plant: Plant, shown: Mapping[Place, set[ShownRow]], label: str)
     )
 
 
-def _at(shown: Mapping[Place, set[ShownRow]], one: PlantedRow) -> set[ShownRow]:
-    return shown.get(one.place, set())
+def _at(shown: Mapping[Place, set[ShownRow]], planted_row: PlantedRow) -> set[ShownRow]:
+    return shown.get(planted_row.place, set())
 
 
 def _describe(one: PlantedRow, shown: set[ShownRow]) -> str:

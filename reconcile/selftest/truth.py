@@ -51,8 +51,8 @@ def fold_rows(
         keep: Classes that count.
     """
     with queries.connect() as connection:
-        chosen = _select_keys_sql(connection, pipeline, partials, struck)
-        folded = finish_sql(pipeline, f"({chosen} AND _epoch <= {upto})", keep=tuple(keep))
+        keys_sql = _select_keys_sql(connection, pipeline, partials, struck)
+        folded = finish_sql(pipeline, f"({keys_sql} AND _epoch <= {upto})", keep=tuple(keep))
         rows: list[dict[str, Any]] = connection.sql(folded).to_arrow_table().to_pylist()
         return rows
 
@@ -60,8 +60,8 @@ def fold_rows(
 def rows_of_keys(pipeline: Pipeline, rows: pa.Table, struck: pa.Table) -> list[dict[str, Any]]:
     """Return the rows of a result whose keys some rows have."""
     with queries.connect() as connection:
-        chosen = _select_keys_sql(connection, pipeline, rows, struck)
-        found: list[dict[str, Any]] = connection.sql(chosen).to_arrow_table().to_pylist()
+        keys_sql = _select_keys_sql(connection, pipeline, rows, struck)
+        found: list[dict[str, Any]] = connection.sql(keys_sql).to_arrow_table().to_pylist()
         return found
 
 
@@ -89,14 +89,14 @@ def compare_rows(
     """
     then, now = _by_place(before, key), _by_place(after, key)
     lacks, has = ("missing", "extra") if side is PlantSide.STREAM else ("extra", "missing")
-    found = []
+    rows = []
     for place in sorted(then.keys() | now.keys()):
         old, new = then.get(place, []), now.get(place, [])
         if len(old) != len(new):
-            found.append(PlantedRow(place=place, kind=lacks if len(old) > len(new) else has))
+            rows.append(PlantedRow(place=place, kind=lacks if len(old) > len(new) else has))
         elif not _is_same(old, new, layout):
-            found.append(PlantedRow(place=place, kind="changed"))
-    return tuple(found)
+            rows.append(PlantedRow(place=place, kind="changed"))
+    return tuple(rows)
 
 
 def shown_kinds(

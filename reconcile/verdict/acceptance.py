@@ -38,7 +38,7 @@ def place_of(cell: Difference) -> Place:
 
 
 def accept(
-    acceptance: Acceptance, listed: Sequence[Difference]
+    acceptance: Acceptance, differences: Sequence[Difference]
 ) -> tuple[tuple[Difference, ...], tuple[AcceptedRows, ...]]:
     """Apply the rules: return the cells, each with the rule that accepts its row, and the outcome of each rule.
 
@@ -47,16 +47,16 @@ def accept(
 
     Args:
         acceptance: Rules and time.
-        listed: All cells of the listed rows of a comparison.
+        differences: All cells of the listed rows of a comparison.
     """
-    matched = _match(acceptance, listed)
+    matched = _match(acceptance, differences)
     found = {name: _judge_rule(acceptance, name, matched.get(name, {})) for name in acceptance.rules.rules}
     in_force = {
         place: name for name, places in matched.items() if found[name].state is RuleState.IN_FORCE for place in places
     }
     cells = tuple(
         replace(cell, accepted_by=in_force.get(place_of(cell))) if UNEXPLAINED in cell.cause else cell
-        for cell in listed
+        for cell in differences
     )
     unreadable = [
         AcceptedRows(rule=name, state=RuleState.UNREADABLE, rows=0, why=problem)
@@ -75,10 +75,10 @@ def describe_unfit(accepted: Sequence[AcceptedRows]) -> tuple[str, ...]:
     return tuple(f"Rule `{one.rule}` accepts nothing: {one.why}." for one in accepted if one.why)
 
 
-def _match(acceptance: Acceptance, listed: Sequence[Difference]) -> dict[str, dict[Place, list[Difference]]]:
+def _match(acceptance: Acceptance, differences: Sequence[Difference]) -> dict[str, dict[Place, list[Difference]]]:
     """Map each rule to the rows that it matches first, with their cells."""
     rows: dict[Place, list[Difference]] = defaultdict(list)
-    for cell in listed:
+    for cell in differences:
         if UNEXPLAINED in cell.cause:
             rows[place_of(cell)].append(cell)
     found: dict[str, dict[Place, list[Difference]]] = defaultdict(dict)

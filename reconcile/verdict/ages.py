@@ -51,7 +51,7 @@ def find_reached(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
 
     The final epoch of a version closes all windows, and says nothing of event time.
     """
-    marks = [one.watermark_after for one in records if not one.final and one.watermark_after is not None]
+    marks = [record.watermark_after for record in records if not record.final and record.watermark_after is not None]
     return max(marks) + pipeline.lateness.out_of_orderness_micros if marks else UNKNOWN
 
 
@@ -67,7 +67,7 @@ def make(
         spans: Epochs whose rows lie in one file.
     """
     ahead = pipeline.lateness.out_of_orderness_micros
-    before = {one.epoch: _reach(one.watermark_before, ahead) for one in records}
+    before = {record.epoch: _reach(record.watermark_before, ahead) for record in records}
     ends = [(epoch, find_span(spans, epoch)) for epoch in before]
     columns = {
         "__epoch": list(before),
@@ -78,7 +78,7 @@ def make(
         ],
     }
     connection.register(SharedTable.EPOCH_REACHED, _table(columns))
-    after = {"__before": list(before.values()), "__end": [_reach(one.watermark_after, ahead) for one in records]}
+    after = {"__before": list(before.values()), "__end": [_reach(record.watermark_after, ahead) for record in records]}
     connection.register("epoch_marks", _table(after))
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {_ENDS} AS SELECT __before, max(__end) AS __after FROM epoch_marks GROUP BY 1"

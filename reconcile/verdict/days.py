@@ -72,13 +72,13 @@ def shorten(days: Iterable[CalendarDay], most: int = DAYS_AT_MOST) -> tuple[Cale
 def _merge_days(days: Iterable[CalendarDay], length: int) -> tuple[CalendarDay, ...]:
     """Add up the days whose texts begin alike."""
     found: dict[str, CalendarDay] = {}
-    for one in days:
-        name = one.day[:length]
+    for day in days:
+        name = day.day[:length]
         before = found.get(name, CalendarDay(day=name, windows=0, different=0, causes={}))
         found[name] = replace(
             before,
-            windows=before.windows + one.windows,
-            different=before.different + one.different,
-            causes=dict(Counter(before.causes) + Counter(one.causes)),
+            windows=before.windows + day.windows,
+            different=before.different + day.different,
+            causes=dict(Counter(before.causes) + Counter(day.causes)),
         )
     return tuple(found.values())

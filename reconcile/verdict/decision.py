@@ -54,28 +54,28 @@ def compute_late_share(late: int, accepted: int) -> float:
     return late / (accepted + late) if accepted + late else 0.0
 
 
-def decide_verdict(judged: VerdictInput, policy: Policy) -> VerdictDecision:
+def decide_verdict(verdict_input: VerdictInput, policy: Policy) -> VerdictDecision:
     """Decide the verdict on two sides whose seal holds.
 
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
     ACCEPTED: some rows have no cause, and rules accept each of them; exit code as for EXPLAINED.
     DIVERGED: some row has no cause and no rule accepts it, exit 1; also if the policy's `max_unexplained` allows it.
     """
-    reasons = tuple(_reasons(judged, policy))
+    reasons = tuple(_reasons(verdict_input, policy))
     result = PolicyResult(
         max_late_share=policy.max_late_share,
         max_unexplained=policy.max_unexplained,
         max_dimension_rows=policy.max_dimension_rows,
-        late_share=judged.late_share,
-        unexplained=judged.unexplained,
-        accepted=judged.accepted,
+        late_share=verdict_input.late_share,
+        unexplained=verdict_input.unexplained,
+        accepted=verdict_input.accepted,
         within=not reasons,
         reasons=reasons,
     )
-    verdict = _verdict(judged)
+    verdict = _verdict(verdict_input)
     exit_code = EXIT.get(verdict, 0 if result.within else 1)
     page = RUNBOOKS.get(verdict) if exit_code else None
-    if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED} and judged.dimension > policy.max_dimension_rows:
+    if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED} and verdict_input.dimension > policy.max_dimension_rows:
         page = "DimensionChanged"
     return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
 
@@ -90,26 +90,28 @@ def decide_not_comparable(seal: Seal, policy: Policy) -> VerdictDecision:
     return VerdictDecision(verdict=Verdict.NOT_COMPARABLE, exit_code=2, policy=result, runbook=page)
 
 
-def _verdict(judged: VerdictInput) -> Verdict:
-    if judged.open:
+def _verdict(verdict_input: VerdictInput) -> Verdict:
+    if verdict_input.open:
         return Verdict.DIVERGED
-    if judged.accepted:
+    if verdict_input.accepted:
         return Verdict.ACCEPTED
-    return Verdict.EXPLAINED if judged.explained else Verdict.CONSISTENT
+    return Verdict.EXPLAINED if verdict_input.explained else Verdict.CONSISTENT
 
 
-def _reasons(judged: VerdictInput, policy: Policy) -> list[str]:
+def _reasons(verdict_input: VerdictInput, policy: Policy) -> list[str]:
     reasons = []
-    if judged.open > policy.max_unexplained:
-        besides = f" besides {judged.accepted:,} that rules accept" if judged.accepted else ""
-        reasons.append(f"{judged.open:,} unexplained rows{besides}, the policy allows {policy.max_unexplained:,}.")
-    if judged.dimension > policy.max_dimension_rows:
+    if verdict_input.open > policy.max_unexplained:
+        besides = f" besides {verdict_input.accepted:,} that rules accept" if verdict_input.accepted else ""
         reasons.append(
-            f"{judged.dimension:,} rows that another version of a dimension explains, the policy allows "
+            f"{verdict_input.open:,} unexplained rows{besides}, the policy allows {policy.max_unexplained:,}."
+        )
+    if verdict_input.dimension > policy.max_dimension_rows:
+        reasons.append(
+            f"{verdict_input.dimension:,} rows that another version of a dimension explains, the policy allows "
             f"{policy.max_dimension_rows:,}."
         )
-    if judged.late_share > policy.max_late_share:
-        late, limit = _format_apart(judged.late_share, policy.max_late_share)
+    if verdict_input.late_share > policy.max_late_share:
+        late, limit = _format_apart(verdict_input.late_share, policy.max_late_share)
         reasons.append(f"Late share {late}, the policy allows {limit}.")
     return reasons
 
@@ -134,24 +136,26 @@ def describe_broken_seal(seal: Seal) -> str:
     return f"The two sides cannot be compared: {first}{more}"
 
 
-def _explain_all(judged: VerdictInput) -> str:
+def _explain_all(verdict_input: VerdictInput) -> str:
     """Describe the causes as one clause, with the share of late events if they are the only cause."""
-    if judged.causes == ("late",):
-        late = count_noun(judged.late, "late event")
-        verb = "explains" if judged.late == 1 else "explain"
-        return f"{late}, {_percent(judged.late_share)} of all in these windows, {verb} every difference"
-    classes = [name for name in judged.causes if name != DIMENSION]
+    if verdict_input.causes == ("late",):
+        late = count_noun(verdict_input.late, "late event")
+        verb = "explains" if verdict_input.late == 1 else "explain"
+        return f"{late}, {_percent(verdict_input.late_share)} of all in these windows, {verb} every difference"
+    classes = [name for name in verdict_input.causes if name != DIMENSION]
     parts = [f"{' and '.join(classes)} events"] if classes else []
-    parts += ["another version of a dimension"] if DIMENSION in judged.causes else []
+    parts += ["another version of a dimension"] if DIMENSION in verdict_input.causes else []
     verb = "explain" if classes else "explains"
     return f"{' and '.join(parts) or UNEXPLAINED} {verb} every difference"
 
 
-def _format_unexplained(judged: VerdictInput) -> str:
-    rest = f"{count_noun(judged.open, 'row')} {'has' if judged.open == 1 else 'have'} no explanation"
-    more = f", rules accept {judged.accepted:,} more" if judged.accepted else ""
+def _format_unexplained(verdict_input: VerdictInput) -> str:
+    rest = f"{count_noun(verdict_input.open, 'row')} {'has' if verdict_input.open == 1 else 'have'} no explanation"
+    more = f", rules accept {verdict_input.accepted:,} more" if verdict_input.accepted else ""
     return f"{rest}{more}" + (
-        f", {judged.explained:,} {'has' if judged.explained == 1 else 'have'}" if judged.explained else ""
+        f", {verdict_input.explained:,} {'has' if verdict_input.explained == 1 else 'have'}"
+        if verdict_input.explained
+        else ""
     )
 
 
@@ -161,9 +165,9 @@ def _format_accepted(judged: VerdictInput) -> str:
     return f"{have} accepted by rule{rest if judged.explained else ''}"
 
 
-def _differences(judged: VerdictInput) -> str:
-    rows = judged.explained + judged.unexplained
-    return f"{count_noun(judged.windows.different, 'window')} ({count_noun(rows, 'row')})"
+def _differences(verdict_input: VerdictInput) -> str:
+    rows = verdict_input.explained + verdict_input.unexplained
+    return f"{count_noun(verdict_input.windows.different, 'window')} ({count_noun(rows, 'row')})"
 
 
 def _percent(share: float, digits: int = 3) -> str:

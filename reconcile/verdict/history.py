@@ -151,8 +151,8 @@ def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedCompar
         LakeError: The history cannot be read.
     """
     serving = versions.current(settings.model_copy(update={"stream_version": None}), pipeline)
-    found = records.of_definition(records.read(settings, pipeline.name), result_fingerprint(pipeline))
-    return found, None if serving is None else serving.number
+    recorded_comparisons = records.of_definition(records.read(settings, pipeline.name), result_fingerprint(pipeline))
+    return recorded_comparisons, None if serving is None else serving.number
 
 
 def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetime:
@@ -172,7 +172,7 @@ def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetim
     except LakeError:  # what cannot be read is told where it is judged
         return now
     ended = settle_times([datetime.fromisoformat(run.finished) for run in runs])[-1:]
-    compared = sorted(one.settled for one in lines)[-1:]
+    compared = sorted(line.settled for line in lines)[-1:]
     read = [datetime.fromisoformat(newest.processing_time)] if newest is not None and newest.processing_time else []
     return recorded_times.settle_now(now, [*ended, *compared, *read]) if ended and compared and read else now
 
@@ -189,7 +189,7 @@ def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, l
     return lifecycle.mark_pending(opened, records.find_present(lines, version), settles)
 
 
-def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry, report: str | None) -> None:
+def record(settings: Settings, outcome: ComparisonOutcome, history_entry: HistoryEntry, report: str | None) -> None:
     """Append the states of the run's differences, then its row, in the turn that its place was decided for.
 
     Every run has a row, also one that could not compare.
@@ -197,7 +197,7 @@ def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry,
     Args:
         settings: Where the lake lies.
         outcome: The comparison.
-        placed: Its place in the history.
+        history_entry: Its place in the history.
         report: Path of its report, relative to the reports folder.
 
     Raises:
@@ -206,15 +206,15 @@ def record(settings: Settings, outcome: ComparisonOutcome, placed: HistoryEntry,
     finding = outcome.finding
     # A comparison of a version that does not serve has no differences with a history: it is looked at once.
     if finding.seal.holds and settings.stream_version is None:
-        opened = lifecycle.open_differences(settings, finding.pipeline, placed.lines, placed.version)
-        rows = lifecycle.rows(finding, placed.made, opened, placed.newer, placed.lines)
+        opened = lifecycle.open_differences(settings, finding.pipeline, history_entry.lines, history_entry.version)
+        rows = lifecycle.rows(finding, history_entry.made, opened, history_entry.newer, history_entry.lines)
         if rows:
             Journal(settings, finding.pipeline, DifferenceEvent).append(*rows)
-    made = placed.made
+    made = history_entry.made
     row = _make_row(
         settings, outcome, run_id=made.run_id, fingerprint=made.fingerprint, at=made.last_recorded, report=report
     )
-    Journal(settings, finding.pipeline, ComparisonRow).append(row, expected_sequence=placed.turn)
+    Journal(settings, finding.pipeline, ComparisonRow).append(row, expected_sequence=history_entry.turn)
     for row_type in _GROWING:
         uri = control_uri(settings, row_type.TABLE)
         if delta.exists(uri) and upkeep.compact(uri):

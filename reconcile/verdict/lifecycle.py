@@ -57,9 +57,9 @@ class OpenDifference:
     returned: int = 0  # how often it came back after it was judged away or closed
 
 
-def read_key(one: OpenDifference, columns: Sequence[str]) -> dict[str, Scalar]:
+def read_key(open_difference: OpenDifference, columns: Sequence[str]) -> dict[str, Scalar]:
     """Return the key by column, in the definition's order."""
-    found = json.loads(one.key)
+    found = json.loads(open_difference.key)
     return {name: found[name] for name in columns if name in found}
 
 
@@ -75,7 +75,7 @@ def open_differences(
         version: In force.
     """
     rows = Journal(settings, pipeline, DifferenceEvent).read()
-    return fold_differences(rows, {one.run_id: records.position(one, version) for one in lines})
+    return fold_differences(rows, {line.run_id: records.position(line, version) for line in lines})
 
 
 def mark_pending(
@@ -100,7 +100,9 @@ def mark_pending(
     }
 
 
-def close(settings: Settings, pipeline: str, fingerprint: str, one: OpenDifference, why: str, now: datetime) -> None:
+def close(
+    settings: Settings, pipeline: str, fingerprint: str, open_difference: OpenDifference, why: str, now: datetime
+) -> None:
     """Take a difference off the list, in the name of who runs this.
 
     Raises:
@@ -110,11 +112,11 @@ def close(settings: Settings, pipeline: str, fingerprint: str, one: OpenDifferen
     event = DifferenceEvent(
         pipeline=pipeline,
         result_fingerprint=fingerprint,
-        run_id=one.run_id,
+        run_id=open_difference.run_id,
         at=now,
-        window_start=datetime.fromisoformat(one.window_start),
-        key=one.key,
-        kind=one.kind,
+        window_start=datetime.fromisoformat(open_difference.window_start),
+        key=open_difference.key,
+        kind=open_difference.kind,
         cause=UNEXPLAINED,
         state=_CLOSED,
         detail=said,
@@ -147,7 +149,7 @@ def fold_differences(
 
 def rows(
     finding: Finding,
-    made: RecordedComparison,
+    recorded_comparison: RecordedComparison,
     opened: Mapping[Place, OpenDifference],
     newer: Sequence[RecordedComparison],
     lines: Sequence[RecordedComparison],
@@ -156,7 +158,7 @@ def rows(
 
     Args:
         finding: The comparison; its differences are listed.
-        made: Its line, as it will stand in the history.
+        recorded_comparison: Its line, as it will stand in the history.
         opened: What is open without it.
         newer: Lines that stand behind it: what they judged, this run says nothing about any more.
         lines: Of the definition, without it.
@@ -165,9 +167,9 @@ def rows(
     def make_event(place: Place, kind: str, cause: str, state: str, detail: str | None) -> DifferenceEvent:
         return DifferenceEvent(
             pipeline=finding.pipeline,
-            result_fingerprint=made.fingerprint,
-            run_id=made.run_id,
-            at=made.last_recorded,
+            result_fingerprint=recorded_comparison.fingerprint,
+            run_id=recorded_comparison.run_id,
+            at=recorded_comparison.last_recorded,
             window_start=datetime.fromisoformat(place[0]),
             key=place[1],
             kind=kind,
@@ -181,7 +183,7 @@ def rows(
     gone = {
         place: d
         for place, d in opened.items()
-        if place not in now and _is_judged(made, place, d, finding, open_from.get(d.run_id, FOREVER))
+        if place not in now and _is_judged(recorded_comparison, place, d, finding, open_from.get(d.run_id, FOREVER))
     }
     return [
         *(make_event(place, d.kind, d.cause, _state(d), _detail(d)) for place, d in now.items()),
@@ -193,20 +195,28 @@ def _is_judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
     return any(one.has_judged(parse_micros(place[0])) for one in newer)
 
 
-def _is_judged(made: RecordedComparison, place: Place, one: OpenDifference, finding: Finding, open_from: int) -> bool:
+def _is_judged(
+    recorded_comparison: RecordedComparison,
+    place: Place,
+    open_difference: OpenDifference,
+    finding: Finding,
+    open_from: int,
+) -> bool:
     """Return whether a run judged a difference away: its window is judged, and the run lists all that it found.
 
     Args:
-        made: Line of the run.
+        recorded_comparison: Line of the run.
         place: Of the difference.
-        one: The difference.
+        open_difference: The difference.
         finding: Of the run.
         open_from: First window start that was still open to the run that saw the difference last: of what that run had
             no room to list, all lies before it.
     """
-    if len(_list_unexplained(finding)) < records.count_unexplained(made) or not made.has_judged(parse_micros(place[0])):
+    if len(_list_unexplained(finding)) < records.count_unexplained(
+        recorded_comparison
+    ) or not recorded_comparison.has_judged(parse_micros(place[0])):
         return False
-    return one.kind != BEYOND or all(start >= open_from for start, _ in made.unjudged)
+    return open_difference.kind != BEYOND or all(start >= open_from for start, _ in recorded_comparison.unjudged)
 
 
 def _find_open_start(line: RecordedComparison) -> int:
@@ -216,9 +226,9 @@ def _find_open_start(line: RecordedComparison) -> int:
 
 def _collect_unexplained(finding: Finding) -> dict[Place, Difference]:
     """Return the unexplained rows of a run, and one for all that its list had no room for."""
-    found = _list_unexplained(finding)
-    if finding.windows.first is not None and len(found) < finding.causes[UNEXPLAINED].rows:
-        rest = Difference(
+    unexplained = _list_unexplained(finding)
+    if finding.windows.first is not None and len(unexplained) < finding.causes[UNEXPLAINED].rows:
+        difference = Difference(
             window_start=finding.windows.first,
             key={},
             measure="",
@@ -228,15 +238,15 @@ def _collect_unexplained(finding: Finding) -> dict[Place, Difference]:
             difference=None,
             cause=UNEXPLAINED,
         )
-        found[finding.windows.first, "{}"] = rest
-    return found
+        unexplained[finding.windows.first, "{}"] = difference
+    return unexplained
 
 
 def _list_unexplained(finding: Finding) -> dict[Place, Difference]:
     return {place_of(d): d for d in finding.differences if UNEXPLAINED in d.cause}
 
 
-def _update_difference(before: OpenDifference | None, place: Place, row: DifferenceEvent) -> OpenDifference:
+def _update_difference(open_difference: OpenDifference | None, place: Place, row: DifferenceEvent) -> OpenDifference:
     now = OpenDifference(
         window_start=place[0],
         key=place[1],
@@ -249,14 +259,14 @@ def _update_difference(before: OpenDifference | None, place: Place, row: Differe
         state=DifferenceState(row.state),
         rule=json.loads(row.detail or "{}").get("accepted_by"),
     )
-    if before is None:
+    if open_difference is None:
         return now
     return replace(
         now,
-        first_seen=before.first_seen,
-        first_run=before.first_run,
-        runs=before.runs + 1,
-        returned=before.returned,
+        first_seen=open_difference.first_seen,
+        first_run=open_difference.first_run,
+        runs=open_difference.runs + 1,
+        returned=open_difference.returned,
     )
 
 

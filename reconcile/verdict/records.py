@@ -93,23 +93,28 @@ def lines(rows: Iterable[ComparisonRow]) -> tuple[RecordedComparison, ...]:
     known: dict[tuple[str, int | None], int] = {}  # newest epoch of a cut so far
     ordered = list(rows)
     for row, settled in zip(ordered, settle_times([row.at for row in ordered]), strict=True):
-        one = _parse_comparison(row, settled)
-        newest = max((epoch for key, epoch in known.items() if _is_same(key, one)), default=-1)
-        if one.has_cut:
-            known[one.fingerprint, one.version] = max(one.epoch, newest)
+        comparison = _parse_comparison(row, settled)
+        newest = max((epoch for key, epoch in known.items() if _is_same(key, comparison)), default=-1)
+        if comparison.has_cut:
+            known[comparison.fingerprint, comparison.version] = max(comparison.epoch, newest)
         else:
-            one = replace(one, epoch=newest)
-        before = found.pop(one.run_id, None)
+            comparison = replace(comparison, epoch=newest)
+        before = found.pop(comparison.run_id, None)
         if before is not None:
-            one = replace(
-                one, first_recorded=before.first_recorded, first_sequence=before.first_sequence, times=before.times + 1
+            comparison = replace(
+                comparison,
+                first_recorded=before.first_recorded,
+                first_sequence=before.first_sequence,
+                times=before.times + 1,
             )
-        found[one.run_id] = one
+        found[comparison.run_id] = comparison
     return tuple(found.values())
 
 
-def _is_same(key: tuple[str, int | None], one: RecordedComparison) -> bool:
-    return key[0] == one.fingerprint and (one.version is None or key[1] == one.version)
+def _is_same(key: tuple[str, int | None], recorded_comparison: RecordedComparison) -> bool:
+    return key[0] == recorded_comparison.fingerprint and (
+        recorded_comparison.version is None or key[1] == recorded_comparison.version
+    )
 
 
 def _parse_comparison(row: ComparisonRow, settled: datetime) -> RecordedComparison:
@@ -137,51 +142,63 @@ def _parse_comparison(row: ComparisonRow, settled: datetime) -> RecordedComparis
     )
 
 
-def of_definition(found: Iterable[RecordedComparison], fingerprint: str) -> tuple[RecordedComparison, ...]:
+def of_definition(
+    recorded_comparisons: Iterable[RecordedComparison], fingerprint: str
+) -> tuple[RecordedComparison, ...]:
     """Return the lines under one definition that say anything, in the order of recording."""
-    return tuple(one for one in found if one.fingerprint == fingerprint and one.speaks)
+    return tuple(
+        recorded_comparison
+        for recorded_comparison in recorded_comparisons
+        if recorded_comparison.fingerprint == fingerprint and recorded_comparison.speaks
+    )
 
 
-def position(one: RecordedComparison, version: int | None) -> Position:
+def position(recorded_comparison: RecordedComparison, version: int | None) -> Position:
     """Return where a line stands among those of its definition; what could not name a version is of the one in force.
 
     Args:
-        one: The line.
+        recorded_comparison: The line.
         version: In force; the others come before it, by their number.
     """
-    own = version if one.version is None else one.version
+    own = version if recorded_comparison.version is None else recorded_comparison.version
     number = -1 if own is None else own
-    return own == version, number, one.epoch, one.sequence
+    return own == version, number, recorded_comparison.epoch, recorded_comparison.sequence
 
 
-def in_order(found: Iterable[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
+def in_order(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
     """Return lines of one definition in the order in which they speak, the newest last."""
-    return tuple(sorted(found, key=lambda one: position(one, version)))
+    return tuple(sorted(recorded_comparisons, key=lambda recorded_comparison: position(recorded_comparison, version)))
 
 
-def find_present(found: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
+def find_present(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
     """Return the line that speaks for a pipeline now: the newest whole one of the version in force; None: none does."""
-    mine = (one for one in found if one.covers_all_windows and one.version in {version, None})
+    mine = (
+        recorded_comparison
+        for recorded_comparison in recorded_comparisons
+        if recorded_comparison.covers_all_windows and recorded_comparison.version in {version, None}
+    )
     return max(mine, key=lambda one: position(one, version), default=None)
 
 
-def list_standing(found: Sequence[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
+def list_standing(
+    recorded_comparisons: Sequence[RecordedComparison], version: int | None
+) -> tuple[RecordedComparison, ...]:
     """Return the lines whose bad word still stands, in their order: no newer whole one says otherwise.
 
     A whole comparison ends that there was none; only one that agrees ends a divergence.
     """
-    ordered = in_order(found, version)
+    ordered = in_order(recorded_comparisons, version)
     whole = [position(one, version) for one in ordered if one.covers_all_windows and one.is_comparable]
     agreed = [position(one, version) for one in ordered if one.covers_all_windows and one.agrees]
     last_whole, last_agreed = max(whole, default=None), max(agreed, default=None)
 
-    def stands(one: RecordedComparison) -> bool:
-        over = last_agreed if one.is_comparable else last_whole
-        return not one.agrees and (over is None or position(one, version) > over)
+    def stands(recorded_comparison: RecordedComparison) -> bool:
+        over = last_agreed if recorded_comparison.is_comparable else last_whole
+        return not recorded_comparison.agrees and (over is None or position(recorded_comparison, version) > over)
 
     return tuple(filter(stands, ordered))
 
 
-def count_unexplained(one: RecordedComparison) -> int:
+def count_unexplained(recorded_comparison: RecordedComparison) -> int:
     """Return the (window, key) rows of a line that nothing explains."""
-    return int(one.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))
+    return int(recorded_comparison.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))

@@ -47,9 +47,9 @@ class RunChanges:
         return len(self.new) + len(self.gone) + len(self.other_cause) + len(self.other_amount)
 
 
-def compare_runs(before: Report, after: Report) -> RunChanges:
+def compare_runs(before: Report, report: Report) -> RunChanges:
     """Compare the cells of two comparisons by window, key and measure."""
-    cells = [_by_cell(run.finding.differences) for run in (before, after)]
+    cells = [_by_cell(run.finding.differences) for run in (before, report)]
     pairs = [
         pair
         for cell in sorted({*cells[0], *cells[1]}, key=repr)
@@ -58,21 +58,21 @@ def compare_runs(before: Report, after: Report) -> RunChanges:
     both = [ChangedCell(before=old, after=new) for old, new in pairs if old is not None and new is not None]
     return RunChanges(
         before=before.run.run_id,
-        after=after.run.run_id,
+        after=report.run.run_id,
         new=tuple(new for old, new in pairs if old is None),
         gone=tuple(old for old, new in pairs if new is None),
         other_cause=tuple(one for one in both if one.before.cause != one.after.cause),
         other_amount=tuple(one for one in both if one.before.cause == one.after.cause and one.before != one.after),
         same=sum(one.before == one.after for one in both),
-        is_whole=all(len(run.finding.differences) == run.finding.differences_total for run in (before, after)),
+        is_whole=all(len(run.finding.differences) == run.finding.differences_total for run in (before, report)),
     )
 
 
-def _by_cell(found: Iterable[Difference]) -> Mapping[Cell, Sequence[Difference]]:
+def _by_cell(differences: Iterable[Difference]) -> Mapping[Cell, Sequence[Difference]]:
     """Group differences by cell; several rows of one key are ordered by their values."""
     cells: dict[Cell, list[Difference]] = defaultdict(list)
-    for one in found:
-        cells[one.window_start, tuple(one.key.items()), one.measure].append(one)
+    for difference in differences:
+        cells[difference.window_start, tuple(difference.key.items()), difference.measure].append(difference)
     return {cell: sorted(several, key=repr) for cell, several in cells.items()}
 
 
@@ -118,7 +118,7 @@ def _state_in_report(run: Report, start: int) -> WindowState:
 
 def _lists_all_unexplained(run: Report) -> bool:
     """Return whether a report has room for all rows without a cause, which it lists first."""
-    rows = {place_of(one) for one in run.finding.differences if UNEXPLAINED in one.cause}
+    rows = {place_of(difference) for difference in run.finding.differences if UNEXPLAINED in difference.cause}
     return len(rows) >= run.finding.causes.get(UNEXPLAINED, Cause()).rows
 
 

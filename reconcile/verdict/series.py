@@ -70,7 +70,7 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
     Hours, days or weeks (from Monday, UTC): a fixed number of windows would drift through the day and draw waves.
     """
     measured = additive(pipeline)
-    value = next((one for one in sides.layout.values if one.name in measured[:1]), Value(name=""))
+    value = next((value for value in sides.layout.values if value.name in measured[:1]), Value(name=""))
     column = identifier(value.name) if measured else "NULL::BIGINT"
     totals = ", ".join(
         f"{name} AS (SELECT window_start, {value.total(column)} AS total FROM {identifier(side)} GROUP BY 1)"

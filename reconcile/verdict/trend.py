@@ -21,37 +21,37 @@ from cutover.timestamps import format_micros, to_micros
 RUNS_AT_MOST = 60
 
 
-def trend(placed: HistoryEntry) -> tuple[RunOfTrend, ...]:
+def trend(history_entry: HistoryEntry) -> tuple[RunOfTrend, ...]:
     """Return the newest whole comparisons in the order in which they speak, and the placed one among them.
 
     Args:
-        placed: Where a comparison will stand in the history.
+        history_entry: Where a comparison will stand in the history.
     """
-    every = [one for one in placed.lines if one.covers_all_windows]
-    ordered = records.in_order([*every, placed.made], placed.version)[-RUNS_AT_MOST:]
+    every = [line for line in history_entry.lines if line.covers_all_windows]
+    ordered = records.in_order([*every, history_entry.made], history_entry.version)[-RUNS_AT_MOST:]
     return tuple(map(_run, ordered))
 
 
-def _run(one: RecordedComparison) -> RunOfTrend:
+def _run(recorded_comparison: RecordedComparison) -> RunOfTrend:
     def part(name: str) -> Mapping[str, Any]:
-        return one.result.get(name) or {}
+        return recorded_comparison.result.get(name) or {}
 
     return RunOfTrend(
-        run_id=one.run_id,
-        at=format_micros(to_micros(one.first_recorded)) or "",
-        epoch=one.epoch if one.has_cut else None,
-        verdict=one.verdict.value,
+        run_id=recorded_comparison.run_id,
+        at=format_micros(to_micros(recorded_comparison.first_recorded)) or "",
+        epoch=recorded_comparison.epoch if recorded_comparison.has_cut else None,
+        verdict=recorded_comparison.verdict.value,
         within=bool(part("policy").get("within", True)),
         windows=int(part("windows").get("compared", 0)),
         different=int(part("windows").get("different", 0)),
         rows=sum(int(part("rows").get(kind, 0)) for kind in ("missing", "extra", "changed")),
-        unexplained=records.count_unexplained(one),
+        unexplained=records.count_unexplained(recorded_comparison),
         late_share=float(part("policy").get("late_share", 0)),
     )
 
 
 def list_lives(
-    settings: Settings, pipeline: Pipeline, finding: Finding, placed: HistoryEntry
+    settings: Settings, pipeline: Pipeline, finding: Finding, history_entry: HistoryEntry
 ) -> tuple[DifferenceLife, ...]:
     """Return since when the listed rows that nothing explains are known; this comparison is among those that saw them.
 
@@ -59,31 +59,33 @@ def list_lives(
         settings: Where the lake lies; a version beside the one that serves has no such history.
         pipeline: The definition.
         finding: The comparison.
-        placed: Where it will stand in the history.
+        history_entry: Where it will stand in the history.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    cells = {place_of(one): one for one in finding.differences if UNEXPLAINED in one.cause}
+    cells = {place_of(difference): difference for difference in finding.differences if UNEXPLAINED in difference.cause}
     if not cells or not finding.seal.holds or settings.stream_version is not None:
         return ()
-    opened = lifecycle.open_differences(settings, pipeline.name, placed.lines, placed.version)
+    opened = lifecycle.open_differences(settings, pipeline.name, history_entry.lines, history_entry.version)
     rows = Journal(settings, pipeline.name, DifferenceEvent).read()
-    rows += lifecycle.rows(finding, placed.made, opened, placed.newer, placed.lines)
-    positions = {one.run_id: records.position(one, placed.version) for one in (*placed.lines, placed.made)}
+    rows += lifecycle.rows(finding, history_entry.made, opened, history_entry.newer, history_entry.lines)
+    positions = {
+        one.run_id: records.position(one, history_entry.version) for one in (*history_entry.lines, history_entry.made)
+    }
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
-    found = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), placed.made, settles)
+    found = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), history_entry.made, settles)
     return tuple(_make_life(cell, found[place]) for place, cell in cells.items() if place in found)
 
 
-def _make_life(cell: Difference, one: OpenDifference) -> DifferenceLife:
+def _make_life(cell: Difference, open_difference: OpenDifference) -> DifferenceLife:
     return DifferenceLife(
-        window_start=one.window_start,
+        window_start=open_difference.window_start,
         key=cell.key,
-        state=one.state.value,
-        rule=one.rule,
-        first_seen=format_micros(to_micros(one.first_seen)) or "",
-        first_run=one.first_run,
-        runs=one.runs,
-        returned=one.returned,
+        state=open_difference.state.value,
+        rule=open_difference.rule,
+        first_seen=format_micros(to_micros(open_difference.first_seen)) or "",
+        first_run=open_difference.first_run,
+        runs=open_difference.runs,
+        returned=open_difference.returned,
     )

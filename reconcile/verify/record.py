@@ -92,15 +92,17 @@ def fold_violations(rows: Iterable[VerificationRow]) -> tuple[Standing, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def _row(settings: Settings, pipeline: Pipeline, found: Verification, clock: Clock, *, every: bool) -> VerificationRow:
+def _row(
+    settings: Settings, pipeline: Pipeline, verification: Verification, clock: Clock, *, every: bool
+) -> VerificationRow:
     version = versions.current(settings, pipeline)
     return VerificationRow(
         pipeline=pipeline.name,
         at=clock.now(),
-        epoch=found.epoch,
+        epoch=verification.epoch,
         result_fingerprint=result_fingerprint(pipeline),
         stream_version=None if version is None else version.number,
         exhaustive=every,
-        checks=json.dumps({name: checked.state.value for name, checked in found.checks.items()}),
-        violations=json.dumps([[violation.check, violation.text] for violation in found.violations]),
+        checks=json.dumps({name: checked.state.value for name, checked in verification.checks.items()}),
+        violations=json.dumps([[violation.check, violation.text] for violation in verification.violations]),
     )

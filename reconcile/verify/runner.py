@@ -87,11 +87,11 @@ def verify(
     clock, names = clock or SystemClock(), choose_checks(only)
     began = clock.monotonic()
     drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    asked = VerifyRequest(now=clock.now(), seed=drawn, every=every)
+    request = VerifyRequest(now=clock.now(), seed=drawn, every=every)
     checks: dict[str, Checked] = {}
     try:
         with read_once():
-            source, facts = open_source(settings, pipeline, asked)
+            source, facts = open_source(settings, pipeline, request)
         with source.connection, read_once():
             waived = _waive_checks(source, facts)
             for name in names:
@@ -110,7 +110,7 @@ def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
     modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
     if not modes:
         return {}
-    found = delivery.find_delivery_faults(facts.records, delivery.attempts(source.log, facts.records))
+    faults = delivery.find_delivery_faults(facts.records, delivery.attempts(source.log, facts.records))
     why = f"Delivery is {' and '.join(modes)}: epochs may come twice or never."
     return {
         name: Checked(
@@ -118,8 +118,8 @@ def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
             title=CHECKS[name].module.TITLE,
             state=CheckState.WAIVED,
             why=why,
-            looked_at=f"{len(facts.records):,} epochs: {len(found.doubled):,} doubled, {len(found.lost):,} lost",
-            notes=found.sentences if name == WAIVED[0] else (),
+            looked_at=f"{len(facts.records):,} epochs: {len(faults.doubled):,} doubled, {len(faults.lost):,} lost",
+            notes=faults.sentences if name == WAIVED[0] else (),
         )
         for name in WAIVED
     }
@@ -163,7 +163,7 @@ def _judge_check(listed: Listed, source: Source, facts: VerifyFacts, clock: Cloc
 
 
 def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: float) -> Verification:
-    found = Verification(
+    verification = Verification(
         pipeline=facts.pipeline.name,
         checks=checks,
         epoch=facts.records[-1].epoch if facts.records else None,
@@ -171,8 +171,8 @@ def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: fl
         seconds=seconds,
     )
     runbooks = (checked.runbook for checked in checks.values())
-    runbook = "InvariantBroken" if found.violations else next(filter(None, runbooks), None)
-    return replace(found, runbook=runbook)
+    runbook = "InvariantBroken" if verification.violations else next(filter(None, runbooks), None)
+    return replace(verification, runbook=runbook)
 
 
 def _judge_unread(settings: Settings, pipeline: Pipeline, name: str, error: CutoverError) -> Checked:
@@ -198,15 +198,15 @@ def _make_unreadable(
     return Verification(pipeline=pipeline.name, checks=checks, error=error.text, runbook=error.runbook, seconds=seconds)
 
 
-def _log_verification(found: Verification) -> Verification:
+def _log_verification(verification: Verification) -> Verification:
     log.info(
         "verified",
-        pipeline=found.pipeline,
-        exit_code=found.exit_code,
-        epoch=found.epoch,
-        checks={name: checked.state.value for name, checked in found.checks.items()},
-        violations=len(found.violations),
-        runbook=found.runbook,
-        seconds=found.seconds,
+        pipeline=verification.pipeline,
+        exit_code=verification.exit_code,
+        epoch=verification.epoch,
+        checks={name: checked.state.value for name, checked in verification.checks.items()},
+        violations=len(verification.violations),
+        runbook=verification.runbook,
+        seconds=verification.seconds,
     )
-    return found
+    return verification

@@ -24,7 +24,7 @@ def verification(console: Console, found: Verification) -> None:
     console.print(f"[bold]{found.pipeline}[/]{at}: {_SENTENCES[found.exit_code]}")
     if found.error is not None:
         console.print(message_text(found.error), soft_wrap=True)
-        _details(console, [one for one in found.checks.values() if one.violations])
+        _details(console, [check for check in found.checks.values() if check.violations])
     else:
         console.print(_table(found))
         _details(console, found.checks.values())
@@ -33,31 +33,35 @@ def verification(console: Console, found: Verification) -> None:
     console.print(f"{found.seconds:.1f} s", highlight=False)
 
 
-def print_scrub(console: Console, found: Scrubbed) -> None:
+def print_scrub(console: Console, scrubbed: Scrubbed) -> None:
     """Print what a scrub has looked at."""
-    console.print(f"{found.files:,} of {found.listed:,} files checked, {found.size:,} bytes", highlight=False)
-    if found.unnamed:
-        console.print(f"{found.unnamed:,} files were written by others: their bytes cannot be checked", highlight=False)
-    for text in found.damaged:
+    console.print(f"{scrubbed.files:,} of {scrubbed.listed:,} files checked, {scrubbed.size:,} bytes", highlight=False)
+    if scrubbed.unnamed:
+        console.print(
+            f"{scrubbed.unnamed:,} files were written by others: their bytes cannot be checked", highlight=False
+        )
+    for text in scrubbed.damaged:
         console.print(f"[red]{message_text(text)}[/]", soft_wrap=True, highlight=False)
-    if found.damaged:
+    if scrubbed.damaged:
         console.print("runbook  docs/runbooks/TableUnreadable.md")
-    elif not found.is_whole:
+    elif not scrubbed.is_whole:
         console.print("the next run goes on from here", highlight=False)
 
 
-def _table(found: Verification) -> Table:
+def _table(verification: Verification) -> Table:
     table = Table("check", "", "", "looked at", box=None, pad_edge=False)
     table.add_column("s", justify="right")
-    for one in found.checks.values():
-        table.add_row(one.name, one.title, _WORDS[one.state], message_text(one.looked_at), f"{one.seconds:.1f}")
+    for check in verification.checks.values():
+        table.add_row(
+            check.name, check.title, _WORDS[check.state], message_text(check.looked_at), f"{check.seconds:.1f}"
+        )
     return table
 
 
 def _details(console: Console, checks: Iterable[Checked]) -> None:
-    for one in checks:
-        for line in _lines(one):
-            console.print(f"{one.name}  {line}", soft_wrap=True, highlight=False)
+    for check in checks:
+        for line in _lines(check):
+            console.print(f"{check.name}  {line}", soft_wrap=True, highlight=False)
 
 
 def _lines(one: Checked) -> list[str]:

@@ -129,15 +129,17 @@ def compute_late_share(epochs: Sequence[EpochRecord]) -> float | None:
     return late / (late + accepted) if late + accepted else None
 
 
-def describe_late_share(found: WatchStatus) -> str:
+def describe_late_share(watch_status: WatchStatus) -> str:
     """Return the share of late records in the newest epochs, or why there is none."""
-    if found.late_epochs is None:
+    if watch_status.late_epochs is None:
         return "unknown"
-    if not found.late_epochs:
+    if not watch_status.late_epochs:
         return "none before the first epoch"
-    epochs = f"the newest {count_noun(found.late_epochs, 'epoch')}"
+    epochs = f"the newest {count_noun(watch_status.late_epochs, 'epoch')}"
     return (
-        f"none: no record counts in {epochs}" if found.late_share is None else f"{share(found.late_share)} in {epochs}"
+        f"none: no record counts in {epochs}"
+        if watch_status.late_share is None
+        else f"{share(watch_status.late_share)} in {epochs}"
     )
 
 

@@ -11,9 +11,9 @@ def draw(windows: Iterable[Interval], count: int, seed: int) -> tuple[Interval, 
 
     Each window has a rank that follows from seed and start alone, so that no order and no tie takes part.
     """
-    ranked = sorted((_rank(one, seed), one) for one in windows)
+    ranked = sorted((_rank(window, seed), window) for window in windows)
     return tuple(sorted(one for _, one in ranked[:count]))
 
 
-def _rank(one: Interval, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}/{one.start}".encode()).digest()
+def _rank(interval: Interval, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}/{interval.start}".encode()).digest()

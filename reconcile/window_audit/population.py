@@ -51,7 +51,7 @@ class Population:
         return min(self.plan.count_draws(days), len(self.windows))
 
 
-def find_population(settings: Settings, pipeline: Pipeline, known: Sequence[WindowAudit]) -> Population:
+def find_population(settings: Settings, pipeline: Pipeline, window_audits: Sequence[WindowAudit]) -> Population:
     """Return the windows that became final since the last audit that said something, at most `within_days` of them.
 
     Raises:
@@ -64,25 +64,27 @@ def find_population(settings: Settings, pipeline: Pipeline, known: Sequence[Wind
         raise _make_refusal(pipeline, text, _WITHOUT)
     version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
     newest = EpochLog(version.uri).newest()
-    until = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
-    judged = audit_record.list_judged(known, version.number)
-    again = audit_record.find_wrong_windows(known)
-    gap = 0 if until is None else _measure_gap(window, until)
+    closed_end = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
+    judged = audit_record.list_judged(window_audits, version.number)
+    wrong_windows = audit_record.find_wrong_windows(window_audits)
+    gap = 0 if closed_end is None else _measure_gap(window, closed_end)
     stretch = max(audit.within_days * DAY, gap)
-    oldest, rows = (None, {}) if until is None else _count_rows(settings, pipeline, until - stretch, again)
-    if until is None or oldest is None:
+    oldest, rows = (
+        (None, {}) if closed_end is None else _count_rows(settings, pipeline, closed_end - stretch, wrong_windows)
+    )
+    if closed_end is None or oldest is None:
         msg = f"Audit of `{pipeline.name}`: expected a final window, got none."
         raise LakeError(msg + "\nHint: a window is final once the watermark is past its end by allowed lateness.")
-    first = max(oldest, until - stretch - window.reach)
-    final = [one for one in list_windows(window, first, until) if one.end > until - stretch]
-    since = max(until - stretch, *([judged[-1].until] if judged else [oldest]))
+    first = max(oldest, closed_end - stretch - window.reach)
+    final = [one for one in list_windows(window, first, closed_end) if one.end > closed_end - stretch]
+    since = max(closed_end - stretch, *([judged[-1].until] if judged else [oldest]))
     return Population(
         version=version,
         since=since,
-        until=until,
+        until=closed_end,
         windows=tuple(one for one in final if one.end > since),
         rows=rows,
-        again=again,
+        again=wrong_windows,
         plan=power.plan_sample(audit, [rows.get(one.start, 0) for one in final], audit.within_days * DAY // gap),
     )
 
@@ -95,15 +97,15 @@ def _measure_gap(window: AlignedWindowFn, until: int) -> int:
     return max((later - earlier for earlier, later in pairwise(ends)), default=span)
 
 
-def refuse_unreachable(settings: Settings, pipeline: Pipeline, found: Population) -> None:
+def refuse_unreachable(settings: Settings, pipeline: Pipeline, population: Population) -> None:
     """Refuse an audit whose windows leave the log before it looks at them, or are too few for what it must find.
 
     Raises:
         DefinitionError: Says how long the topics keep a record and how long they must, or what could be found.
     """
     _refuse_short_retention(settings, pipeline)
-    if found.plan.refusal is not None:
-        raise _make_refusal(pipeline, found.plan.refusal)
+    if population.plan.refusal is not None:
+        raise _make_refusal(pipeline, population.plan.refusal)
 
 
 def find_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
@@ -111,8 +113,8 @@ def find_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
     if pipeline.policy.audit is None:
         return None
     try:
-        found = find_population(settings, pipeline, audit_record.list_audits(settings, pipeline))
-        refuse_unreachable(settings, pipeline, found)
+        population = find_population(settings, pipeline, audit_record.list_audits(settings, pipeline))
+        refuse_unreachable(settings, pipeline, population)
     except CutoverError as error:
         return str(error)
     return None
@@ -127,13 +129,15 @@ def _find_policy(pipeline: Pipeline) -> Audit:
 
 
 def _refuse_short_retention(settings: Settings, pipeline: Pipeline) -> None:
-    kept = find_shortest(parse_retention(LogClient(settings).config(topic)) for topic in topics_of(log_of(pipeline)))
+    shortest = find_shortest(
+        parse_retention(LogClient(settings).config(topic)) for topic in topics_of(log_of(pipeline))
+    )
     lateness, reach = pipeline.lateness, pipeline.window.reach or 0
     age = closing(pipeline.window, lateness, reach) + lateness.out_of_orderness_micros + lateness.max_ahead_micros
     needed = timedelta(microseconds=age + DAY)
-    if kept is not None and kept < needed:
+    if shortest is not None and shortest < needed:
         text = f"expected a log that keeps records for {duration(needed.total_seconds())} (a window, until it is final "
-        text += f"and a day more), it keeps them for {duration(kept.total_seconds())}"
+        text += f"and a day more), it keeps them for {duration(shortest.total_seconds())}"
         raise _make_refusal(pipeline, text, "let the topics keep records longer: `retention.ms`")
 
 

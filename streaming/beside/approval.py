@@ -110,13 +110,13 @@ def make_proposal(
     settings = versions.looking_at_served(settings)
     basis = SwapBasis.read(settings, new, old)
     refuse_replaced(settings, new, old)
-    found = compare_definitions(settings, new, old)
-    refuse_others(found, Agreed(), f"cutover swap {new.name}")
+    definitions = compare_definitions(settings, new, old)
+    refuse_others(definitions, Agreed(), f"cutover swap {new.name}")
     now = clock.now()
-    for one, epoch in zip((find_stream(settings, old), find_stream(settings, new)), found.epochs, strict=True):
+    for one, epoch in zip((find_stream(settings, old), find_stream(settings, new)), definitions.epochs, strict=True):
         holder = f"swap/{new.name}"
         pins.pin(settings, one.version, epoch, holder=holder, expires_at=now + pins.LONGEST, now=now)
-    return SwapProposal(run=run, basis=basis, epochs=found.epochs, found=found.found), found
+    return SwapProposal(run=run, basis=basis, epochs=definitions.epochs, found=definitions.found), definitions
 
 
 _CHANGED = {

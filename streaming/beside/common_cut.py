@@ -10,9 +10,9 @@ _NEWEST = 20
 """Common cuts that are looked at though nobody holds them."""
 
 
-def list_common_cuts(first: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> Iterator[tuple[int, int]]:
+def list_common_cuts(epoch_records: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> Iterator[tuple[int, int]]:
     """Yield the epochs of two streams that end at the same offsets of the same log, the newest of the second first."""
-    ends = {_key(record): record.epoch for record in first}
+    ends = {_key(record): record.epoch for record in epoch_records}
     seen = set()
     for one in reversed(second):
         if _key(one) in ends and _key(one) not in seen:
@@ -21,22 +21,22 @@ def list_common_cuts(first: Sequence[EpochRecord], second: Sequence[EpochRecord]
 
 
 def find_readable_cut(
-    first: EpochLog, second: EpochLog, *, behind: int = -1, held: Container[tuple[int, int]] = ()
+    epoch_log: EpochLog, second: EpochLog, *, behind: int = -1, held: Container[tuple[int, int]] = ()
 ) -> tuple[int, int] | None:
     """Return the newest common cut that can be read: later epochs are not merged into one of it. None: there is none.
 
     Args:
-        first: One stream.
+        epoch_log: One stream.
         second: The one beside.
         behind: Up to here the one beside has what it was forked with: a cut there says nothing of it.
         held: Cuts that readers hold, as a replay does where both met: looked at however old they are; of others the
             newest few, since older ones are folded.
     """
-    known = (first.records(), second.records())
+    known = (epoch_log.records(), second.records())
     cuts = [cut for cut in list_common_cuts(*known) if cut[1] > behind]
     for place, cut in enumerate(cuts):
         if place < _NEWEST or cut in held:
-            parts = zip((first, second), known, cut, strict=True)
+            parts = zip((epoch_log, second), known, cut, strict=True)
             if not any(_is_folded(log, records, epoch) for log, records, epoch in parts):
                 return cut
     return None

@@ -104,21 +104,21 @@ def compare_definitions(settings: Settings, new: Pipeline, old: Pipeline) -> Str
     return _compare(settings, find_stream(settings, old), find_stream(settings, new), hint=hint)
 
 
-def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) -> StreamComparison:
-    logs = (serving.epoch_log, beside.epoch_log)
-    fork = beside.version.fork
+def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) -> StreamComparison:
+    logs = (serving.epoch_log, stream.epoch_log)
+    fork = stream.version.fork
     epochs = find_readable_cut(
-        *logs, behind=-1 if fork is None else fork.epoch, held=_list_held_cuts(settings, serving, beside)
+        *logs, behind=-1 if fork is None else fork.epoch, held=_list_held_cuts(settings, serving, stream)
     )
     if fork is not None and find_newest(logs[1]).epoch <= fork.epoch:
-        msg = f"{beside.text}: expected an epoch of its own to compare, it has read nothing since it was forked."
+        msg = f"{stream.text}: expected an epoch of its own to compare, it has read nothing since it was forked."
         raise LakeError(msg + "\nHint: what it has is what it was forked from; `--uncompared` lets it serve.")
     if epochs is None:
-        msg = f"{beside.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
+        msg = f"{stream.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")
-    coverages = [find_coverage(settings, one, epoch) for one, epoch in zip((serving, beside), epochs, strict=True)]
+    coverages = [find_coverage(settings, one, epoch) for one, epoch in zip((serving, stream), epochs, strict=True)]
     refuse_unfair(*coverages)
-    new, old = beside.pipeline, serving.pipeline
+    new, old = stream.pipeline, serving.pipeline
     with queries.connect(queries.reading(settings)) as connection:
         for name, log, epoch in zip(_SIDES, logs, epochs, strict=True):
             log.relation(connection, f"log_{name}", epoch=epoch)
@@ -127,14 +127,14 @@ def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) 
         rows = _number(connection, "SELECT count(*) FROM joined")
         if not rows:
             msg = (
-                f"{beside.text} beside {serving.text}: expected rows to compare, up to their common cut there is none."
+                f"{stream.text} beside {serving.text}: expected rows to compare, up to their common cut there is none."
             )
             raise LakeError(msg + f"\nHint: {hint}.")
         return StreamComparison(
             serving=serving.text,
-            beside=beside.text,
+            beside=stream.text,
             epochs=epochs,
-            beyond=_count_beyond(beside, epochs[1]),
+            beyond=_count_beyond(stream, epochs[1]),
             rows=rows,
             late=(coverages[0].count(Class.LATE), coverages[1].count(Class.LATE)),
             otherwise=_number(connection, _OTHERWISE),
@@ -149,7 +149,7 @@ def _compare(settings: Settings, serving: Stream, beside: Stream, *, hint: str) 
 def _list_held_cuts(settings: Settings, *streams: Stream) -> set[tuple[int, int]]:
     """Return the pairs of epochs that readers hold, one of each stream."""
     now = SystemClock().now()
-    first, second = (pins.list_pinned_epochs(settings, one.version, now=now) for one in streams)
+    first, second = (pins.list_pinned_epochs(settings, stream.version, now=now) for stream in streams)
     return set(product(first, second))
 
 
@@ -159,11 +159,11 @@ def _count_beyond(stream: Stream, epoch: int) -> int:
     return sum(end - at.end.get(partition, 0) for partition, end in find_newest(stream.epoch_log).end.items())
 
 
-def _compare_classes(serving: Coverage, beside: Coverage) -> dict[str, tuple[int, int]]:
+def _compare_classes(serving: Coverage, coverage: Coverage) -> dict[str, tuple[int, int]]:
     """Return the classes of which each has another number, but for those that the change note names."""
-    note = _find_note(beside.stream.pipeline, serving.stream.pipeline)
+    note = _find_note(coverage.stream.pipeline, serving.stream.pipeline)
     held = (kind for kind in CLASSES if note is None or kind not in note.classes)
-    counts = {str(kind): (serving.count(kind), beside.count(kind)) for kind in held}
+    counts = {str(kind): (serving.count(kind), coverage.count(kind)) for kind in held}
     return {kind: pairs for kind, pairs in counts.items() if pairs[0] != pairs[1]}
 
 
@@ -217,11 +217,13 @@ def _declared_sql(new: Pipeline, note: Change | None) -> str:
     """Return the condition that a row may differ as it does."""
     if note is None:
         return "false"
-    within = change.compile_within(new)
+    expression = change.compile_within(new)
     kinds = {"added": "__change = 'extra'", "removed": "__change = 'missing'"}
     allowed = [kinds[kind] for kind in note.rows]
     allowed += ["(__change = 'changed' AND NOT __differ)"] if note.changed else []
-    where = "true" if within is None else f"(NOT {within.duckdb_failed} AND coalesce({within.duckdb}, false))"
+    where = (
+        "true" if expression is None else f"(NOT {expression.duckdb_failed} AND coalesce({expression.duckdb}, false))"
+    )
     return f"({_any_sql(allowed)} AND {where})"
 
 

@@ -42,58 +42,58 @@ def find_coverage(settings: Settings, stream: Stream, epoch: int) -> Coverage:
     return Coverage(stream=stream, records=records, losses=losses.losses(settings, stream.version))
 
 
-def refuse_unfair(serving: Coverage, beside: Coverage) -> None:
+def refuse_unfair(serving: Coverage, coverage: Coverage) -> None:
     """Refuse two streams of which equal truths could look different, or different ones equal.
 
     Raises:
         LakeError: They are; says by what.
     """
-    reason = next((why for look in _LOOKS for why in look(serving, beside)), None)
+    reason = next((why for look in _LOOKS for why in look(serving, coverage)), None)
     if reason is None:
         return
-    msg = f"{beside.stream.text} beside {serving.stream.text}: expected two streams that can be compared, {reason}."
-    names = dict.fromkeys((beside.stream.pipeline.name, serving.stream.pipeline.name))
+    msg = f"{coverage.stream.text} beside {serving.stream.text}: expected two streams that can be compared, {reason}."
+    names = dict.fromkeys((coverage.stream.pipeline.name, serving.stream.pipeline.name))
     each = " and ".join(f"`cutover reconcile {name}`" for name in names)
     raise LakeError(msg + f"\nHint: compare each with its own batch path ({each}); `--uncompared` lets it serve then.")
 
 
-def _look_at_deliveries(serving: Coverage, beside: Coverage) -> Iterator[str]:
-    for one in (serving, beside):
+def _look_at_deliveries(serving: Coverage, coverage: Coverage) -> Iterator[str]:
+    for one in (serving, coverage):
         for kind in sorted({one.stream.pipeline.delivery, *(record.delivery for record in one.records)}):
             if kind != EXACTLY_ONCE:
                 yield f"{one.stream.text} delivers {kind}: what it doubled or lost is no difference of the definitions"
 
 
-def _look_at_losses(serving: Coverage, beside: Coverage) -> Iterator[str]:
-    for one in (serving, beside):
+def _look_at_losses(serving: Coverage, coverage: Coverage) -> Iterator[str]:
+    for one in (serving, coverage):
         if one.losses:
             yield f"{one.stream.text} goes on behind a recorded loss, which the other one may not have"
 
 
-def _look_at_beginnings(serving: Coverage, beside: Coverage) -> Iterator[str]:
+def _look_at_beginnings(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield where one of them begins behind what the other one has read: retention may have removed it meanwhile."""
-    starts = [drop_zeros(one.records[0].start) for one in (serving, beside)]
+    starts = [drop_zeros(one.records[0].start) for one in (serving, coverage)]
     if starts[0] != starts[1]:
         partition = min(p for p in {*starts[0], *starts[1]} if starts[0].get(p, 0) != starts[1].get(p, 0))
         place, offsets = format_partition(serving.records[0].topic, partition), [s.get(partition, 0) for s in starts]
         yield (
-            f"{place} is read from offset {offsets[1]:,} by {beside.stream.text} and from {offsets[0]:,} "
+            f"{place} is read from offset {offsets[1]:,} by {coverage.stream.text} and from {offsets[0]:,} "
             f"by {serving.stream.text}: windows would be missing"
         )
 
 
-def _look_at_ids(serving: Coverage, beside: Coverage) -> Iterator[str]:
+def _look_at_ids(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield streams with ids that judged records late: whether such a record is a duplicate was known to one alone."""
-    for one in (serving, beside):
+    for one in (serving, coverage):
         if one.stream.pipeline.source.record_id is not None and (late := one.count(Class.LATE)):
             yield f"{one.stream.text} has {late:,} late rows of records with ids, of which some may be duplicates"
 
 
-def _look_at_dimensions(serving: Coverage, beside: Coverage) -> Iterator[str]:
+def _look_at_dimensions(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield tables that were joined at other versions, or at several, under whichever name of a lookup."""
     joined: dict[str, set[tuple[str | None, int]]] = {}
-    sides = [{lookup.table for lookup in one.stream.pipeline.lookups.values()} for one in (serving, beside)]
-    for one in (serving, beside):
+    sides = [{lookup.table for lookup in one.stream.pipeline.lookups.values()} for one in (serving, coverage)]
+    for one in (serving, coverage):
         for name, lookup in one.stream.pipeline.lookups.items():
             found = joined.setdefault(lookup.table, set())
             found |= {(r.dimension_ids.get(name), r.dimensions[name]) for r in one.records if name in r.dimensions}

@@ -57,8 +57,8 @@ def replay(
     version, chosen = _open_version(settings, pipeline, number, clock, epoch), versions.looking_at(settings, number)
     _read_on(chosen, pipeline, f"cutover replay {pipeline.name} --into {number}", probe)
     if serving is not None and serving.number != number and _has_driver(settings, pipeline):
-        beside = Stream(pipeline=pipeline, version=version)
-        return version, _meet(chosen, beside, Stream(pipeline=pipeline, version=serving), clock, probe)
+        stream = Stream(pipeline=pipeline, version=version)
+        return version, _meet(chosen, stream, Stream(pipeline=pipeline, version=serving), clock, probe)
     return version, True
 
 
@@ -80,19 +80,19 @@ def replay_definition(
         aim = find_newest(serving.epoch_log)
         _hold(chosen, serving, aim, new.name, clock)
         _read_on(chosen, new, f"cutover replay {new.name}", probe, aim)
-    beside = find_stream(chosen, new)
-    if not _meet(chosen, beside, serving, clock, probe):
-        msg = f"{serving.text}: expected an epoch that has read what {beside.text} has, its newest one has not."
+    stream = find_stream(chosen, new)
+    if not _meet(chosen, stream, serving, clock, probe):
+        msg = f"{serving.text}: expected an epoch that has read what {stream.text} has, its newest one has not."
         raise LakeError(msg + f"\nHint: let its driver read on (`cutover stream {old.name} --detach`), and try again.")
-    return beside
+    return stream
 
 
-def _meet(settings: Settings, beside: Stream, serving: Stream, clock: Clock, probe: Probe) -> bool:
+def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, probe: Probe) -> bool:
     """Let a stream read on to where an epoch of the one that serves ends, and hold both epochs for a day.
 
     Args:
         settings: Under which the stream beside is looked at.
-        beside: The one that reads; no driver of it is at work.
+        stream: The one that reads; no driver of it is at work.
         serving: The one that is read up to.
         clock: For the pins.
         probe: Told at the driver's points.
@@ -103,16 +103,16 @@ def _meet(settings: Settings, beside: Stream, serving: Stream, clock: Clock, pro
     Raises:
         CutoverError: The driver cannot begin or go on.
     """
-    name = beside.pipeline.name
-    position = next(iter(reversed(beside.epoch_log.records())), None)
+    name = stream.pipeline.name
+    position = next(iter(reversed(stream.epoch_log.records())), None)
     aim = _await_epoch(settings, serving, position)
     if aim is None:
         return False
     _hold(settings, serving, aim, name, clock)
     if position is None or drop_zeros(aim.end) != drop_zeros(position.end):
         into = "" if settings.stream_version is None else f" --into {settings.stream_version}"
-        _read_on(settings, beside.pipeline, f"cutover replay {name}{into}", probe, aim)
-    _hold(settings, beside, find_newest(beside.epoch_log), name, clock)
+        _read_on(settings, stream.pipeline, f"cutover replay {name}{into}", probe, aim)
+    _hold(settings, stream, find_newest(stream.epoch_log), name, clock)
     return True
 
 

@@ -53,7 +53,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
 
 
 def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
-    known = [one for one in versions.list_versions(settings, pipeline) if one.number == number]
+    known = [version for version in versions.list_versions(settings, pipeline) if version.number == number]
     return any(one.beside for one in known)
 
 
@@ -85,6 +85,6 @@ def refuse_others(found: StreamComparison, agreed: Agreed, look: str) -> None:
     )
 
 
-def describe(found: StreamComparison | None) -> str:
+def describe(comparison: StreamComparison | None) -> str:
     """Return what is kept of a comparison, or of there being none."""
-    return "not compared" if found is None else found.found
+    return "not compared" if comparison is None else comparison.found

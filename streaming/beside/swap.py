@@ -139,7 +139,7 @@ class _Reason:
     clock: Clock
 
 
-def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, given: _Reason, turn: int) -> None:
+def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, reason: _Reason, turn: int) -> None:
     """Let a name serve itself, unless its tables were deleted meanwhile: then the row is taken back by another one.
 
     Raises:
@@ -151,15 +151,15 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, given: _Reas
         settings,
         old.name,
         old.name,
-        why=given.why,
+        why=reason.why,
         evidence="",
-        clock=given.clock,
+        clock=reason.clock,
         expected_sequence=turn,
-        who=given.who,
+        who=reason.who,
     )
     if _read_turns(settings, old) != before:
         swaps.swap(
-            settings, old.name, serves, why="taken back", evidence="", clock=given.clock, expected_sequence=turn + 1
+            settings, old.name, serves, why="taken back", evidence="", clock=reason.clock, expected_sequence=turn + 1
         )
         msg = f"Swap of `{old.name}`: expected its versions as they were, one was deleted or let serve meanwhile."
         raise LakeError(
@@ -171,14 +171,16 @@ def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
     return tuple(versions.next_sequence(settings, pipeline) for pipeline in pipelines)
 
 
-def _keep(found: StreamComparison | None, streams: tuple[Stream, Stream], approved: SwapApproval | None) -> str:
+def _keep(
+    stream_comparison: StreamComparison | None, streams: tuple[Stream, Stream], approved: SwapApproval | None
+) -> str:
     """Return what the history keeps of a swap: both streams with their fingerprints, note and comparison, as JSON."""
     note = streams[0].pipeline.change
     kept = {
-        "said": describe(found),
-        "streams": {one.text: one.version.result_fingerprint for one in streams},
+        "said": describe(stream_comparison),
+        "streams": {stream.text: stream.version.result_fingerprint for stream in streams},
         "change": None if note is None else asdict(note),
-        "comparison": None if found is None else asdict(found),
+        "comparison": None if stream_comparison is None else asdict(stream_comparison),
         "approved": None if approved is None else approved.proposal.digest,
     }
     return json.dumps(kept, sort_keys=True)

@@ -101,10 +101,10 @@ def _windows(loss: Loss, pipeline: Pipeline) -> str:
     if pipeline.window.merges:
         begin = "anything" if first == limits.MIN_MICROS else format_micros(first)
         return f"all that touch {begin} to {format_micros(end - 1)}"
-    last = format_micros(select_last_window(pipeline.window, end - 1).start)
+    micros = format_micros(select_last_window(pipeline.window, end - 1).start)
     if first == limits.MIN_MICROS:
-        return f"all up to the one that starts at {last}"
-    return f"{format_micros(first)} to {last} ({_count(pipeline.window, first, end):,}), by start"
+        return f"all up to the one that starts at {micros}"
+    return f"{format_micros(first)} to {micros} ({_count(pipeline.window, first, end):,}), by start"
 
 
 def _count(window: WindowFn, first: int, end: int) -> int:

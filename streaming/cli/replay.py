@@ -129,49 +129,52 @@ def _show_progress(settings: Settings, pipeline: str) -> Iterator[Probe]:
         yield probe
 
 
-def show(found: StreamComparison, agree: str, *, as_json: bool) -> None:
+def show(comparison: StreamComparison, agree: str, *, as_json: bool) -> None:
     """Print a comparison and end with its exit code.
 
     Args:
-        found: The comparison.
+        comparison: The comparison.
         agree: The command that lets the stream serve, without its options.
         as_json: One JSON object.
     """
     if as_json:
-        typer.echo(json.dumps(asdict(found) | {"exit_code": found.exit_code}))
-        raise typer.Exit(found.exit_code)
+        typer.echo(json.dumps(asdict(comparison) | {"exit_code": comparison.exit_code}))
+        raise typer.Exit(comparison.exit_code)
     console = Console(highlight=False, soft_wrap=True)
-    for line in [*found.examples, *_describe(found)]:
+    for line in [*comparison.examples, *_describe(comparison)]:
         console.print(literal_text(line))
-    console.print(literal_text(_conclude(found, agree)))
-    raise typer.Exit(found.exit_code)
+    console.print(literal_text(_conclude(comparison, agree)))
+    raise typer.Exit(comparison.exit_code)
 
 
-def _describe(found: StreamComparison) -> Iterator[str]:
+def _describe(comparison: StreamComparison) -> Iterator[str]:
     """Yield a line for each thing that is known beside the rows that differ."""
-    epochs, late = f"epochs {found.epochs[1]} and {found.epochs[0]}", f"late {found.late[1]:,} and {found.late[0]:,}"
-    yield f"{found.beside} beside {found.serving}, {epochs}: {late}."
-    if found.beyond:
-        yield f"{found.beside} has read {found.beyond:,} offsets more, of which nothing is said."
-    if found.otherwise:
-        yield f"{found.otherwise:,} rows add up to the same and read otherwise, since other records were late."
-    for kind, (before, after) in found.classes.items():
-        yield f"Records that are {kind}: {after:,}, and {before:,} in {found.serving}; no change note names that."
-    if found.declared:
-        yield f"As its change note declares: {_describe_counts(found.declared)}."
+    epochs, late = (
+        f"epochs {comparison.epochs[1]} and {comparison.epochs[0]}",
+        f"late {comparison.late[1]:,} and {comparison.late[0]:,}",
+    )
+    yield f"{comparison.beside} beside {comparison.serving}, {epochs}: {late}."
+    if comparison.beyond:
+        yield f"{comparison.beside} has read {comparison.beyond:,} offsets more, of which nothing is said."
+    if comparison.otherwise:
+        yield f"{comparison.otherwise:,} rows add up to the same and read otherwise, since other records were late."
+    for kind, (before, after) in comparison.classes.items():
+        yield f"Records that are {kind}: {after:,}, and {before:,} in {comparison.serving}; no change note names that."
+    if comparison.declared:
+        yield f"As its change note declares: {_describe_counts(comparison.declared)}."
 
 
-def _conclude(found: StreamComparison, agree: str) -> str:
+def _conclude(comparison: StreamComparison, agree: str) -> str:
     """Return the last line: what it comes to, and what to do next."""
-    if found.classes:
+    if comparison.classes:
         return "Next: look why records are judged otherwise; what should be so stands in the note (`classes`)."
-    if found.counts:
+    if comparison.counts:
         batch = "compare each with batch (`cutover reconcile`)"
-        wanted = f'`{agree} --differences {found.differing} --why "..."`'
-        rows = f"Of {found.rows:,} rows {_describe_counts(found.counts)}"
+        wanted = f'`{agree} --differences {comparison.differing} --why "..."`'
+        rows = f"Of {comparison.rows:,} rows {_describe_counts(comparison.counts)}"
         return f"{rows}. Next: {batch}; if they are as they should be, {wanted}."
-    same = "differ in nothing else" if found.declared else "add up to the same, late records among them"
-    return f'All {found.rows:,} rows {same}. Next: `{agree} --why "..."`.'
+    same = "differ in nothing else" if comparison.declared else "add up to the same, late records among them"
+    return f'All {comparison.rows:,} rows {same}. Next: `{agree} --why "..."`.'
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
@@ -204,9 +207,9 @@ def serve(
     only if you have seen them: `--differences N` says how many. One that has served before serves again at once.
     """
     settings = load_settings()
-    found = find_definition(versions.looking_at(settings, version), pipeline)
+    definition = find_definition(versions.looking_at(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    done = serving.serve(settings, found, version, why=why, agreed=agreed, clock=SystemClock())
+    done = serving.serve(settings, definition, version, why=why, agreed=agreed, clock=SystemClock())
     made = done.version
     if done.found is not None:
         typer.echo(f"{pipeline}: {done.found.found}, late records among them.")

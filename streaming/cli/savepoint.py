@@ -44,9 +44,9 @@ def create(
 ) -> None:
     """Keep an epoch, the newest if none is named; the driver goes on meanwhile."""
     settings, pipeline = _find_shown(context)
-    made = fork.savepoint(settings, pipeline, name, epoch, SystemClock())
-    text = f"{pipeline.name}: `{made.name}` keeps epoch {made.epoch} of stream-{made.version}."
-    typer.echo(json.dumps(_object(made)) if as_json else text)
+    savepoint = fork.savepoint(settings, pipeline, name, epoch, SystemClock())
+    text = f"{pipeline.name}: `{savepoint.name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version}."
+    typer.echo(json.dumps(_object(savepoint)) if as_json else text)
 
 
 @app.command("list")
@@ -75,10 +75,10 @@ def release(context: typer.Context, name: Name) -> None:
     """Let a savepoint go: later folds may merge its epoch."""
     settings, pipeline = _find_shown(context)
     known = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
-    found = _find_savepoint(settings, pipeline, name, known=known)
-    version = next(one for one in known if one.number == found.version)
-    savepoints.release(settings, version, found, now=SystemClock().now())
-    typer.echo(f"{pipeline.name}: `{name}` keeps epoch {found.epoch} of stream-{found.version} no longer.")
+    savepoint = _find_savepoint(settings, pipeline, name, known=known)
+    version = next(one for one in known if one.number == savepoint.version)
+    savepoints.release(settings, version, savepoint, now=SystemClock().now())
+    typer.echo(f"{pipeline.name}: `{name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version} no longer.")
 
 
 @app.command("fork")
@@ -97,8 +97,8 @@ def go_back(
     current = versions.current(settings, pipeline)
     known = [] if current is None else [current]
     wanted = _find_savepoint(settings, pipeline, str(name), known=known).epoch if epoch is None else epoch
-    made = fork.fork(settings, pipeline, wanted, SystemClock())
-    typer.echo(f"{pipeline.name}: stream-{made.number} {_begins(made)}.")
+    version = fork.fork(settings, pipeline, wanted, SystemClock())
+    typer.echo(f"{pipeline.name}: stream-{version.number} {_begins(version)}.")
     typer.echo(f"`cutover stream {pipeline.name}` goes on there; the version before it stays as it is.")
 
 

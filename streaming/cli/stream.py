@@ -77,12 +77,12 @@ def _run_here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> in
 def _progress(settings: Settings, name: str) -> Iterator[None]:
     """Show epoch, watermark and what is unread while the block runs."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    done = threading.Event()
+    event = threading.Event()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(f"{name}: starting")
 
         def follow() -> None:
-            while not done.wait(_REFRESH_SECONDS):
+            while not event.wait(_REFRESH_SECONDS):
                 progress.update(task, description=_sentence(name, heartbeat.read(settings, name)))
 
         thread = threading.Thread(target=follow, name="progress", daemon=True)
@@ -90,7 +90,7 @@ def _progress(settings: Settings, name: str) -> Iterator[None]:
         try:
             yield
         finally:
-            done.set()
+            event.set()
             thread.join()
 
 
@@ -102,13 +102,13 @@ def _sentence(name: str, beat: Heartbeat | None) -> str:
     return f"{name}: {beat.state.lower()}, epoch {beat.epoch}{time}{unread}"
 
 
-def _tell(last: Heartbeat | None, name: str, *, as_json: bool) -> None:
+def _tell(heartbeat: Heartbeat | None, name: str, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(None if last is None else asdict(last)) + "\n")
-    elif last is None:
+        sys.stdout.write(json.dumps(None if heartbeat is None else asdict(heartbeat)) + "\n")
+    elif heartbeat is None:
         sys.stdout.write(f"{name}: there never was a driver.\n")
     else:
-        sys.stdout.write(f"{_sentence(name, last)} (pid {last.pid})\n")
+        sys.stdout.write(f"{_sentence(name, heartbeat)} (pid {heartbeat.pid})\n")
 
 
 COMMANDS = {

@@ -59,11 +59,11 @@ class Compactor:
 
     def _due(self, newest: int) -> list[list[File]]:
         """Return what to fold; pins only ever take something away, and to read them takes longer than all the rest."""
-        found = list_files(self._committer.table)
-        if not policy.due(found, newest=newest, pins=(), every=self._every):
+        files = list_files(self._committer.table)
+        if not policy.due(files, newest=newest, pins=(), every=self._every):
             return []
         held = self._known_pins()
-        return [] if held is None else policy.due(found, newest=newest, pins=held, every=self._every)
+        return [] if held is None else policy.due(files, newest=newest, pins=held, every=self._every)
 
     def _begin(self, groups: list[list[File]]) -> None:
         self._work = threading.Thread(target=self._fold, args=(groups,), name="compaction", daemon=True)
@@ -96,11 +96,11 @@ class Compactor:
         ]
         return [*groups, *([gone] if gone else [])], self._bound.minute
 
-    def _is_across(self, made: File, held: tuple[int, ...]) -> bool:
+    def _is_across(self, file: File, held: tuple[int, ...]) -> bool:
         """Return whether an epoch was pinned meanwhile that a fold would take something from."""
-        if made.kind == RowKind.IDS:
+        if file.kind == RowKind.IDS:
             return self._bound is not None and any(epoch < self._bound.epoch for epoch in held)
-        return made.kind in policy.MERGED and any(made.first <= epoch < made.last for epoch in held)
+        return file.kind in policy.MERGED and any(file.first <= epoch < file.last for epoch in held)
 
     def _commit(self) -> None:
         done, self._done = self._done, []

@@ -42,14 +42,14 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
     )
 
 
-def find_expired_files(table: DeltaTable, found: Sequence[File], known: ExpiryBound) -> list[File]:
+def find_expired_files(table: DeltaTable, found: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:
     """Return the files of ids that hold nothing worth keeping."""
-    files = [file for file in found if file.kind == RowKind.IDS and file.last <= known.epoch]
-    if known.minute is None or not files:
+    files = [file for file in found if file.kind == RowKind.IDS and file.last <= expiry_bound.epoch]
+    if expiry_bound.minute is None or not files:
         return []
     records = _records(table, [file.last for file in files])
-    newest = {epoch: max(record.max_event.values(), default=known.minute) for epoch, record in records.items()}
-    return [file for file in files if newest.get(file.last, known.minute) < known.minute]
+    newest = {epoch: max(record.max_event.values(), default=expiry_bound.minute) for epoch, record in records.items()}
+    return [file for file in files if newest.get(file.last, expiry_bound.minute) < expiry_bound.minute]
 
 
 def retain_sql(relation: str, schema: pa.Schema, first: int, minute: int | None) -> str:

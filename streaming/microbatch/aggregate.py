@@ -84,25 +84,25 @@ def one_pass(
     """
     from pyspark.sql import Observation  # noqa: PLC0415 -- only a driver needs Spark
 
-    seen = Observation(f"epoch-{plan.epoch}")
+    observation = Observation(f"epoch-{plan.epoch}")
     rows = parser.parse_records(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
     held = None if ids is None else rows.persist()
     looked, duplicate = None, "false"
     if ids is not None:
         looked = ids.look_up(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
         rows, duplicate = duplicates.flag_records(rows, looked.twins)
-    watched = columns.observe(rows, seen, _newest(pipeline, tuple(plan.end)))
+    watched = columns.observe(rows, observation, _newest(pipeline, tuple(plan.end)))
 
     def aggregate_records(*, by_slice: bool) -> "DataFrame":
-        told = classify.classify_records(
+        records = classify.classify_records(
             watched, pipeline, watermark_micros=plan.watermark, duplicate=duplicate, by_slice=by_slice
         )
-        return partials.aggregate_partials(told, pipeline)
+        return partials.aggregate_partials(records, pipeline)
 
     return AggregationPass(
         partials=aggregate_records(by_slice=False),
         slices=aggregate_records(by_slice=True) if slices.are_of(pipeline) else None,
-        seen=seen,
+        seen=observation,
         looked=looked,
         held=held,
     )
@@ -114,27 +114,27 @@ def collect_partials(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
     return frame.toArrow().select(schema.names).cast(schema)
 
 
-def newest_events(passed: AggregationPass) -> dict[int, int]:
+def newest_events(aggregation_pass: AggregationPass) -> dict[int, int]:
     """Return the newest event time of each partition that had a valid one, after the pass was run."""
-    found = passed.seen.get.items()
+    found = aggregation_pass.seen.get.items()
     return {int(name[1:]): int(micros) for name, micros in found if name not in {_AGO, _RECORDS} and micros is not None}
 
 
-def oldest_log_time(passed: AggregationPass) -> int | None:
+def oldest_log_time(aggregation_pass: AggregationPass) -> int | None:
     """Return the oldest log timestamp of the records that were read, microseconds, after the pass was run."""
-    ago = passed.seen.get.get(_AGO)
+    ago = aggregation_pass.seen.get.get(_AGO)
     return None if ago is None else -int(ago)
 
 
-def count_records(passed: AggregationPass, counted: EpochCounts, pipeline: Pipeline) -> EpochCounts:
+def count_records(aggregation_pass: AggregationPass, epoch_counts: EpochCounts, pipeline: Pipeline) -> EpochCounts:
     """Return an epoch's counts with the number of records that it read, after the pass was run.
 
     Where records fall into different numbers of windows, their pairs do not tell how many there are, and the
     observation counts them; it counts a record twice if an executor dies behind its map task.
     """
     if pipeline.window.max_windows == pipeline.window.min_windows:
-        return counted
-    return replace(counted, records=int(passed.seen.get.get(_RECORDS) or 0))
+        return epoch_counts
+    return replace(epoch_counts, records=int(aggregation_pass.seen.get.get(_RECORDS) or 0))
 
 
 def pairs_bound(pipeline: Pipeline, plan: EpochPlan) -> int:

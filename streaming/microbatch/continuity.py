@@ -69,8 +69,8 @@ class Continuity:
         now, newest = self._make_proof(ends), self._committer.newest
         if now != self._proof:
             if newest is not None:
-                known = same_log.recorded_history(self._committer.version.uri)
-                same_log.refuse_changed(self._context.pipeline.name, self._context.client, newest, known)
+                history = same_log.recorded_history(self._committer.version.uri)
+                same_log.refuse_changed(self._context.pipeline.name, self._context.client, newest, history)
             if self._proof is not None:
                 log.info("log_proven", pipeline=self._context.pipeline.name, leaders=dict(now.leaders))
             self._proof = now

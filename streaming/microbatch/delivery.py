@@ -39,20 +39,22 @@ def table_rows(partials: pa.Table, epoch: int, schema: pa.Schema) -> pa.Table:
     return data.select(schema.names).cast(schema)
 
 
-def deliver(committer: Committer, rows: pa.Table, gathered: EpochPartials, record: EpochRecord, probe: Probe) -> None:
+def deliver(
+    committer: Committer, rows: pa.Table, epoch_partials: EpochPartials, record: EpochRecord, probe: Probe
+) -> None:
     """Commit an epoch as its record says: once, or in two commits with the point `epoch.apart` between them.
 
     Args:
         committer: The driver's.
         rows: All rows of the epoch that the driver holds, without its record.
-        gathered: Where its partial rows are.
+        epoch_partials: Where its partial rows are.
         record: The epoch's.
         probe: Told at `epoch.apart`.
 
     Raises:
         LakeError: As `Committer.commit`.
     """
-    written = gathered.written or ()
+    written = epoch_partials.written or ()
     if record.delivery == EXACTLY_ONCE or record.tick:
         committer.commit(rows, record, written)
         return
@@ -67,21 +69,21 @@ def deliver(committer: Committer, rows: pa.Table, gathered: EpochPartials, recor
         committer.add(data, record.epoch, written)
 
 
-def windows_of(gathered: EpochPartials, uri: str, mode: Delivery) -> Starts | None:
+def windows_of(epoch_partials: EpochPartials, uri: str, mode: Delivery) -> Starts | None:
     """Return the first start and the last end, microseconds, of an epoch's partial rows.
 
     None where no row has a window, and where nobody will ask: a commit that has data and offsets loses no range.
     """
     if mode == EXACTLY_ONCE:
         return None
-    found = [_span(table) for table in _parts(gathered, uri)]
+    found = [_span(table) for table in _parts(epoch_partials, uri)]
     spans = [span for span in found if span is not None]
     return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
 
 
 def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
     """One row in the epoch log's schema, with run, offsets, counts and windows as JSON."""
-    one = Attempt(
+    attempt = Attempt(
         epoch=record.epoch,
         run_id=record.run_id,
         start=record.start,
@@ -90,16 +92,18 @@ def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
         windows=record.windows,
     )
     return pa.Table.from_pylist(
-        [{"_kind": RowKind.ATTEMPT, "_epoch": record.epoch, "_record": one.to_json()}], schema=rows.schema
+        [{"_kind": RowKind.ATTEMPT, "_epoch": record.epoch, "_record": attempt.to_json()}], schema=rows.schema
     )
 
 
-def _parts(gathered: EpochPartials, uri: str) -> Iterable[pa.Table]:
-    if gathered.written is None:
-        return [gathered.rows]
+def _parts(epoch_partials: EpochPartials, uri: str) -> Iterable[pa.Table]:
+    if epoch_partials.written is None:
+        return [epoch_partials.rows]
     system, root = files.place(uri)
     columns = ["window_start", "window_end"]
-    return (pq.read_table(f"{root}/{action.path}", filesystem=system, columns=columns) for action in gathered.written)
+    return (
+        pq.read_table(f"{root}/{action.path}", filesystem=system, columns=columns) for action in epoch_partials.written
+    )
 
 
 def _span(table: pa.Table) -> Starts | None:

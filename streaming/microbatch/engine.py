@@ -137,27 +137,31 @@ class MicrobatchEngine:
             gathered = spill.gather(passed, context.pipeline, plan, context.settings, uri=uri)
             passed.release()
             context.probe("epoch.aggregated", plan.epoch)
-            counted = aggregate.count_records(passed, gathered.counted, context.pipeline)
-            self.continuity.check_complete(batch.sparkSession, plan, counted.records)
+            records = aggregate.count_records(passed, gathered.counted, context.pipeline)
+            self.continuity.check_complete(batch.sparkSession, plan, records.records)
             if not self.continuity.await_same_log():
                 return None
             if self.continuity.is_from_one_log(since, plan, marks.result()):
-                gathered = replace(gathered, counted=counted)
+                gathered = replace(gathered, counted=records)
                 return EpochRead(passed=passed, gathered=gathered, marks=marks.result(), dimensions=dimensions)
             log.info("epoch_read_again", pipeline=context.pipeline.name, epoch=plan.epoch)
 
-    def _commit(self, gathered: spill.EpochPartials, record: EpochRecord, looked: LookupResult | None = None) -> None:
+    def _commit(
+        self, epoch_partials: spill.EpochPartials, record: EpochRecord, lookup_result: LookupResult | None = None
+    ) -> None:
         """Commit an epoch's rows with its record, then let everything follow that goes by what is committed."""
-        rows = delivery.table_rows(gathered.rows, record.epoch, epoch_log_schema(self.context.pipeline))
-        ids = self.state.make_id_rows(looked, record.epoch)
+        rows = delivery.table_rows(epoch_partials.rows, record.epoch, epoch_log_schema(self.context.pipeline))
+        ids = self.state.make_id_rows(lookup_result, record.epoch)
         # Nothing between here and the commit may fail and be tried again: the windows have moved on.
-        panes = self.state.make_pane_rows(gathered, record)
+        panes = self.state.make_pane_rows(epoch_partials, record)
         began = time.monotonic()
-        delivery.deliver(self.committer, pa.concat_tables([rows, ids, panes]), gathered, record, self.context.probe)
+        delivery.deliver(
+            self.committer, pa.concat_tables([rows, ids, panes]), epoch_partials, record, self.context.probe
+        )
         seconds, written = time.monotonic() - began, self.committer.written_bytes
         self.context.metrics.note_epoch(record, commit_seconds=seconds, written_bytes=written)
         self._note_commit(record)
-        self.state.note_commit(record, looked, panes)
+        self.state.note_commit(record, lookup_result, panes)
         self.compactor.step()
 
     def _note_commit(self, record: EpochRecord) -> None:
@@ -232,8 +236,8 @@ class MicrobatchEngine:
         """Return what is known of time once everything before `end` is read."""
         known = self.continuity.high
         high = {p: max(known.get(p, 0), end.get(p, 0)) for p in {*known, *end}}
-        seen = Observation(now=self.context.clock.monotonic(), read=end, high=high, max_event=observed)
-        return self.context.time_policy.advance(self.time, seen, self.context.pipeline.lateness)
+        observation = Observation(now=self.context.clock.monotonic(), read=end, high=high, max_event=observed)
+        return self.context.time_policy.advance(self.time, observation, self.context.pipeline.lateness)
 
 
 def restore_time(record: EpochRecord) -> WatermarkState:

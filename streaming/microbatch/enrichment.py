@@ -61,13 +61,15 @@ class StreamEnrichment:
         kept = self._kept.get(name)
         if kept is not None and kept[0].is_newest(self._settings, self._pipeline):
             return
-        found = dimensions.open_dimension(self._settings, self._pipeline, name)
+        dimension = dimensions.open_dimension(self._settings, self._pipeline, name)
         if kept is not None:
-            _refuse_other(self._pipeline, kept[0], found)
+            _refuse_other(self._pipeline, kept[0], dimension)
             kept[1].frame.unpersist()
         limit = self._settings.dimensions.broadcast_rows
-        self._kept[name] = found, dimension_frames.one(spark, found, broadcast_rows=limit)
-        log.info("dimension_taken", pipeline=self._pipeline.name, lookup=name, version=found.version, rows=found.size)
+        self._kept[name] = dimension, dimension_frames.one(spark, dimension, broadcast_rows=limit)
+        log.info(
+            "dimension_taken", pipeline=self._pipeline.name, lookup=name, version=dimension.version, rows=dimension.size
+        )
 
 
 def _refuse_other(pipeline: Pipeline, kept: Dimension, found: Dimension) -> None:

@@ -91,7 +91,7 @@ class EpochRecorder:
         end = final_watermark(time_now, pipeline.window, pipeline.lateness) if final else record.watermark_after
         return replace(record, watermark_after=end)
 
-    def _record(self, plan: EpochPlan, counted: aggregate.EpochCounts, time_now: WatermarkState) -> EpochRecord:
+    def _record(self, plan: EpochPlan, epoch_counts: aggregate.EpochCounts, time_now: WatermarkState) -> EpochRecord:
         pipeline, version, newest = self._context.pipeline, self._committer.version, self._committer.newest
         return EpochRecord(
             epoch=plan.epoch,
@@ -105,9 +105,9 @@ class EpochRecorder:
             watermark_before=plan.watermark,
             watermark_after=time_now.watermark,
             idle=tuple(sorted(time_now.idle)),
-            counts=counted.counts,
-            records=counted.records,
-            unknown=counted.unknown,
+            counts=epoch_counts.counts,
+            records=epoch_counts.records,
+            unknown=epoch_counts.unknown,
             lag=count_unread(self._continuity.high, plan.end),
             processing_time=self._context.clock.now().isoformat(timespec="milliseconds"),
             result_fingerprint=version.result_fingerprint,

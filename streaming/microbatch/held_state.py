@@ -107,6 +107,6 @@ class HeldState:
     def _restore_changelog(self) -> Changelog:
         """Go on from what the epoch log has; from nothing before the first epoch."""
         context, version = self._context, self._committer.version
-        found = Changelog(context.settings, context.pipeline, context.client, stream=version.app_id)
-        found.begin(None if self._committer.newest is None else EpochLog(version.uri))
-        return found
+        changelog = Changelog(context.settings, context.pipeline, context.client, stream=version.app_id)
+        changelog.begin(None if self._committer.newest is None else EpochLog(version.uri))
+        return changelog

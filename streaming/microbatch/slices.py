@@ -50,8 +50,8 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
         connection.register("found", rows.filter(is_accepted))
         merged = merge_sql(pipeline, schema, f"({_expand_slices_sql(window)})")
         connection.execute(f"CREATE TEMP TABLE merged AS {merged}")
-        made = queries.read_table(connection, f"SELECT * FROM merged LIMIT {int(limit) + 1}")
-    return pa.concat_tables([made.cast(schema), rest]) if made.num_rows + rest.num_rows <= limit else None
+        table = queries.read_table(connection, f"SELECT * FROM merged LIMIT {int(limit) + 1}")
+    return pa.concat_tables([table.cast(schema), rest]) if table.num_rows + rest.num_rows <= limit else None
 
 
 def _expand_slices_sql(window: SlidingWindows) -> str:

@@ -44,32 +44,34 @@ class EpochPartials:
 
 
 def gather(
-    passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan, settings: Settings, *, uri: str
+    aggregation_pass: AggregationPass, pipeline: Pipeline, plan: EpochPlan, settings: Settings, *, uri: str
 ) -> EpochPartials:
     """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
     limit = settings.stream.overflow_rows
-    found = None if passed.slices is None else _collect_slices(passed.slices, pipeline, plan, settings)
+    found = (
+        None if aggregation_pass.slices is None else _collect_slices(aggregation_pass.slices, pipeline, plan, settings)
+    )
     if found is not None:
         return found
     if aggregate.pairs_bound(pipeline, plan) <= limit:
-        return _collect_partials(passed, pipeline, plan)
-    passed.partials.persist()
+        return _collect_partials(aggregation_pass, pipeline, plan)
+    aggregation_pass.partials.persist()
     try:
-        number, by_class = sums(passed.partials)
+        number, by_class = sums(aggregation_pass.partials)
         if number <= limit:
-            return _collect_partials(passed, pipeline, plan)
+            return _collect_partials(aggregation_pass, pipeline, plan)
         log.info("overflow", pipeline=pipeline.name, epoch=plan.epoch, rows=number)
-        actions = spill_partials(passed, pipeline, plan, uri, expected=number)
+        actions = spill_partials(aggregation_pass, pipeline, plan, uri, expected=number)
         empty = partial_schema(pipeline).empty_table()
         return EpochPartials(
             rows=empty, counted=aggregate.sum_counts(by_class, pipeline, plan), written=actions, number=number
         )
     finally:
-        passed.partials.unpersist()
+        aggregation_pass.partials.unpersist()
 
 
-def _collect_partials(passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan) -> EpochPartials:
-    rows = aggregate.collect_partials(passed.partials, pipeline)
+def _collect_partials(aggregation_pass: AggregationPass, pipeline: Pipeline, plan: EpochPlan) -> EpochPartials:
+    rows = aggregate.collect_partials(aggregation_pass.partials, pipeline)
     return EpochPartials(rows=rows, counted=aggregate.count_rows(rows, pipeline, plan), number=rows.num_rows)
 
 
@@ -80,12 +82,12 @@ def _collect_slices(
     limit = settings.stream.overflow_rows
     # Records that are late, or do not count, keep a row for each of their windows.
     bounded = frame if aggregate.pairs_bound(pipeline, plan) <= limit else frame.limit(limit + 1)
-    found = aggregate.collect_partials(bounded, pipeline)
-    rows = slices.open_slices(found, pipeline, settings) if found.num_rows <= limit else None
+    partials = aggregate.collect_partials(bounded, pipeline)
+    rows = slices.open_slices(partials, pipeline, settings) if partials.num_rows <= limit else None
     if rows is None:
         return None
     unknown = aggregate.count_rows(
-        found, pipeline, plan
+        partials, pipeline, plan
     ).unknown  # of rows of windows nobody knows which one was the newest
     counted = replace(aggregate.count_rows(rows, pipeline, plan), unknown=unknown)
     return EpochPartials(rows=rows, counted=counted, number=rows.num_rows)
@@ -99,7 +101,7 @@ def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
 
 
 def spill_partials(
-    passed: AggregationPass, pipeline: Pipeline, plan: EpochPlan, uri: str, *, expected: int
+    aggregation_pass: AggregationPass, pipeline: Pipeline, plan: EpochPlan, uri: str, *, expected: int
 ) -> list[AddAction]:
     """Let Spark write the partial rows into the table's folder; return the actions that list the files.
 
@@ -114,18 +116,20 @@ def spill_partials(
     if pipeline.source.record_id is not None:
         kind_of_id = list_column_types(pipeline.source)[pipeline.source.record_id]
         own.append(f"CAST(NULL AS array<struct<id:{kind_of_id},event_time:timestamp>>) AS _ids")
-    rows = passed.partials.selectExpr(kind, *own, *columns)
+    rows = aggregation_pass.partials.selectExpr(kind, *own, *columns)
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
     rows.write.partitionBy("__kind").options(**unmarked).parquet(f"{uri}/{folder}")
     system, root = files.place(uri)
-    found = system.get_file_info(fs.FileSelector(f"{root}/{folder}", recursive=True))
-    for info in found:
+    file_info = system.get_file_info(fs.FileSelector(f"{root}/{folder}", recursive=True))
+    for info in file_info:
         if info.is_file and not info.path.endswith(".parquet"):
             system.delete_file(info.path)  # Hadoop's check sums: no vacuum would ever take them
-    rows_of = {info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in found if _is_data(info)}
+    rows_of = {
+        info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in file_info if _is_data(info)
+    }
     refuse_missing(folder, expected=expected, found=sum(rows_of.values()))
     label = "epoch" if pipeline.delivery == EXACTLY_ONCE else checksums.APART
-    made = [_action(uri, root, info, checksums.new_stem(label, plan.epoch)) for info in found if _is_data(info)]
+    made = [_action(uri, root, info, checksums.new_stem(label, plan.epoch)) for info in file_info if _is_data(info)]
     system.delete_dir(f"{root}/{folder}")
     return made
 
@@ -145,15 +149,15 @@ def _is_data(info: fs.FileInfo) -> bool:
     return bool(info.is_file and info.path.endswith(".parquet"))
 
 
-def read_accepted(gathered: EpochPartials, pipeline: Pipeline, uri: str) -> pa.Table:
+def read_accepted(epoch_partials: EpochPartials, pipeline: Pipeline, uri: str) -> pa.Table:
     """Return an epoch's accepted partial aggregates, wherever they are: panes are made in the driver."""
-    if gathered.written is None:
-        return values.filter_accepted(gathered.rows)
+    if epoch_partials.written is None:
+        return values.filter_accepted(epoch_partials.rows)
     system, root = files.place(uri)
     schema = partial_schema(pipeline)
     parts = [
         pq.read_table(f"{root}/{action.path}", filesystem=system, columns=schema.names).cast(schema)
-        for action in gathered.written
+        for action in epoch_partials.written
         if action.partition_values["_kind"] == RowKind.PARTIAL
     ]
     return pa.concat_tables(parts) if parts else schema.empty_table()

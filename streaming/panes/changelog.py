@@ -125,11 +125,11 @@ class Changelog:
         self._producer = producer
         return known
 
-    def _transact(self, producer: Producer, one: UnsentPanes) -> None:
+    def _transact(self, producer: Producer, unsent_panes: UnsentPanes) -> None:
         producer.begin_transaction()
-        for entry in one.entries:
+        for entry in unsent_panes.entries:
             self._put(producer, entry)
-        said = {"stream": self._stream, "epoch": one.epoch}
+        said = {"stream": self._stream, "epoch": unsent_panes.epoch}
         producer.produce(self._topic, key=_json({"stream": self._stream}), value=_json(said), partition=0)
         producer.commit_transaction(SECONDS)
 
@@ -155,8 +155,8 @@ def newest_epoch(client: LogClient, topic: str, stream: str) -> int:
     first, end = client.earliest(topic).get(0, 0), client.latest(topic).get(0, 0)
     while end > first:
         start = max(first, end - STEP)
-        found = client.read_ranges(topic, {0: (start, end)}, "read_committed")
-        epochs = [epoch for record in found if (epoch := _parse_whole_epoch(record.value, stream)) is not None]
+        ranges = client.read_ranges(topic, {0: (start, end)}, "read_committed")
+        epochs = [epoch for record in ranges if (epoch := _parse_whole_epoch(record.value, stream)) is not None]
         if epochs:
             return max(epochs)
         end = start

@@ -82,21 +82,21 @@ class PaneOperator:
             passing: Its time.
         """
         board, watermark = self._board, -FOREVER if passing.before is None else passing.before
-        came = values.merge_arrivals([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
+        arrivals = values.merge_arrivals([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
         self._backlog = ()
-        dropped = [one for one in came if not board.put(one, now=passing.now, watermark=watermark)]
+        dropped = [arrival for arrival in arrivals if not board.put(arrival, now=passing.now, watermark=watermark)]
         after = max(watermark, -FOREVER if passing.after is None else passing.after)
         if passing.settles:
             board.settle(now=passing.now, before=watermark, after=after, epoch_ends=passing.epoch_ends)
-        found = self._fold_emission(
+        emission = self._fold_emission(
             Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped))
         )
-        found = replace(found, touched=board.touched)
+        emission = replace(emission, touched=board.touched)
         board.panes.clear()
         board.changed.clear()
         if passing.settles and self._forgets and watermark < after:
             board.forget(lambda held: held.due is None and values.is_closed(self._pipeline, held.window, after))
-        return found
+        return emission
 
     def _fold_emission(self, emission: Emission) -> Emission:
         """Return it with one partial aggregate in the place of several; the board holds the same."""

@@ -176,11 +176,11 @@ def _newest(pipeline: Pipeline, watermark: int | None) -> str:
     return f"SELECT * FROM ({newest}) WHERE _class = 'held' AND NOT ({over})"  # noqa: S608 -- quoted
 
 
-def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, held: pa.Table) -> Shown:
+def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, table: pa.Table) -> Shown:
     """Return the panes that a retraction may have to take back; none where there are no retractions."""
     if pipeline.accumulation is not Accumulation.RETRACTING:
         return {}
-    connection.register("held", held)
+    connection.register("held", table)
     timings = ", ".join(literal(timing.value) for timing in Timing)
     # Panes of what became one session lie within it.
     within = "window_start >= (SELECT min(window_start) FROM held)"

@@ -52,8 +52,8 @@ def windows(rows: pa.Table) -> list[Interval]:
 
 def list_values(column: "pa.ChunkedArray[Any]") -> list[Any]:
     """Return the values of a column that holds no null."""
-    found: list[Any] = column.to_pylist()
-    return found
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def bounds(window: Interval) -> dict[str, int]:
@@ -85,27 +85,27 @@ def state_columns(partial: Partial, pipeline: Pipeline) -> dict[str, Any]:
     return {**dict(zip(names, partial.states, strict=True)), "_n": partial.records}
 
 
-def merge_arrivals(found: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival]:
+def merge_arrivals(arrivals: Iterable[Arrival], pipeline: Pipeline) -> list[Arrival]:
     """Return arrivals with those of one window and key as one (of sessions: those that touch), by end, start, key."""
     touches = can_merge if pipeline.window.merges else Interval.__eq__
     by_key: dict[Key, list[Arrival]] = {}
-    for one in found:
-        by_key.setdefault(one.key, []).append(one)
+    for arrival in arrivals:
+        by_key.setdefault(arrival.key, []).append(arrival)
     whole = [joined for several in by_key.values() for joined in _merge_sessions(several, touches)]
     return sorted(whole, key=lambda one: in_order(one.window, one.key))
 
 
 def _merge_sessions(several: list[Arrival], touches: Callable[[Interval, Interval], bool]) -> list[Arrival]:
-    found: list[Arrival] = []
+    arrivals: list[Arrival] = []
     for one in sorted(several, key=lambda arrival: arrival.window):
-        if found and touches(found[-1].window, one.window):
-            last = found.pop()
+        if arrivals and touches(arrivals[-1].window, one.window):
+            last = arrivals.pop()
             window = Interval(last.window.start, max(last.window.end, one.window.end))
             contents, rows = (*last.contents, *one.contents), last.rows + one.rows
-            found.append(Arrival(window=window, key=one.key, contents=contents, rows=rows))
+            arrivals.append(Arrival(window=window, key=one.key, contents=contents, rows=rows))
         else:
-            found.append(one)
-    return found
+            arrivals.append(one)
+    return arrivals
 
 
 def folder_of(pipeline: Pipeline, several: Iterable[Contents]) -> Callable[[Contents], Contents]:
@@ -129,8 +129,8 @@ def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
     ]
     with queries.connect() as connection:
         connection.register("several", pa.Table.from_pylist(rows, schema=partial_schema(pipeline)))
-        found = queries.read_table(connection, f"{fold_sql(pipeline, 'several')} ORDER BY window_start")
-    return [(partial,) for partial in partials(found, pipeline)]
+        table = queries.read_table(connection, f"{fold_sql(pipeline, 'several')} ORDER BY window_start")
+    return [(partial,) for partial in partials(table, pipeline)]
 
 
 def is_closed(pipeline: Pipeline, window: Interval, watermark: int) -> bool:

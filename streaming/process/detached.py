@@ -111,9 +111,9 @@ def _make_dead_heartbeat(process: psutil.Popen) -> Heartbeat:
     return Heartbeat(pid=process.pid, boot="", started=0.0, run_id="", at="", state="FAILED", exit_code=process.poll())
 
 
-def _make_start_error(settings: Settings, name: str, found: Heartbeat | None) -> LakeError:
-    said = found.error if found is not None and found.error else _last_line(log_file(settings, name))
-    runbook = (found.runbook if found is not None else None) or "StreamNotRunning"
+def _make_start_error(settings: Settings, name: str, heartbeat: Heartbeat | None) -> LakeError:
+    said = heartbeat.error if heartbeat is not None and heartbeat.error else _last_line(log_file(settings, name))
+    runbook = (heartbeat.runbook if heartbeat is not None else None) or "StreamNotRunning"
     return LakeError(f"Stream of {name}: the driver did not start: {said}\nHint: see its log file.", runbook=runbook)
 
 

@@ -23,8 +23,8 @@ def explain(
     if isinstance(error, CutoverError) and error.runbook is not None:
         return error
     try:
-        known = same_log.recorded_history(committer.version.uri)
-        start_offsets.begin(context.pipeline, context.client, committer.newest, committer.accepted, known)
+        history = same_log.recorded_history(committer.version.uri)
+        start_offsets.begin(context.pipeline, context.client, committer.newest, committer.accepted, history)
     except CutoverError as cause:
         return cause
     if isinstance(error, CutoverError):

@@ -135,8 +135,8 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
     accepted = losses.losses(settings, version)
     record, broken = _newest(settings, pipeline, version)
     client = LogClient(settings)
-    known = same_log.recorded_history(version.uri)
-    trouble = broken or _refusal(pipeline, client, record, accepted, known)
+    history = same_log.recorded_history(version.uri)
+    trouble = broken or _refusal(pipeline, client, record, accepted, history)
     missing: tuple[MissingRecords, ...] = ()
     if trouble is None:
         missing = _find_missing(settings, pipeline, client, version)
@@ -274,11 +274,11 @@ def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts |
 
 
 def _refusal(
-    pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss], known: History
+    pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss], history: History
 ) -> LogError | None:
     """Return why a start from the log would be refused; None: it would not."""
     try:
-        start_offsets.begin(pipeline, client, record, accepted, known)
+        start_offsets.begin(pipeline, client, record, accepted, history)
     except LogError as error:
         return error
     return None
@@ -319,16 +319,16 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
         return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
     wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
     begun = {} if wanted is None else dict.fromkeys(log.earliest, 0) | wanted
-    gone = offset_gaps.find_missing(begun, earliest=log.earliest, latest=log.latest)
-    if case.is_broken or case.written.changes or any(hole.is_short for hole in gone):
-        return "anew", loss_extent.without_table(pipeline, gone, log, case.written)
+    missing = offset_gaps.find_missing(begun, earliest=log.earliest, latest=log.latest)
+    if case.is_broken or case.written.changes or any(hole.is_short for hole in missing):
+        return "anew", loss_extent.without_table(pipeline, missing, log, case.written)
     if case.incomplete:
         return "inside", loss_extent.inside(pipeline, case.record, case.incomplete, log.topic_id)
-    if not gone:
+    if not missing:
         raise case.trouble
     if case.record is not None and case.record.final:
         raise _make_nothing_error(pipeline, f"stream-{case.version.number} is sealed and reads no further")
-    return "gap", loss_extent.behind(pipeline, case.record, gone, log)
+    return "gap", loss_extent.behind(pipeline, case.record, missing, log)
 
 
 def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
@@ -344,8 +344,8 @@ def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
         raise LogError(msg, runbook="TopicIdentityChanged")
 
 
-def _row(case: _Case, kind: LossKind, onward: tuple[int, int], lost: LossExtent, why: str) -> Loss:
-    first, end = lost.windows or (None, None)
+def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: LossExtent, why: str) -> Loss:
+    first, end = loss_extent.windows or (None, None)
     return Loss(
         pipeline=case.pipeline.name,
         result_fingerprint=case.version.result_fingerprint,
@@ -353,17 +353,17 @@ def _row(case: _Case, kind: LossKind, onward: tuple[int, int], lost: LossExtent,
         epoch=onward[1],
         kind=kind,
         topic=log_of(case.pipeline),
-        topic_id=lost.topic_id,
-        partition=lost.partition,
-        first=lost.first,
-        next=lost.next,
+        topic_id=loss_extent.topic_id,
+        partition=loss_extent.partition,
+        first=loss_extent.first,
+        next=loss_extent.next,
         onward_topic_id=case.log.topic_id,
         windows_from=first,
         windows_to=end,
         who=user(),
         why=why,
         at=case.at,
-        again=lost.again,
+        again=loss_extent.again,
     )
 
 

@@ -52,7 +52,7 @@ def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | No
         LakeError: The epoch was folded into later ones; nothing is kept.
     """
     version = _require_version(settings, pipeline)
-    if any(found.name == name for found in savepoints.list_savepoints(settings, version)):
+    if any(savepoint.name == name for savepoint in savepoints.list_savepoints(settings, version)):
         msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
     record = _record(pipeline, EpochLog(version.uri), epoch)
@@ -202,8 +202,8 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
         msg += "remembers, some were forgotten since."
         raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
-    listed = compactor.list_files(epochs.table)
-    short += [file.kind for file in listed if file.kind == RowKind.HELD and file.first <= record.epoch < file.last][:1]
+    files = compactor.list_files(epochs.table)
+    short += [file.kind for file in files if file.kind == RowKind.HELD and file.first <= record.epoch < file.last][:1]
     if short:
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected its own rows, "
         msg += f"{' and '.join(short)} ones were folded into later epochs."

@@ -90,12 +90,12 @@ def inside(
     )
 
 
-def _extend(unread: Starts | None, pipeline: Pipeline, lost: IncompleteRange) -> Starts | None:
+def _extend(unread: Starts | None, pipeline: Pipeline, incomplete_range: IncompleteRange) -> Starts | None:
     """Return the windows of lost records that were not read, together with those that were fed from the range."""
-    fed = windows(pipeline, None, lost.log_time)
-    if lost.fed_from is None or fed is None or lost.fed_from >= fed[1]:
+    fed = windows(pipeline, None, incomplete_range.log_time)
+    if incomplete_range.fed_from is None or fed is None or incomplete_range.fed_from >= fed[1]:
         return unread
-    return min(lost.fed_from, fed[1] if unread is None else unread[0]), fed[1]
+    return min(incomplete_range.fed_from, fed[1] if unread is None else unread[0]), fed[1]
 
 
 def behind(
@@ -123,7 +123,7 @@ def behind(
 
 
 def without_table(
-    pipeline: Pipeline, holes: Sequence[OffsetGap], log: LogState, written: RewrittenLog
+    pipeline: Pipeline, holes: Sequence[OffsetGap], log: LogState, rewritten_log: RewrittenLog
 ) -> tuple[LossExtent, ...]:
     """Return what a new version over the same log cannot read: what went before the first record left.
 
@@ -131,9 +131,9 @@ def without_table(
         pipeline: The definition.
         holes: Partitions whose end went back: offsets that were read come again, and with them other records.
         log: The log that it reads from its beginning.
-        written: Partitions that hold other records than those that were read, where that is known more exactly.
+        rewritten_log: Partitions that hold other records than those that were read, where that is known more exactly.
     """
-    known = {change.partition for change in written.changes}
+    known = {change.partition for change in rewritten_log.changes}
     short = (
         LossExtent(
             topic_id=log.topic_id,
@@ -152,10 +152,10 @@ def without_table(
             partition=change.partition,
             first=change.first,
             next=change.end,
-            windows=written.windows,
+            windows=rewritten_log.windows,
             again=True,
         )
-        for change in written.changes
+        for change in rewritten_log.changes
     )
     return (*_before(pipeline, log), *short, *others)
 

@@ -122,10 +122,10 @@ def repeat(
         never_folded = scratch.stream.model_copy(update={"fold_every": _NEVER})
         own = scratch.model_copy(update={"stream": never_folded})
         session = spark.session(settings, app=f"cutover-repeat-{pipeline.name}")
-        recorded = RecordedTime(records[0])
-        context = _make_context(own, own_pipeline, client, recorded)
+        recorded_time = RecordedTime(records[0])
+        context = _make_context(own, own_pipeline, client, recorded_time)
         committer, beginning = driver.begin(context)
-        stream = RepeatedStream(context, committer, beginning, recorded)
+        stream = RepeatedStream(context, committer, beginning, recorded_time)
         for number, record in enumerate(records, start=1):
             stream.repeat(session, record)
             progress(number, len(records))
@@ -163,7 +163,9 @@ def _link_dimensions(settings: Settings, own: Settings) -> None:
     place.symlink_to(Path(settings.lake_uri).resolve() / DIMENSIONS_FOLDER, target_is_directory=True)
 
 
-def _make_context(settings: Settings, pipeline: Pipeline, client: LogClient, recorded: RecordedTime) -> DriverContext:
+def _make_context(
+    settings: Settings, pipeline: Pipeline, client: LogClient, recorded_time: RecordedTime
+) -> DriverContext:
     clock, place = SystemClock(), folder(settings, pipeline.name)
     place.mkdir(parents=True)
     return DriverContext(
@@ -174,5 +176,5 @@ def _make_context(settings: Settings, pipeline: Pipeline, client: LogClient, rec
         probe=silent,
         beat=HeartbeatWriter(place / "heartbeat.json", first_beat(new_run_id(), clock), seconds=1, clock=clock),
         place=place,
-        time_policy=recorded,
+        time_policy=recorded_time,
     )

@@ -101,8 +101,8 @@ def _list_late_rows(log: EpochLog) -> list[tuple[int, Interval]]:
     with queries.connect() as connection:
         log.relation(connection, "ledger", epoch=LAST_EPOCH)
         query = f"SELECT *, _positions[1].offset AS at FROM ledger WHERE _class = '{Class.LATE}'"  # noqa: S608 -- ours
-        found = queries.read_table(connection, query)
-    return list(zip(pane_values.list_values(found["at"]), pane_values.windows(found), strict=True))
+        table = queries.read_table(connection, query)
+    return list(zip(pane_values.list_values(table["at"]), pane_values.windows(table), strict=True))
 
 
 def _measure(measure: Measure) -> Measure:

@@ -90,14 +90,14 @@ class Committer:
             raise LakeError(msg, runbook="TableUnreadable") from error
         self._refuse_overtaken(epoch)
 
-    def _write(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction]) -> EpochRecord:
+    def _write(self, rows: pa.Table, record: EpochRecord, add_actions: Sequence[AddAction]) -> EpochRecord:
         """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
         data = rows.filter(pc.not_equal(rows[KIND], pa.scalar(RowKind.EPOCH.value)))
         stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), RowKind.EPOCH)}
         known = 0 if self.newest is None else int(self.newest.files, 16)
         table_weights = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
-        after = known + checksums.total(action.path for action in written) + table_weights
-        added = [*written, *self._files(data, stems)]
+        after = known + checksums.total(action.path for action in add_actions) + table_weights
+        added = [*add_actions, *self._files(data, stems)]
         cost = record.cost and replace(record.cost, written_bytes=self.written_bytes + count_bytes(added))
         sealed = replace(record, files=checksums.text_of(after), cost=cost)
         said = {KIND: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
@@ -241,9 +241,9 @@ class Committer:
     def _load(self) -> DeltaTable:
         return open_log(self.version.uri)
 
-    def _make_fence_error(self, epoch: int, shown: EpochRecord | None, table: DeltaTable) -> LakeError:
-        if self.newest is not None and (shown is None or shown.epoch < self.newest.epoch):
-            return self._make_rollback_error(shown)
+    def _make_fence_error(self, epoch: int, epoch_record: EpochRecord | None, table: DeltaTable) -> LakeError:
+        if self.newest is not None and (epoch_record is None or epoch_record.epoch < self.newest.epoch):
+            return self._make_rollback_error(epoch_record)
         other = None
         with contextlib.suppress(LakeError):
             other = fencing.newest(table)
@@ -264,8 +264,8 @@ class Committer:
         )
         return LakeError(msg, runbook="CommitConflictRateHigh")
 
-    def _make_rollback_error(self, shown: EpochRecord | None) -> LakeError:
-        found = "none" if shown is None else str(shown.epoch)
+    def _make_rollback_error(self, epoch_record: EpochRecord | None) -> LakeError:
+        found = "none" if epoch_record is None else str(epoch_record.epoch)
         msg = (
             f"Epoch log of {self.version.pipeline}: this driver committed epoch {self.newest and self.newest.epoch}, "
             f"newest epoch row is {found} ({self.version.uri}).\n"

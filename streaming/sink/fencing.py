@@ -63,36 +63,36 @@ def open_checked(
     """
     # Who saw which epoch is asked before the table is opened: another driver may commit in between.
     try:
-        seen = high_water.all_of(settings, pipeline, version)
+        witnesses = high_water.all_of(settings, pipeline, version)
     except LakeError as error:
         if not delta.exists(version.uri):
             raise
         log.warning("epoch_note_unreadable", pipeline=version.pipeline, error=str(error).splitlines()[0])
-        seen = high_water.list_recorded(settings, pipeline, version)
-    if not (seen or delta.exists(version.uri)):
+        witnesses = high_water.list_recorded(settings, pipeline, version)
+    if not (witnesses or delta.exists(version.uri)):
         return None, None
     table_weights.refuse_removed(settings, pipeline, version)
     table = open_log(version.uri)
-    return table, check(table, version, seen)
+    return table, check(table, version, witnesses)
 
 
-def check(table: DeltaTable, version: Version, seen: Sequence[Witness] = ()) -> EpochRecord | None:
+def check(table: DeltaTable, version: Version, witnesses: Sequence[Witness] = ()) -> EpochRecord | None:
     """Return the newest epoch's record if nothing contradicts what a handle shows.
 
     Args:
         table: The handle.
         version: Whose epoch log.
-        seen: Who saw which epoch, gathered before the handle was opened.
+        witnesses: Who saw which epoch, gathered before the handle was opened.
 
     Raises:
         LakeError: Something other than a driver changed the table.
     """
     record = newest(table)
-    found = epoch_history.find_inconsistencies(version, table, [] if record is None else [record], seen)
-    if found:
+    inconsistencies = epoch_history.find_inconsistencies(version, table, [] if record is None else [record], witnesses)
+    if inconsistencies:
         hint = "\nHint: a person or a tool restored or changed the table; nothing is written until it is mended, or "
         hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
-        raise LakeError(found[0] + hint, runbook="EpochHistoryBroken")
+        raise LakeError(inconsistencies[0] + hint, runbook="EpochHistoryBroken")
     foreign_commits.refuse(
         table,
         0 if record is None else int(record.files, 16),

@@ -136,11 +136,11 @@ def start_offsets(
     if wanted is None:
         return dict(earliest)
     found = dict.fromkeys(earliest, 0) | dict(wanted)
-    gone = find_missing(found, earliest=earliest, latest=latest)
-    if gone:
-        said = format_gaps(log_of(pipeline), gone)
+    missing = find_missing(found, earliest=earliest, latest=latest)
+    if missing:
+        gaps = format_gaps(log_of(pipeline), missing)
         msg = (
-            f"{said}.\n"
+            f"{gaps}.\n"
             "Hint: retention or a deletion removed records that were never read; nothing was written since. "
             f"`cutover accept-loss {pipeline.name}` shows what is lost, and how to go on."
         )

@@ -82,11 +82,11 @@ def compared(settings: Settings, pair: Pair, *, differing: int) -> float:
     Raises:
         AssertionError: It does not find so many changed rows.
     """
-    found: list[Report] = []
-    took = seconds(lambda: found.append(compare_tables(pair.request, settings)))
-    rows = found[0].finding.rows
+    reports: list[Report] = []
+    took = seconds(lambda: reports.append(compare_tables(pair.request, settings)))
+    rows = reports[0].finding.rows
     if (rows.compared, rows.changed, rows.missing, rows.extra) != (pair.rows, differing, 0, 0):
-        msg = f"Diff: expected {differing} changed rows of {pair.rows}, got: {found[0].finding.sentence}"
+        msg = f"Diff: expected {differing} changed rows of {pair.rows}, got: {reports[0].finding.sentence}"
         raise AssertionError(msg)
     return took
 

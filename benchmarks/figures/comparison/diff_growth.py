@@ -25,17 +25,19 @@ def measure(bench: Bench) -> Figure:
         {f"seconds, {rows:,} rows": _timed(bench, pairs[rows]) for rows in (MIDDLE, LARGE)},
         bench.rounds,
     )
-    held = interleaved({f"MiB, {rows:,} rows": _measured(bench, pairs[rows]) for rows in (SMALL, LARGE)}, bench.rounds)
+    samples = interleaved(
+        {f"MiB, {rows:,} rows": _measured(bench, pairs[rows]) for rows in (SMALL, LARGE)}, bench.rounds
+    )
     return Figure(
         name="diff_growth",
         title="Compare ten times the rows",
         values=(
             ratio("growth_diff", took[f"seconds, {LARGE:,} rows"], took[f"seconds, {MIDDLE:,} rows"]),
-            ratio("memory_diff", held[f"MiB, {LARGE:,} rows"], held[f"MiB, {SMALL:,} rows"]),
+            ratio("memory_diff", samples[f"MiB, {LARGE:,} rows"], samples[f"MiB, {SMALL:,} rows"]),
         ),
         sizes={"rows_a_side_x_10": pairs[LARGE].rows, "rounds": bench.rounds},
         unit="s or MiB",
-        samples=took | held,
+        samples=took | samples,
         equal=("every run said that the tables agree",),
         notes=("Memory: the highest resident size of a process of `cutover diff`, asked for every 5 ms by psutil.",),
         full=pairs[LARGE].rows >= LARGE,

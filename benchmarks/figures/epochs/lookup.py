@@ -57,7 +57,7 @@ def _typical(filled: Streams, pipeline: Pipeline) -> Callable[[int], float]:
 
 def _write(settings: Settings, name: str, size: int) -> None:
     """Write a dimension that holds the ads of the events and as many others as it takes."""
-    known = ad_views.world(yahoo.SEED)
-    ids = [*known.ads, *(f"other-{number}" for number in range(size - len(known.ads)))]
-    campaigns = [known.campaign_of(number % len(known.ads)) for number in range(size)]
+    world = ad_views.world(yahoo.SEED)
+    ids = [*world.ads, *(f"other-{number}" for number in range(size - len(world.ads)))]
+    campaigns = [world.campaign_of(number % len(world.ads)) for number in range(size)]
     write_deltalake(dimension.own_uri(settings, name), pa.table({"ad_id": ids, "campaign_id": campaigns}))

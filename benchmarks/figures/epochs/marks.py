@@ -47,12 +47,12 @@ def measure(bench: Bench) -> Figure:
     )
 
 
-def _typical(made: Streams) -> Callable[[int], float]:
-    return lambda number: median(t.seconds for t in made.ours(number).triggers[WARM_UP:])
+def _typical(streams: Streams) -> Callable[[int], float]:
+    return lambda number: median(t.seconds for t in streams.ours(number).triggers[WARM_UP:])
 
 
-def _compared(made: Streams) -> float:
+def _compared(streams: Streams) -> float:
     """Return how long the log is compared with the newest marks of the first round's run."""
-    version, client = versions.list_versions(made.settings, made.renamed(0))[-1], LogClient(made.settings)
+    version, client = versions.list_versions(streams.settings, streams.renamed(0))[-1], LogClient(streams.settings)
     newest = EpochLog(version.uri).records()[-1]
     return median(seconds(lambda: same_log.changes(client, newest, tuple)) for _ in range(COMPARISONS))

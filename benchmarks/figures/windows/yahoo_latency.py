@@ -81,9 +81,11 @@ def _delays(one: Yahoo, start: Callable[[Yahoo], "Iterator[Running]"], rate: int
     Raises:
         AssertionError: Not every event was taken.
     """
-    drawn = AdEvents(yahoo.SEED)
+    ad_events = AdEvents(yahoo.SEED)
     with contextmanager(start)(one) as running:
-        live = Live(one.settings, one.pipeline.source.name, keep_times=True, encode=lambda _, millis: drawn.one(millis))
+        live = Live(
+            one.settings, one.pipeline.source.name, keep_times=True, encode=lambda _, millis: ad_events.one(millis)
+        )
         live.at(rate)
         until(lambda: bool(running()), within=60, every=0.1)
         began = monotonic() + WARM_UP_SECONDS

@@ -65,10 +65,10 @@ def compile_within(pipeline: Pipeline) -> Expression | None:
     if pipeline.change is None or pipeline.change.within is None:
         return None
     types = {**compile_pipeline(pipeline).key_types, "window_start": "timestamp", "window_end": "timestamp"}
-    made = compile_expression(pipeline.change.within, types, of="change.within")
-    if made.type != "boolean":
-        refuse("change.within", "a condition", f"{made.type}: `{made.text}`")
-    return made
+    expression = compile_expression(pipeline.change.within, types, of="change.within")
+    if expression.type != "boolean":
+        refuse("change.within", "a condition", f"{expression.type}: `{expression.text}`")
+    return expression
 
 
 def check_pair(new: Pipeline, old: Pipeline) -> None:

@@ -135,9 +135,9 @@ def _list_classes(module: Path) -> Mapping[str, ast.ClassDef]:
     }
 
 
-def _list_fields(one: ast.ClassDef) -> Iterator[str]:
+def _list_fields(class_def: ast.ClassDef) -> Iterator[str]:
     """Yield the fields of a pydantic model that its own body has."""
-    for node in one.body:
+    for node in class_def.body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
         if not ast.unparse(node.annotation).startswith("ClassVar") and not node.target.id.startswith("_"):

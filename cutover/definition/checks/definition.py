@@ -133,16 +133,16 @@ def _check_right(pipeline: Pipeline) -> None:
 
 
 def _check_source(place: str, topic: Topic) -> None:
-    known = list_column_types(topic)
+    column_types = list_column_types(topic)
     if not TOPIC_NAME.match(topic.name):
         refuse(f"{place}.name", "a Kafka topic name (letters, digits, `.`, `_`, `-`)", repr(topic.name[:80]))
     for field, name in ((f"{place}.event_time", topic.event_time), (f"{place}.log_time", topic.log_time)):
         if name is None:
             continue
-        if name not in known:
-            _refuse_unknown(field, name, known)
-        if known[name] != "timestamp":
-            refuse(field, "a timestamp column", f"`{name}` of type {known[name]}")
+        if name not in column_types:
+            _refuse_unknown(field, name, column_types)
+        if column_types[name] != "timestamp":
+            refuse(field, "a timestamp column", f"`{name}` of type {column_types[name]}")
     if topic.time_format not in {"iso", "seconds", "millis"}:
         refuse(f"{place}.time_format", "iso, seconds or millis", repr(topic.time_format))
     if topic.isolation not in {"read_committed", "read_uncommitted"}:
@@ -175,13 +175,13 @@ def _check_expressions(pipeline: Pipeline) -> None:
 
 
 def _check_key(pipeline: Pipeline) -> None:
-    known = compile_pipeline(pipeline).column_types
+    column_types = compile_pipeline(pipeline).column_types
     if isinstance(pipeline.key, str) or not pipeline.key:
         refuse("key", "a tuple of at least one column", repr(pipeline.key), 'write ("carrier",)')
     for name in pipeline.key:
-        if name not in known:
-            _refuse_unknown("key", name, known)
-        if known[name] == "double":
+        if name not in column_types:
+            _refuse_unknown("key", name, column_types)
+        if column_types[name] == "double":
             refuse("key", "a type with exact equality", f"`{name}` of type double", "derive a key by CAST or floor")
     _check_distinct("key", pipeline.key)
 

@@ -44,7 +44,7 @@ def _fits(value: object, hint: Any) -> bool:
     if origin is Literal:
         return isinstance(value, str) and value in arguments
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in arguments)
+        return any(_fits(value, argument) for argument in arguments)
     if origin is tuple:
         return isinstance(value, list | tuple) and all(_fits(one, arguments[0]) for one in value)
     if isinstance(origin, type) and issubclass(origin, Mapping):

@@ -82,8 +82,8 @@ def _lateness(pipeline: Pipeline) -> list[str]:
 def _ids(pipeline: Pipeline) -> list[str]:
     if pipeline.source.record_id is None or pipeline.window.reach is None:
         return []
-    needed = compute_id_horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
-    if compute_id_horizon(pipeline) >= needed:
+    id_horizon = compute_id_horizon(replace(pipeline, source=replace(pipeline.source, id_horizon=None)))
+    if compute_id_horizon(pipeline) >= id_horizon:
         return []
     text = "source.id_horizon: shorter than a window stays open, so records are late whose window still takes others."
     return [text]

@@ -38,9 +38,9 @@ class Side:
         fields = ",".join(f"{name}:{kind}" for name, kind in self.types.items()) or f"{NOTHING}:boolean"
         row = ", ".join(f"'{name}', {source}" for name, source in self.sources.items()) or f"'{NOTHING}', true"
         rows = f"collect_list(IF({self.here}, named_struct('value', named_struct({row}), 'count', 1L), NULL))"
-        counted = count_values_sql("sort_array(transform(rows, e -> e.value))")
+        values_sql = count_values_sql("sort_array(transform(rows, e -> e.value))")
         # Most bags of an epoch are short: counting their rows costs more than all else, and the fold does it anyway.
-        create = f"get(transform(array({rows}), rows -> IF(size(rows) <= {SHORT}, rows, {counted})), 0)"
+        create = f"get(transform(array({rows}), rows -> IF(size(rows) <= {SHORT}, rows, {values_sql})), 0)"
         kind = f"array<struct<value:struct<{fields}>,count:bigint>>"
         return StateColumn(column=f"__{self.name}", type=kind, create=create, merge="counts")
 

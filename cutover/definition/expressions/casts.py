@@ -40,8 +40,8 @@ def cast(term: Term, kind: str, *, lenient: bool) -> Term:
     if rule is None:
         msg = f"expected a cast that Spark and DuckDB do alike, got {term.type} to {kind}"
         raise DefinitionError(msg)
-    done = rule(term, kind)
-    return Term(type=kind, value=done.value, failed=term.failed) if lenient else done
+    acceptance_rule = rule(term, kind)
+    return Term(type=kind, value=acceptance_rule.value, failed=term.failed) if lenient else acceptance_rule
 
 
 def _rule(source: str, kind: str) -> Cast | None:

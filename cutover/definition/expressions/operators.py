@@ -98,14 +98,14 @@ def to_double(term: Term) -> Term:
 
 def choice(conditions: list[Term], results: list[Term]) -> Term:
     """Return a CASE: conditions in order until one is true; `results` has one more, the ELSE."""
-    met = meet(*results)
+    terms = meet(*results)
     texts = [
         "(CASE "
-        + " ".join(f"WHEN {c.value[i]} THEN {r.value[i]}" for c, r in zip(conditions, met, strict=False))
-        + f" ELSE {met[-1].value[i]} END)"
+        + " ".join(f"WHEN {c.value[i]} THEN {r.value[i]}" for c, r in zip(conditions, terms, strict=False))
+        + f" ELSE {terms[-1].value[i]} END)"
         for i in (0, 1)
     ]
-    return Term(type=met[0].type, value=Both(*texts), failed=_choice_failed(conditions, met))
+    return Term(type=terms[0].type, value=Both(*texts), failed=_choice_failed(conditions, terms))
 
 
 def _choice_failed(conditions: list[Term], results: tuple[Term, ...]) -> Both | None:

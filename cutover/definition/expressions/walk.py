@@ -94,7 +94,7 @@ def _column(node: exp.Expr, types: Mapping[str, str]) -> Term:
     if node.args.get("table") is not None:
         msg = f"expected a column, got `{node.sql(dialect='spark')}`\nHint: no nested fields, no table names"
         raise DefinitionError(msg)
-    found = next((known for known in types if known.lower() == name.lower()), None)
+    found = next((type_ for type_ in types if type_.lower() == name.lower()), None)
     if found is None:
         raise UnknownColumnError(name)
     return column(found, types[found])

@@ -57,17 +57,17 @@ def read_catalogue(settings: Settings) -> Catalogue:
             other = pipelines.setdefault(pipeline.name, pipeline)
             if other is not pipeline:
                 doubled.add(pipeline.name)
-                taken = _name_taken(load.path, pipeline.name, other.file)
+                error = _name_taken(load.path, pipeline.name, other.file)
                 for file in filter(None, (other.file, pipeline.file)):
-                    problems[file].append(taken)
+                    problems[file].append(error)
     unique = {name: pipeline for name, pipeline in pipelines.items() if name not in doubled}
-    return Catalogue(pipelines=unique, problems_by_file={file: tuple(found) for file, found in problems.items()})
+    return Catalogue(pipelines=unique, problems_by_file={file: tuple(problem) for file, problem in problems.items()})
 
 
 def scan(settings: Settings) -> tuple[dict[str, Pipeline], tuple[DefinitionError, ...]]:
     """Return name to pipeline, of every file in `settings.pipelines` that loads, and what is wrong with the others."""
-    found = read_catalogue(settings)
-    return found.pipelines, found.problems
+    catalogue = read_catalogue(settings)
+    return catalogue.pipelines, catalogue.problems
 
 
 def get(settings: Settings, name: str) -> Pipeline:

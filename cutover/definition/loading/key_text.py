@@ -77,15 +77,15 @@ def split_key(text: str) -> list[str | None]:
     Raises:
         DefinitionError: A quote is left open, or text stands beside one.
     """
-    found: list[str | None] = []
+    key: list[str | None] = []
     at = -1
     while at < len(text):
         match = _FIELD.match(text, at + 1)
         if match is None:
             raise _make_error(text)
-        found.append(_parse_value(match))
+        key.append(_parse_value(match))
         at = match.end()
-    return found
+    return key
 
 
 def _parse_columns(text: str, columns: Sequence[str]) -> list[str | None]:

@@ -85,6 +85,6 @@ Window = AlignedWindowFn | Sessions
 """Window of a definition: the batch path recomputes aligned windows individually, and sessions from a time onwards."""
 
 
-def can_merge(first: Interval, second: Interval) -> bool:
+def can_merge(interval: Interval, second: Interval) -> bool:
     """Return whether two sessions are one: their ends may meet, since the gap is inclusive."""
-    return first.start <= second.end and second.start <= first.end
+    return interval.start <= second.end and second.start <= interval.end

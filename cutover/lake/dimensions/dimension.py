@@ -151,8 +151,8 @@ def _place(pipeline: Pipeline, name: str) -> str:
 
 
 def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Schema) -> None:
-    known = compile_pipeline(pipeline).row_types
-    wanted = {theirs: known[column] for column, theirs in lookup.on.items()}
+    row_types = compile_pipeline(pipeline).row_types
+    wanted = {theirs: row_types[column] for column, theirs in lookup.on.items()}
     wanted |= {name: normalize_type(kind) for name, kind in lookup.columns.items()}
     for column, kind in wanted.items():
         if column not in schema.names:

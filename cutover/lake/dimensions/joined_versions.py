@@ -48,14 +48,18 @@ def list_recorded_spans(records: Iterable[EpochRecord], name: str) -> tuple[Vers
 
 def merge_spans(spans: Iterable[VersionSpan]) -> tuple[VersionSpan, ...]:
     """Return spans by partition and offset, where neighbours differ in more than their offsets."""
-    found: list[VersionSpan] = []
+    version_spans: list[VersionSpan] = []
     for span in sorted(spans):
-        longer = replace(found[-1], next=span.next) if found and found[-1].next == span.first else None
+        longer = (
+            replace(version_spans[-1], next=span.next)
+            if version_spans and version_spans[-1].next == span.first
+            else None
+        )
         if longer is not None and longer == replace(span, first=longer.first):
-            found[-1] = longer
+            version_spans[-1] = longer
         else:
-            found.append(span)
-    return tuple(found)
+            version_spans.append(span)
+    return tuple(version_spans)
 
 
 def spans_to_read(
@@ -72,12 +76,12 @@ def spans_to_read(
     """
     known = _stretch_spans(spans)
     version, table_id = newest
-    found: list[VersionSpan] = []
+    version_spans: list[VersionSpan] = []
     for offsets in reads:
         for partition, (first, end) in offsets.items():
             nothing = [VersionSpan(partition=partition, first=0, next=END, version=version, table_id=table_id)]
-            found += _clip_spans(known.get(partition, nothing), first, end)
-    return merge_spans(found)
+            version_spans += _clip_spans(known.get(partition, nothing), first, end)
+    return merge_spans(version_spans)
 
 
 def _stretch_spans(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]:
@@ -107,16 +111,16 @@ def version_at(spans: Sequence[VersionSpan], partition: int, offset: int) -> tup
 
 
 def find_diverging_offsets(
-    left: Sequence[VersionSpan], right: Sequence[VersionSpan]
+    version_spans: Sequence[VersionSpan], right: Sequence[VersionSpan]
 ) -> tuple[tuple[int, int, int], ...]:
     """Return the offsets (partition, first, next) that two sides joined with different versions."""
     found = []
-    for one in left:
+    for version_span in version_spans:
         for other in right:
-            first, end = max(one.first, other.first), min(one.next, other.next)
-            same = (one.version, one.table_id) == (other.version, other.table_id)
-            if one.partition == other.partition and first < end and not same:
-                found.append((one.partition, first, end))
+            first, end = max(version_span.first, other.first), min(version_span.next, other.next)
+            same = (version_span.version, version_span.table_id) == (other.version, other.table_id)
+            if version_span.partition == other.partition and first < end and not same:
+                found.append((version_span.partition, first, end))
     return tuple(sorted(found))
 
 

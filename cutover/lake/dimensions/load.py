@@ -238,8 +238,8 @@ def _read_known_types(uri: str) -> dict[str, str]:
 
 def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> dict[str, str]:
     connection.execute(f"CREATE TEMP VIEW {FILE} AS SELECT * FROM read_parquet({literal(str(file))})")  # noqa: S608 -- quoted
-    found = queries.read_table(connection, f"SELECT * FROM {FILE} LIMIT 0").schema  # noqa: S608 -- ours
-    columns = {field.name: spark_type(field.type) for field in found}
+    schema = queries.read_table(connection, f"SELECT * FROM {FILE} LIMIT 0").schema  # noqa: S608 -- ours
+    columns = {field.name: spark_type(field.type) for field in schema}
     for column, kind in columns.items():
         if kind not in SIMPLE and parse_decimal_type(kind) is None:
             msg = f"{place}, column `{column}`: expected one of {', '.join(SIMPLE)} or a decimal, got {kind}."

@@ -46,12 +46,12 @@ class Rejoin:
         Raises:
             LakeError: The newest one is needed and cannot be joined.
         """
-        found = {}
+        versions = {}
         for name in self._pipeline.lookups:
             newest = (0, "") if known[name] else _identity(self._at(name, None))
-            wanted = joined_versions.spans_to_read(known[name], reads, newest)
-            found[name] = tuple(self._find_readable(name, span) for span in wanted)
-        return found
+            version_spans = joined_versions.spans_to_read(known[name], reads, newest)
+            versions[name] = tuple(self._find_readable(name, span) for span in version_spans)
+        return versions
 
     def frames(self, spark: "SparkSession", spans: Spans) -> Dimensions:
         """Return what Spark joins the records of these spans with.

@@ -90,33 +90,33 @@ def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attem
     return tuple(Attempt.from_json(row[0]) for row in rows)
 
 
-def find_delivery_faults(records: Sequence[EpochRecord], tried: Iterable[Attempt]) -> Delivered:
+def find_delivery_faults(records: Sequence[EpochRecord], attempts: Iterable[Attempt]) -> Delivered:
     """Return what came twice or never of the epochs that are recorded.
 
     Args:
         records: Epoch records.
-        tried: Attempts, also of epochs that are not recorded: these say nothing yet.
+        attempts: Attempts, also of epochs that are not recorded: these say nothing yet.
     """
     known = {record.epoch: record for record in records if record.delivery != EXACTLY_ONCE and record.end_moved}
     found: set[int] = set()
     doubled = []
-    for one in tried:
-        record = known.get(one.epoch)
+    for attempt in attempts:
+        record = known.get(attempt.epoch)
         if record is None:
             continue
-        if one.run_id == record.run_id and one.epoch not in found:
-            found.add(one.epoch)
+        if attempt.run_id == record.run_id and attempt.epoch not in found:
+            found.add(attempt.epoch)
         else:
-            doubled.append(one)
+            doubled.append(attempt)
     lost = tuple(record for epoch, record in known.items() if epoch not in found)
     return Delivered(doubled=tuple(doubled), lost=lost)
 
 
-def effective(records: Iterable[EpochRecord], tried: Iterable[Attempt]) -> dict[int, Mapping[str, int]]:
+def effective(records: Iterable[EpochRecord], attempts: Iterable[Attempt]) -> dict[int, Mapping[str, int]]:
     """Return the pairs by class that the rows of each recorded epoch have to add up to."""
     by_epoch: dict[int, Counter[str]] = {}
-    for one in tried:
-        by_epoch.setdefault(one.epoch, Counter()).update(one.counts)
+    for attempt in attempts:
+        by_epoch.setdefault(attempt.epoch, Counter()).update(attempt.counts)
     return {
         record.epoch: record.counts if record.delivery == EXACTLY_ONCE else by_epoch.get(record.epoch, Counter())
         for record in records

@@ -98,7 +98,11 @@ class EpochRecord:
 
 def collect_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
     """Return digest to settings, of those that epochs have recorded."""
-    return {each.in_force: InForce(each.in_force_items) for each in records if each.in_force and each.in_force_items}
+    return {
+        record.in_force: InForce(record.in_force_items)
+        for record in records
+        if record.in_force and record.in_force_items
+    }
 
 
 def open_log(uri: str, version: int | None = None) -> DeltaTable:

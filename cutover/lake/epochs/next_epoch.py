@@ -37,10 +37,10 @@ def find_breaks(start: Mapping[int, int], expected: Mapping[int, int]) -> Iterat
     return (partition for partition, offset in sorted(expected.items()) if start.get(partition) != offset)
 
 
-def follows(record: EpochRecord | None, after: EpochRecord, accepted: Iterable[Loss] = ()) -> bool:
+def follows(record: EpochRecord | None, epoch_record: EpochRecord, accepted: Iterable[Loss] = ()) -> bool:
     """Return whether an epoch follows a record: the next number, the same offsets, or those behind recorded losses.
 
     Partitions that are new are not judged.
     """
-    expected = expect_start(record, accepted, after.topic_id)
-    return after.epoch == next_number(record) and not list(find_breaks(after.start, expected))
+    expected = expect_start(record, accepted, epoch_record.topic_id)
+    return epoch_record.epoch == next_number(record) and not list(find_breaks(epoch_record.start, expected))

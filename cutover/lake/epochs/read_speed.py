@@ -27,7 +27,7 @@ def measure_read_speed(records: Sequence[EpochRecord]) -> ReadSpeed:
     Unknown where fewer than two epochs read any record, where a clock was set back, or where log timestamps are those
     of a load. Event time still tells then that the log was replayed.
     """
-    busy = [one for one in records if one.records and one.max_event and one.processing_time]
+    busy = [record for record in records if record.records and record.max_event and record.processing_time]
     if len(busy) < 2:  # noqa: PLR2004 -- a speed takes two moments
         return ReadSpeed(is_replay=False, speed=None)
     first, last = busy[0], busy[-1]

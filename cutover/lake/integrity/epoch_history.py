@@ -16,7 +16,7 @@ _RECORDS = f"_kind={RowKind.EPOCH}/"  # where a commit's record lies
 
 
 def find_inconsistencies(
-    version: Version, table: DeltaTable, records: Sequence[EpochRecord], seen: Sequence[Witness] = ()
+    version: Version, table: DeltaTable, records: Sequence[EpochRecord], witnesses: Sequence[Witness] = ()
 ) -> tuple[str, ...]:
     """Return a sentence for everything that contradicts what a handle shows.
 
@@ -24,11 +24,13 @@ def find_inconsistencies(
         version: Whose epoch log.
         table: The handle.
         records: What it shows: its newest epoch alone, or all of them.
-        seen: Who saw which epoch, gathered before the handle was opened; see `witnesses`.
+        witnesses: Who saw which epoch, gathered before the handle was opened; see `witnesses`.
     """
-    found = [*_rows(version, table, records), *_commit(version, table, records)]
-    found += high_water.contradictions(seen, records, name=version.pipeline, table_version=int(table.version()))
-    return tuple(found)
+    inconsistencies = [*_rows(version, table, records), *_commit(version, table, records)]
+    inconsistencies += high_water.contradictions(
+        witnesses, records, name=version.pipeline, table_version=int(table.version())
+    )
+    return tuple(inconsistencies)
 
 
 def _rows(version: Version, table: DeltaTable, records: Sequence[EpochRecord]) -> Iterator[str]:

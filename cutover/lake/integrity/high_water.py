@@ -100,29 +100,29 @@ def read_note(version: Version) -> Witness | None:
 
 
 def contradictions(
-    seen: Sequence[Witness], records: Sequence[EpochRecord], *, name: str, table_version: int | None
+    witnesses: Sequence[Witness], records: Sequence[EpochRecord], *, name: str, table_version: int | None
 ) -> tuple[str, ...]:
     """Return a sentence for each kind of thing that a reader saw and the table no longer shows.
 
     Args:
-        seen: The witnesses.
+        witnesses: The witnesses.
         records: What the table shows: its newest epoch, or all of them.
         name: Of the epoch log, for messages.
         table_version: Of the table now; None: not to be compared.
     """
     newest = records[-1].epoch if records else -1
     ends = {record.epoch: dict(record.end) for record in records}
-    ahead = max(seen, key=lambda w: w.epoch, default=None)
+    ahead = max(witnesses, key=lambda w: w.epoch, default=None)
     texts = []
     if ahead is not None and ahead.epoch > newest:
         texts.append(f"Epoch log of {name}: {ahead.who} saw epoch {ahead.epoch}, newest epoch row is {newest}.")
-    moved = next((w for w in seen if w.end is not None and dict(w.end) != ends.get(w.epoch, dict(w.end))), None)
+    moved = next((w for w in witnesses if w.end is not None and dict(w.end) != ends.get(w.epoch, dict(w.end))), None)
     if moved is not None:
         texts.append(
             f"Epoch log of {name}: {moved.who} saw epoch {moved.epoch} end at {format_offsets(moved.end or {})}, "
             f"its row says {format_offsets(ends[moved.epoch])}."
         )
-    later = max((w for w in seen if w.table_version is not None), key=lambda w: w.table_version or 0, default=None)
+    later = max((w for w in witnesses if w.table_version is not None), key=lambda w: w.table_version or 0, default=None)
     if later is not None and table_version is not None and (later.table_version or 0) > table_version:
         texts.append(
             f"Epoch log of {name}: {later.who} saw table version {later.table_version}, it is {table_version} now."

@@ -97,7 +97,7 @@ def refuse_compacted(client: LogClient, log: str) -> None:
 def find_lost(
     client: CountableLog,
     records: Sequence[EpochRecord],
-    recorded: Iterable[Loss],
+    losses: Iterable[Loss],
     window: WindowFn,
     *,
     turn: int = 0,
@@ -108,7 +108,7 @@ def find_lost(
     Args:
         client: Reads the log, which has the topic id of the epochs.
         records: Of all epochs of a version, by number.
-        recorded: Losses that were accepted: epochs in their ranges are not counted.
+        losses: Losses that were accepted: epochs in their ranges are not counted.
         window: The definition's.
         turn: Selects the portion of epochs that is counted, where there are more than `most` offsets.
         most: Offsets of a portion.
@@ -118,7 +118,7 @@ def find_lost(
     """
     for look in range(_LOOKS):
         earliest = client.earliest(records[-1].topic) if records else {}
-        portions = list_portions(select_countable(records, earliest, recorded), most)
+        portions = list_portions(select_countable(records, earliest, losses), most)
         if not portions:
             return ()
         try:
@@ -164,7 +164,7 @@ def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
     name: str,
     client: LogClient,
     records: Sequence[EpochRecord],
-    recorded: Iterable[Loss],
+    losses: Iterable[Loss],
     window: WindowFn,
     *,
     turn: int = 0,
@@ -176,7 +176,7 @@ def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
         name: Of the pipeline, for the message.
         client: See `find_lost`, also for the other arguments.
         records: Of all epochs of a version, by number.
-        recorded: Losses that were accepted.
+        losses: Losses that were accepted.
         window: The definition's.
         turn: Selects the portion that is counted.
         most: Offsets of a portion.
@@ -187,9 +187,9 @@ def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
     if not records:
         return
     refuse_compacted(client, records[-1].topic)
-    lost = find_lost(client, records, recorded, window, turn=turn, most=most)
-    if lost:
-        raise make_lost_error(name, format_lost(lost))
+    lost_records = find_lost(client, records, losses, window, turn=turn, most=most)
+    if lost_records:
+        raise make_lost_error(name, format_lost(lost_records))
 
 
 def refuse_lost_in_log(settings: Settings, pipeline: Pipeline) -> None:
@@ -207,10 +207,10 @@ def refuse_lost_in_log(settings: Settings, pipeline: Pipeline) -> None:
     refuse_lost(pipeline.name, LogClient(settings), records, recorded, pipeline.window, most=ALL)
 
 
-def format_lost(lost: Sequence[LostRecords]) -> str:
+def format_lost(lost_records: Sequence[LostRecords]) -> str:
     """Return which epochs lack records, and where; the first ones are named. Without a full stop."""
-    more = f". And {len(lost) - _NAMED:,} more epochs" if len(lost) > _NAMED else ""
-    return ". ".join(each.text for each in lost[:_NAMED]) + more
+    more = f". And {len(lost_records) - _NAMED:,} more epochs" if len(lost_records) > _NAMED else ""
+    return ". ".join(lost_record.text for lost_record in lost_records[:_NAMED]) + more
 
 
 def make_lost_error(name: str, text: str) -> LogError:
@@ -221,16 +221,16 @@ def make_lost_error(name: str, text: str) -> LogError:
 
 
 def select_countable(
-    records: Sequence[EpochRecord], earliest: Mapping[int, int], recorded: Iterable[Loss]
+    records: Sequence[EpochRecord], earliest: Mapping[int, int], losses: Iterable[Loss]
 ) -> list[EpochRecord]:
     """Return the epochs with data whose whole range the log should hold.
 
     Args:
         records: Of all epochs, by number.
         earliest: First offset that each partition holds.
-        recorded: Losses that were accepted.
+        losses: Losses that were accepted.
     """
-    lost = find_incomplete_ranges(recorded, records[-1].topic_id) if records else {}
+    lost = find_incomplete_ranges(losses, records[-1].topic_id) if records else {}
 
     def is_countable(record: EpochRecord) -> bool:
         read = [(p, record.start.get(p, 0), end) for p, end in record.end.items() if end > record.start.get(p, 0)]

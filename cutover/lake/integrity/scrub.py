@@ -60,7 +60,7 @@ def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -
     Raises:
         LakeError: A table cannot be opened.
     """
-    listed = sorted(_list_files(settings, pipeline), key=lambda found: found[0])
+    listed = sorted(_list_files(settings, pipeline), key=lambda file: file[0])
     note = settings.home.resolve() / "scrub" / f"{pipeline.name}.json"
     after = None if most is None else _read_note(note)
     left = [found for found in listed if after is None or found[0] > after]

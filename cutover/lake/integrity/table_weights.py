@@ -75,8 +75,8 @@ def _of_control(settings: Settings, pipeline: Pipeline) -> Iterator[TableChange]
 
 def _of_batch(settings: Settings, pipeline: Pipeline) -> list[TableChange]:
     """Return the changes of the batch path's tables; looked at again where a run may be ending meanwhile."""
-    found = find_removed_batch(settings, pipeline)
-    for look in range(0 if found else LOOKS):
+    removed_batch = find_removed_batch(settings, pipeline)
+    for look in range(0 if removed_batch else LOOKS):
         if look:
             time.sleep(BETWEEN)
         runs = batch_runs.runs(settings, pipeline)
@@ -84,10 +84,10 @@ def _of_batch(settings: Settings, pipeline: Pipeline) -> list[TableChange]:
         there = [name for name, uri in places.items() if delta.exists(uri)]
         changed = (of_batch(delta.open_table(places[name]), name, runs) for name in there)
         # What a run that was never recorded left is nobody's: readers get the version of the newest recorded one.
-        found = [change for change in changed if change is not None and change.kind is not Kind.UNFINISHED]
-        if all(change.kind is Kind.HARMLESS for change in found):
+        removed_batch = [change for change in changed if change is not None and change.kind is not Kind.UNFINISHED]
+        if all(change.kind is Kind.HARMLESS for change in removed_batch):
             break
-    return found
+    return removed_batch
 
 
 def of_batch(table: DeltaTable, name: BatchTable, runs: Sequence[BatchRun]) -> TableChange | None:
@@ -125,7 +125,7 @@ def _find_compared_run(settings: Settings, pipeline: Pipeline) -> str | None:
     mine = (row for row in rows if row.result_fingerprint == fingerprint)
     later = (row for row in mine if deleted is None or deleted.is_before(row))
     tables = (json.loads(row.result).get("tables", {}) for row in later)
-    return next((str(one["batch_run"]) for one in tables if one.get("batch_run")), None)
+    return next((str(table["batch_run"]) for table in tables if table.get("batch_run")), None)
 
 
 def _skips(name: BatchTable, runs: Sequence[BatchRun]) -> Callable[[Name], bool]:
@@ -164,9 +164,9 @@ def find_removed_stream(settings: Settings, pipeline: Pipeline, version: Version
     """
     if delta.exists(version.uri):
         return None
-    seen = high_water.all_of(settings, pipeline, version)
+    witnesses = high_water.all_of(settings, pipeline, version)
     # Looked at again: its first driver may have made it meanwhile.
-    return _make_removal(version.uri, seen[0].who) if seen and not delta.exists(version.uri) else None
+    return _make_removal(version.uri, witnesses[0].who) if witnesses and not delta.exists(version.uri) else None
 
 
 def refuse_removed(settings: Settings, pipeline: Pipeline, version: Version) -> None:
@@ -207,30 +207,37 @@ def _of_dimensions(settings: Settings, pipeline: Pipeline) -> Iterator[tuple[Tab
                 yield found, f"`cutover dimension load {lookup.table} FILE` writes it anew"
 
 
-def adopt(table: DeltaTable, found: TableChange, *words: object) -> None:
+def adopt(table: DeltaTable, table_change: TableChange, *words: object) -> None:
     """Take over files that another writer rewrote without harm: under names of ours, in one commit that changes no row.
 
     Args:
-        table: The handle, at the version that `found` was told of; it shows the new one afterwards.
-        found: A harmless change.
+        table: The handle, at the version that `table_change` was told of; it shows the new one afterwards.
+        table_change: A harmless change.
         words: Of the names, after `adopt_files`.
 
     Raises:
         CommitFailedError: Another commit came first.
         OSError: The storage took no file.
     """
-    made, gone = adopt_files(table, found, *words)
+    made, gone = adopt_files(table, table_change, *words)
     commits.replace(table, gone, made, new_data=False, commit=CommitProperties(max_commit_retries=0))
-    log.warning("files_adopted", table=found.uri, files=len(made), commits=[str(commit) for commit in found.commits])
+    log.warning(
+        "files_adopted",
+        table=table_change.uri,
+        files=len(made),
+        commits=[str(commit) for commit in table_change.commits],
+    )
 
 
-def adopt_files(table: DeltaTable, found: TableChange, *words: object) -> tuple[list[AddAction], list[dict[str, Any]]]:
+def adopt_files(
+    table: DeltaTable, table_change: TableChange, *words: object
+) -> tuple[list[AddAction], list[dict[str, Any]]]:
     """Copy the files that others wrote under names of ours; return what lists them, and what they stand for."""
     system, root = storage.place(table.table_uri)
     gone = [action for action in delta.actions(table) if checksums.name_of(str(action["path"])) is None]
     made = []
     for number, action in enumerate(gone):
-        stem = checksums.new_stem("adopted", *words, checksums.weight_word(0 if number else found.missing))
+        stem = checksums.new_stem("adopted", *words, checksums.weight_word(0 if number else table_change.missing))
         path = str(action["path"])
         copy = f"{path.rpartition('/')[0]}/{stem}.parquet".lstrip("/")
         system.copy_file(f"{root}/{unquote(path)}", f"{root}/{copy}")

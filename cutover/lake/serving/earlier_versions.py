@@ -25,15 +25,15 @@ def list_earlier(settings: Settings, pipeline: Pipeline, version: Version) -> li
     """Return the versions that read what the log of a version no longer gives, newest first."""
     recorded, lateness = losses.up_to(settings, version), lateness_fingerprint(pipeline)
     known = {
-        each.number: each
-        for each in versions.list_versions(settings, pipeline)
-        if each.lateness_fingerprint == lateness and not each.beside
+        version.number: version
+        for version in versions.list_versions(settings, pipeline)
+        if version.lateness_fingerprint == lateness and not version.beside
     }
     return list(_follow(known, recorded, version.number))
 
 
-def _follow(known: dict[int, Version], recorded: Sequence[Loss], number: int) -> Iterator[Version]:
-    while any(loss.stream_version == number and _is_of_another_log(loss) for loss in recorded):
+def _follow(known: dict[int, Version], losses: Sequence[Loss], number: int) -> Iterator[Version]:
+    while any(loss.stream_version == number and _is_of_another_log(loss) for loss in losses):
         before = max((n for n in known if n < number), default=None)
         if before is None:
             return

@@ -163,28 +163,28 @@ def _replace(connection: psycopg.Connection[Any], table: DeltaTable, schema: str
     """Write the months that are not as the copy has them, and note the version."""
     place, fields = sql.Identifier(schema, name), delta.read_schema(table)
     now = _Note(table_id=str(table.metadata().id), version=int(table.version()), files=_list_files(table))
-    before = _read_note(connection, schema, name)
-    there = _read_columns(connection, schema, name)
+    note = _read_note(connection, schema, name)
+    columns = _read_columns(connection, schema, name)
     wanted = {field.name: _type_of(field.type) for field in fields}
-    _refuse_unfit(name, wanted, before, now)
-    if before == now and there == wanted:
+    _refuse_unfit(name, wanted, note, now)
+    if note == now and columns == wanted:
         return ()
-    if there and before is None:
+    if columns and note is None:
         msg = f"Copy of `{name}` in PostgreSQL: expected no other table `{schema}.{name}`, one is there without a note."
         raise LakeError(msg + "\nHint: rename it, or set `serving.postgres_schema` to a schema of Cutover's own.")
-    if there != wanted:
-        _change_columns(connection, place, there, wanted)
-        before = None
-    old = {} if before is None else before.files
+    if columns != wanted:
+        _change_columns(connection, place, columns, wanted)
+        note = None
+    old = {} if note is None else note.files
     months = sorted(month for month in {*old, *now.files} if old.get(month) != now.files.get(month))
     gone = sql.SQL("DELETE FROM {} WHERE %s OR {} = ANY(%s)").format(place, sql.Identifier(MONTH))
-    connection.execute(gone, [before is None, months])
+    connection.execute(gone, [note is None, months])
     _fill(connection, table, place, fields.names, months)
     _write_note(connection, schema, name, now)
     return tuple(months)
 
 
-def _refuse_unfit(name: str, wanted: Mapping[str, str], before: _Note | None, now: _Note) -> None:
+def _refuse_unfit(name: str, wanted: Mapping[str, str], note: _Note | None, now: _Note) -> None:
     """Refuse what the server cannot hold, and a lake that went back to an older version of the table.
 
     Raises:
@@ -193,8 +193,8 @@ def _refuse_unfit(name: str, wanted: Mapping[str, str], before: _Note | None, no
     if system := sorted(_SYSTEM & wanted.keys()):
         msg = f"Copy of `{name}` in PostgreSQL: expected columns that the server has not itself, got `{system[0]}`."
         raise LakeError(msg + "\nHint: rename it in the definition, or go without a copy.")
-    if before is not None and before.table_id == now.table_id and before.version > now.version:
-        msg = f"Copy of `{name}` in PostgreSQL: expected a table at version {before.version} or newer, as the copy is, "
+    if note is not None and note.table_id == now.table_id and note.version > now.version:
+        msg = f"Copy of `{name}` in PostgreSQL: expected a table at version {note.version} or newer, as the copy is, "
         msg += f"got version {now.version}: the lake went back."
         raise LakeError(msg + f"\nHint: if that was meant, drop the copy and its row in `{_NOTES}`.")
 

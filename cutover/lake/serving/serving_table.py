@@ -93,14 +93,14 @@ def publish(settings: Settings, pipeline: Pipeline, *, name: str | None = None, 
         raise LakeError(msg + "came first.\nHint: let one process publish (`--follow`), not several.") from error
 
 
-def _copy(settings: Settings, name: str, done: Publication, *, anyway: bool) -> Publication:
+def _copy(settings: Settings, name: str, publication: Publication, *, anyway: bool) -> Publication:
     """Let the copy in PostgreSQL show what was published, where one is asked for."""
     if settings.serving.postgres is None:
-        return done
+        return publication
     from cutover.lake.serving import postgres_copy  # noqa: PLC0415 -- its client, for those who ask for it alone
 
-    made = postgres_copy.publish_copy(settings, settings.serving.postgres.get_secret_value(), name, anyway=anyway)
-    return replace(done, copy=made.table)
+    copy = postgres_copy.publish_copy(settings, settings.serving.postgres.get_secret_value(), name, anyway=anyway)
+    return replace(publication, copy=copy.table)
 
 
 def keep_up(settings: Settings, pipeline: Pipeline, *, anyway: bool = False) -> tuple[str, ...]:
@@ -237,8 +237,8 @@ def _describe_stream(version: Version | None, epoch: int) -> dict[str, str]:
 
 def _schema(pipeline: Pipeline) -> pa.Schema:
     """Return the columns of the view, as the batch table has their types."""
-    known = batch_schema(pipeline)
-    own = [known.field(name) for name in ("window_start", "window_end", *pipeline.key, *pipeline.measures)]
+    schema = batch_schema(pipeline)
+    own = [schema.field(name) for name in ("window_start", "window_end", *pipeline.key, *pipeline.measures)]
     return pa.schema([*own, pa.field("_served_by", pa.string()), pa.field("_state", pa.string())])
 
 
@@ -285,16 +285,16 @@ def _write(
             yield data_files.stream(uri, rows, checksums.new_stem("serving"), partition={MONTH: month})
 
 
-def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
+def _chain(record_batch: pa.RecordBatch, record_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield record_batch
+    yield from record_batches
 
 
 def _commit(
     uri: str,
     schema: pa.Schema,
     table: DeltaTable | None,
-    made: Sequence[AddAction],
+    add_actions: Sequence[AddAction],
     months: Sequence[str] | None,
     words: dict[str, str],
 ) -> DeltaTable:
@@ -308,11 +308,11 @@ def _commit(
     if table is None:
         if delta.exists(uri):
             raise _Overtaken
-        commits.create(uri, made, own, partition_by=[MONTH], configuration=delta.CONFIGURATION, commit=commit)
+        commits.create(uri, add_actions, own, partition_by=[MONTH], configuration=delta.CONFIGURATION, commit=commit)
         return delta.open_table(uri)
     if months is None:  # another definition: other columns, all rows from scratch
-        commits.overwrite(table, made, own, partition_by=[MONTH], commit=commit)
+        commits.overwrite(table, add_actions, own, partition_by=[MONTH], commit=commit)
         return table
     gone = [action for action in delta.actions(table) if action[f"partition.{MONTH}"] in months]
-    commits.replace(table, gone, made, commit=commit)
+    commits.replace(table, gone, add_actions, commit=commit)
     return table

@@ -19,8 +19,8 @@ def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
     return " OR ".join(f"({start} >= {int(a)} AND {end} <= {int(b)})" for a, b in ranges) or "false"
 
 
-def is_affected(window: WindowFn, one: Interval, ranges: Iterable[Range]) -> bool:
+def is_affected(window: WindowFn, interval: Interval, ranges: Iterable[Range]) -> bool:
     """Ask of a window whether a range holds it wholly, of a session whether one touches it."""
     if window.merges:
-        return any(can_merge(one, Interval(*span)) for span in ranges)
-    return any(first <= one.start and one.end <= last for first, last in ranges)
+        return any(can_merge(interval, Interval(*span)) for span in ranges)
+    return any(first <= interval.start and interval.end <= last for first, last in ranges)

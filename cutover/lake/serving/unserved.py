@@ -90,8 +90,8 @@ def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why
     gone: list[Unserved] = []
     while True:  # each in a turn of its own: one row a deletion
         sequence = versions.next_sequence(settings, pipeline)
-        found = list_unserved(settings, pipeline, clock.now())
-        going = next((one for one in found if one.held is None and one.uri not in {each.uri for each in gone}), None)
+        unserved = list_unserved(settings, pipeline, clock.now())
+        going = next((one for one in unserved if one.held is None and one.uri not in {each.uri for each in gone}), None)
         if going is None:
             return gone
         place = (pipeline.name, going.fingerprint, going.number)

@@ -142,8 +142,8 @@ def check(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
         msg = f"{place}: file `{path}` is listed and not there."
         raise FileDamagedError(msg + "\nHint: put it back from a copy of the folder.", file=path)
     seen = (file, int(info.size), int(info.mtime_ns or 0))
-    known = run_memory.checked_files()
-    if name is None or (known is not None and seen in known):
+    checked_files = run_memory.checked_files()
+    if name is None or (checked_files is not None and seen in checked_files):
         return
     try:
         got = of_file(system, file)
@@ -155,5 +155,5 @@ def check(system: fs.FileSystem, root: str, path: str, *, place: str) -> None:
         msg += f"others ({info.size:,} bytes, {got})."
         hint = "\nHint: the disk, a copy or a hand changed it; put it back from a copy of the folder."
         raise FileDamagedError(msg + hint, file=path)
-    if known is not None:
-        known.add(seen)
+    if checked_files is not None:
+        checked_files.add(seen)

@@ -44,7 +44,7 @@ def append(
 def replace(
     table: DeltaTable,
     gone: Sequence[Mapping[str, Any]],
-    made: Sequence[AddAction],
+    add_actions: Sequence[AddAction],
     *,
     new_data: bool = True,
     commit: CommitProperties | None = None,
@@ -54,7 +54,7 @@ def replace(
     Args:
         table: The handle, at whose version nobody may have committed since; it shows the new one afterwards.
         gone: What `tables.actions` says of the files that are listed no more.
-        made: The files that are.
+        add_actions: The files that are.
         new_data: False where the rows stay as they are.
         commit: What the commit says of itself.
 
@@ -64,7 +64,9 @@ def replace(
     """
     mark, commit = commit_outcome.new_mark(commit)
     with commit_outcome.settle_commit(table, mark):
-        transact(table, [*made, *(data_files.remove(action, new_data=new_data) for action in gone)], commit=commit)
+        transact(
+            table, [*add_actions, *(data_files.remove(action, new_data=new_data) for action in gone)], commit=commit
+        )
 
 
 def transact(
@@ -94,7 +96,7 @@ def transact(
 
 def overwrite(
     table: DeltaTable,
-    made: Sequence[AddAction],
+    add_actions: Sequence[AddAction],
     schema: Schema,
     *,
     partition_by: Sequence[str] = (),
@@ -106,18 +108,18 @@ def overwrite(
         CommitFailedError, DeltaError, OSError: As delta-rs has it.
     """
     table.create_write_transaction(
-        list(made),
+        list(add_actions),
         mode="overwrite",
         schema=schema,
         partition_by=list(partition_by),
-        commit_properties=_add_digest(commit, made, delta.paths(table)),
+        commit_properties=_add_digest(commit, add_actions, delta.paths(table)),
     )
     table.update_incremental()
 
 
 def create(
     uri: str,
-    made: Sequence[AddAction],
+    add_actions: Sequence[AddAction],
     schema: Schema,
     *,
     configuration: Mapping[str, str],
@@ -132,17 +134,19 @@ def create(
     create_table_with_add_actions(
         uri,
         schema,
-        list(made),
+        list(add_actions),
         mode="error",
         partition_by=list(partition_by),
         configuration=dict(configuration),
-        commit_properties=_add_digest(commit, made, ()),
+        commit_properties=_add_digest(commit, add_actions, ()),
     )
 
 
-def _add_digest(commit: CommitProperties | None, made: Iterable[AddAction], removed: Iterable[str]) -> CommitProperties:
+def _add_digest(
+    commit: CommitProperties | None, add_actions: Iterable[AddAction], removed: Iterable[str]
+) -> CommitProperties:
     """Let a commit say what it lists and lists no more, so that an entry that was changed is known."""
-    added = ((action.path, action.size) for action in made)
+    added = ((action.path, action.size) for action in add_actions)
     return commit_outcome.add_words(commit, {delta_log.DIGEST: delta_log.digest(added, iter(removed))})
 
 

@@ -77,13 +77,13 @@ def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = Non
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
     sink = pa.BufferOutputStream()
-    found: list[FileMetaData] = []
-    pq.write_table(rows, sink, compression="zstd", metadata_collector=found)
+    file_metadata: list[FileMetaData] = []
+    pq.write_table(rows, sink, compression="zstd", metadata_collector=file_metadata)
     content = sink.getvalue()
     path = _path(partition or {}, checksums.file_name(stem, checksums.of_bytes(memoryview(content))))
     system, root = storage.place(uri)
     _put(system, f"{root}/{path}", content)
-    statistics = of_footer(found[0], without=_not_numbers(rows))
+    statistics = of_footer(file_metadata[0], without=_not_numbers(rows))
     return _add(path, content.size, partition or {}, statistics, new_data=new_data)
 
 

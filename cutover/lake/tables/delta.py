@@ -220,7 +220,7 @@ def bind(
     """
     schema = read_schema(table)
     root = local_root(table)
-    listed = [one for one in _list_actions(table, kinds) if paths is None or one[1]["path"] in paths]
+    listed = [action for action in _list_actions(table, kinds) if paths is None or action[1]["path"] in paths]
     check(table, [action for _, action in listed])
     if root is None:
         selects = _remote_selects(connection, view, table, schema, listed)
@@ -257,14 +257,14 @@ def describe_contents(table: DeltaTable, path: str) -> str:
     with queries.connect() as connection:
         connection.register("listed", pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all())
         columns = {str(row[0]) for row in connection.execute("DESCRIBE listed").fetchall()}
-        said = []
+        contents = []
         for what, column in (("epochs", "_epoch"), ("windows", "window_start")):
             if {f"min.{column}", f"max.{column}"} <= columns:
                 bounds = f'"min.{column}"::VARCHAR, "max.{column}"::VARCHAR'
                 row = connection.execute(f"SELECT {bounds} FROM listed WHERE path = ?", [path]).fetchone()  # noqa: S608
                 if row is not None and row[0] is not None:
-                    said.append(f"{what} {row[0]} to {row[1]}")
-    return ", ".join(said)
+                    contents.append(f"{what} {row[0]} to {row[1]}")
+    return ", ".join(contents)
 
 
 def folder_of(table: DeltaTable) -> tuple[fs.FileSystem, str]:
@@ -339,11 +339,11 @@ def find_damaged(table: DeltaTable) -> dict[str, Any] | None:
     root = local_root(table)
     if root is None:
         return None
-    whole = read_schema(table)
+    schema = read_schema(table)
     with queries.connect() as connection:
         for action in actions(table):
             in_path = {k.removeprefix("partition.") for k in action if k.startswith("partition.")}
-            columns = pa.schema([field for field in whole if field.name not in in_path])
+            columns = pa.schema([field for field in schema if field.name not in in_path])
             query = select(columns, [str(file_path(root, action))])
             try:
                 connection.execute(f"SELECT bit_xor(hash(t)) FROM ({query}) t").fetchall()  # noqa: S608 -- quoted

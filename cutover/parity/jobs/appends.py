@@ -58,7 +58,7 @@ def _judge_full_append(trace: Trace, query: Query, removals: Sequence[JobStep], 
         what = doubt.what if isinstance(doubt, Removal) else "overwrite"
         said = f"{what} (line {doubt.line}): whether it removes what line {query.line} appends"
         return query.line, Construct.NOT_UNDERSTOOD, said
-    if query.writer.frame.arms and any(_is_bounded(each) for each in others):
+    if query.writer.frame.arms and any(_is_bounded(other) for other in others):
         said = f"append of all of {source} where no condition selects what is new: whether that runs again"
         return query.line, Construct.NOT_UNDERSTOOD, said
     return query.line, Construct.APPENDED_AGAIN, f"append of all of {source}"

@@ -221,9 +221,9 @@ def _call_on_lists(job: Walk, name: str, arguments: Arguments) -> JobValue | Non
 
 def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     first = arguments.get(0)
-    listed = _call_on_lists(job, name, arguments)
-    if listed is not None:
-        return listed
+    job_value = _call_on_lists(job, name, arguments)
+    if job_value is not None:
+        return job_value
     if name == "range" and 0 < len(arguments.positional) <= 3:  # noqa: PLR2004 -- start, stop, step
         return _list_numbers(arguments)
     if name == "dict":

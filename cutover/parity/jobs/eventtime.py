@@ -14,7 +14,7 @@ RENAMES = frozenset({"toDF", "withColumnsRenamed"})
 NO_NAMES = frozenset[str]()
 
 
-def has_event_time(state: Frame, mark: Frame, above: Sequence[Frame]) -> bool | None:
+def has_event_time(state: Frame, mark: Frame, frames: Sequence[Frame]) -> bool | None:
     """Return whether the event time of a watermark, or a window of it, is among the keys of a state.
 
     None: it cannot be told.
@@ -22,11 +22,11 @@ def has_event_time(state: Frame, mark: Frame, above: Sequence[Frame]) -> bool | 
     if state.keys is None or not mark.columns or not mark.columns[0].names:
         return None
     names = _carry(state, mark, {}, into_keys=True)
-    keys = [(key, find_window(key, above)) for key in state.keys]
+    keys = [(key, find_window(key, frames)) for key in state.keys]
     if any(_carries(window if window is not None else key, names) for key, window in keys):
         return True
     hidden = any(key.varies or (not key.names and not key.is_window) for key in state.keys)
-    lost = mark.columns[0].varies or any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in above)
+    lost = mark.columns[0].varies or any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in frames)
     return None if hidden or lost else False
 
 
@@ -70,13 +70,13 @@ def _list_times(side: Frame) -> frozenset[str]:
     return NO_NAMES.union(*(_carry(side, mark, {}) for mark in marks))
 
 
-def find_window(key: JobColumn, above: Iterable[Frame]) -> JobColumn | None:
+def find_window(key: JobColumn, frames: Iterable[Frame]) -> JobColumn | None:
     """Return the window of time that a key is, or that a step before named so."""
     if key.is_window:
         return key
     if not key.is_plain:
         return None
-    named = (column for frame in above for column in frame.columns)
+    named = (column for frame in frames for column in frame.columns)
     return next((one for one in named if one.is_window and (one.alias or "window") in key.names), None)
 
 
@@ -107,8 +107,8 @@ def _carry(frame: Frame, mark: Frame, known: dict[int, frozenset[str]], *, into_
 def _pass_on(frame: Frame, names: frozenset[str]) -> frozenset[str]:
     """Return which columns carry the event time behind an operation, by those before it."""
     if frame.op == "aggregate" and frame.keys is not None:
-        above = frame.parents
-        pairs = [(key, find_window(key, above) or key) for key in frame.keys]
+        parents = frame.parents
+        pairs = [(key, find_window(key, parents) or key) for key in frame.keys]
         return frozenset(name for key, column in pairs if _carries(column, names) for name in _name(key))
     if frame.op != "step":
         return names

@@ -68,7 +68,7 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
         case ast.Attribute():
             owner = evaluate(job, node.value, scope)
             owners = [each for each in alternatives(owner) if not _is_none(each)] or [owner]  # None has no attributes
-            return select_possible(choose(get_attribute(job, each, node) for each in owners), job.trace.branches)
+            return select_possible(choose(get_attribute(job, owner, node) for owner in owners), job.trace.branches)
         case ast.Call():
             return _evaluate_call(job, node, scope)
         case ast.JoinedStr():

@@ -279,8 +279,8 @@ def call_on_group(job: Walk, group: Grouped, name: str, arguments: Arguments, li
         return _keep_state(job, group, name, arguments, line)
     if name == "cogroup":
         job.trace.add_gap(line, "cogroup: what its function makes of two groups")
-        others = tuple(list_frames(arguments.values))
-        return Grouped(keep(derive((group.frame, *others), "opaque", line, what=name)), group.keys, line)
+        frames = tuple(list_frames(arguments.values))
+        return Grouped(keep(derive((group.frame, *frames), "opaque", line, what=name)), group.keys, line)
     job.trace.add_gap(line, f"{name}: no method of groups that is known here")
     return keep(derive((group.frame,), "opaque", line, what=name))
 

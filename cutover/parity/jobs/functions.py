@@ -108,7 +108,7 @@ class FunctionCalls:
 
     def _list_order(self, call: ast.Call) -> set[str]:
         """Return the texts in the statement of a call, and in those that define the names in it."""
-        inside = [one for one in self.statements if call in ast.walk(one)]
+        inside = [statement for statement in self.statements if call in ast.walk(statement)]
         statement = min(inside, key=lambda node: len(list(ast.walk(node))), default=self.tree)
         words, names = _list_words(statement), {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
         for other in self.statements:

@@ -280,13 +280,13 @@ def _sums_up(arguments: Arguments) -> bool:
     return False
 
 
-def _note_default(job: Walk, name: str, first: JobValue, arguments: Arguments) -> None:
+def _note_default(job: Walk, name: str, job_value: JobValue, arguments: Arguments) -> None:
     """Note the database in use, or the default of an argument of the command line."""
     if name == "setCurrentDatabase":
-        job.trace.database = describe(first).lower()
+        job.trace.database = describe(job_value).lower()
         return
     names = [text for value in arguments.positional if (text := get_text(value)) is not None]
-    long = next((text for text in names if text.startswith("--")), get_text(first) or "")
+    long = next((text for text in names if text.startswith("--")), get_text(job_value) or "")
     dest = get_text(arguments.get(-1, "dest") or Constant(long.lstrip("-").replace("-", "_")))
     default = arguments.get(-1, "default")
     if dest and default is not None:

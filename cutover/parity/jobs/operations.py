@@ -36,8 +36,8 @@ def operate(node: Operation, parts: list[JobValue]) -> JobValue:  # noqa: PLR091
             isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and all(c.names for c in columns)
         )
         return replace(merged, functions=merged.functions | {"+"}) if is_sum else merged
-    if isinstance(node, ast.Compare | ast.BoolOp) and (known := _decide_operation(node, parts)) is not None:
-        return known
+    if isinstance(node, ast.Compare | ast.BoolOp) and (operation := _decide_operation(node, parts)) is not None:
+        return operation
     is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
     if is_sum and all(isinstance(part, Listing) for part in parts):
         return Listing([item for part in parts if isinstance(part, Listing) for item in part.items])

@@ -157,7 +157,7 @@ def exclude_each_other(arms: Iterable[Arm]) -> bool:
     numbers: dict[Hashable, set[object]] = {}
     for arm in arms:
         numbers.setdefault(arm.condition, set()).add(arm.number)
-    return any(len(each) > 1 for each in numbers.values())
+    return any(len(number) > 1 for number in numbers.values())
 
 
 def select_possible(value: JobValue, taken: Iterable[Arm]) -> JobValue:

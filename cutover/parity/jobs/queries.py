@@ -193,42 +193,42 @@ def judge_state(lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
         yield from _judge_watermark(mark, states, lineage, mode)
 
 
-def _judge_groups(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
+def _judge_groups(state: Frame, frames: Sequence[Frame]) -> Iterator[Found]:
     """Check that the groups of an aggregation are removed at some point."""
-    marks = [frame for frame in above if frame.op == "watermark"]
-    is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
+    marks = [frame for frame in frames if frame.op == "watermark"]
+    is_opaque = any(frame.op in {"opaque", "unknown"} for frame in frames)
     keys = state.keys or ()
-    buckets = sorted({name for key in keys for name in _list_buckets(key, above)})
-    windows = [window for key in keys if (window := find_window(key, above)) is not None]
+    buckets = sorted({name for key in keys for name in _list_buckets(key, frames)})
+    windows = [window for key in keys if (window := find_window(key, frames)) is not None]
     if buckets and not windows and not marks and not is_opaque:
         yield state.line, Construct.UNBOUNDED, f"groups by {', '.join(buckets)} without withWatermark"
     elif windows and not marks and not is_opaque:
         yield state.line, Construct.UNBOUNDED, "windows without withWatermark"
     elif windows and not marks:
         yield state.line, Construct.NOT_UNDERSTOOD, "windows of a DataFrame that may have a watermark"
-    elif windows and not is_opaque and all(has_event_time(state, mark, above) is False for mark in marks):
+    elif windows and not is_opaque and all(has_event_time(state, mark, frames) is False for mark in marks):
         marked = frozenset(name for mark in marks for name in mark.columns[0].names)
         is_changed = any(window.names & marked for window in windows)
         other = "a column computed from that of withWatermark" if is_changed else "another column than withWatermark"
         yield state.line, Construct.UNBOUNDED, f"windows of {other}"
 
 
-def _judge_join(state: Frame, above: Sequence[Frame]) -> Iterator[Found]:
+def _judge_join(state: Frame, frames: Sequence[Frame]) -> Iterator[Found]:
     """Check that the rows buffered by a join of streams are removed at some point."""
-    is_opaque = any(frame.op in {"opaque", "unknown"} for frame in above)
+    is_opaque = any(frame.op in {"opaque", "unknown"} for frame in frames)
     has_marks = all(any(frame.op == "watermark" for frame in list_ancestors(side)) for side in state.parents)
-    bound = bound_join(state)
-    if bound is JoinBound.UNKNOWN or (is_opaque and not has_marks):
+    join_bound = bound_join(state)
+    if join_bound is JoinBound.UNKNOWN or (is_opaque and not has_marks):
         yield state.line, Construct.NOT_UNDERSTOOD, "join of streams: whether its condition bounds the time"
-    elif bound is JoinBound.NONE or not has_marks:
+    elif join_bound is JoinBound.NONE or not has_marks:
         yield state.line, Construct.UNBOUNDED, "join of streams without a bound in time"
-    elif bound is JoinBound.ONE:
+    elif join_bound is JoinBound.ONE:
         yield state.line, Construct.UNBOUNDED, "join of streams with a bound in time on one side only"
 
 
-def _list_buckets(key: JobColumn, above: Sequence[Frame]) -> frozenset[str]:
+def _list_buckets(key: JobColumn, frames: Sequence[Frame]) -> frozenset[str]:
     """Return the functions that make a key a period of time, such as an hour or a day."""
-    named = [column for frame in above for column in frame.columns if column.alias and column.alias in key.names]
+    named = [column for frame in frames for column in frame.columns if column.alias and column.alias in key.names]
     return frozenset().union(*(column.functions & BUCKETS for column in (key, *named)))
 
 
@@ -274,14 +274,14 @@ def _explain_idle(state: Frame, mark: Frame, mode: str) -> str | None:
     return _explain_grouping(state, mark, above) + rejected
 
 
-def _explain_grouping(state: Frame, mark: Frame, above: Sequence[Frame]) -> str:
+def _explain_grouping(state: Frame, mark: Frame, frames: Sequence[Frame]) -> str:
     """Return why a grouping has no event time."""
     marked = ", ".join(sorted(mark.columns[0].names))
     keys = state.keys or ()
     if not keys:
         return f"a total over all rows, without the {marked} of the watermark"
     for key in keys:
-        window = find_window(key, above)
+        window = find_window(key, frames)
         if window is not None and not window.is_plain and window.names & mark.columns[0].names:
             return f"its window is over an expression of {marked}, which has no watermark"
     loss = find_loss(state, mark)

@@ -45,9 +45,9 @@ def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -
     mode = get_mode(write.writer)
     if makes_target(write) or (mode == "append" and is_upsert(write.writer)):
         return
-    removals = [each for each in list_removals(sink.removals, (), write) if is_certain(each, write)]
-    if mode == "append" and not is_marked(write.writer) and not any(_is_of_batch(each) for each in removals):
-        if any(isinstance(each, Removal) and each.condition is None for each in removals):
+    removals = [removal for removal in list_removals(sink.removals, (), write) if is_certain(removal, write)]
+    if mode == "append" and not is_marked(write.writer) and not any(_is_of_batch(removal) for removal in removals):
+        if any(isinstance(removal, Removal) and removal.condition is None for removal in removals):
             yield from _judge_replacement(write, lineage, sink, query)
         else:
             yield query.line, Construct.NOT_IDEMPOTENT, "foreachBatch that appends"

@@ -145,8 +145,8 @@ def _sums_up(change: exp.EQ) -> bool:
 
 def _adds_up(update: exp.Update) -> bool:
     """Return whether UPDATE computes a column from itself: run again, it changes the rows again."""
-    changes = [each for each in update.expressions if isinstance(each, exp.EQ)]
-    return any(_list_names(each.this) & _list_names(each.expression) for each in changes)
+    changes = [expression for expression in update.expressions if isinstance(expression, exp.EQ)]
+    return any(_list_names(change.this) & _list_names(change.expression) for change in changes)
 
 
 def _is_no_statement(statement: exp.Expr) -> bool:
@@ -304,14 +304,14 @@ class _Selection:
                     return column
         return make_sql_column(node)
 
-    def _follow_join(self, left: Frame, join: exp.Join, *, is_anti: bool) -> Frame:
+    def _follow_join(self, frame: Frame, join: exp.Join, *, is_anti: bool) -> Frame:
         right, condition = self.follow_source(join.this), join.args.get("on")
         comparisons = tuple(_list_comparisons(condition)) if condition is not None else ()
         using = frozenset(node.name for node in join.args.get("using") or ())
-        if left.is_stream is False or right.is_stream is False:
-            return self._keep(derive((left, right), "step", self.line, what="join", is_bounded=is_anti))
+        if frame.is_stream is False or right.is_stream is False:
+            return self._keep(derive((frame, right), "step", self.line, what="join", is_bounded=is_anti))
         keys = (JobColumn(names=using),) if using else ()
-        return self._keep(derive((left, right), "join", self.line, what="JOIN", comparisons=comparisons, keys=keys))
+        return self._keep(derive((frame, right), "join", self.line, what="JOIN", comparisons=comparisons, keys=keys))
 
     def follow_source(self, node: exp.Expr) -> Frame:
         """Return the DataFrame of a table, a view or a subquery."""

@@ -100,7 +100,9 @@ def _make_call(expression: Any, name: str, above: int, wrapper: str, *, is_join:
     below = _list(expression.children())
     called = name_function(name)
     types = [str(one.dataType().simpleString()) for one in below] if called in TYPED else []
-    is_bound = is_join and (name in COMPARISONS or (name == "EqualTo" and any(one.startswith(TIMES) for one in types)))
+    is_bound = is_join and (
+        name in COMPARISONS or (name == "EqualTo" and any(type_.startswith(TIMES) for type_ in types))
+    )
     is_udf = "UDF" in name
     impure = functions.find_impure(expression) if is_udf else ""
     own = not expression.deterministic() and all(one.deterministic() for one in below)

@@ -76,10 +76,10 @@ def list_under(nodes: Sequence[PlanNode], place: int) -> Iterator[int]:
 
 def find_streaming(nodes: Sequence[PlanNode]) -> frozenset[int]:
     """Return the places of the operators that read from a stream."""
-    found: set[int] = set()
+    streaming: set[int] = set()
     for place in reversed(range(len(nodes))):
         if nodes[place].is_streaming:
-            found.add(place)
-        if place in found and nodes[place].above != ROOT:
-            found.add(nodes[place].above)
-    return frozenset(found)
+            streaming.add(place)
+        if place in streaming and nodes[place].above != ROOT:
+            streaming.add(nodes[place].above)
+    return frozenset(streaming)

@@ -193,15 +193,15 @@ def _read_formatted(start: int, lines: list[str], floats: frozenset[str]) -> Ite
 
 
 def _read_details(lines: list[str]) -> dict[int, str]:
-    found: dict[int, str] = {}
+    details: dict[int, str] = {}
     number = 0
     for line in lines:
         head = DETAIL.match(line)
         if head:
             number = int(head[1])
-            found[number] = ""
+            details[number] = ""
         elif not line.strip():
             number = 0
         elif number and not line.startswith(LINE_OF_AGGREGATE):
-            found[number] += line + "\n"
-    return found
+            details[number] += line + "\n"
+    return details

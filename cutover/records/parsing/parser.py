@@ -82,8 +82,8 @@ def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensio
         return _of_left(left, pipeline).unionAll(
             _of_right(parse_records(records.where("_right"), make_right_side(pipeline)), pipeline)
         )
-    found = readings(pipeline.source)
-    typed = _cast_fields(_take_raw_fields(_decode_json(records, pipeline, found), found), found)
+    field_sqls = readings(pipeline.source)
+    typed = _cast_fields(_take_raw_fields(_decode_json(records, pipeline, field_sqls), field_sqls), field_sqls)
     return _judge_rows(_derive_columns(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)
 
 
@@ -104,9 +104,9 @@ def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     return select(rows, *JUDGED, *others, *own)
 
 
-def _decode_json(records: "DataFrame", pipeline: Pipeline, found: tuple[FieldSql, ...]) -> "DataFrame":
+def _decode_json(records: "DataFrame", pipeline: Pipeline, field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Parse the JSON to `__value array<struct>` and `__corrupt string`; null where the bytes were refused before."""
-    shape = ", ".join(f"`{field.name}` {field.read_as}" for field in found)
+    shape = ", ".join(f"`{field.name}` {field.read_as}" for field in field_sqls)
     schema = f"{_NAMES.value} array<struct<{shape}, {_NAMES.end} int>>, __corrupt string"
     options = ", ".join(f"'{key}', '{value}'" for key, value in JSON_OPTIONS.items())
     refused = select(
@@ -132,7 +132,7 @@ def _refuse_bytes_sql(max_bytes: int) -> str:
     END"""
 
 
-def _take_raw_fields(decoded: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
+def _take_raw_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Take the record out of its array: fields as they were read, JSON's kind of each VARIANT, `__bad` so far."""
     whole = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
     # An escape that is broken inside a string looks like a wrong type to `from_json`, which then goes on behind it.
@@ -142,46 +142,46 @@ def _take_raw_fields(decoded: "DataFrame", found: tuple[FieldSql, ...]) -> "Data
         WHEN NOT coalesce({whole}, false) THEN '{Reason.JSON}'
         WHEN __corrupt IS NOT NULL THEN IF({broken}, '{Reason.JSON}', '{Reason.TYPE}')
     END AS __bad"""
-    values = (f"get(__value, 0).`{field.name}` AS `{field.name}`" for field in found)
+    values = (f"get(__value, 0).`{field.name}` AS `{field.name}`" for field in field_sqls)
     kinds = (
         f"schema_of_variant(get(__value, 0).`{field.name}`) AS `__kind_{field.name}`"
-        for field in found
+        for field in field_sqls
         if field.is_variant
     )
     return select(decoded, *OURS, "__text", bad, *values, *kinds)
 
 
-def _cast_fields(raw: "DataFrame", found: tuple[FieldSql, ...]) -> "DataFrame":
+def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Give each field its type; `__bad` now says all that bytes, JSON, types and `NOT NULL` have to say."""
     values = select(
         raw,
         *OURS,
         "__bad",
-        _count_unknown_sql(found),
-        *(f"{field.value} AS `{field.name}`" for field in found),
-        *(f"{field.given} AS `__given_{field.name}`" for field in found if field.given),
-        *(f"{field.absent} AS `__absent_{field.name}`" for field in found if not field.nullable),
+        _count_unknown_sql(field_sqls),
+        *(f"{field.value} AS `{field.name}`" for field in field_sqls),
+        *(f"{field.given} AS `__given_{field.name}`" for field in field_sqls if field.given),
+        *(f"{field.absent} AS `__absent_{field.name}`" for field in field_sqls if not field.nullable),
     )
-    wrong = _join_by_or(f"(`__given_{field.name}` AND `{field.name}` IS NULL)" for field in found if field.given)
-    missing = _join_by_or(f"`__absent_{field.name}`" for field in found if not field.nullable)
+    wrong = _join_by_or(f"(`__given_{field.name}` AND `{field.name}` IS NULL)" for field in field_sqls if field.given)
+    missing = _join_by_or(f"`__absent_{field.name}`" for field in field_sqls if not field.nullable)
     bad = f"""CASE
         WHEN __bad IS NOT NULL THEN __bad
         WHEN {wrong} THEN '{Reason.TYPE}'
         WHEN {missing} THEN '{Reason.MISSING}'
     END AS __bad"""
-    return select(values, *OURS, bad, "__unknown", *(f"`{field.name}`" for field in found))
+    return select(values, *OURS, bad, "__unknown", *(f"`{field.name}`" for field in field_sqls))
 
 
-def _count_unknown_sql(found: tuple[FieldSql, ...]) -> str:
+def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
     """Return how many top-level fields the schema does not name.
 
     Keys are listed by a second parse, which most records do without: each key has a colon behind it, so a text with as
     many colons as it has known fields that are given has no further key. Colons of a time are set off, unless the text
     has an escape: then nobody knows whether a colon was written as one.
     """
-    known = ", ".join(f"'{field.name}'" for field in found)
-    given = " + ".join(f"IF({field.absent}, 0, 1)" for field in found)
-    times = [field for field in found if field.has_colons]
+    known = ", ".join(f"'{field.name}'" for field in field_sqls)
+    given = " + ".join(f"IF({field.absent}, 0, 1)" for field in field_sqls)
+    times = [field for field in field_sqls if field.has_colons]
     colons = " - ".join(
         [
             _count_colons_sql("__text"),

@@ -110,8 +110,8 @@ class Survey:
             again: The same records once more, of one partition, since only now is known which columns hold their
                 times; None: those of the sample are all there are.
         """
-        left_out = self._find_omissions()
-        found = [self._make_column(column) for name, column in self.columns.items() if name not in left_out]
+        omissions = self._find_omissions()
+        found = [self._make_column(column) for name, column in self.columns.items() if name not in omissions]
         times = [column for column in found if column.type == "timestamp"]
         event = _event_time(times) or _event_time([column for column in found if column.type == "date"])
         time_format: TimeFormat = event.form or "iso" if event else "iso"
@@ -120,7 +120,7 @@ class Survey:
         key, amount = _key(columns, len(self.sample)), _amount(columns)
         return Guess(
             columns=columns,
-            left_out=left_out,
+            left_out=omissions,
             event_time=event.name if event else None,
             log_time=log,
             time_format=time_format,

@@ -174,15 +174,15 @@ def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int
     return chosen, int(min(MOST, max(FEWEST, rows))), seen
 
 
-def _describe_order(behind: Micros, usual: int, nearly: int, *, delays: Micros | None) -> tuple[str, ...]:
+def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros | None) -> tuple[str, ...]:
     order = "in the order of the source"
     if delays is not None:
         waits = f"{_format_span(int(delays.min()))} to {_format_span(int(delays.max()))}"
         order = f"in the order in which they arrive, {waits} after they happened"
     most = f"{USUAL:.0%} of them are at most {_format_span(usual)} behind the newest before them"
     return (
-        f"{len(behind):,} records {order}",
-        f"{most}, {NEARLY:.1%} at most {_format_span(nearly)}, the worst {_format_span(int(behind[-1]))}",
+        f"{len(micros):,} records {order}",
+        f"{most}, {NEARLY:.1%} at most {_format_span(nearly)}, the worst {_format_span(int(micros[-1]))}",
     )
 
 

@@ -71,49 +71,49 @@ pipeline = Pipeline(
 '''
 
 
-def render(name: str, topic: str, origin: str, found: Guess, *, is_topic: bool = False) -> str:
-    """Return the text of a definition's file; `found` must have an event time.
+def render(name: str, topic: str, origin: str, guess: Guess, *, is_topic: bool = False) -> str:
+    """Return the text of a definition's file; `guess` must have an event time.
 
     Args:
         name: Of the pipeline.
         topic: Of its source.
         origin: Where the records are from: name of a file, or a topic.
-        found: What to write.
+        guess: What to write.
         is_topic: The records are the newest ones of a topic, not all of a file.
     """
-    key = found.key or _name_series(found)
+    key = guess.key or _name_series(guess)
     imports = ["Count", "Expect", "Fixed", "Lateness", "Pipeline", "Policy", "SameDefinition", "Topic"]
-    if found.amount:
-        imports = sorted([*imports, "Max", "Sum" if found.adds_up else "Avg"])
+    if guess.amount:
+        imports = sorted([*imports, "Max", "Sum" if guess.adds_up else "Avg"])
     return HEAD.format(
         name=name,
-        basis=_describe_basis(found, is_topic=is_topic),
+        basis=_describe_basis(guess, is_topic=is_topic),
         origin=_escape_docstring(origin),
         imports=", ".join(imports),
         topic=json.dumps(topic),
         left_out="".join(
-            f"        # Left out: {_escape_comment(field)} ({why}).\n" for field, why in found.left_out.items()
+            f"        # Left out: {_escape_comment(field)} ({why}).\n" for field, why in guess.left_out.items()
         ),
-        schema=_schema(found),
-        event_time=found.event_time,
-        log_time=_log_time(found),
-        time_format=found.time_format,
+        schema=_schema(guess),
+        event_time=guess.event_time,
+        log_time=_log_time(guess),
+        time_format=guess.time_format,
         key=key,
-        derive="{}" if found.key else f'{{"{key}": "\'all\'"}}',
-        one_series="" if found.key else "    # No column groups the records: they are one series.\n",
-        unread_times=_describe_unread_times(found),
-        malformed=_describe_malformed(found),
-        measures=_measures(found, key),
+        derive="{}" if guess.key else f'{{"{key}": "\'all\'"}}',
+        one_series="" if guess.key else "    # No column groups the records: they are one series.\n",
+        unread_times=_describe_unread_times(guess),
+        malformed=_describe_malformed(guess),
+        measures=_measures(guess, key),
         events=_name_measure(key, "events"),
-        keywords=_keywords(found),
-        window=found.pace.window,
+        keywords=_keywords(guess),
+        window=guess.pace.window,
         windows=", ".join(kind.example for kind in KINDS),
-        window_seen=_format_seen(4, found.pace.windows_seen),
-        pace_seen=_format_seen(8, found.pace.seen),
-        out_of_orderness=found.pace.out_of_orderness,
-        allowed=found.pace.allowed,
-        max_ahead=found.pace.max_ahead,
-        epoch_rows=f"{found.pace.epoch_rows:_}",
+        window_seen=_format_seen(4, guess.pace.windows_seen),
+        pace_seen=_format_seen(8, guess.pace.seen),
+        out_of_orderness=guess.pace.out_of_orderness,
+        allowed=guess.pace.allowed,
+        max_ahead=guess.pace.max_ahead,
+        epoch_rows=f"{guess.pace.epoch_rows:_}",
     )
 
 
@@ -128,21 +128,21 @@ def _escape_docstring(text: str) -> str:
     return _escape_comment(text).replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _describe_basis(found: Guess, *, is_topic: bool) -> str:
+def _describe_basis(guess: Guess, *, is_topic: bool) -> str:
     """Return which records the choices rest on."""
-    records = "1 record" if found.rows == 1 else f"{found.rows:,} records"
+    records = "1 record" if guess.rows == 1 else f"{guess.rows:,} records"
     if is_topic:
         return f"the newest {records}"
-    return f"all {records}" if found.rows <= SAMPLE else f"all {records} (the key: the first {SAMPLE:,})"
+    return f"all {records}" if guess.rows <= SAMPLE else f"all {records} (the key: the first {SAMPLE:,})"
 
 
 def _format_seen(indent: int, lines: Sequence[str]) -> str:
     return "".join(f"{' ' * indent}# Seen: {line}.\n" for line in lines)
 
 
-def _keywords(found: Guess) -> str:
+def _keywords(guess: Guess) -> str:
     """Return how to write columns whose names SQL uses itself."""
-    named = [column.name for column in found.columns if column.name.lower() in KEYWORDS]
+    named = [column.name for column in guess.columns if column.name.lower() in KEYWORDS]
     return "".join(
         f"        # `{name}` is a word of SQL: in expressions write it in backticks; as a key it needs another name:\n"
         f'        # derive={{"{name}_": "`{name}`"}}, key=("{name}_",).\n'
@@ -150,25 +150,25 @@ def _keywords(found: Guess) -> str:
     )
 
 
-def _schema(found: Guess) -> str:
-    lines = [f"            {c.name} {c.type}{' NOT NULL' if c.name == found.event_time else ''}" for c in found.columns]
+def _schema(guess: Guess) -> str:
+    lines = [f"            {c.name} {c.type}{' NOT NULL' if c.name == guess.event_time else ''}" for c in guess.columns]
     return ",\n".join(lines)
 
 
-def _log_time(found: Guess) -> str:
-    if found.log_time is None:
+def _log_time(guess: Guess) -> str:
+    if guess.log_time is None:
         why = "No column says when a record reached the log: `produce` sends in the file's order, dated now."
         return f"        # {why}\n        log_time=None,"
     why = "When the record reached the log: `produce` orders by it and dates messages with it."
-    return f'        # {why}\n        log_time="{found.log_time}",'
+    return f'        # {why}\n        log_time="{guess.log_time}",'
 
 
-def _measures(found: Guess, key: str) -> str:
+def _measures(guess: Guess, key: str) -> str:
     lines = [f'        "{_name_measure(key, "events")}": Count(),']
-    if found.amount:
-        first = ("total", "Sum") if found.adds_up else ("average", "Avg")
-        lines.append(f'        "{_name_measure(key, first[0])}": {first[1]}("`{found.amount}`"),')
-        lines.append(f'        "{_name_measure(key, "largest")}": Max("`{found.amount}`"),')
+    if guess.amount:
+        first = ("total", "Sum") if guess.adds_up else ("average", "Avg")
+        lines.append(f'        "{_name_measure(key, first[0])}": {first[1]}("`{guess.amount}`"),')
+        lines.append(f'        "{_name_measure(key, "largest")}": Max("`{guess.amount}`"),')
     return "\n".join(lines)
 
 
@@ -177,21 +177,21 @@ def _name_measure(key: str, name: str) -> str:
     return f"{name}_" if name == key.lower() else name
 
 
-def _name_series(found: Guess) -> str:
+def _name_series(guess: Guess) -> str:
     """Return a name for the one value of the key that no column has."""
-    taken = {column.name.lower() for column in found.columns}
+    taken = {column.name.lower() for column in guess.columns}
     name = "series"
     while name in taken:
         name += "_"
     return name
 
 
-def _describe_left_out(found: Guess) -> str:
-    return "".join(f"        # Left out: {_escape_comment(name)} ({why}).\n" for name, why in found.left_out.items())
+def _describe_left_out(guess: Guess) -> str:
+    return "".join(f"        # Left out: {_escape_comment(name)} ({why}).\n" for name, why in guess.left_out.items())
 
 
-def _describe_unread_times(found: Guess) -> str:
-    unread = [column for column in found.columns if column.time_form and column.type != "timestamp"]
+def _describe_unread_times(guess: Guess) -> str:
+    unread = [column for column in guess.columns if column.time_form and column.type != "timestamp"]
     return "".join(
         f"        # `{column.name}` looks like a time that no timestamp takes "
         f"({_escape_comment(column.time_form or '')}): {column.type}.\n"
@@ -199,15 +199,15 @@ def _describe_unread_times(found: Guess) -> str:
     )
 
 
-def _describe_malformed(found: Guess) -> str:
-    undated = next((column.nulls for column in found.columns if column.name == found.event_time), 0)
+def _describe_malformed(guess: Guess) -> str:
+    undated = next((column.nulls for column in guess.columns if column.name == guess.event_time), 0)
     reasons = (
-        (found.malformed, "malformed whatever the schema says (NaN, or beyond the limits)"),
-        (undated, f"malformed because `{found.event_time}` is missing"),
+        (guess.malformed, "malformed whatever the schema says (NaN, or beyond the limits)"),
+        (undated, f"malformed because `{guess.event_time}` is missing"),
     )
-    records = "record" if found.rows == 1 else "records"
+    records = "record" if guess.rows == 1 else "records"
     return "".join(
-        f"        # {count:,} of {found.rows:,} {records} {'is' if count == 1 else 'are'} {reason}.\n"
+        f"        # {count:,} of {guess.rows:,} {records} {'is' if count == 1 else 'are'} {reason}.\n"
         for count, reason in reasons
         if count
     )

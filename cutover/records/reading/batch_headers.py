@@ -118,9 +118,9 @@ class BatchHeaderReader:
     def _find_leader(self, partition: int) -> Any:
         """Return the node of the broker that leads a partition now."""
         place = topic_partitions.place(self._log, partition)
-        known = self._consumer.list_topics(place.topic, timeout=self._client.timeout)
-        found = known.topics[place.topic].partitions.get(place.partition)
-        broker = None if found is None else known.brokers.get(found.leader)
+        topics = self._consumer.list_topics(place.topic, timeout=self._client.timeout)
+        found = topics.topics[place.topic].partitions.get(place.partition)
+        broker = None if found is None else topics.brokers.get(found.leader)
         if broker is None:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return self._kafka.common.Node(int(broker.id), str(broker.host), int(broker.port))

@@ -38,5 +38,5 @@ def count_records(frame: "DataFrame", reads: tuple[Offsets, ...]) -> "tuple[Data
     """
     from pyspark.sql import Observation  # noqa: PLC0415 -- only what reads by Spark needs it
 
-    seen = Observation()
-    return observe(frame, seen, (f"count(1) AS {_RECORDS}",)), CountedRead(reads=reads, seen=seen)
+    observation = Observation()
+    return observe(frame, observation, (f"count(1) AS {_RECORDS}",)), CountedRead(reads=reads, seen=observation)

@@ -104,16 +104,16 @@ def _is_here(pipeline: Pipeline, side: Side, values: Mapping[str, Any], place: P
     return (place[1] >= RIGHT_PARTITION_BASE) == (side.name == "right")
 
 
-def _values(pipeline: Pipeline, name: str, made: Sequence[_Pair]) -> list[Any]:
+def _values(pipeline: Pipeline, name: str, pairs: Sequence[_Pair]) -> list[Any]:
     """Return what a measure looks at in each pair; None where its expression fails."""
     measure = pipeline.measures[name]
     if isinstance(measure, Count):
-        return [1] * len(made)
+        return [1] * len(pairs)
     types = compile_pipeline(pipeline).pair_types
     schema = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
     shape = Topic(name="pairs", schema=schema, event_time="")
     alone = replace(make_left_side(pipeline), source=shape, where=None, derive={}, key=(), measures={name: measure})
-    found = evaluate(alone, [dict.fromkeys(types) | dict(pair.columns) for pair in made])
+    found = evaluate(alone, [dict.fromkeys(types) | dict(pair.columns) for pair in pairs])
     return [None if item.failed else item.values[name] for item in found]
 
 

@@ -154,10 +154,12 @@ def _is_read(record: RawRecord, border: Mapping[int, int]) -> bool:
     return record.offset < border.get(record.partition, 0)
 
 
-def _epochs(judged: Sequence[EvaluatedRecord], epochs: Sequence[Mapping[int, int]]) -> list[list[EvaluatedRecord]]:
+def _epochs(
+    evaluated_records: Sequence[EvaluatedRecord], epochs: Sequence[Mapping[int, int]]
+) -> list[list[EvaluatedRecord]]:
     before: list[Mapping[int, int]] = [{}, *epochs[:-1]]
     return [
-        [r for r in judged if _is_read(r.raw, end) and not _is_read(r.raw, start)]
+        [r for r in evaluated_records if _is_read(r.raw, end) and not _is_read(r.raw, start)]
         for start, end in zip(before, epochs, strict=True)
     ]
 
@@ -217,15 +219,15 @@ def _enter(books: _Books, record: EvaluatedRecord, cls: Class, start: int | None
 
 
 def _watermark(
-    pipeline: Pipeline, judged: Sequence[EvaluatedRecord], border: Mapping[int, int], before: int | None
+    pipeline: Pipeline, evaluated_records: Sequence[EvaluatedRecord], border: Mapping[int, int], before: int | None
 ) -> int | None:
     """Return the minimum over partitions of the newest event time read, less the out-of-orderness; never back."""
     newest: dict[int, int | None] = {}
-    for record in judged:
+    for record in evaluated_records:
         seen = newest.setdefault(record.raw.partition, None)
         if _is_read(record.raw, border) and record.event is not None and not record.is_future(pipeline):
             newest[record.raw.partition] = max(record.event, record.event if seen is None else seen)
-    unread = {record.raw.partition for record in judged if not _is_read(record.raw, border)}
+    unread = {record.raw.partition for record in evaluated_records if not _is_read(record.raw, border)}
     if any(newest[partition] is None for partition in unread):
         return before
     active = [event for event in newest.values() if event is not None]

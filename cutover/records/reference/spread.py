@@ -29,19 +29,21 @@ class Near(float):
 
 def variance(values: Sequence[int | float | Decimal]) -> float | None:
     """Return the variance of a sample, None of fewer than two values; of doubles with its bound."""
-    found = _variance(values)
-    if found is None or not isinstance(values[0], float):
-        return None if found is None else float(found)
-    return Near(_double(found), _double(_bound_error(values)))
+    fraction = _variance(values)
+    if fraction is None or not isinstance(values[0], float):
+        return None if fraction is None else float(fraction)
+    return Near(_double(fraction), _double(_bound_error(values)))
 
 
 def stddev(values: Sequence[int | float | Decimal]) -> float | None:
     """Sample standard deviation (n - 1); of doubles with the bound of its error, None of fewer than two values."""
-    found = _variance(values)
-    if found is None or not isinstance(values[0], float):
-        return None if found is None else math.sqrt(found)
+    fraction = _variance(values)
+    if fraction is None or not isinstance(values[0], float):
+        return None if fraction is None else math.sqrt(fraction)
     bound = _bound_error(values)
-    root, least, most = (math.sqrt(_double(one)) for one in (found, max(found - bound, Fraction(0)), found + bound))
+    root, least, most = (
+        math.sqrt(_double(one)) for one in (fraction, max(fraction - bound, Fraction(0)), fraction + bound)
+    )
     return Near(root, math.inf if math.isinf(most) else max(root - least, most - root))
 
 

@@ -116,13 +116,13 @@ class Produced:
         runs = self.list_runs()
         same, difference = set[str](), None
         for name in dict.fromkeys(run.content for run in runs if run.content):
-            known = self._read_hashes(name)
-            shared = _count_common_prefix(known, content.hashes)
-            if 1 < shared == min(len(known), len(content.hashes)) // HASH_BYTES:  # the header alone says nothing
+            hashes = self._read_hashes(name)
+            shared = _count_common_prefix(hashes, content.hashes)
+            if 1 < shared == min(len(hashes), len(content.hashes)) // HASH_BYTES:  # the header alone says nothing
                 same.add(name)
             else:
                 latest = next(run for run in reversed(runs) if run.content == name)
-                difference = _compare_records(latest, known, content.hashes, shared) or difference
+                difference = _compare_records(latest, hashes, content.hashes, shared) or difference
         return History(
             runs=tuple(run for run in runs if run.content in same or (not run.content and run.sha256 == sha256)),
             content=next(iter(sorted(same)), None),

@@ -91,9 +91,9 @@ def _check_times(config: Mapping[str, str], topic: str, spool: Spool, clock: Clo
         before = _read_limit(config, "message.timestamp.before.max.ms", _EITHER_WAY)
         if before is not None and first < now - before:
             _reject(topic, f"log times within message.timestamp.before.max.ms={before:,}", oldest[0], _show_time(first))
-        after = _read_limit(config, "message.timestamp.after.max.ms", _EITHER_WAY)
-        if after is not None and last > now + after:
-            _reject(topic, f"log times within message.timestamp.after.max.ms={after:,}", newest[0], _show_time(last))
+        limit = _read_limit(config, "message.timestamp.after.max.ms", _EITHER_WAY)
+        if limit is not None and last > now + limit:
+            _reject(topic, f"log times within message.timestamp.after.max.ms={limit:,}", newest[0], _show_time(last))
     retention = _read_limit(config, "retention.ms")
     is_deleted = "delete" in config.get("cleanup.policy", "delete")
     if is_deleted and retention is not None and 0 <= retention < now - first:

@@ -29,12 +29,12 @@ def parse_file(path: Path, *, case: int | None = None) -> Scenario:
     Raises:
         DefinitionError: The first thing that does not fit, with file, case and place; nothing has run.
     """
-    found = parse_cases(path, case=case)
-    if len(found) > 1:
-        known = ", ".join(str(one.case) for one in found)
-        msg = f"Scenario `{path.name}`: expected --case, since it has {len(found)} cases ({known}), got none."
+    cases = parse_cases(path, case=case)
+    if len(cases) > 1:
+        known = ", ".join(str(case.case) for case in cases)
+        msg = f"Scenario `{path.name}`: expected --case, since it has {len(cases)} cases ({known}), got none."
         raise DefinitionError(msg)
-    return found[0]
+    return cases[0]
 
 
 def parse_cases(path: Path, *, case: int | None = None) -> Sequence[Scenario]:
@@ -78,7 +78,7 @@ def _cases(given: Given, title: str, wanted: int | None) -> Sequence[Scenario]:
     if "points" in shared:
         shared["points"] = _points(shared["points"])
     numbers = _numbers(cases)
-    forms = [_case_form(one, shared, number) for one, number in zip(cases, numbers, strict=True)]
+    forms = [_case_form(case, shared, number) for case, number in zip(cases, numbers, strict=True)]
     if wanted is not None and wanted not in numbers:
         msg = f"--case: expected one of {len(cases)} cases ({', '.join(map(str, numbers))}), got `{wanted}`."
         raise DefinitionError(msg)
@@ -99,8 +99,8 @@ def _objects(value: object) -> Sequence[Given]:
 
 def _numbers(cases: Sequence[Given]) -> Sequence[int]:
     found: dict[int, int] = {}
-    for at, one in enumerate(cases):
-        number = one.get("case")
+    for at, case in enumerate(cases):
+        number = case.get("case")
         if not isinstance(number, int) or isinstance(number, bool):
             got = "nothing" if number is None else format_value(number)
             msg = f"cases[{at}].case: expected a whole number, by which `--case` finds it, got {got}."

@@ -144,10 +144,10 @@ def _item(kind: Any) -> Any:
 def _choice(kind: Any, part: str) -> Any:
     """Return the form of a `type`, or the only one that goes by a name of pydantic's own."""
     models = [one for one in _options(kind) if _is_model(one)]
-    for one in models:
-        tag = one.model_fields.get("type")
-        if (tag is not None and part in get_args(tag.annotation)) or one.__name__ == part:
-            return one
+    for model in models:
+        tag = model.model_fields.get("type")
+        if (tag is not None and part in get_args(tag.annotation)) or model.__name__ == part:
+            return model
     return kind
 
 

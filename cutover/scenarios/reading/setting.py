@@ -98,11 +98,11 @@ def _all_in(bounded: BoundedForm, rows: Sequence[InputRow], style: Style) -> int
     last = max((row.processing_time for row in rows), default=0)
     if bounded.processing_time is None:
         return last
-    known = bounded.processing_time.micros
-    if known < last:
+    micros = bounded.processing_time.micros
+    if micros < last:
         of = "watermark.processing_time"
-        _refuse(of, f"no time before the last row arrives (`{write(last, style)}`)", f"`{write(known, style)}`")
-    return known
+        _refuse(of, f"no time before the last row arrives (`{write(last, style)}`)", f"`{write(micros, style)}`")
+    return micros
 
 
 def _check_forward(steps: Sequence[WatermarkStep], style: Style) -> None:

@@ -33,7 +33,9 @@ def verify_served(pipeline: str, stage: str) -> str:
         with views.connect(settings, definition) as connection:
             rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
         checked = verify_and_record(settings, definition)
-    wrong = [f"{one.check}: {one.text}" for one in checked.violations] + ([checked.error] if checked.error else [])
+    wrong = [f"{violation.check}: {violation.text}" for violation in checked.violations] + (
+        [checked.error] if checked.error else []
+    )
     if now != stage:
         wrong.append(f"expected stage {stage}, it is {now}")
     if wrong:

@@ -35,7 +35,10 @@ def collect(pipeline: str) -> dict[str, Any]:
         reason = "there is no stage beyond" if decision.target is None else "; ".join(decision.missing)
         msg = f"{pipeline} stays in {decision.stage}: {reason}.\n`cutover gate {pipeline} show` lists the evidence."
         raise AirflowFailException(msg)
-    rows = [f"| {one.name} | {_numbers(one)} | {as_cell(one.detail)} |" for one in decision.conditions]
+    rows = [
+        f"| {condition.name} | {_numbers(condition)} | {as_cell(condition.detail)} |"
+        for condition in decision.conditions
+    ]
     head = f"**{pipeline}: {proposal.stage} to {proposal.target}**, evidence `{proposal.digest[:12]}`"
     text = "\n".join([head, "", "| asked for | is, asked | found |", "|---|---|---|", *rows])
     log.info("%s", text)

@@ -131,7 +131,7 @@ def verify_served(pipeline: str, name: str) -> str:
     with views.connect(settings, definition) as connection:
         rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
     checked = verify_and_record(settings, definition)
-    wrong = [f"{one.check}: {one.text}" for one in checked.violations]
+    wrong = [f"{violation.check}: {violation.text}" for violation in checked.violations]
     if serves != pipeline:
         wrong.append(f"expected `{name}` to be served by `{pipeline}`, `{serves}` serves it")
     if wrong:

@@ -17,9 +17,9 @@ def driver_pid(stack: Stack) -> int:
     Raises:
         CutoverError: None lives.
     """
-    for found in drivers.list_drivers(stack.settings.run_dir):
-        if found.alive:
-            return found.identity.pid
+    for driver in drivers.list_drivers(stack.settings.run_dir):
+        if driver.alive:
+            return driver.identity.pid
     msg = "Drill: expected a driver that lives, got none."
     raise CutoverError(msg)
 

@@ -79,11 +79,11 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     if max_rows is None:
         rule = rule.model_copy(update={"max_rows": _check_count(found, len(cells))})
     acceptance_files.parse(acceptance_files.format_rule(rule), found)
-    others = acceptance_files.load(settings, found).rules
+    rules = acceptance_files.load(settings, found).rules
     path = acceptance_files.write(settings, found, name or _make_name(reason, now), rule)
     console = Console(highlight=False, soft_wrap=True)
     console.print(text.message_text(f"Wrote {path}: {text.count_noun(len(cells), 'open difference')} fit it."))
-    for said in _describe_others({one: rule for one, rule in others.items() if f"{one}.toml" < path.name}, cells, now):
+    for said in _describe_others({one: rule for one, rule in rules.items() if f"{one}.toml" < path.name}, cells, now):
         console.print(text.message_text(said))
     console.print(text.message_text(f"Next: commit it; `cutover reconcile {pipeline}` takes it into account."))
 
@@ -130,12 +130,12 @@ def _describe_others(others: Mapping[str, AcceptanceRule], cells: Sequence[Diffe
             yield f"{said} Remove its file, or give this one a name that comes before it."
 
 
-def _as_cell(one: OpenDifference, pipeline: Pipeline) -> Difference:
+def _as_cell(open_difference: OpenDifference, pipeline: Pipeline) -> Difference:
     return Difference(
-        window_start=one.window_start,
-        key=lifecycle.read_key(one, pipeline.key),
+        window_start=open_difference.window_start,
+        key=lifecycle.read_key(open_difference, pipeline.key),
         measure="",
-        kind=one.kind,
+        kind=open_difference.kind,
         streaming=None,
         batch=None,
         difference=None,
@@ -168,21 +168,23 @@ def resolve(
 ) -> None:
     """Take a difference off the list; a comparison that finds it again brings it back, and no gate is opened by it."""
     settings = load_settings()
-    found = find_definition(settings, pipeline)
-    opened = history.open_differences(settings, found)
-    wanted = (parse_range_end(window, found.window, of="WINDOW"), format_values(parse_key(key, found.key)))
-    one = next((one for one in opened.values() if _place_of(one, found) == wanted), None)
+    definition = find_definition(settings, pipeline)
+    opened = history.open_differences(settings, definition)
+    wanted = (parse_range_end(window, definition.window, of="WINDOW"), format_values(parse_key(key, definition.key)))
+    one = next((one for one in opened.values() if _place_of(one, definition) == wanted), None)
     if one is None:
         msg = f"No difference of `{pipeline}` is known in window {text.when(wanted[0].isoformat())}, key {wanted[1]}."
         raise DefinitionError(msg + f"\nHint: `cutover differences {pipeline}` lists them.")
-    lifecycle.close(settings, pipeline, result_fingerprint(found), one, why, SystemClock().now())
+    lifecycle.close(settings, pipeline, result_fingerprint(definition), one, why, SystemClock().now())
     said = f"Window {text.when(one.window_start)}, key {wanted[1]} of {pipeline}: off the list."
     again = f"Next: `cutover reconcile {pipeline}` says whether it is gone; a run that finds it brings it back."
     Console(highlight=False, soft_wrap=True).print(text.message_text(f"{said} {again}"))
 
 
-def _place_of(one: OpenDifference, pipeline: Pipeline) -> tuple[datetime | None, str]:
-    return text.moment(one.window_start), format_values(lifecycle.read_key(one, pipeline.key).values())
+def _place_of(open_difference: OpenDifference, pipeline: Pipeline) -> tuple[datetime | None, str]:
+    return text.moment(open_difference.window_start), format_values(
+        lifecycle.read_key(open_difference, pipeline.key).values()
+    )
 
 
 COMMANDS = {"accept": accept, "resolve": resolve}

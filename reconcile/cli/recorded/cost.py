@@ -40,32 +40,32 @@ def cost(
 ) -> None:
     """Say what streaming and batch have cost: 0 shown, 2 nothing is known yet. Reads only."""
     settings = load_settings()
-    known = find_definition(settings, pipeline)
-    found = measure(settings, known, find_agreement(settings, known))
+    definition = find_definition(settings, pipeline)
+    found = measure(settings, definition, find_agreement(settings, definition))
     if as_json:
         sys.stdout.write(json.dumps(encode(found), allow_nan=False) + "\n")
     else:
         _print(Console(highlight=False, soft_wrap=True), pipeline, found)
 
 
-def _print(console: Console, name: str, found: PathCosts) -> None:
-    console.print(path_table(found))
-    if found.days:
-        console.print(_day_table(found))
-    if found.nines:
-        console.print(nine_table(found))
-        console.print(message_text(describe_waiting_basis(found)))
-    for note in found.notes:
+def _print(console: Console, name: str, path_costs: PathCosts) -> None:
+    console.print(path_table(path_costs))
+    if path_costs.days:
+        console.print(_day_table(path_costs))
+    if path_costs.nines:
+        console.print(nine_table(path_costs))
+        console.print(message_text(describe_waiting_basis(path_costs)))
+    for note in path_costs.notes:
         console.print(message_text(note))
-    console.print(message_text(describe_costs(name, found)))
+    console.print(message_text(describe_costs(name, path_costs)))
 
 
-def path_table(found: PathCosts) -> Table:
+def path_table(path_costs: PathCosts) -> Table:
     """Return what each path has used and how long records waited for it, side by side."""
     table = _table("", "streaming", "batch")
     pairs = zip(
-        _describe_rows(found.streaming, found.streaming_delay),
-        _describe_rows(found.batch, found.batch_delay),
+        _describe_rows(path_costs.streaming, path_costs.streaming_delay),
+        _describe_rows(path_costs.batch, path_costs.batch_delay),
         strict=True,
     )
     for (name, streaming), (_, batch) in pairs:
@@ -90,11 +90,11 @@ def _describe_rows(total: PathTotal, delay: Delay) -> list[tuple[str, str]]:
     return [("runs", runs), *zip(_FIGURES, figures, strict=True)]
 
 
-def _day_table(found: PathCosts) -> Table:
+def _day_table(path_costs: PathCosts) -> Table:
     heads = ("day (UTC)", "stream records", "core-s", "written", "batch records", "core-s", "written")
     table = _table(*heads)
-    for one in found.days:
-        table.add_row(one.day, *_day_cells(one.streaming), *_day_cells(one.batch))
+    for day in path_costs.days:
+        table.add_row(day.day, *_day_cells(day.streaming), *_day_cells(day.batch))
     return table
 
 
@@ -104,11 +104,11 @@ def _day_cells(total: PathTotal) -> tuple[str, str, str]:
     return f"{total.records:,}", amount_text(total.core_seconds), size_text(total.written_bytes)
 
 
-def nine_table(found: PathCosts) -> Table:
+def nine_table(path_costs: PathCosts) -> Table:
     """Return for each nine of agreement who holds it, and what it costs."""
     table = _table("rows agree", "may differ", "held by", "core-s a row", "or by waiting")
-    for one in found.nines:
-        table.add_row(*describe_nine(one))
+    for nine in path_costs.nines:
+        table.add_row(*describe_nine(nine))
     return table
 
 

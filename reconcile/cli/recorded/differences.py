@@ -33,37 +33,43 @@ def differences(
 ) -> None:
     """List what nothing explains, oldest first: 0 none is open, 1 some are, 2 the history cannot be read."""
     settings = load_settings()
-    known = find_definition(settings, pipeline)
-    opened = history.open_differences(settings, known)
+    definition = find_definition(settings, pipeline)
+    opened = history.open_differences(settings, definition)
     found = sorted(opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key))
     if as_json:
         sys.stdout.write(json.dumps([_object(one) for one in found], allow_nan=False) + "\n")
     else:
-        compared = bool(found or history.of_now(settings, known)[0])
-        _print(Console(highlight=False), known, found, most, compared=compared)
+        compared = bool(found or history.of_now(settings, definition)[0])
+        _print(Console(highlight=False), definition, found, most, compared=compared)
     raise typer.Exit(1 if any(one.state is OPEN for one in found) else 0)
 
 
-def _object(one: OpenDifference) -> dict[str, object]:
-    found: dict[str, object] = encode(one)
-    return found | {"key": json.loads(one.key)}
+def _object(open_difference: OpenDifference) -> dict[str, object]:
+    found: dict[str, object] = encode(open_difference)
+    return found | {"key": json.loads(open_difference.key)}
 
 
-def _print(console: Console, pipeline: Pipeline, found: list[OpenDifference], most: int, *, compared: bool) -> None:
-    if not found:
+def _print(
+    console: Console, pipeline: Pipeline, open_differences: list[OpenDifference], most: int, *, compared: bool
+) -> None:
+    if not open_differences:
         console.print(text.message_text(_describe_none(pipeline.name, compared=compared)))
         return
     columns = ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs")
     table = Table(*columns, box=None, pad_edge=False)
-    for one in found[:most]:
-        key = REST if one.kind == BEYOND else format_columns(read_key(one, pipeline.key))
-        seen = (f"{one.first_seen:%Y-%m-%d %H:%M}", f"{one.last_seen:%Y-%m-%d %H:%M}", f"{one.runs:,}")
-        window, state = text.when(one.window_start), text.message_text(describe_state(one))
-        table.add_row(window, text.message_text(key), one.kind.replace("_", " "), state, *seen)
+    for open_difference in open_differences[:most]:
+        key = REST if open_difference.kind == BEYOND else format_columns(read_key(open_difference, pipeline.key))
+        seen = (
+            f"{open_difference.first_seen:%Y-%m-%d %H:%M}",
+            f"{open_difference.last_seen:%Y-%m-%d %H:%M}",
+            f"{open_difference.runs:,}",
+        )
+        window, state = text.when(open_difference.window_start), text.message_text(describe_state(open_difference))
+        table.add_row(window, text.message_text(key), open_difference.kind.replace("_", " "), state, *seen)
     console.print(table)
-    rest = f", the oldest {most:,} shown" if len(found) > most else ""
-    console.print(text.message_text(f"{count_states(pipeline.name, found)}{rest}."))
-    first = found[0]
+    rest = f", the oldest {most:,} shown" if len(open_differences) > most else ""
+    console.print(text.message_text(f"{count_states(pipeline.name, open_differences)}{rest}."))
+    first = open_differences[0]
     if first.kind != BEYOND and first.state is OPEN:
         command = explain_line(pipeline.name, first.window_start, read_key(first, pipeline.key))
         console.print(text.message_text(f"Next: `{command}`."))
@@ -75,15 +81,17 @@ def _describe_none(name: str, *, compared: bool) -> str:
     return f"No difference of {name} is open: each was explained, judged away or closed."
 
 
-def describe_state(one: OpenDifference) -> str:
+def describe_state(open_difference: OpenDifference) -> str:
     """Return the state with the rule that accepts it, and how often the difference came back."""
-    rule = f" by {one.rule}" if one.state is DifferenceState.ACCEPTED else ""
-    return f"{one.state}{rule}" + (f", came back {one.returned:,} times" if one.returned else "")
+    rule = f" by {open_difference.rule}" if open_difference.state is DifferenceState.ACCEPTED else ""
+    return f"{open_difference.state}{rule}" + (
+        f", came back {open_difference.returned:,} times" if open_difference.returned else ""
+    )
 
 
-def count_states(pipeline: str, found: Iterable[OpenDifference]) -> str:
+def count_states(pipeline: str, open_differences: Iterable[OpenDifference]) -> str:
     """Return how many differences are in each state, and that there are more than a list holds: a sentence's head."""
-    every = list(found)
+    every = list(open_differences)
     counted = Counter(one.state for one in every if one.kind != BEYOND)
     parts = [f"{counted[state]:,} {state}" for state in DifferenceState if counted[state] or state is OPEN]
     rest = f", and {REST}" if len(every) > counted.total() else ""

@@ -46,19 +46,19 @@ def history(  # noqa: PLR0913 -- the options of a command line
 ) -> None:
     """Show past comparisons, what changed between two, or when a window last agreed: 0 shown, 2 nothing to show."""
     settings = load_settings()
-    found = find_definition(settings, pipeline)
-    lines = _lines(settings, found)
+    definition = find_definition(settings, pipeline)
+    lines = _lines(settings, definition)
     if window is not None:
-        start = parse_range_end(window, found.window, of="`--window`")
-        shown = _follow(settings, found, lines, to_micros(start))
-        _show(as_json, shown, lambda console: _print_window(console, found, window, shown))
+        start = parse_range_end(window, definition.window, of="`--window`")
+        shown = _follow(settings, definition, lines, to_micros(start))
+        _show(as_json, shown, lambda console: _print_window(console, definition, window, shown))
     elif changes or before or after:
-        made = _compare(settings, found, lines, before, after)
+        made = _compare(settings, definition, lines, before, after)
         _show(as_json, encode(made), lambda console: _print_changes(console, made))
     else:
         rows = [_row(line) for line in lines[-last:]]
-        _show(as_json, rows, lambda console: _print_trend(console, found, rows, len(lines)))
-        _print_noise(settings, found, as_json=as_json)
+        _show(as_json, rows, lambda console: _print_trend(console, definition, rows, len(lines)))
+        _print_noise(settings, definition, as_json=as_json)
 
 
 def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
@@ -187,33 +187,41 @@ def _print_noise(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> No
         Console(highlight=False, soft_wrap=True).print(message_text(sentence))
 
 
-def _print_changes(console: Console, found: RunChanges) -> None:
+def _print_changes(console: Console, run_changes: RunChanges) -> None:
     table = _table("what", "window", "key", "measure", "before", "now")
-    for what, before, after in _list_changes(found):
+    for what, before, after in _list_changes(run_changes):
         for one in filter(None, (after or before,)):
             place = (when(one.window_start), message_text(format_columns(one.key)), message_text(one.measure))
             table.add_row(what, *place, _cell(before), _cell(after))
-    if found.changes:
+    if run_changes.changes:
         console.print(table)
-    counted = f"{len(found.new)} new, {len(found.gone)} gone, {len(found.other_cause)} with another cause"
-    counted += f", {len(found.other_amount)} with another amount, {found.same} as they were"
-    part = "" if found.is_whole else " A report lists not all of its cells: what is new or gone may be in the rest."
-    console.print(message_text(f"From {found.before} to {found.after}: {counted} (cells).{part}"))
+    counted = (
+        f"{len(run_changes.new)} new, {len(run_changes.gone)} gone, {len(run_changes.other_cause)} with another cause"
+    )
+    counted += f", {len(run_changes.other_amount)} with another amount, {run_changes.same} as they were"
+    part = (
+        "" if run_changes.is_whole else " A report lists not all of its cells: what is new or gone may be in the rest."
+    )
+    console.print(message_text(f"From {run_changes.before} to {run_changes.after}: {counted} (cells).{part}"))
 
 
-def _list_changes(found: RunChanges) -> list[tuple[str, Difference | None, Difference | None]]:
+def _list_changes(run_changes: RunChanges) -> list[tuple[str, Difference | None, Difference | None]]:
     """Return the first changes of each sort: what it is, before, now."""
     pairs: list[tuple[str, Sequence[tuple[Difference | None, Difference | None]]]] = [
-        ("new", [(None, one) for one in found.new]),
-        ("other cause", [(one.before, one.after) for one in found.other_cause]),
-        ("other amount", [(one.before, one.after) for one in found.other_amount]),
-        ("gone", [(one, None) for one in found.gone]),
+        ("new", [(None, one) for one in run_changes.new]),
+        ("other cause", [(one.before, one.after) for one in run_changes.other_cause]),
+        ("other amount", [(one.before, one.after) for one in run_changes.other_amount]),
+        ("gone", [(one, None) for one in run_changes.gone]),
     ]
     return [(what, *pair) for what, of in pairs for pair in of[:_CELLS_SHOWN]]
 
 
-def _cell(one: Difference | None) -> str:
-    return "" if one is None else message_text(f"{number(one.streaming)} for {number(one.batch)}, {one.cause}")
+def _cell(difference: Difference | None) -> str:
+    return (
+        ""
+        if difference is None
+        else message_text(f"{number(difference.streaming)} for {number(difference.batch)}, {difference.cause}")
+    )
 
 
 def _print_window(console: Console, pipeline: Pipeline, window: str, found: Sequence[Mapping[str, Any]]) -> None:

@@ -44,12 +44,12 @@ class _Grid:
     heads: tuple[tuple[int, str], ...]  # column, label
 
 
-def find_worst(one: CalendarDay) -> str | None:
+def find_worst(calendar_day: CalendarDay) -> str | None:
     """Return the cause that a day is coloured by: unexplained, else the one with the most rows; None: all agree."""
-    found = [name for name, rows in one.causes.items() if rows]
+    found = [name for name, rows in calendar_day.causes.items() if rows]
     rank = {name: place for place, name in enumerate(KNOWN)}
-    found.sort(key=lambda name: (name != KNOWN[0], -one.causes[name], rank.get(name, len(rank)), name))
-    return found[0] if found else ("other" if one.different else None)
+    found.sort(key=lambda name: (name != KNOWN[0], -calendar_day.causes[name], rank.get(name, len(rank)), name))
+    return found[0] if found else ("other" if calendar_day.different else None)
 
 
 def draw(days: Sequence[CalendarDay], width: int) -> Markup:
@@ -64,7 +64,7 @@ def draw(days: Sequence[CalendarDay], width: int) -> Markup:
     for grid in grids:
         parts += _draw_grid(grid, Box(left=left, top=top + 34, width=size, height=size), is_titled=width > NARROW)
         top += 34 + size * len(grid.rows) + 12
-    differ = sum(1 for one in days if one.different)
+    differ = sum(1 for day in days if day.different)
     label = f"Calendar of {count_noun(len(days), _unit(days))} with windows; {number(differ)} with a difference"
     return svg.drawing(width, top, label, *parts)
 
@@ -104,37 +104,37 @@ def _draw_different(one: CalendarDay, box: Box, *, is_titled: bool) -> Iterator[
     yield svg.text(x, y, SIGNS.get(worst, OTHER), anchor="middle", class_="sign")
 
 
-def _say_causes(one: CalendarDay) -> str:
-    ordered = sorted(one.causes.items(), key=lambda item: (-item[1], item[0]))
+def _say_causes(calendar_day: CalendarDay) -> str:
+    ordered = sorted(calendar_day.causes.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {count_noun(rows, 'row')}" for name, rows in ordered if rows) or "no cause recorded"
 
 
 def _grids(days: Sequence[CalendarDay], *, narrow: bool) -> Iterator[_Grid]:
     if len(days[0].day) == _DAY:
-        years = sorted({one.day[:4] for one in days})[-YEARS_AT_MOST:]
+        years = sorted({day.day[:4] for day in days})[-YEARS_AT_MOST:]
         for year in years:
-            mine = [one for one in days if one.day[:4] == year]
+            mine = [day for day in days if day.day[:4] == year]
             yield from _split_year(year, mine) if narrow else [_weeks(year, mine, range(1, 13))]
         return
     by_month = len(days[0].day) == _MONTH
-    labels = sorted({_row_of(one) for one in days})[-ROWS_AT_MOST:]
+    labels = sorted({_row_of(day) for day in days})[-ROWS_AT_MOST:]
     heads = tuple(enumerate(_MONTHS if by_month else map(str, range(10))))
     cells = [
-        _Cell(one=one, column=int(one.day[5:7]) - 1 if by_month else int(one.day[-1]), row=labels.index(_row_of(one)))
-        for one in days
-        if _row_of(one) in labels
+        _Cell(one=day, column=int(day.day[5:7]) - 1 if by_month else int(day.day[-1]), row=labels.index(_row_of(day)))
+        for day in days
+        if _row_of(day) in labels
     ]
     yield _Grid(name="months" if by_month else "years", cells=tuple(cells), rows=tuple(labels), heads=heads)
 
 
-def _row_of(one: CalendarDay) -> str:
+def _row_of(calendar_day: CalendarDay) -> str:
     """Return the label of the line that a month or a year stands in: its year, its decade."""
-    return one.day[:4] if len(one.day) == _MONTH else f"{one.day[:-1]}0"
+    return calendar_day.day[:4] if len(calendar_day.day) == _MONTH else f"{calendar_day.day[:-1]}0"
 
 
 def _split_year(year: str, days: Sequence[CalendarDay]) -> Iterator[_Grid]:
     for name, months in (("January to June", range(1, 7)), ("July to December", range(7, 13))):
-        chosen = [one for one in days if int(one.day[5:7]) in months]
+        chosen = [day for day in days if int(day.day[5:7]) in months]
         if chosen:
             yield _weeks(f"{year}, {name}", chosen, months)
 
@@ -145,9 +145,9 @@ def _weeks(name: str, days: Sequence[CalendarDay], months: Sequence[int]) -> _Gr
     starts = [date(year, month, 1).toordinal() for month in months]
     monday = starts[0] - date.fromordinal(starts[0]).weekday()
     cells = []
-    for one in days:
-        at = date.fromisoformat(one.day)
-        cells.append(_Cell(one=one, column=(at.toordinal() - monday) // 7, row=at.weekday()))
+    for day in days:
+        at = date.fromisoformat(day.day)
+        cells.append(_Cell(one=day, column=(at.toordinal() - monday) // 7, row=at.weekday()))
     heads = tuple(((start - monday + 6) // 7, _MONTHS[month - 1]) for start, month in zip(starts, months, strict=True))
     return _Grid(name=name, cells=tuple(cells), rows=_WEEKDAYS, heads=heads)
 
@@ -159,7 +159,7 @@ def _unit(days: Sequence[CalendarDay]) -> str:
 def tabulate(days: Sequence[CalendarDay]) -> ChartTable:
     """Return the days that differ, the newest first; the sentence says how many agree."""
     unit = _unit(days)
-    differ = [one for one in reversed(days) if one.different]
+    differ = [day for day in reversed(days) if day.different]
     rows = [(one.day, _say_causes(one), number(one.different), number(one.windows)) for one in differ[:TABLE_AT_MOST]]
     more = len(differ) - len(rows)
     rest = f"{count_noun(len(days) - len(differ), unit)} with windows agree in full."
@@ -173,6 +173,6 @@ def tabulate(days: Sequence[CalendarDay]) -> ChartTable:
 
 def legend(days: Sequence[CalendarDay]) -> list[tuple[str, str, str]]:
     """Return the causes that colour some day, worst first: name, letter, class of the style sheet."""
-    found = {worst for one in days if (worst := find_worst(one)) is not None}
+    found = {worst for day in days if (worst := find_worst(day)) is not None}
     known = [(name, SIGNS[name], tone(name)) for name in KNOWN if name in found]
     return [*known, ("another cause", OTHER, tone(OTHER))] if found - set(KNOWN) else known

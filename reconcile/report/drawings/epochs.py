@@ -27,12 +27,16 @@ def downsample_epochs(series: Sequence[EpochPoint], places: int = _PLACES) -> li
 def draw(series: Sequence[EpochPoint], width: int) -> Markup:
     """Return watermark and newest event, the lag between them, and records an epoch as SVG."""
     narrow = width <= NARROW
-    shown = downsample_epochs(series, 150 if narrow else _PLACES)
+    epoch_points = downsample_epochs(series, 150 if narrow else _PLACES)
     box = Box(left=64, top=30, width=width - 76, height=150 if narrow else 170)
     lag = Box(left=box.left, top=box.bottom + 44, width=box.width, height=70)
     read = Box(left=box.left, top=lag.bottom + 44, width=box.width, height=50)
-    place = Scale(low=shown[0].epoch, high=shown[-1].epoch, first=box.left, last=box.right)
-    parts = [*_progress(shown, box, place), *_lag(shown, lag, place), *_records(shown, read, place)]
+    place = Scale(low=epoch_points[0].epoch, high=epoch_points[-1].epoch, first=box.left, last=box.right)
+    parts = [
+        *_progress(epoch_points, box, place),
+        *_lag(epoch_points, lag, place),
+        *_records(epoch_points, read, place),
+    ]
     marks = [m for m in svg.ticks(place.low, place.high, 4 if narrow else 8) if place.low <= m <= place.high]
     parts += axes.horizontal(read, [(place(m), axes.plain(m)) for m in marks if m == int(m)])
     parts.append(axes.unit(read, "epoch"))
@@ -40,10 +44,10 @@ def draw(series: Sequence[EpochPoint], width: int) -> Markup:
     return svg.drawing(width, read.bottom + 44, label, *parts)
 
 
-def _progress(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
+def _progress(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     lines = {
-        "newest": [(p.epoch, m) for p in shown if (m := moment(p.newest_event)) is not None],
-        "watermark": [(p.epoch, m) for p in shown if (m := moment(p.watermark)) is not None],
+        "newest": [(p.epoch, m) for p in epoch_points if (m := moment(p.newest_event)) is not None],
+        "watermark": [(p.epoch, m) for p in epoch_points if (m := moment(p.watermark)) is not None],
     }
     times = [at for points in lines.values() for _, at in points]
     if not times:
@@ -68,8 +72,8 @@ def _utc(at: datetime) -> datetime:
     return at.astimezone(UTC)
 
 
-def _lag(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
-    points = [(p.epoch, p.lag) for p in shown if p.lag is not None]
+def _lag(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
+    points = [(p.epoch, p.lag) for p in epoch_points if p.lag is not None]
     if not points:
         return [axes.caption(box, "watermark lag: none yet")]
     most = max(1.0, *(lag for _, lag in points))
@@ -80,16 +84,16 @@ def _lag(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
     return parts
 
 
-def _records(shown: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
-    scale, parts = axes.vertical(box, 0, max(1, *(p.records for p in shown)), about=1)
+def _records(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]:
+    scale, parts = axes.vertical(box, 0, max(1, *(p.records for p in epoch_points)), about=1)
     parts.append(axes.caption(box, "records read by an epoch"))
-    parts.append(svg.path([(place(p.epoch), scale(p.records)) for p in shown], "line-records"))
+    parts.append(svg.path([(place(p.epoch), scale(p.records)) for p in epoch_points], "line-records"))
     return parts
 
 
 def tabulate(series: Sequence[EpochPoint]) -> ChartTable:
     """Return epochs with watermark and lag; of many in a row the one that lagged most."""
-    shown = downsample_epochs(series, ROWS_AT_MOST)
+    epoch_points = downsample_epochs(series, ROWS_AT_MOST)
     rows = tuple(
         (
             number(p.epoch),
@@ -99,9 +103,9 @@ def tabulate(series: Sequence[EpochPoint]) -> ChartTable:
             number(p.records),
             duration(p.seconds),
         )
-        for p in shown
+        for p in epoch_points
     )
-    left = len(series) - len(shown)
+    left = len(series) - len(epoch_points)
     rest = f"Of neighbours the one that lagged most is listed; {left:,} epochs are left out." if left else ""
     heads = ("epoch", "watermark (UTC)", "newest event (UTC)", "lag", "records", "took")
     return ChartTable(title="Watermark and lag by epoch", heads=heads, rows=rows, words=0, rest=rest)

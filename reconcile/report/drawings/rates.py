@@ -11,29 +11,29 @@ from cutover.reconcile.result.text import share
 _WIDTH, _HEIGHT = 160.0, 14.0
 
 
-def rows(found: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
+def rows(error_rates: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
     """Return what was measured: in words, as a share, as a picture; nothing without a self-test."""
-    if found is None:
+    if error_rates is None:
         return []
     named = (
-        ("planted differences found", found.detection_rate),
-        ("false alarms in clean windows", found.false_alarm_rate),
-        ("causes named right", found.right_cause_rate),
+        ("planted differences found", error_rates.detection_rate),
+        ("false alarms in clean windows", error_rates.false_alarm_rate),
+        ("causes named right", error_rates.right_cause_rate),
     )
     return [(name, one, draw(name, one)) for name, one in named]
 
 
-def draw(name: str, one: Rate) -> Markup:
+def draw(name: str, rate: Rate) -> Markup:
     """Draw the bounds of a share between 0 and 1, and the share as a stroke across."""
     scale = Scale(low=0, high=1, first=2, last=_WIDTH - 2)
     middle = _HEIGHT / 2
-    low, high = scale(one.lower), scale(one.upper)
+    low, high = scale(rate.lower), scale(rate.upper)
     bounds = Box(left=low, top=middle - 3, width=max(high - low, 2.0), height=6)
-    at = scale(one.hits / one.of) if one.of else scale(0)
-    label = f"{name}: {share(one.lower)} to {share(one.upper)}"
+    at = scale(rate.hits / rate.of) if rate.of else scale(0)
+    label = f"{name}: {share(rate.lower)} to {share(rate.upper)}"
     parts = (
         svg.line(2, middle, _WIDTH - 2, middle, "axis"),
         svg.bar(bounds, "cause", label),
-        *([svg.line(at, 1, at, _HEIGHT - 1, "settled")] if one.of else []),
+        *([svg.line(at, 1, at, _HEIGHT - 1, "settled")] if rate.of else []),
     )
     return svg.drawing(_WIDTH, _HEIGHT, label, *parts)

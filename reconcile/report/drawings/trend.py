@@ -39,42 +39,44 @@ def _format_whole(value: float) -> str:
     return axes.plain(value) if value == int(value) else ""
 
 
-def _draw_run(one: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Markup]:
-    shape = verdicts.style(Verdict(one.verdict), within=one.within)
+def _draw_run(run_of_trend: RunOfTrend, slot: Box, scale: svg.Scale) -> list[Markup]:
+    shape = verdicts.style(Verdict(run_of_trend.verdict), within=run_of_trend.within)
     middle, wide = slot.left + slot.width / 2, max(slot.width * 0.6, 2.0)
     parts = []
-    for rows, class_ in ((one.rows, "cause"), (one.unexplained, "cause-unexplained")):
+    for rows, class_ in ((run_of_trend.rows, "cause"), (run_of_trend.unexplained, "cause-unexplained")):
         if rows:
             high = max(slot.bottom - scale(rows), _LEAST)
             bar = Box(left=middle - wide / 2, top=slot.bottom - high, width=wide, height=high)
-            parts.append(svg.bar(bar, class_, f"{when(one.at)}: {_say(one)}"))
+            parts.append(svg.bar(bar, class_, f"{when(run_of_trend.at)}: {_say(run_of_trend)}"))
     parts.append(svg.text(middle, slot.bottom + 18, shape.sign, anchor="middle", class_=f"mark tone-{shape.tone}"))
     return parts
 
 
-def _say(one: RunOfTrend) -> str:
-    word = verdicts.style(Verdict(one.verdict), within=one.within).word
-    return word if one.verdict == Verdict.NOT_COMPARABLE else f"{word}, {number(one.rows)} rows differ"
+def _say(run_of_trend: RunOfTrend) -> str:
+    word = verdicts.style(Verdict(run_of_trend.verdict), within=run_of_trend.within).word
+    return (
+        word if run_of_trend.verdict == Verdict.NOT_COMPARABLE else f"{word}, {number(run_of_trend.rows)} rows differ"
+    )
 
 
 def tabulate(runs: Sequence[RunOfTrend]) -> ChartTable:
     """Return the comparisons, the newest first."""
     rows = tuple(
         (
-            when(one.at),
-            verdicts.style(Verdict(one.verdict), within=one.within).word,
-            "none" if one.epoch is None else number(one.epoch),
-            *_list_figures(one),
+            when(run.at),
+            verdicts.style(Verdict(run.verdict), within=run.within).word,
+            "none" if run.epoch is None else number(run.epoch),
+            *_list_figures(run),
         )
-        for one in reversed(runs)
+        for run in reversed(runs)
     )
     heads = ("made (UTC)", "verdict", "epoch", "windows", "differ", "rows differ", "unexplained", "late share")
     return ChartTable(title="Comparisons, the newest first", heads=heads, rows=rows, words=2)
 
 
-def _list_figures(one: RunOfTrend) -> tuple[str, ...]:
+def _list_figures(run_of_trend: RunOfTrend) -> tuple[str, ...]:
     """Return what a comparison found; where nothing was compared no figure is known."""
-    if one.verdict == Verdict.NOT_COMPARABLE:
+    if run_of_trend.verdict == Verdict.NOT_COMPARABLE:
         return ("none", "none", "none", "none", "none")
-    counts = (one.windows, one.different, one.rows, one.unexplained)
-    return (*map(number, counts), share(one.late_share))
+    counts = (run_of_trend.windows, run_of_trend.different, run_of_trend.rows, run_of_trend.unexplained)
+    return (*map(number, counts), share(run_of_trend.late_share))

@@ -110,9 +110,9 @@ def missing(waterfall: Waterfall) -> Fraction | None:
         return None
 
 
-def _say(left: Fraction | None) -> str:
-    if left is None:
+def _say(fraction: Fraction | None) -> str:
+    if fraction is None:
         return "A value is no number, so the steps cannot be added up."
-    if left == 0:
+    if fraction == 0:
         return "The steps add up exactly."
-    return f"The steps add up but for {_format_exact(left)}: sums of doubles are rounded."
+    return f"The steps add up but for {_format_exact(fraction)}: sums of doubles are rounded."

@@ -13,18 +13,18 @@ from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 
 
-def render(found: Iterable[Report]) -> str:
+def render(reports: Iterable[Report]) -> str:
     """Return the newest comparison of each pipeline in Prometheus' text format.
 
     Args:
-        found: At most one of a pipeline.
+        reports: At most one of a pipeline.
     """
     registry = CollectorRegistry()
     gauges = {
         name: Gauge(f"cutover_reconciliation_{name}", told, ["pipeline", *labels], registry=registry)
         for name, (told, labels) in _GAUGES.items()
     }
-    for result in found:
+    for result in reports:
         for name, labels, value in _samples(result):
             gauges[name].labels(result.finding.pipeline, *labels).set(value)
     return generate_latest(registry).decode()

@@ -22,7 +22,9 @@ SHOWN = 20
 def render(result: Report) -> str:
     """Return the report of one comparison as Markdown; texts of data cannot become markup, links or mentions."""
     causes = [
-        (name, one.rows, one.events) for name, one in result.finding.causes.items() if one.rows or name == UNEXPLAINED
+        (name, cause.rows, cause.events)
+        for name, cause in result.finding.causes.items()
+        if cause.rows or name == UNEXPLAINED
     ]
     return (
         _environment()

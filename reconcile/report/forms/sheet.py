@@ -30,17 +30,17 @@ def differences(result: Report) -> str:
     return text.getvalue()
 
 
-def _values(one: Difference) -> list[object]:
+def _values(difference: Difference) -> list[object]:
     return [
-        one.window_start,
-        *make_cells(one.key.values()),
-        one.measure,
-        one.batch,
-        one.streaming,
-        one.difference,
-        one.kind,
-        one.cause,
-        one.accepted_by,
+        difference.window_start,
+        *make_cells(difference.key.values()),
+        difference.measure,
+        difference.batch,
+        difference.streaming,
+        difference.difference,
+        difference.kind,
+        difference.cause,
+        difference.accepted_by,
     ]
 
 

@@ -62,20 +62,20 @@ class WindowAudit:
         return {AuditState.AGREES: 0, AuditState.NOTHING_NEW: 0, AuditState.REGRESSION: 1}.get(self.state, 2)
 
 
-def record(settings: Settings, pipeline: Pipeline, found: WindowAudit) -> int:
+def record(settings: Settings, pipeline: Pipeline, window_audit: WindowAudit) -> int:
     """Append an audit to the history and return its sequence."""
     following = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
     row = WindowAuditRow(
-        pipeline=found.pipeline,
+        pipeline=window_audit.pipeline,
         result_fingerprint=result_fingerprint(pipeline),
-        stream_version=found.stream_version,
-        at=datetime.fromisoformat(found.at),
-        epoch=found.epoch,
-        state=found.state,
-        seed=found.seed,
-        result=json_text.write(replace(found, seen=following)),
+        stream_version=window_audit.stream_version,
+        at=datetime.fromisoformat(window_audit.at),
+        epoch=window_audit.epoch,
+        state=window_audit.state,
+        seed=window_audit.seed,
+        result=json_text.write(replace(window_audit, seen=following)),
     )
-    return Journal(settings, found.pipeline, WindowAuditRow).append(row)
+    return Journal(settings, window_audit.pipeline, WindowAuditRow).append(row)
 
 
 def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ...]:
@@ -88,19 +88,19 @@ def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ..
     return tuple(json_text.read(WindowAudit, row.result) for row in rows)
 
 
-def list_judged(known: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:
+def list_judged(window_audits: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:
     """Return the audits of a version of the stream that say something, oldest first."""
-    mine = (one for one in known if one.stream_version == number)
+    mine = (window_audit for window_audit in window_audits if window_audit.stream_version == number)
     return tuple(one for one in mine if one.state is not AuditState.NOT_COMPARABLE)
 
 
-def find_wrong_windows(known: Sequence[WindowAudit]) -> tuple[int, ...]:
+def find_wrong_windows(window_audits: Sequence[WindowAudit]) -> tuple[int, ...]:
     """Find the starts of the windows that the newest audit that says something found wrong, of whichever version.
 
     A version that was forked from another one holds its windows, so an audit of it clears a regression only if it
     compares them again.
     """
-    conclusive = [one for one in known if one.state is not AuditState.NOT_COMPARABLE]
+    conclusive = [window_audit for window_audit in window_audits if window_audit.state is not AuditState.NOT_COMPARABLE]
     return conclusive[-1].wrong if conclusive else ()
 
 
@@ -113,7 +113,7 @@ def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | Non
     Raises:
         LakeError: The history cannot be read.
     """
-    known = [one for one in list_audits(settings, pipeline) if one.state is not AuditState.NOT_COMPARABLE]
+    known = [audit for audit in list_audits(settings, pipeline) if audit.state is not AuditState.NOT_COMPARABLE]
     if not known or known[-1].state is AuditState.AGREES:
         return None
     present, seen = history.find_present(settings, pipeline), known[-1].seen
@@ -122,17 +122,17 @@ def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | Non
     return None if agrees and is_behind else known[-1]
 
 
-def find_common_miss_chance(known: Sequence[WindowAudit], until: int, audit: Audit) -> float:
+def find_common_miss_chance(window_audits: Sequence[WindowAudit], until: int, audit: Audit) -> float:
     """Return the chance that the audits of the last days missed the fault, by what each of them looked at.
 
     Args:
-        known: Those that say something.
+        window_audits: Those that say something.
         until: Now, in event time; microseconds. What an audit drew from has to lie in the days before, but for one.
         audit: The policy; of audits under another one nothing is counted.
     """
     first = from_micros(until) - timedelta(days=audit.within_days)
     missed = 1.0
-    for one in known:
-        if one.audit == audit and from_micros(one.since) >= first - EVERY:
-            missed *= one.missed
+    for window_audit in window_audits:
+        if window_audit.audit == audit and from_micros(window_audit.since) >= first - EVERY:
+            missed *= window_audit.missed
     return missed

@@ -39,9 +39,9 @@ def ids_seen_before(
         return frozenset()
     values = {(r.partition, r.offset): parse(r.value, topic).values for r in records}
     twins = {
-        at: (found[topic.record_id], found[topic.event_time])
-        for at, found in values.items()
-        if found.get(topic.event_time) is not None
+        at: (value[topic.record_id], value[topic.event_time])
+        for at, value in values.items()
+        if value.get(topic.event_time) is not None
     }
     known = _read_known_ids(source, segment.first, {event for _, event in twins.values()})
     called = {(row.partition, row.offset) for row in ledger if row.cls is Class.DUPLICATE}

@@ -92,8 +92,10 @@ def same_log(settings: Settings, name: str, facts: VerifyFacts) -> SameLog:
         raise LogError(msg, runbook="TopicIdentityChanged")
     refuse_changed(name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
-    lost = find_incomplete_ranges(facts.losses, newest.topic_id)
-    return SameLog(client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest, lost=lost)
+    incomplete_ranges = find_incomplete_ranges(facts.losses, newest.topic_id)
+    return SameLog(
+        client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest, lost=incomplete_ranges
+    )
 
 
 def counts(source: Source, facts: VerifyFacts) -> LogCounts:
@@ -165,9 +167,9 @@ def _count_records(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[t
 
 
 def _describe_left_out(
-    records: Sequence[EpochRecord], held: Sequence[EpochRecord], chosen: Sequence[EpochRecord]
+    records: Sequence[EpochRecord], epoch_records: Sequence[EpochRecord], chosen: Sequence[EpochRecord]
 ) -> str:
-    gone, rest = len(records) - len(held), len(held) - len(chosen)
+    gone, rest = len(records) - len(epoch_records), len(epoch_records) - len(chosen)
     texts = []
     if gone:
         texts.append(

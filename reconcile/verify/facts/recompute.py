@@ -40,8 +40,8 @@ def prefix(source: Source, facts: VerifyFacts) -> Prefix:
 
 def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     by_number = {record.epoch: record for record in facts.records}
-    every = _list_segments(source, facts.records)
-    whole = [s for s in every if all(e in by_number for e in range(s.first, s.last + 1))]
+    segments = _list_segments(source, facts.records)
+    whole = [s for s in segments if all(e in by_number for e in range(s.first, s.last + 1))]
     held = [s for s in whole if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
     rejoin, there = Rejoin(source.settings, facts.pipeline), len(held)
     held = [s for s in held if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None]
@@ -50,9 +50,9 @@ def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     portions: list[RecomputedPortion] = []
     lost: list[LostRecords] = []
     for segment in chosen:
-        inside = _select_records(facts, segment)
-        raw = list(log.client.read_ranges(log.topic, log.ranges(inside), log.isolation))
-        gone = _find_lost(facts, log, inside, raw)
+        records = _select_records(facts, segment)
+        raw = list(log.client.read_ranges(log.topic, log.ranges(records), log.isolation))
+        gone = _find_lost(facts, log, records, raw)
         lost += gone
         if not gone:
             portions.append(_portion(source, facts, segment, raw, rejoin))
@@ -62,19 +62,19 @@ def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
         sampled=len(chosen) < len(held),
         seed=source.asked.seed,
         folds=tuple(_folds(source, facts)),
-        left_out=_describe_left_out((len(every) - len(whole), len(whole) - there, there - len(held)), len(every)),
+        left_out=_describe_left_out((len(segments) - len(whole), len(whole) - there, there - len(held)), len(segments)),
         lost=lost_records.format_lost(lost),
     )
 
 
 def _find_lost(
-    facts: VerifyFacts, log: SameLog, inside: Sequence[EpochRecord], raw: Sequence[RawRecord]
+    facts: VerifyFacts, log: SameLog, epoch_records: Sequence[EpochRecord], raw: Sequence[RawRecord]
 ) -> tuple[LostRecords, ...]:
     """Return the epochs of a portion whose records the log has lost; they are counted only where some are missing."""
     window = facts.pipeline.window
-    if len(raw) >= sum(record_bounds(record.counts, window)[0] for record in inside):
+    if len(raw) >= sum(record_bounds(record.counts, window)[0] for record in epoch_records):
         return ()
-    return log_counts.find_lost(log, inside, window)
+    return log_counts.find_lost(log, epoch_records, window)
 
 
 _WHYS = (
@@ -105,7 +105,7 @@ def _list_segments(source: Source, records: Sequence[EpochRecord]) -> list[Segme
 
 
 def sample_segments(
-    found: Sequence[Segment], records: Sequence[EpochRecord], pinned: Iterable[int], *, seed: int, most: int = MOST
+    segments: Sequence[Segment], records: Sequence[EpochRecord], pinned: Iterable[int], *, seed: int, most: int = MOST
 ) -> list[Segment]:
     """Return the newest segment, the pinned ones and others by lot, as long as they have so many records at most.
 
@@ -113,8 +113,8 @@ def sample_segments(
     """
     sizes = {r.epoch: r.records for r in records}
     wanted = set(pinned)
-    drawn = random.Random(seed).sample(found, len(found))  # noqa: S311 -- a sample, no secret
-    first = [*found[-1:], *(s for s in found if s.last in wanted)]
+    drawn = random.Random(seed).sample(segments, len(segments))  # noqa: S311 -- a sample, no secret
+    first = [*segments[-1:], *(s for s in segments if s.last in wanted)]
     chosen: list[Segment] = []
     total = 0
     for segment in dict.fromkeys([*first, *drawn]):
@@ -128,15 +128,15 @@ def sample_segments(
 def _portion(
     source: Source, facts: VerifyFacts, segment: Segment, raw: Sequence[RawRecord], rejoin: Rejoin
 ) -> RecomputedPortion:
-    inside = _select_records(facts, segment)
-    judged = [record.watermark_before for record in inside]
+    records = _select_records(facts, segment)
+    judged = [record.watermark_before for record in records]
     found_ledger = _ledger(source, segment)
     expected = reference.run(
         facts.pipeline,
         raw,
-        epochs=[record.end for record in inside],
+        epochs=[record.end for record in records],
         watermarks=judged,
-        dimensions=rejoin.at(rejoin.collect_recorded(inside)),
+        dimensions=rejoin.at(rejoin.collect_recorded(records)),
         seen=known_ids.ids_seen_before(source, segment, raw, found_ledger),
     )
     return RecomputedPortion(
@@ -173,9 +173,9 @@ def _folds(source: Source, facts: VerifyFacts) -> Iterable[Refold]:
     """Compare the table before and after its newest fold (every fold if asked for), as far as their files are kept."""
     done = [c.version for c in rows.commits(source, facts) if c.mark == "fold" and c.version > 0]
     for version in done if source.asked.every else done[-1:]:
-        found = _refold(source, facts, version)
-        if found is not None:
-            yield found
+        refold = _refold(source, facts, version)
+        if refold is not None:
+            yield refold
 
 
 def _refold(source: Source, facts: VerifyFacts, version: int) -> Refold | None:

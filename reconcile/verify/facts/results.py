@@ -94,8 +94,8 @@ def _finals(source: Source, facts: VerifyFacts, older: EpochLog, record: EpochRe
     for name, rows in (("older_fold", "older_log"), ("newer_fold", ROWS)):
         folded = finish_sql(facts.pipeline, rows)
         connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM ({folded}) WHERE {closed}")
-    found = compare_results(connection, facts.pipeline, "older_fold", "newer_fold")
-    return Finals(version=older.version, epoch=record.epoch, windows=found.windows, changed=found.changed)
+    results = compare_results(connection, facts.pipeline, "older_fold", "newer_fold")
+    return Finals(version=older.version, epoch=record.epoch, windows=results.windows, changed=results.changed)
 
 
 def twice(source: Source, facts: VerifyFacts) -> tuple[Twice, ...]:
@@ -109,32 +109,32 @@ def twice(source: Source, facts: VerifyFacts) -> tuple[Twice, ...]:
     return tuple(pair for pair in found if pair is not None)
 
 
-def same_cut(first: BatchRun, second: BatchRun) -> bool:
+def same_cut(batch_run: BatchRun, second: BatchRun) -> bool:
     """Return whether two runs had the same log, cut, definitions and dimensions, and wrote versions of their own."""
     told = [
         (run.topic_id, dict(run.cut), run.result_fingerprint, run.batch_fingerprint, run.isolation)
-        for run in (first, second)
+        for run in (batch_run, second)
     ]
     joined_alike = not any(
         joined_versions.find_diverging_offsets(of, second.dimensions.get(name, ()))
-        for name, of in first.dimensions.items()
+        for name, of in batch_run.dimensions.items()
     )
-    return told[0] == told[1] and joined_alike and first.batch_version != second.batch_version
+    return told[0] == told[1] and joined_alike and batch_run.batch_version != second.batch_version
 
 
-def _compare_twice(source: Source, facts: VerifyFacts, first: BatchRun, second: BatchRun) -> Twice | None:
-    both = overlap(first.computed, second.computed)
+def _compare_twice(source: Source, facts: VerifyFacts, batch_run: BatchRun, second: BatchRun) -> Twice | None:
+    both = overlap(batch_run.computed, second.computed)
     inside = (f"(epoch_us(window_start) >= {int(a)} AND epoch_us(window_end) <= {int(b)})" for a, b in both)
     where = " OR ".join(inside) or "false"
     uri = batch_uri(source.settings, facts.pipeline)
-    for run, name in ((first, "batch_first"), (second, "batch_second")):
+    for run, name in ((batch_run, "batch_first"), (second, "batch_second")):
         try:
             delta.relation(source.connection, f"{name}_all", uri, version=run.batch_version)
         except CutoverError:
             return None  # its files are gone
         source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT * FROM {name}_all WHERE {where}")
-    found = compare_results(source.connection, facts.pipeline, "batch_first", "batch_second")
-    return Twice(first_run=first.run_id, second_run=second.run_id, windows=found.windows, changed=found.changed)
+    results = compare_results(source.connection, facts.pipeline, "batch_first", "batch_second")
+    return Twice(first_run=batch_run.run_id, second_run=second.run_id, windows=results.windows, changed=results.changed)
 
 
 def overlap(first: Sequence[Range], second: Sequence[Range]) -> list[Range]:

@@ -90,15 +90,15 @@ def list_foreign(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
     Raises:
         LakeError: A table cannot be read, and none before it was changed.
     """
-    found = []
+    foreign = []
     try:
         for change, _ in table_weights.changes(settings, pipeline):
             if change.kind is Kind.FOREIGN:
-                found.append(change.sentence)
+                foreign.append(change.sentence)
     except LakeError:
-        if not found:
+        if not foreign:
             raise
-    return tuple(found)
+    return tuple(foreign)
 
 
 def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:

@@ -24,8 +24,8 @@ def segments(records: Sequence[EpochRecord], labels: Iterable[int]) -> tuple[Seg
     """
     borders = sorted(set(labels))
     return tuple(
-        Segment(first=_first(records, before, last), last=last)
-        for before, last in zip([-1, *borders], borders, strict=False)
+        Segment(first=_first(records, before, border), last=border)
+        for before, border in zip([-1, *borders], borders, strict=False)
     )
 
 

@@ -47,18 +47,20 @@ class Source:
     asked: VerifyRequest
 
 
-def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) -> tuple[Source, VerifyFacts]:
+def open_source(settings: Settings, pipeline: Pipeline, verify_request: VerifyRequest) -> tuple[Source, VerifyFacts]:
     """Open a pipeline's current version and return the facts that its epochs' rows tell.
 
     Raises:
         LakeError: There is none, or a file of it is not there or cannot be read.
     """
     version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
-    seen = high_water.all_of(settings, pipeline, version)  # before the log is opened: its driver goes on
+    witnesses = high_water.all_of(settings, pipeline, version)  # before the log is opened: its driver goes on
     log = EpochLog(version.uri)
     _refuse_missing(log)
     connection = queries.connect(queries.reading(settings))
-    source = Source(settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, asked=asked)
+    source = Source(
+        settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, asked=verify_request
+    )
     try:
         records = tuple(log.records())
         delta.bind(connection, ALL_ROWS, log.table)
@@ -71,7 +73,7 @@ def open_source(settings: Settings, pipeline: Pipeline, asked: VerifyRequest) ->
         pipeline=pipeline,
         records=records,
         transaction=log.transaction(version.app_id),
-        seen=seen,
+        seen=witnesses,
         losses=losses.losses(settings, version),
         table_version=log.version,
     )

@@ -38,10 +38,10 @@ def describe_coverage(facts: VerifyFacts) -> str:
     """Epochs, records, rows and folds that were computed again; empty where nothing could be."""
     if not isinstance(facts.prefix, Prefix):
         return ""
-    found = facts.prefix.portions
-    epochs = sum(p.last - p.first + 1 for p in found)
-    text = f"{epochs:,} of {facts.prefix.of_epochs:,} epochs, {sum(p.records for p in found):,} records,"
-    text += f" {sum(len(p.expected) for p in found):,} rows"
+    portions = facts.prefix.portions
+    epochs = sum(p.last - p.first + 1 for p in portions)
+    text = f"{epochs:,} of {facts.prefix.of_epochs:,} epochs, {sum(p.records for p in portions):,} records,"
+    text += f" {sum(len(p.expected) for p in portions):,} rows"
     return text + (f", {len(facts.prefix.folds)} folds" if facts.prefix.folds else "")
 
 
@@ -78,12 +78,12 @@ def known_ids(portion: RecomputedPortion) -> Iterator[str]:
         yield f"{_epochs(portion)}: expected no id {name!r}, event time {moment(event)}, got one: no record brings it."
 
 
-def _differs(expected: ResultRow | None, found: ResultRow | None) -> str:
-    if expected is None or found is None:
-        return f"expected {_records(expected)}, got {_records(found)}"
-    if expected.n != found.n:
-        return f"expected {expected.n:,} records, got {found.n:,}"
-    return _first(expected.measures, found.measures)
+def _differs(expected: ResultRow | None, result_row: ResultRow | None) -> str:
+    if expected is None or result_row is None:
+        return f"expected {_records(expected)}, got {_records(result_row)}"
+    if expected.n != result_row.n:
+        return f"expected {expected.n:,} records, got {result_row.n:,}"
+    return _first(expected.measures, result_row.measures)
 
 
 def _first(expected: Mapping[str, object], found: Mapping[str, object]) -> str:

@@ -25,9 +25,9 @@ def describe_coverage(facts: VerifyFacts) -> str:
     """Windows and rows of the newest comparison, and how many rows differ by late ones; empty without one."""
     if not isinstance(facts.paths, Paths):
         return ""
-    found = facts.paths
-    compared = f"{found.windows:,} windows, {found.rows:,} rows at epoch {found.epoch}"
-    return f"{compared}, {found.late_rows:,} differ by late rows"
+    paths = facts.paths
+    compared = f"{paths.windows:,} windows, {paths.rows:,} rows at epoch {paths.epoch}"
+    return f"{compared}, {paths.late_rows:,} differ by late rows"
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:
