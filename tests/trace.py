@@ -128,7 +128,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Print what both visit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--files", action="store_true", help="name the files in order")
-    given = parser.parse_args(words)
+    args = parser.parse_args(words)
     with (
         tempfile.TemporaryDirectory(prefix="cutover-trace-") as place,
         running_broker(Path(place) / "broker") as ports,
@@ -138,7 +138,7 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{name}: {visits.describe(room)}\n")
         for part in visits.parts() if len(visits.parts()) > 1 else ():
             sys.stdout.write(f"  {part}: {visits.describe(room, part)}\n")
-        if given.files:
+        if args.files:
             sys.stdout.writelines(f"    {file}\n" for file in visits.in_room(room))
     return 0
 

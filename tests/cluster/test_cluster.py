@@ -110,7 +110,7 @@ def is_executor(member: Identity) -> bool:
 def said_in(marker: Path) -> dict[str, str]:
     """Return what the path has said: each word, and what it said with it."""
     words = marker.read_text(encoding="utf-8").split() if marker.exists() else []
-    return {word: rest for word, _, rest in (each.partition(":") for each in words)}
+    return {word: rest for word, _, rest in (word.partition(":") for word in words)}
 
 
 def listens(process: Identity, port: int) -> bool:

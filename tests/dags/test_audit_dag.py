@@ -47,10 +47,10 @@ def stage() -> Stage:
 
 def record_regression() -> None:
     settings = load_settings()
-    found = audited(
+    window_audit = audited(
         "flights", state=AuditState.REGRESSION, stream_version=None, unexplained=1, wrong=(3,), examples=("a row",)
     )
-    audit_record.record(settings, catalogue.get(settings, "flights"), found)
+    audit_record.record(settings, catalogue.get(settings, "flights"), window_audit)
 
 
 @pytest.mark.parametrize("where", ["LAMBDA", "SHADOW"])
@@ -75,8 +75,8 @@ def test_a_policy_without_an_audit_is_skipped(home: "Path", monkeypatch: pytest.
 
 def test_an_audit_without_a_new_window_is_skipped(home: "Path", monkeypatch: pytest.MonkeyPatch) -> None:
     put("KAPPA")
-    said = ChildEnd(exit_code=0, value={"state": "nothing_new", "reason": "No window became final."}, message="")
-    monkeypatch.setattr("cutover_tasks.audit_task.run_command", lambda *_, **__: said)
+    child_end = ChildEnd(exit_code=0, value={"state": "nothing_new", "reason": "No window became final."}, message="")
+    monkeypatch.setattr("cutover_tasks.audit_task.run_command", lambda *_, **__: child_end)
 
     with pytest.raises(AirflowSkipException, match="No window became final"):
         audit_sample("flights")
@@ -128,7 +128,7 @@ def test_the_run_of_a_regression_is_red() -> None:
 @pytest.mark.parametrize("where", ["SHADOW", "KAPPA"])
 def test_batch_serves_again_within_a_minute_from_any_stage(bag: "DagBag", home: "Path", where: str) -> None:
     put(where)
-    task = next(one for one in bag.dags["flights_rollback"].tasks if one.task_id == "move_back")
+    task = next(task for task in bag.dags["flights_rollback"].tasks if task.task_id == "move_back")
     begun = time.monotonic()
 
     assert move_back_to("flights", {"why": "a drill"}, "run-1", "ada") == "LAMBDA"

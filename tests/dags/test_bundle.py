@@ -42,12 +42,12 @@ def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def bundle(tmp_path: Path, pipelines: Path, clock: Clock) -> DefinitionsBundle:
-    made = DefinitionsBundle(name="dags-folder", source=str(DAGS), path=str(tmp_path / "home" / "dags"))
-    made.initialize()
-    made.refresh()
+    definitions_bundle = DefinitionsBundle(name="dags-folder", source=str(DAGS), path=str(tmp_path / "home" / "dags"))
+    definitions_bundle.initialize()
+    definitions_bundle.refresh()
     assert pipelines.is_dir()
     assert clock.now == 1_000
-    return made
+    return definitions_bundle
 
 
 def times(bundle: DefinitionsBundle) -> set[int]:

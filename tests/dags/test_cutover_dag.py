@@ -33,10 +33,12 @@ def proposal(stage: str = "LAMBDA", target: str = "SHADOW") -> dict[str, Any]:
 
 def put(said: dict[str, Any]) -> None:
     """Append the move that a proposal asks for, as the task before would have made it."""
-    wanted = Proposal(**{name: value for name, value in said.items() if name != "text"} | {"runs": tuple(said["runs"])})
-    settings, evidence = load_settings(), json.dumps({"approved": wanted.digest})
-    values = {"result_fingerprint": wanted.result_fingerprint, "evidence": evidence}
-    put_stage(settings, catalogue.get(settings, "flights"), wanted.target, **values)
+    proposal = Proposal(
+        **{name: value for name, value in said.items() if name != "text"} | {"runs": tuple(said["runs"])}
+    )
+    settings, evidence = load_settings(), json.dumps({"approved": proposal.digest})
+    values = {"result_fingerprint": proposal.result_fingerprint, "evidence": evidence}
+    put_stage(settings, catalogue.get(settings, "flights"), proposal.target, **values)
 
 
 @pytest.mark.parametrize(

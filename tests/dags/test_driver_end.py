@@ -17,8 +17,8 @@ def beat(state: State, *, epoch: object = 41, **more: object) -> Heartbeat:
     )
 
 
-def judged(found: Heartbeat | None, *, epoch: int | None = 41, failures: int = 0) -> DriverEnd:
-    end = judge(found, epoch=epoch, failures=failures)
+def judged(heartbeat: Heartbeat | None, *, epoch: int | None = 41, failures: int = 0) -> DriverEnd:
+    end = judge(heartbeat, epoch=epoch, failures=failures)
     assert end is not None
     return end
 

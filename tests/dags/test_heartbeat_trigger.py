@@ -29,9 +29,9 @@ def process(tmp_path: Path) -> "Any":
 def write_beat(home: Path, process: "subprocess.Popen[bytes]", **more: object) -> None:
     folder = home / "run" / "flights"
     folder.mkdir(parents=True, exist_ok=True)
-    found = identify(process.pid)
-    assert found is not None
-    value = {**asdict(found), "run_id": "r", "epoch": 41}
+    identity = identify(process.pid)
+    assert identity is not None
+    value = {**asdict(identity), "run_id": "r", "epoch": 41}
     value |= {"at": "2026-01-01T00:00:00Z", "state": "RUNNING", **more}
     (folder / "heartbeat.json").write_text(json.dumps(value))
 

@@ -52,18 +52,18 @@ def test_a_day_is_one_of_the_business_zone(
     # Berlin's 31 March 2013 has 23 hours; a shop's day there begins at six.
     shop = Daily(zone="Europe/Berlin", offset="6 hours")
 
-    found = requested_range(params, shop, run_type=run_type, logical_date=logical_date)
+    run_range = requested_range(params, shop, run_type=run_type, logical_date=logical_date)
 
     begins = 3 if params.get("from") == "2013-03-31T03:00Z" else 4
-    assert found == RunRange(datetime(2013, 3, 31, begins, tzinfo=UTC), datetime(2013, 4, 1, 4, tzinfo=UTC))
+    assert run_range == RunRange(datetime(2013, 3, 31, begins, tzinfo=UTC), datetime(2013, 4, 1, 4, tzinfo=UTC))
 
 
 def test_a_day_that_the_zone_left_out_is_an_empty_range() -> None:
     island = Daily(zone="Pacific/Apia")  # went from 29 to 31 December 2011
 
-    found = requested_range({"day": "2011-12-30"}, island, run_type="manual", logical_date=None)
+    run_range = requested_range({"day": "2011-12-30"}, island, run_type="manual", logical_date=None)
 
-    assert found == RunRange(datetime(2011, 12, 30, 10, tzinfo=UTC), datetime(2011, 12, 30, 10, tzinfo=UTC))
+    assert run_range == RunRange(datetime(2011, 12, 30, 10, tzinfo=UTC), datetime(2011, 12, 30, 10, tzinfo=UTC))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def rig_of(
     request: pytest.FixtureRequest, settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[Fault], Rig]]:
     """Return a function that makes the installation a fault needs; all of it ends with the test."""
-    made: list[Rig] = []
+    rigs: list[Rig] = []
     brokers: list[Broker] = []
 
     def make(fault: Fault) -> Rig:
@@ -38,13 +38,13 @@ def rig_of(
         if Part.SPARK in fault.needs:
             request.getfixturevalue("spark")
         own = brokers[0] if brokers else None
-        made.append(new_rig(settings, fault, seed=SEED, bootstrap=bootstrap, broker=own))
+        rigs.append(new_rig(settings, fault, seed=SEED, bootstrap=bootstrap, broker=own))
         if bootstrap is not None:
-            small.make_topic(made[0].settings, made[0].topic, partitions=fault.partitions)
-        return made[0]
+            small.make_topic(rigs[0].settings, rigs[0].topic, partitions=fault.partitions)
+        return rigs[0]
 
     yield make
-    for rig in made:
+    for rig in rigs:
         rig.close()
     for broker in brokers:
         broker.stop()

@@ -42,26 +42,26 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1800.0)
     parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000)
     parser.add_argument("--results", type=Path, default=Path("docs/faults-random.jsonl"))
-    chosen = parser.parse_args()
-    _say(f"seed {chosen.seed}, {chosen.seconds:g} s")
+    args = parser.parse_args()
+    _say(f"seed {args.seed}, {args.seconds:g} s")
     events.configure(pretty=False)
     fault = Fault(
         id="random",
         family="random",
         title=f"{FEWEST} to {MOST} harms at once",
         needs=frozenset({Part.BROKER, Part.SPARK, Part.LAKE}),
-        inject=lambda rig: _play(rig, chosen.seconds),
+        inject=lambda rig: _play(rig, args.seconds),
         happened=lambda rig: bool(rig.evidence["harms"]),
         may=ALERTS | MORE_ALERTS | EARLY,
     )
     with tempfile.TemporaryDirectory() as place:
-        result = replace(_proven(fault, Path(place), chosen.seed), fault=f"random-{chosen.seed}")
+        result = replace(_proven(fault, Path(place), args.seed), fault=f"random-{args.seed}")
         if result.outcome != "proven":  # what it was about: the lake, and what the producer was told
-            kept = Path("build") / f"faults-random-{chosen.seed}"
+            kept = Path("build") / f"faults-random-{args.seed}"
             shutil.copytree(Path(place) / "home", kept, dirs_exist_ok=True)
             _say(f"kept {kept}")
-    append(chosen.results, result)
-    _say(f"{result.outcome} {result.why}\nseed {chosen.seed}, {result.evidence}")
+    append(args.results, result)
+    _say(f"{result.outcome} {result.why}\nseed {args.seed}, {result.evidence}")
     return 0 if result.outcome == "proven" else 1
 
 

@@ -53,7 +53,7 @@ def append(file: Path, result: Result) -> None:
 def read(file: Path) -> dict[str, Result]:
     """Return the newest result of each fault."""
     lines: Iterable[str] = file.read_text(encoding="utf-8").splitlines() if file.exists() else ()
-    return {found.fault: found for found in map(Result.from_json, lines)}
+    return {line.fault: line for line in map(Result.from_json, lines)}
 
 
 def keep_newest(file: Path, known: Iterable[str]) -> dict[str, Result]:

@@ -114,14 +114,14 @@ SOMETIMES = {
 """What has to happen somewhere in a full run, or its faults were too tame."""
 
 
-def at_random(found: Iterable[Result]) -> str:
+def at_random(results: Iterable[Result]) -> str:
     """Return the section of the random mode: 3 to 6 harms at once on one installation."""
     lines = [("seed", "result", "checks", "epochs", "harms", "drivers ended with", "s"), ("---",) * 7]
-    for result in found:
-        seen = result.evidence
+    for result in results:
+        evidence = result.evidence
         outcome = "**proven**" if result.outcome == "proven" else "not proven"
-        harms, ends = (", ".join(seen.get(name, [])) for name in ("harms", "driver ended with"))
-        epochs = str(seen.get("epochs", ""))
+        harms, ends = (", ".join(evidence.get(name, [])) for name in ("harms", "driver ended with"))
+        epochs = str(evidence.get("epochs", ""))
         lines.append((str(result.seed), outcome, _span(result.checks), epochs, harms, ends, f"{result.seconds:.0f}"))
     head = "## Several at once, at random\n\n`make faults-random` plays 3 to 6 harms at once, then checks all.\n\n"
     return head + _lines(lines) + "\n"
@@ -139,7 +139,7 @@ def list_never_seen(found: Mapping[str, Result]) -> list[str]:
     return [said for name, said in SOMETIMES.items() if name not in seen]
 
 
-def main(results: Path, out: Path) -> int:
+def main(results: Path, path: Path) -> int:
     """Write the page; the random mode's results lie beside the others. Results that newer ones replaced go.
 
     Returns:
@@ -148,7 +148,7 @@ def main(results: Path, out: Path) -> int:
     found = keep_newest(results, (fault.name for fault in everything()))
     text = page(everything(), run_elsewhere(), promised(), found)
     played = read(results.with_name("faults-random.jsonl")).values()
-    out.write_text(text + "\n" + at_random(played), encoding="utf-8")
+    path.write_text(text + "\n" + at_random(played), encoding="utf-8")
     never = list_never_seen(found)
     sys.stderr.write("".join(f"Never seen in the course of all faults: {said}.\n" for said in never))
     return int(bool(never))

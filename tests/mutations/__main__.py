@@ -25,7 +25,7 @@ def plan_steps(mutation: Mutation, runners: Runners, root: Path) -> list[list[st
     return [*([near] if near else []), *runners.plan(mutation.file, mutation.line), [*ALL, "-n2"]]
 
 
-def find_unnoticed(copies: Sequence[Path], drawn: Sequence[Mutation], runners: Runners) -> list[Mutation]:
+def find_unnoticed(copies: Sequence[Path], mutations: Sequence[Mutation], runners: Runners) -> list[Mutation]:
     """Try as many mutations at once as there are copies; return those that no test notices, and print each."""
     free: SimpleQueue[Path] = SimpleQueue()
     for copy in copies:
@@ -41,8 +41,8 @@ def find_unnoticed(copies: Sequence[Path], drawn: Sequence[Mutation], runners: R
         return noticed is not None
 
     with ThreadPoolExecutor(len(copies)) as pool:
-        noticed = list(pool.map(attempt, drawn))
-    return [mutation for mutation, seen in zip(drawn, noticed, strict=True) if not seen]
+        noticed = list(pool.map(attempt, mutations))
+    return [mutation for mutation, seen in zip(mutations, noticed, strict=True) if not seen]
 
 
 def _tell(line: str) -> None:
@@ -56,13 +56,13 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--lines", type=int, default=25)
     parser.add_argument("--unnoticed", type=int, default=1, help="how many may stay unnoticed")
-    given = parser.parse_args(words)
+    args = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="cutover-mutations-") as place:
         copies = [copy_repository(Path(place, name)) for name in ("one", "other")]
         runners = find_runners(copies[0])
-        unnoticed = find_unnoticed(copies, draw(given.seed, given.lines, copies[0]), runners)
-    _tell(f"{given.lines - len(unnoticed)} of {given.lines} noticed, seed {given.seed}")
-    return int(len(unnoticed) > given.unnoticed)
+        unnoticed = find_unnoticed(copies, draw(args.seed, args.lines, copies[0]), runners)
+    _tell(f"{args.lines - len(unnoticed)} of {args.lines} noticed, seed {args.seed}")
+    return int(len(unnoticed) > args.unnoticed)
 
 
 if __name__ == "__main__":

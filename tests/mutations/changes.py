@@ -164,10 +164,10 @@ def draw(seed: int, count: int, root: Path = ROOT) -> list[Mutation]:
         for mutation in list_mutations(file, source):
             by_line.setdefault((file, mutation.line), []).append(mutation)
     dice = random.Random(seed)  # noqa: S311 -- a draw that can be repeated
-    drawn: list[Mutation] = []
+    mutations: list[Mutation] = []
     for line in dice.sample(sorted(by_line), len(by_line)):
         fitting = [mutation for mutation in by_line[line] if compiles(mutation, sources[line[0]])]
-        drawn += [dice.choice(fitting)] if fitting else []
-        if len(drawn) == count:
+        mutations += [dice.choice(fitting)] if fitting else []
+        if len(mutations) == count:
             break
-    return drawn
+    return mutations

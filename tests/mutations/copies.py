@@ -48,12 +48,12 @@ def try_mutation(copy: Path, mutation: Mutation, steps: Sequence[Sequence[str]])
 def broken(copy: Path, mutation: Mutation) -> Iterator[None]:
     """Break a line in a copy, and mend it."""
     file = copy / mutation.file
-    whole = file.read_text(encoding="utf-8")
-    file.write_text(apply_mutation(mutation, whole), encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    file.write_text(apply_mutation(mutation, text), encoding="utf-8")
     try:
         yield
     finally:
-        file.write_text(whole, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
 
 
 def find_failure(copy: Path, step: Sequence[str]) -> str | None:

@@ -49,7 +49,7 @@ class Runners:
         limit = _FIRST_STEP
         steps: list[list[str]] = [[]]
         for test in self._list_tests(file, line):
-            if sum(self._took.get(known, 0.0) for known in steps[-1]) > limit:
+            if sum(self._took.get(step, 0.0) for step in steps[-1]) > limit:
                 steps.append([])
                 limit *= 2
             steps[-1].append(test)

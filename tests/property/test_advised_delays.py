@@ -103,7 +103,7 @@ def test_figures_are_those_of_a_plain_count_as_read_and_at_real_speed(
 ) -> None:
     reached = [sum(steps[: number + 1]) for number in range(len(steps))]
 
-    told = predict(gather(pipeline, drawn, reached), out_of_orderness * SECOND, allowed * SECOND)
+    prediction = predict(gather(pipeline, drawn, reached), out_of_orderness * SECOND, allowed * SECOND)
 
     wait = out_of_orderness + allowed
     read, real, in_time = defaultdict[tuple[int, str | None], int](int), 0, defaultdict[int, bool](lambda: True)
@@ -116,10 +116,14 @@ def test_figures_are_those_of_a_plain_count_as_read_and_at_real_speed(
             windows[window.start] &= not late
             in_time[window.start] &= not is_late(before, window.end, out_of_orderness)
             real += is_late(one.real, window.end, wait)
-    assert (told.windows, told.exact, told.on_time) == (len(windows), sum(windows.values()), sum(in_time.values()))
-    assert (told.late, told.late_rows) == (sum(read.values()), sum(late > 0 for late in read.values()))
-    assert told.real is not None
-    assert told.real.late == real
+    assert (prediction.windows, prediction.exact, prediction.on_time) == (
+        len(windows),
+        sum(windows.values()),
+        sum(in_time.values()),
+    )
+    assert (prediction.late, prediction.late_rows) == (sum(read.values()), sum(late > 0 for late in read.values()))
+    assert prediction.real is not None
+    assert prediction.real.late == real
 
 
 @given(RECORDS, REACHED)
@@ -134,7 +138,9 @@ def test_what_is_advised_keeps_its_definition_and_the_grid_has_the_shortest_of_e
     assert fastest.out_of_orderness == exact.late == 0
     assert balanced.exact >= 0.999 * balanced.windows
     assert balanced.on_time >= 0.99 * balanced.windows
-    figures = {replace(one, out_of_orderness=0, allowed=0): one for one in reversed(grid.predictions)}
+    figures = {
+        replace(prediction, out_of_orderness=0, allowed=0): prediction for prediction in reversed(grid.predictions)
+    }
     for one in (fastest, balanced, exact):
         same = figures.get(replace(one, out_of_orderness=0, allowed=0))
         assert same is None or same.out_of_orderness + same.allowed <= one.out_of_orderness + one.allowed

@@ -217,8 +217,11 @@ def truth(log: Sequence[Sequence[Row]]) -> Found:
     return found
 
 
-def vouched(done: BatchRun, found: Found) -> Found:
-    last, spans = find_closed_end(PIPELINE, done.watermark), [(e.window_start, e.window_end) for e in done.incomplete]
+def vouched(batch_run: BatchRun, found: Found) -> Found:
+    last, spans = (
+        find_closed_end(PIPELINE, batch_run.watermark),
+        [(e.window_start, e.window_end) for e in batch_run.incomplete],
+    )
     return {
         (key, session): value
         for (key, session), value in found.items()

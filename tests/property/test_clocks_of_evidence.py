@@ -41,7 +41,7 @@ def told(drawn: Sequence[tuple[int, str, int, bool]], times: Sequence[datetime])
         for number, ((epoch, verdict, name, _), at) in enumerate(zip(drawn, times, strict=True))
     ]
     lines = records.of_definition(records.lines(rows), "aa")
-    positions = {one.run_id: records.position(one, 0) for one in lines}
+    positions = {line.run_id: records.position(line, 0) for line in lines}
     seen = [
         replace(state(f"r{name}", "open" if is_open else "resolved"), at=at)
         for (_, _, name, is_open), at in zip(drawn, times, strict=True)
@@ -97,13 +97,13 @@ def test_the_gate_counts_the_same_runs_where_one_clock_is_wrong_once(
         ]
         epochs = {number: NOON + number * HOUR for number in range(len(within))}
         runs = evidence.list_runs(records.lines(rows), VERSION, inputs=EvidenceInputs(epochs=epochs))
-        last = find_latest_run(runs)
-        assert last is not None
+        evidence_run = find_latest_run(runs)
+        assert evidence_run is not None
         return (
             [run.run_id for run in runs],
             [run.run_id for run in select_consecutive_runs(runs, now)],
             list_blocks(runs),
-            last.run_id,
+            evidence_run.run_id,
         )
 
     one_clock = counted(off=timedelta(0))

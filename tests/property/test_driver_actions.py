@@ -229,9 +229,9 @@ class Actions(RuleBasedStateMachine):
 def test_the_books_are_right_after_any_actions(
     spark: SparkSession, kafka_bootstrap: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    own = Settings(home=tmp_path_factory.mktemp("writer"), kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap))
+    settings = Settings(home=tmp_path_factory.mktemp("writer"), kafka=KafkaSettings(bootstrap_servers=kafka_bootstrap))
     seen: Counter[str] = Counter()
-    shared: dict[str, Any] = {"spark": spark, "writer": Writer(own), "homes": tmp_path_factory, "seen": seen}
+    shared: dict[str, Any] = {"spark": spark, "writer": Writer(settings), "homes": tmp_path_factory, "seen": seen}
 
     run_state_machine_as_test(type("OfThisSession", (Actions,), shared), settings=depth(few=2, many=60, steps=15))
 

@@ -135,9 +135,9 @@ class Gate(RuleBasedStateMachine):
         self.world.meanwhile = None
         after = (current_stage(NOWHERE, self.world.pipeline), self.world.evidence().runs)
         assert beside or after == before, "a withdrawal changed what counts"
-        made = [one for one in self.world.tables["gate"] if one.event == "advanced"]
+        made = [table for table in self.world.tables["gate"] if table.event == "advanced"]
         self.move(proposal, "airflow:ada")
-        assert [one for one in self.world.tables["gate"] if one.event == "advanced"] == made, "it was withdrawn"
+        assert [table for table in self.world.tables["gate"] if table.event == "advanced"] == made, "it was withdrawn"
 
     def move(self, proposal: Proposal, who: str) -> None:
         """Do what the task of the DAG does with an answer."""
@@ -152,8 +152,8 @@ class Gate(RuleBasedStateMachine):
         rows = self.world.tables["gate"]
         assert rows[: len(self.kept)] == self.kept
         assert [one.sequence for one in rows] == list(range(len(rows)))
-        for one in rows[len(self.kept) :]:
-            self.check_move(one)
+        for row in rows[len(self.kept) :]:
+            self.check_move(row)
         self.kept = list(rows)
 
     @invariant()
@@ -185,7 +185,9 @@ class Gate(RuleBasedStateMachine):
         """Return the cuts that speak for a move now: agreed on since the last one, lately, and by nothing gainsaid."""
         own = (result_fingerprint(self.world.pipeline), self.world.version)
         known = [
-            one for one in self.world.tables["reconciliations"] if (one.result_fingerprint, one.stream_version) == own
+            table
+            for table in self.world.tables["reconciliations"]
+            if (table.result_fingerprint, table.stream_version) == own
         ]
         last = moves[-1].next_comparison if moves else 0
         known = [one for one in known if one.sequence >= last]
@@ -193,9 +195,9 @@ class Gate(RuleBasedStateMachine):
         good = [one for one in known if not one.exit_code and "from" not in json.loads(one.result)]
         now = self.world.now
         recent = [
-            one.sequence
-            for one in self.world.tables["reconciliations"]
-            if now - WEEK <= one.at <= now + HOUR  # what is dated later may be of any time
+            table.sequence
+            for table in self.world.tables["reconciliations"]
+            if now - WEEK <= table.at <= now + HOUR  # what is dated later may be of any time
         ]
         return {
             one.epoch
@@ -220,7 +222,7 @@ def test_no_path_leads_on_without_evidence_and_approval() -> None:
 
     class Watched(Gate):
         def teardown(self) -> None:
-            reached.update(one.stage + "/" + one.event for one in self.world.tables["gate"])
+            reached.update(table.stage + "/" + table.event for table in self.world.tables["gate"])
             super().teardown()
 
     run_state_machine_as_test(Watched, settings=RULES)

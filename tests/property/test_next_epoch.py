@@ -30,8 +30,8 @@ losses_drawn = st.lists(
 )
 
 
-def after(before: EpochRecord, start: Mapping[int, int]) -> EpochRecord:
-    return epoch(before.epoch + 1, start=start, end={p: offset + 1 for p, offset in start.items()})
+def after(epoch_record: EpochRecord, start: Mapping[int, int]) -> EpochRecord:
+    return epoch(epoch_record.epoch + 1, start=start, end={p: offset + 1 for p, offset in start.items()})
 
 
 @given(end=positions, losses=losses_drawn)

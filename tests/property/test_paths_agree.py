@@ -113,15 +113,15 @@ def streamed(fed: Fed, story: Story) -> None:
         fed.feed(end)
 
 
-def assert_verdict(found: Report) -> None:
+def assert_verdict(report: Report) -> None:
     """Every difference is late or duplicate."""
-    unexplained = [d for d in found.finding.differences if "unexplained" in d.cause]
-    if not found.finding.windows.compared:
-        assert [breach.code for breach in found.finding.seal.breaches] == ["nothing"]
+    unexplained = [d for d in report.finding.differences if "unexplained" in d.cause]
+    if not report.finding.windows.compared:
+        assert [breach.code for breach in report.finding.seal.breaches] == ["nothing"]
         return
-    named = sum(found.finding.causes[name].rows for name in ("late", "duplicate"))
-    assert (unexplained, found.finding.causes["unexplained"].rows) == ([], 0)
-    assert found.finding.verdict is (Verdict.EXPLAINED if named else Verdict.CONSISTENT)
+    named = sum(report.finding.causes[name].rows for name in ("late", "duplicate"))
+    assert (unexplained, report.finding.causes["unexplained"].rows) == ([], 0)
+    assert report.finding.verdict is (Verdict.EXPLAINED if named else Verdict.CONSISTENT)
 
 
 @pytest.mark.parametrize(("window", "joined"), CASES)

@@ -51,7 +51,7 @@ def test_a_log_time_that_goes_back_is_that_of_the_record_before(drawn: list[Reco
 
     for number, (partition, log_time, _) in enumerate(records):
         assert found[number] >= log_time
-        assert found[number] == max(one[1] for one in records[: number + 1] if one[0] == partition)
+        assert found[number] == max(record[1] for record in records[: number + 1] if record[0] == partition)
 
 
 SECOND = 1_000_000
@@ -98,13 +98,13 @@ def test_quantiles_and_late_records_are_those_of_a_plain_fold(
         connection.register("reached", pa.Table.from_pylist(reached))
         lateness_tables.make(connection, PIPELINE, pa.Table.from_pylist(reads, schema=schema))
         shares = lateness_tables.count_late(connection, None)
-        found = lateness_tables.measure_quantiles(connection)
+        quantiles = lateness_tables.measure_quantiles(connection)
         histogram = lateness_tables.count_by_lateness(connection)
         segments = lateness_tables.list_segments(connection, PIPELINE.key)
 
     behind = [0 if real is None else max(0, real - event) for _, _, event, real, _ in drawn]
-    assert found is not None
-    assert (found.p50, found.p90, found.p99, found.p999, found.largest) == (
+    assert quantiles is not None
+    assert (quantiles.p50, quantiles.p90, quantiles.p99, quantiles.p999, quantiles.largest) == (
         *(quantile(behind, share) for share in (0.5, 0.9, 0.99, 0.999)),
         max(behind),
     )
@@ -113,6 +113,6 @@ def test_quantiles_and_late_records_are_those_of_a_plain_fold(
     missed = sum(read is not None and end + 2 <= read - 3 for end, _, read in times)
     assert (shares.pairs, shares.at_real_speed, shares.as_read) == (len(drawn), late, missed)
     assert sum(one.records for one in histogram) == len(drawn)
-    assert {(int(str(one.value)), one.records) for one in segments if one.column is None} == {
+    assert {(int(str(segment.value)), segment.records) for segment in segments if segment.column is None} == {
         (p, sum(row[0] == p for row in drawn)) for p in {row[0] for row in drawn}
     }

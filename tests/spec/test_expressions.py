@@ -91,8 +91,8 @@ def _unsigned(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-def _differences(left: pa.Table, right: pa.Table, column: str) -> list[tuple[int, Any, Any]]:
-    pairs = zip(left[column].to_pylist(), right[column].to_pylist(), strict=True)
+def _differences(table: pa.Table, right: pa.Table, column: str) -> list[tuple[int, Any, Any]]:
+    pairs = zip(table[column].to_pylist(), right[column].to_pylist(), strict=True)
     return [(row, a, b) for row, (a, b) in enumerate(pairs) if _plain(a) != _plain(b)][:3]
 
 

@@ -124,10 +124,10 @@ def main() -> None:
             wanted = expected(job) | BY_TYPES.get(job.name, set())
             frames = plan_job(session, job)
             for way in WAYS:
-                got = find_constructs(way, job, frames)
-                tally[way].update({f"found {one}": 1 for one in wanted & got})
-                tally[way].update({f"missed {one} ({job.name})": 1 for one in wanted - got})
-                tally[way].update({f"wrong {one} ({job.name})": 1 for one in got - wanted})
+                constructs = find_constructs(way, job, frames)
+                tally[way].update({f"found {one}": 1 for one in wanted & constructs})
+                tally[way].update({f"missed {one} ({job.name})": 1 for one in wanted - constructs})
+                tally[way].update({f"wrong {one} ({job.name})": 1 for one in constructs - wanted})
     sys.stdout.write("| way | found | missed | wrongly raised |\n|---|---|---|---|\n")
     for way, counted in tally.items():
         found = sum(number for what, number in counted.items() if what.startswith("found"))

@@ -93,7 +93,7 @@ def test_what_the_machine_refuses_is_no_defect(
     monkeypatch.setattr(app, "build_app", build_app)
 
     assert app.main(["anything"]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("`/reports/x.html`: expected it to be usable, got: No space left on device.\nHint: ")
-    assert "Traceback" not in said
-    assert "defect" not in said
+    err = capsys.readouterr().err
+    assert err.startswith("`/reports/x.html`: expected it to be usable, got: No space left on device.\nHint: ")
+    assert "Traceback" not in err
+    assert "defect" not in err

@@ -31,9 +31,9 @@ def sent(start: int | None, end: int | None, *, finished: bool = True) -> Produc
 def test_what_is_left_to_send(
     wanted: tuple[int | None, int | None], known: list[ProducedRun], expected: tuple[int | None, int | None] | None
 ) -> None:
-    left = find_missing(SamplePart(start=wanted[0], end=wanted[1]), known)
+    missing = find_missing(SamplePart(start=wanted[0], end=wanted[1]), known)
 
-    assert expected == (None if left is None else (left.start, left.end))
+    assert expected == (None if missing is None else (missing.start, missing.end))
 
 
 def test_one_part_is_the_whole_year() -> None:

@@ -44,9 +44,9 @@ def test_a_time_that_no_path_takes_is_a_text(settings: Settings, tmp_path: Path)
     source = tmp_path / "source.csv"
     source.write_text("k,at,until\na,2026-01-01T00:00:00Z,9999-12-31T00:00:00Z\n", encoding="utf-8")
 
-    written = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+    text = init(settings, "orders", str(source)).read_text(encoding="utf-8")
 
-    assert "until string" in written
+    assert "until string" in text
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_a_name_that_is_no_identifier_is_left_out_with_one_that_is(settings: Set
     source = tmp_path / "source.csv"
     source.write_text("größe,at\na,2026-01-01T00:00:00Z\n", encoding="utf-8")
 
-    written = init(settings, "orders", str(source)).read_text(encoding="utf-8")
+    text = init(settings, "orders", str(source)).read_text(encoding="utf-8")
 
-    assert "Left out: größe (string; its name is no identifier, such as `gr_e`)" in written
+    assert "Left out: größe (string; its name is no identifier, such as `gr_e`)" in text
 
 
 def test_a_topic_of_many_partitions_is_read_from_each(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,10 +110,10 @@ def test_a_record_is_no_older_than_what_must_have_come_before_it(
 
 
 def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() -> None:
-    found = bound_age(NOON + HOUR, [], NOON)
+    record_age = bound_age(NOON + HOUR, [], NOON)
 
-    assert NOON - found.since > 50 * 365 * DAY
-    assert found.doubt == FOREVER
+    assert NOON - record_age.since > 50 * 365 * DAY
+    assert record_age.doubt == FOREVER
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_of_a_record_of_the_future_that_nothing_comes_before_nothing_is_known() 
 def test_a_record_was_made_after_the_one_before_it_at_the_earliest(
     recorded: list[int | None], earliest: list[int | None]
 ) -> None:
-    found = find_earliest_times([None if hour is None else NOON + hour * HOUR for hour in recorded], NOON)
+    earliest_times = find_earliest_times([None if hour is None else NOON + hour * HOUR for hour in recorded], NOON)
 
-    assert found == [None if hour is None else NOON + hour * HOUR for hour in earliest]
+    assert earliest_times == [None if hour is None else NOON + hour * HOUR for hour in earliest]
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_a_record_was_made_after_the_one_before_it_at_the_earliest(
     ],
 )
 def test_a_record_was_made_after_its_inputs(inputs: list[Hours], earliest: list[int | None]) -> None:
-    found = find_earliest_times(times([48, -2]), NOON, [times(hours) for hours in inputs])
+    earliest_times = find_earliest_times(times([48, -2]), NOON, [times(hours) for hours in inputs])
 
-    assert found == [None if hour is None else NOON + hour * HOUR for hour in earliest]
+    assert earliest_times == [None if hour is None else NOON + hour * HOUR for hour in earliest]
 
 
 @given(st.lists(st.tuples(st.integers(-99, 0), st.integers(-YEARS, YEARS))))

@@ -58,8 +58,8 @@ def test_engines_write_to_the_file_that_the_last_line_names(tmp_path: Path) -> N
     (file,) = (tmp_path / "logs" / "engine").iterdir()
     assert done.stdout == "meant, before\nmeant, behind\n"
     assert done.stderr == f"Engine log in {tmp_path}: logs/engine/{file.name}\n"
-    said = file.read_text(encoding="utf-8")
-    assert [line for line in SAID if line not in said] == []
+    text = file.read_text(encoding="utf-8")
+    assert [line for line in SAID if line not in text] == []
 
 
 @pytest.mark.parametrize(("columns", "width"), [(None, terminal.WIDE), ("70", 70)])

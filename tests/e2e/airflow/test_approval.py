@@ -134,7 +134,7 @@ def read_tasks(runs: Runs, run: str) -> dict[str, dict[str, Any]]:
 
 
 def read_states(runs: Runs, run: str) -> dict[str, str]:
-    return {name: str(one["state"]) for name, one in read_tasks(runs, run).items()}
+    return {name: str(task["state"]) for name, task in read_tasks(runs, run).items()}
 
 
 def tell_state(runs: Runs, run: str) -> str | None:
@@ -264,14 +264,14 @@ def test_a_move_that_somebody_made_meanwhile_refuses_the_approval(runs: Runs) ->
 
     assert find_end(runs, run) == "failed"
     rest = {"move_stage": "failed", "verify_move": "upstream_failed", "put_stage_back": "skipped"}
-    found = read_states(runs, run)
-    assert {name: found[name] for name in rest} == rest
+    states = read_states(runs, run)
+    assert {name: states[name] for name in rest} == rest
     assert (str(current_stage(runs.settings, pipeline)), read_moves(runs)) == ("SHADOW", moves)
 
 
 def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs) -> None:
     pipeline = prove(runs)
-    before = read_moves(runs)
+    moves = read_moves(runs)
     runs.unpause(MOVES)
     run = runs.trigger(MOVES)
 
@@ -284,13 +284,13 @@ def test_a_move_whose_tasks_are_killed_one_after_another_is_made_once(runs: Runs
     assert find_end(runs, run) == "success"
     killed = ("collect_evidence", "move_stage", "verify_move")
     assert {name: read_tasks(runs, run)[name]["try_number"] for name in killed} == dict.fromkeys(killed, 2)
-    assert read_moves(runs) == [*before, ("advanced", "SHADOW", "airflow:admin")]
+    assert read_moves(runs) == [*moves, ("advanced", "SHADOW", "airflow:admin")]
     assert str(current_stage(runs.settings, pipeline)) == "SHADOW"
 
 
 def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(runs: Runs) -> None:
     pipeline = prove(runs)
-    before = read_moves(runs)
+    moves = read_moves(runs)
     run = propose(runs)
     runs.answer(MOVES, run, option="Approve", why=WHY)
     until(lambda: _find_running(runs, run, "move_stage"), within=2 * MINUTE)
@@ -301,7 +301,7 @@ def test_a_move_whose_task_is_marked_failed_at_work_is_not_made_or_is_put_back(r
     assert find_end(runs, run) == "failed"
     time.sleep(20)  # whoever is still at work has the time to move
     assert str(current_stage(runs.settings, pipeline)) == "LAMBDA"
-    made = [event for event, _, _ in read_moves(runs)[len(before) :]]
+    made = [event for event, _, _ in read_moves(runs)[len(moves) :]]
     assert made in (["withdrawn"], ["advanced", "rolled_back"])
 
 

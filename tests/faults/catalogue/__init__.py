@@ -5,7 +5,7 @@ from pkgutil import walk_packages
 
 from tests.faults.fault import Fault, RunElsewhere
 
-_MODULES = [import_module(found.name) for found in walk_packages(__path__, f"{__name__}.") if not found.ispkg]
+_MODULES = [import_module(package.name) for package in walk_packages(__path__, f"{__name__}.") if not package.ispkg]
 
 
 def everything() -> tuple[Fault, ...]:

@@ -12,5 +12,5 @@ EASY = Policy(max_late_share=1.0, max_malformed_share=1.0, max_future_share=1.0)
 
 def definition(topic: str, *, policy: Policy = EASY, record_id: str | None = None, **changes: Any) -> Pipeline:
     """Return it; `changes` are arguments of `tests.integration.streaming.rig.pipeline` (cap, lateness)."""
-    made = small.pipeline(topic, **({"cap": CAP} | changes))
-    return replace(made, policy=policy, source=replace(made.source, record_id=record_id))
+    pipeline = small.pipeline(topic, **({"cap": CAP} | changes))
+    return replace(pipeline, policy=policy, source=replace(pipeline.source, record_id=record_id))

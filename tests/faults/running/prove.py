@@ -24,21 +24,21 @@ class NotProvenError(AssertionError):
 def prove(fault: Fault, rig: Rig, seed: int) -> Result:
     """Run a fault and return its result; whatever fails is in `outcome` and `why`."""
     began = time.monotonic()
-    found = Result(fault=fault.name, outcome="not proven", seed=seed)
+    result = Result(fault=fault.name, outcome="not proven", seed=seed)
     try:
-        found = _cause(fault, rig, found)
-        found = _look_after(fault, rig, found)
-        found = replace(found, outcome="proven")
+        result = _cause(fault, rig, result)
+        result = _look_after(fault, rig, result)
+        result = replace(result, outcome="proven")
     except Exception as error:  # noqa: BLE001 -- the result says it, and the test fails by it
-        found = replace(found, why=f"{type(error).__name__}: {error}"[:2000])
+        result = replace(result, why=f"{type(error).__name__}: {error}"[:2000])
     _sometimes(rig)
     evidence = {name: _portable(rig, value) for name, value in rig.evidence.items() if _plain(value)}
-    found = replace(found, evidence=evidence, why=str(_portable(rig, found.why)))
+    result = replace(result, evidence=evidence, why=str(_portable(rig, result.why)))
     seconds = round(time.monotonic() - began, 1)
-    return replace(found, seconds=seconds, sometimes=tuple(sorted(rig.sometimes)))
+    return replace(result, seconds=seconds, sometimes=tuple(sorted(rig.sometimes)))
 
 
-def _cause(fault: Fault, rig: Rig, found: Result) -> Result:
+def _cause(fault: Fault, rig: Rig, result: Result) -> Result:
     fault.inject(rig)
     if not fault.happened(rig):
         msg = f"the fault did not happen: {rig.evidence}"
@@ -48,7 +48,7 @@ def _cause(fault: Fault, rig: Rig, found: Result) -> Result:
         msg = f"expected exit code {fault.exit_code}, got {rig.exit_code}: {rig.said[-500:]}"
         raise NotProvenError(msg)
     _no_stack(rig)
-    return replace(found, alerts=tuple(sorted(seen)), exit_code=rig.exit_code)
+    return replace(result, alerts=tuple(sorted(seen)), exit_code=rig.exit_code)
 
 
 def _alerts(fault: Fault, rig: Rig) -> set[str]:
@@ -78,12 +78,12 @@ def _no_stack(rig: Rig) -> None:
         raise NotProvenError(msg)
 
 
-def _look_after(fault: Fault, rig: Rig, found: Result) -> Result:
+def _look_after(fault: Fault, rig: Rig, result: Result) -> Result:
     fault.heal(rig)
     fault.settle(rig)
-    found = replace(found, cleared=_cleared(fault, rig), verdict=_verdict(fault, rig))
-    found = replace(found, checks=_checks(fault, rig))
-    return replace(found, holds=_holds(fault, rig))
+    result = replace(result, cleared=_cleared(fault, rig), verdict=_verdict(fault, rig))
+    result = replace(result, checks=_checks(fault, rig))
+    return replace(result, holds=_holds(fault, rig))
 
 
 def _verdict(fault: Fault, rig: Rig) -> str | None:

@@ -92,9 +92,9 @@ class Proxy:
 
     def _cut_all(self) -> int:
         with self._lock:
-            found = set(self._open)
-        self._end(found)
-        return len(found) // 2
+            _open = set(self._open)
+        self._end(_open)
+        return len(_open) // 2
 
     def _end(self, found: set[socket.socket]) -> None:
         with self._lock:

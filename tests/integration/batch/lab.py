@@ -28,7 +28,7 @@ PARTITIONS = 2
 
 
 def pipeline_of(topic: str, **changes: Any) -> Pipeline:
-    made = Pipeline(
+    pipeline = Pipeline(
         name=topic,
         source=Topic(
             name=topic,
@@ -42,7 +42,7 @@ def pipeline_of(topic: str, **changes: Any) -> Pipeline:
         measures={"flights": Count(), "delay": Sum("delay"), "worst": Max("delay"), "mean": Avg("delay")},
         lateness=Lateness(max_ahead="1 hour"),
     )
-    return replace(made, **changes)
+    return replace(pipeline, **changes)
 
 
 @dataclass

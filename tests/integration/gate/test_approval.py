@@ -33,13 +33,17 @@ class Evidence:
 
     def read(self, *_: object) -> GateEvidence:
         replay = Replayability(retention=None, replay_time=timedelta(hours=1))
-        made = GateEvidence(runs=self.runs, replay=replay, self_test=passed(CLOCK.now()), stream_version=self.version)
-        return replace(made, audit_refusal=None)
+        gate_evidence = GateEvidence(
+            runs=self.runs, replay=replay, self_test=passed(CLOCK.now()), stream_version=self.version
+        )
+        return replace(gate_evidence, audit_refusal=None)
 
 
 def run(epoch: int, **changes: object) -> EvidenceRun:
-    made = EvidenceRun(run_id=f"r{epoch}", at=CLOCK.now(), epoch=epoch, outcome="CONSISTENT", is_within_policy=True)
-    return replace(made, **changes)  # type: ignore[arg-type]
+    evidence_run = EvidenceRun(
+        run_id=f"r{epoch}", at=CLOCK.now(), epoch=epoch, outcome="CONSISTENT", is_within_policy=True
+    )
+    return replace(evidence_run, **changes)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -176,18 +180,18 @@ def another_move(settings: Settings, pipeline: Pipeline, _shown: Evidence) -> Pi
     return pipeline
 
 
-def another_version(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
-    shown.version = 1
+def another_version(_settings: Settings, pipeline: Pipeline, evidence: Evidence) -> Pipeline:
+    evidence.version = 1
     return pipeline
 
 
-def expired_run(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
-    shown.runs = (*(run(epoch, at=CLOCK.now() - timedelta(days=8)) for epoch in (1, 2)), run(3))
+def expired_run(_settings: Settings, pipeline: Pipeline, evidence: Evidence) -> Pipeline:
+    evidence.runs = (*(run(epoch, at=CLOCK.now() - timedelta(days=8)) for epoch in (1, 2)), run(3))
     return pipeline
 
 
-def bad_run(_settings: Settings, pipeline: Pipeline, shown: Evidence) -> Pipeline:
-    shown.runs = (*shown.runs, run(3, is_within_policy=False, outcome="DIVERGED"), run(4), run(5))
+def bad_run(_settings: Settings, pipeline: Pipeline, evidence: Evidence) -> Pipeline:
+    evidence.runs = (*evidence.runs, run(3, is_within_policy=False, outcome="DIVERGED"), run(4), run(5))
     return pipeline
 
 
@@ -214,11 +218,11 @@ def test_approval_of_what_is_no_more_is_refused_and_writes_nothing(
 ) -> None:
     proposal = proposed(place, clicks)
     now = change(place, clicks, shown)
-    before = read_events(place, "clicks")
+    events = read_events(place, "clicks")
 
     with pytest.raises(LakeError, match=said):
         move(place, now, proposal)
-    assert read_events(place, "clicks") == before
+    assert read_events(place, "clicks") == events
 
 
 @pytest.mark.usefixtures("shown")

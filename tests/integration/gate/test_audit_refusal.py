@@ -66,10 +66,10 @@ def test_a_fault_that_no_sample_finds_is_refused_with_what_is_missing(
 ) -> None:
     tiny = replace(sales, policy=Policy(audit=Audit(share=1e-5)))
 
-    said = find_refusal(kafka_settings, tiny)
+    refusal = find_refusal(kafka_settings, tiny)
 
-    assert said is not None
-    assert "final windows in 7 days (a fault in 0.001 % of the rows" in said
+    assert refusal is not None
+    assert "final windows in 7 days (a fault in 0.001 % of the rows" in refusal
 
 
 @pytest.mark.parametrize("window", [Sessions(gap="30 minutes"), Global()], ids=["sessions", "global"])
@@ -78,25 +78,25 @@ def test_windows_that_cannot_be_sampled_are_refused_unless_the_policy_goes_witho
 ) -> None:
     other = replace(PIPELINE, window=window, measures={"sales": Count()})
 
-    said = find_refusal(settings, other)
+    refusal = find_refusal(settings, other)
 
-    assert said is not None
-    assert "expected windows at fixed times" in said
+    assert refusal is not None
+    assert "expected windows at fixed times" in refusal
     assert find_refusal(settings, replace(other, policy=Policy(audit=None))) is None
 
 
 def test_a_log_that_lets_go_too_early_is_refused(kafka_settings: Settings, topic_name: str) -> None:
-    said = find_refusal(kafka_settings, written(kafka_settings, topic_name, kept="3600000"))
+    refusal = find_refusal(kafka_settings, written(kafka_settings, topic_name, kept="3600000"))
 
-    assert said is not None
-    assert f"it keeps them for 1{THIN}h" in said
+    assert refusal is not None
+    assert f"it keeps them for 1{THIN}h" in refusal
 
 
 def test_the_gate_looks_one_step_before_kappa_alone(kafka_settings: Settings, sales: Pipeline) -> None:
-    before = evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal
+    audit_refusal = evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal
     put_stage(kafka_settings, sales, "SHADOW")
 
-    assert (before, evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
+    assert (audit_refusal, evidence.read(kafka_settings, sales, SystemClock().now()).audit_refusal) == (
         "not evaluated before SHADOW",
         None,
     )
@@ -122,8 +122,8 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
 def test_windows_that_were_wrong_stay_so_until_each_was_computed_again(
     kafka_settings: Settings, sales: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = find_population(kafka_settings, sales, ())
-    wrong = replace(AUDITED, state=AuditState.REGRESSION, until=known.until, wrong=(max(known.rows),))
+    population = find_population(kafka_settings, sales, ())
+    wrong = replace(AUDITED, state=AuditState.REGRESSION, until=population.until, wrong=(max(population.rows),))
     audit_record.record(kafka_settings, sales, wrong)
     agrees = change_report(flights(), differences=(), policy=PolicyResult())
     seen = iter((0, 1))

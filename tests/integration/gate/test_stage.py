@@ -138,10 +138,10 @@ def test_command_refuses_with_the_list_of_what_is_missing(place: Settings, capsy
     assert place.pipelines.is_dir()
     code = main(["gate", "clicks", "advance", "--why", "ready"])
 
-    said = capsys.readouterr().err
+    err = capsys.readouterr().err
     assert code == 1
-    assert "LAMBDA to SHADOW is refused" in said
-    assert "runs: 0 of 1 consecutive sealed runs" in said
+    assert "LAMBDA to SHADOW is refused" in err
+    assert "runs: 0 of 1 consecutive sealed runs" in err
 
 
 def test_command_shows_evidence_as_json(place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,8 +258,8 @@ def test_a_way_back_that_others_always_overtake_is_a_failed_task(
     with pytest.raises(SequenceConflictError):
         stage.roll_back(place, clicks, "late burst", CLOCK)
 
-    told = text_files.path_of(place, "gate_run", "clicks").read_text()
-    assert 'cutover_task_failed{pipeline="clicks",task="gate"} 1' in told
+    text = text_files.path_of(place, "gate_run", "clicks").read_text()
+    assert 'cutover_task_failed{pipeline="clicks",task="gate"} 1' in text
 
 
 def test_a_way_back_follows_a_move_that_was_made_meanwhile(

@@ -100,8 +100,8 @@ def test_only_months_that_changed_are_written(copied: Settings, address: str) ->
     assert uri is not None
     before = ask(address, VERSIONS)
 
-    again = postgres_copy.publish_copy(copied, uri.get_secret_value(), PIPELINE.name)
-    assert (again.months, ask(address, VERSIONS)) == ((), before)
+    copy = postgres_copy.publish_copy(copied, uri.get_secret_value(), PIPELINE.name)
+    assert (copy.months, ask(address, VERSIONS)) == ((), before)
 
     delta.open_table(serving_uri(copied, PIPELINE.name)).delete("_month = '2026-02'")
     less = postgres_copy.publish_copy(copied, uri.get_secret_value(), PIPELINE.name)
@@ -199,9 +199,9 @@ def test_who_may_write_a_schema_need_not_be_allowed_to_make_one(copied: Settings
         connection.execute("DROP ROLE IF EXISTS writer")
         connection.execute("CREATE ROLE writer LOGIN")
         connection.execute("CREATE SCHEMA cutover AUTHORIZATION writer")
-    mine = ServingSettings(postgres=SecretStr(address.replace("cutover@", "writer@")))
+    serving_settings = ServingSettings(postgres=SecretStr(address.replace("cutover@", "writer@")))
 
-    serving_table.publish(copied.model_copy(update={"serving": mine}), PIPELINE)
+    serving_table.publish(copied.model_copy(update={"serving": serving_settings}), PIPELINE)
 
     assert in_copy(address) == in_lake(copied)
     with psycopg.connect(address) as connection:

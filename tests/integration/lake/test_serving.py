@@ -237,8 +237,8 @@ def test_window_that_batch_can_never_compute_has_the_value_of_the_stream(
     settings: Settings, stage: str, expected: str
 ) -> None:
     lake = lake_of(SALES)
-    gone = Incomplete(window_start=micros(0), window_end=micros(2), reason="expired")
-    run = replace(lake.run, incomplete=(gone,), computed=((micros(2), micros(6)),))
+    incomplete = Incomplete(window_start=micros(0), window_end=micros(2), reason="expired")
+    run = replace(lake.run, incomplete=(incomplete,), computed=((micros(2), micros(6)),))
     write(settings, replace(lake, batch=batch_from(lake, 2), run=run))
     put_stage(settings, PIPELINE, stage)
 
@@ -260,9 +260,9 @@ def test_windows_that_a_run_over_the_whole_log_no_longer_holds_are_served_by_the
 
 def test_window_that_batch_let_expire_says_so_where_batch_serves_it(settings: Settings) -> None:
     lake = lake_of(SALES)
-    gone = Incomplete(window_start=micros(1), window_end=micros(2), reason="expired")
+    incomplete = Incomplete(window_start=micros(1), window_end=micros(2), reason="expired")
     computed = ((micros(0), micros(3)),)
-    write(settings, replace(lake, run=replace(lake.run, incomplete=(gone,), computed=computed)))
+    write(settings, replace(lake, run=replace(lake.run, incomplete=(incomplete,), computed=computed)))
 
     found = dict(zip(served(settings), states(settings), strict=True))
 

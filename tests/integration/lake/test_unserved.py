@@ -42,8 +42,8 @@ def _shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unserved, "find_shown_time", lambda _settings, _names, now: now)
 
 
-def texts(found: list[Unserved]) -> list[tuple[str, str | None]]:
-    return [(one.text, one.held) for one in found]
+def texts(unserved: list[Unserved]) -> list[tuple[str, str | None]]:
+    return [(one.text, one.held) for one in unserved]
 
 
 def test_nothing_goes_by_the_clock_of_one_host_alone(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
 
     def pinned(*args: Any, **named: Any) -> None:
         real(*args, **named)
-        (old,) = [one for one in versions._read_versions(settings, slower) if one.number == 0]
+        (old,) = [version for version in versions._read_versions(settings, slower) if version.number == 0]
         pins.pin(settings, old, 1, holder="batch/now", expires_at=LATER.now() + timedelta(days=1), now=NOW)
 
     monkeypatch.setattr(versions, "record_deletion", pinned)
@@ -184,7 +184,7 @@ def test_a_deletion_that_is_taken_back_lets_nobody_else_serve(
 
     current = versions.current(settings, slower)
     assert (beside.number, None if current is None else current.number) == (1, 1)
-    assert [one.number for one in versions.list_versions(settings, slower)] == [0, 1]
+    assert [version.number for version in versions.list_versions(settings, slower)] == [0, 1]
 
 
 def test_what_a_deleted_version_had_replaced_does_not_come_back(settings: Settings) -> None:

@@ -43,7 +43,7 @@ def run_all(settings: Settings, pipeline: Pipeline) -> Report:
 
 
 def of_job(events: list[Told], job: str) -> list[Told]:
-    return [one for one in events if one["job"]["name"] == job]
+    return [event for event in events if event["job"]["name"] == job]
 
 
 def read(file: Path) -> list[Told]:
@@ -58,7 +58,7 @@ def ranges(event: Told, topic: str) -> list[dict[str, int]]:
 
 
 def table_version(tables: list[Told], uri: str) -> int:
-    (found,) = [one for one in tables if (one["namespace"], one["name"]) == ("file", uri)]
+    (found,) = [table for table in tables if (table["namespace"], table["name"]) == ("file", uri)]
     return int(found["facets"]["version"]["datasetVersion"])
 
 
@@ -66,14 +66,14 @@ def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline]
     settings, pipeline = clicks
     file, topic = tmp_path / "new" / "events.jsonl", pipeline.source.name
 
-    found = run_all(listened(settings, file=file), pipeline)
+    report = run_all(listened(settings, file=file), pipeline)
 
     events = read(file)
     whole = [{"partition": p, "from": 0, "to": end} for p, end in sorted(LogClient(settings).latest(topic).items())]
     for job in ("clicks.stream", "clicks.batch", "clicks.reconcile"):
         states = of_job(events, job)
-        assert [one["eventType"] for one in states] == ["START", "COMPLETE"]
-        assert len({one["run"]["runId"] for one in states}) == 1
+        assert [state["eventType"] for state in states] == ["START", "COMPLETE"]
+        assert len({state["run"]["runId"] for state in states}) == 1
     stream, batch, compared = (of_job(events, f"clicks.{task}")[-1] for task in ("stream", "batch", "reconcile"))
     assert ranges(stream, topic) == whole
     assert ranges(batch, topic) == whole
@@ -81,7 +81,7 @@ def test_each_run_tells_what_it_read_and_wrote(clicks: tuple[Settings, Pipeline]
     assert [one["name"] for one in stream["outputs"]] == [stream_uri(settings, pipeline, 0)]
     written = table_version(batch["outputs"], batch_uri(settings, pipeline))
     assert table_version(compared["inputs"], batch_uri(settings, pipeline)) == written
-    assert compared["run"]["facets"]["cutover_result"]["verdict"] == str(found.finding.verdict)
+    assert compared["run"]["facets"]["cutover_result"]["verdict"] == str(report.finding.verdict)
 
 
 def test_a_second_driver_and_a_second_batch_run_tell_of_what_is_new_alone(

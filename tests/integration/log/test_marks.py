@@ -28,17 +28,17 @@ class LogRead(NamedTuple):
 @pytest.fixture
 def client(kafka_settings: Settings, topic_name: str) -> LogClient:
     """Return a client of a log with a topic of two partitions."""
-    found = LogClient(kafka_settings)
-    found.create_topic(topic_name, partitions=2, config={"retention.ms": "-1"})
-    return found
+    log_client = LogClient(kafka_settings)
+    log_client.create_topic(topic_name, partitions=2, config={"retention.ms": "-1"})
+    return log_client
 
 
 @pytest.fixture
 def reader(client: LogClient, topic_name: str) -> Iterator[MarkReader]:
     """Return a reader of that topic."""
-    made = MarkReader(client, topic_name, "read_committed")
-    yield made
-    made.close()
+    mark_reader = MarkReader(client, topic_name, "read_committed")
+    yield mark_reader
+    mark_reader.close()
 
 
 def sent(client: LogClient, topic: str, values: Mapping[int, list[bytes | None]], **options: str) -> Producer:

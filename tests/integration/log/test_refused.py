@@ -122,6 +122,6 @@ def test_request_that_times_out_on_a_refused_connection_says_why(settings: Setti
     client = LogClient(settings.model_copy(update={"kafka": kafka}))
     client._note_error(KafkaError(KafkaError._AUTHENTICATION, "wrong password"))
 
-    found = client.make_unreachable_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    unreachable_error = client.make_unreachable_error(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
 
-    assert (found.runbook, "wrong password" in str(found)) == ("KafkaRefused", True)
+    assert (unreachable_error.runbook, "wrong password" in str(unreachable_error)) == ("KafkaRefused", True)

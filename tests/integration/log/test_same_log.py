@@ -21,14 +21,14 @@ EPOCHS, STEP = 8, 5
 @pytest.fixture
 def client(kafka_settings: Settings, topic_name: str) -> LogClient:
     """Return a client of a log of two partitions with forty records each."""
-    found = LogClient(kafka_settings)
-    found.create_topic(topic_name, partitions=2, config={"retention.ms": "-1"})
-    producer = Producer({"bootstrap.servers": found.bootstrap})
+    log_client = LogClient(kafka_settings)
+    log_client.create_topic(topic_name, partitions=2, config={"retention.ms": "-1"})
+    producer = Producer({"bootstrap.servers": log_client.bootstrap})
     for at in range(EPOCHS * STEP):
         for partition in (0, 1):
             producer.produce(topic_name, b"%d" % at, partition=partition, timestamp=1_000_000 + at)
     assert producer.flush(30) == 0
-    return found
+    return log_client
 
 
 def read(client: LogClient, topic: str, *, wrong_from: int | None = None) -> list[EpochRecord]:

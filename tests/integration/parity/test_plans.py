@@ -57,8 +57,8 @@ def look_up(value: str) -> int | None:
     return {"now": 1}.get(value)
 
 
-def said(found: tuple[ParityFinding, ...]) -> list[tuple[str, str]]:
-    return sorted((str(one.construct), one.what) for one in found)
+def said(parity_findings: tuple[ParityFinding, ...]) -> list[tuple[str, str]]:
+    return sorted((str(one.construct), one.what) for one in parity_findings)
 
 
 WATERMARK = ("watermark", "withWatermark")
@@ -193,9 +193,9 @@ def test_the_json_of_an_analysed_plan_says_the_same(tables: Tables, name: str) -
 @pytest.mark.parametrize("name", [name for name in CASES if "clock" not in name])
 def test_a_formatted_plan_has_the_same_constructs_but_the_clock(tables: Tables, name: str) -> None:
     make, expects = CASES[name]
-    found = plan.check_text(explain(make(tables), "formatted"), "x")
+    text = plan.check_text(explain(make(tables), "formatted"), "x")
 
-    assert {str(one.construct) for one in found} == {construct for construct, _ in expects}
+    assert {str(one.construct) for one in text} == {construct for construct, _ in expects}
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.name)

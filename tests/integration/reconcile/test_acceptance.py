@@ -79,7 +79,7 @@ def put_rule(settings: Settings, name: str, **fields: Any) -> None:
 
 
 def states(settings: Settings, pipeline: Pipeline) -> list[DifferenceState]:
-    return sorted(one.state for one in history.open_differences(settings, pipeline).values())
+    return sorted(difference.state for difference in history.open_differences(settings, pipeline).values())
 
 
 def rules_condition(settings: Settings, pipeline: Pipeline, now: datetime | None = None) -> Condition:
@@ -220,7 +220,7 @@ def test_a_difference_that_comes_back_has_its_history(home: Settings, sales: Pip
     rewrite(home, spoil(spoilt, 4), sales, 2)
     reconcile(home, sales)
 
-    again = {one.window_start: one for one in history.open_differences(home, sales).values()}
+    again = {difference.window_start: difference for difference in history.open_differences(home, sales).values()}
     back = again[first.window_start]
     assert (back.first_seen, back.runs, back.returned) == (first.first_seen, 2, 1)
     assert again["2026-01-01T02:00:00Z"].returned == 0
@@ -238,7 +238,7 @@ def test_what_a_person_closes_is_off_the_list_until_it_is_found_again(
     rewrite(home, spoil(spoilt, 4), sales, 1)
     reconcile(home, sales)
 
-    assert sorted(one.returned for one in history.open_differences(home, sales).values()) == [0, 0, 1]
+    assert sorted(difference.returned for difference in history.open_differences(home, sales).values()) == [0, 0, 1]
     assert app.main(["resolve", "sales", "2026-01-01T00:00:00Z", "nobody,1", "--why", "x"]) == 2
     assert "is known in window" in capsys.readouterr().err
 

@@ -56,7 +56,7 @@ def test_of_a_run_of_the_future_only_the_version_before_it_is_known(settings: Se
 
 def test_a_run_is_no_older_than_the_epoch_whose_cut_it_read(settings: Settings) -> None:
     record_runs(settings, [9 * HOUR])
-    committed = [replace(one, processing_time=(NOW - HOUR).isoformat()) for one in LAKE.epochs]
+    committed = [replace(epoch, processing_time=(NOW - HOUR).isoformat()) for epoch in LAKE.epochs]
 
     assert find_batch_age(settings, PIPELINE, committed, NOW) == RecordAge(since=NOW - HOUR, doubt=8 * HOUR)
 
@@ -91,7 +91,7 @@ def test_an_age_that_no_one_can_tell_is_named_once_it_may_be_too_old_and_claims_
 
     found = FactCollector(settings, PIPELINE, StandingClock(now + later)).collect()
 
-    doubts = [one.text.partition(" is ")[0] for one in found.problems if one.runbook == "ClockSkew"]
+    doubts = [problem.text.partition(" is ")[0] for problem in found.problems if problem.runbook == "ClockSkew"]
     assert doubts == (["the age of the newest batch run", "the age of the newest comparison"] if named else [])
 
 
@@ -109,7 +109,7 @@ def test_rules_expire_by_the_time_that_epochs_runs_and_comparisons_have_all_show
 ) -> None:
     read, run, comparison = ages
     assert history.settle_now(settings, PIPELINE, NOW) == NOW
-    epochs = tuple(replace(one, processing_time=(NOW - read).isoformat()) for one in LAKE.epochs)
+    epochs = tuple(replace(epoch, processing_time=(NOW - read).isoformat()) for epoch in LAKE.epochs)
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - run).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(NOW - comparison))
 
@@ -120,11 +120,11 @@ def test_rules_expire_by_the_time_that_epochs_runs_and_comparisons_have_all_show
 def test_a_watch_whose_own_clock_is_behind_takes_the_time_that_the_stream_shows(
     settings: Settings, behind: timedelta
 ) -> None:
-    epochs = tuple(replace(one, processing_time=(NOW - HOUR / 2).isoformat()) for one in LAKE.epochs)
+    epochs = tuple(replace(epoch, processing_time=(NOW - HOUR / 2).isoformat()) for epoch in LAKE.epochs)
     write(settings, replace(LAKE, epochs=epochs, run=replace(LAKE.run, finished=(NOW - HOUR / 4).isoformat())))
     reconcile(settings, PIPELINE, clock=StandingClock(NOW - HOUR / 8))
 
     found = FactCollector(settings, PIPELINE, StandingClock(NOW - behind)).collect()
 
-    assert [one for one in found.problems if one.runbook == "ClockSkew"] == []
+    assert [problem for problem in found.problems if problem.runbook == "ClockSkew"] == []
     assert {one.name for one in list_firing(found)} & {"BatchNotFresh", "ReconcilerNotRunning", "ClockSkew"} == set()

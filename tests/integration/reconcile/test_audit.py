@@ -53,11 +53,11 @@ def test_every_replay_of_a_sound_definition_gives_one_answer(
 
     found = run.determinism(settings, replace(pipeline, window=window), replays=3, seed=7)
 
-    assert [one.blamed for one in found.replays] == [()] * 3
+    assert [replay.blamed for replay in found.replays] == [()] * 3
     assert found.exit_code == 0
     assert found.records == len(EVENTS)
     assert found.rows > 10
-    assert max(one.late for one in found.replays) > 0
+    assert max(replay.late for replay in found.replays) > 0
 
 
 def test_measure_that_depends_on_the_order_is_blamed_with_its_expression(clicks: tuple[Settings, Pipeline]) -> None:
@@ -67,7 +67,7 @@ def test_measure_that_depends_on_the_order_is_blamed_with_its_expression(clicks:
     found = run.determinism(settings, planted, replays=2, seed=7)
 
     assert found.exit_code == 1
-    assert {(b.column, b.expression, b.within_tolerance) for one in found.replays for b in one.blamed} == {
+    assert {(b.column, b.expression, b.within_tolerance) for replay in found.replays for b in replay.blamed} == {
         ("some", "id", False)
     }
 
@@ -113,15 +113,15 @@ def test_noise_is_measured_and_recorded_and_a_sound_definition_has_none(clicks: 
     planted = replace(pipeline, measures={"thirds": Sum(thirds), "some": AnyOf("id"), "newest": Max("id")})
     clock = SystemClock()
 
-    found = measure_noise(settings, planted, batches=2, streams=2, seed=7, clock=clock)
+    noise = measure_noise(settings, planted, batches=2, streams=2, seed=7, clock=clock)
     sound = measure_noise(settings, pipeline, batches=1, streams=1, seed=7, clock=clock)
 
-    assert (found.exit_code, sound.exit_code, sound.measures) == (1, 0, ())
-    assert {one.column for one in found.measures} == {"some"}
-    assert found.measures[0].size is not None
-    assert found.measures[0].size.largest >= 1
-    assert make_rule(found, planted) is not None
+    assert (noise.exit_code, sound.exit_code, sound.measures) == (1, 0, ())
+    assert {measure.column for measure in noise.measures} == {"some"}
+    assert noise.measures[0].size is not None
+    assert noise.measures[0].size.largest >= 1
+    assert make_rule(noise, planted) is not None
     assert noise_record.newest(settings, planted) is None
-    noise_record.record(settings, found, clock)
-    assert noise_record.newest(settings, planted) == found
+    noise_record.record(settings, noise, clock)
+    assert noise_record.newest(settings, planted) == noise
     assert noise_record.newest(settings, pipeline) is None

@@ -183,8 +183,8 @@ def test_history_needs_two_runs_to_compare(home: Settings, capsys: pytest.Captur
 def test_open_differences_are_listed_until_they_are_judged_away(
     home: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole = lake_of(SALES[:-1])
-    write(home, edited(whole, 2, lambda row: row | {"revenue": 99}))
+    lake = lake_of(SALES[:-1])
+    write(home, edited(lake, 2, lambda row: row | {"revenue": 99}))
     assert app.main(["differences", "sales"]) == 0
     app.main(["reconcile", "sales"])
     capsys.readouterr()
@@ -200,6 +200,6 @@ def test_open_differences_are_listed_until_they_are_judged_away(
     assert app.main(["differences", "sales"]) == 1
     assert "Differences of sales without a cause: 1 open" in capsys.readouterr().out
 
-    replace_batch(home, replace(whole, run=replace(whole.run, run_id="b2", finished="2026-01-07T00:00:00Z")))
+    replace_batch(home, replace(lake, run=replace(lake.run, run_id="b2", finished="2026-01-07T00:00:00Z")))
     app.main(["reconcile", "sales"])
     assert app.main(["differences", "sales"]) == 0

@@ -20,11 +20,11 @@ def test_a_report_lists_days_with_their_causes_and_records_behind_its_rows(setti
     at = next(i for i, row in enumerate(lake.batch) if row["shop"] == "b")
     result = run(settings, edited(lake, at, lambda row: row | {"revenue": row["revenue"] + 1}))
 
-    assert [(one.day, one.windows, dict(one.causes)) for one in result.finding.days] == [
+    assert [(day.day, day.windows, dict(day.causes)) for day in result.finding.days] == [
         ("2026-01-01", 7, {"late": 2, "unexplained": 1}),
         ("2026-01-02", 1, {"late": 1}),
     ]
-    assert sum(one.different for one in result.finding.days) == result.finding.windows.different
+    assert sum(day.different for day in result.finding.days) == result.finding.windows.different
     late = [offset for offset, record in enumerate(lake.log) if offset >= len(CLEAN) or record is None]
     assert sorted(one.offset for one in result.finding.behind) == late
     assert {one.cause for one in result.finding.behind} == {"late"}
@@ -53,10 +53,10 @@ def test_a_report_says_since_which_comparison_its_differences_are_known(settings
 
     second, again = reconcile(settings, PIPELINE), reconcile(settings, PIPELINE)
 
-    assert [(one.state, one.first_run, one.runs) for one in first.lives] == [("open", first.run.run_id, 1)]
-    assert [(one.first_run, one.runs) for one in second.lives] == [(first.run.run_id, 2), (second.run.run_id, 1)]
+    assert [(life.state, life.first_run, life.runs) for life in first.lives] == [("open", first.run.run_id, 1)]
+    assert [(life.first_run, life.runs) for life in second.lives] == [(first.run.run_id, 2), (second.run.run_id, 1)]
     assert (again.run.run_id, again.run.repeats) == (second.run.run_id, 1)
-    assert [(one.first_run, one.runs) for one in again.lives] == [(first.run.run_id, 3), (second.run.run_id, 2)]
+    assert [(life.first_run, life.runs) for life in again.lives] == [(first.run.run_id, 3), (second.run.run_id, 2)]
     page = (settings.reports_dir / (again.run.page or "")).read_text(encoding="utf-8")
     assert f"(run {first.run.run_id}), found by 3 comparisons" in page
     assert "2 rows of these without a cause, the oldest known since" in page

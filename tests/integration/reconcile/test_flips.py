@@ -52,12 +52,12 @@ def test_a_changed_log_entry_is_named_and_no_row_is_blamed(
     ][-1:]
     entry.write_bytes(entry.read_bytes().replace(before, after, 1))
 
-    found = make_status(FactCollector(settings, PIPELINE, SystemClock()).collect())
+    status = make_status(FactCollector(settings, PIPELINE, SystemClock()).collect())
     compared = reconcile(settings, PIPELINE)
 
-    named = [one.text for one in found.alerts if one.name in {"TableUnreadable", "EpochHistoryBroken"}]
+    named = [alert.text for alert in status.alerts if alert.name in {"TableUnreadable", "EpochHistoryBroken"}]
     assert any(str(entry.parent.parent) in text for text in named)
-    assert not {"ForeignWrite", "StreamNotRunning", "LogDataLost"} & {one.name for one in found.alerts}
+    assert not {"ForeignWrite", "StreamNotRunning", "LogDataLost"} & {alert.name for alert in status.alerts}
     assert compared.finding.exit_code == 2
     assert compared.finding.verdict is Verdict.NOT_COMPARABLE
     assert any(str(entry.parent.parent) in breach.message for breach in compared.finding.seal.breaches)

@@ -139,19 +139,19 @@ def test_a_contradiction_at_the_same_cut_is_a_verdict_of_its_own(settings: Setti
 
 def test_a_run_that_ends_late_speaks_for_its_cut_alone(settings: Settings, diverged: Report) -> None:
     """An older cut is compared; before it is recorded, the newest is compared again."""
-    within: list[Report] = []
+    reports: list[Report] = []
 
     def overtake(point: Point, epoch: int) -> None:  # noqa: ARG001 -- the probe's names
-        if point == "report.rendered" and not within:
-            within.append(diverged)
-            within.append(reconcile(settings, PIPELINE))
+        if point == "report.rendered" and not reports:
+            reports.append(diverged)
+            reports.append(reconcile(settings, PIPELINE))
 
     late = reconcile(settings, PIPELINE, epoch=OLD, probe=overtake)
 
     newest = history.find_present(settings, PIPELINE)
     assert newest is not None
     assert (newest.run_id, newest.times, late.run.speaks_for is None) == (diverged.run.run_id, 2, False)
-    assert latest(settings) == page(settings, within[1])
+    assert latest(settings) == page(settings, reports[1])
 
 
 def test_a_report_without_a_verdict_row_is_not_listed(
@@ -316,7 +316,7 @@ def test_nothing_is_compared_beside_a_control_table_that_is_gone(
 def checked(settings: Settings) -> str:
     """Return what `verify --only N9` says of the tables."""
     found = verify(settings, PIPELINE, only=["N9"])
-    return found.error or " ".join(one.text for one in found.violations)
+    return found.error or " ".join(violation.text for violation in found.violations)
 
 
 @pytest.mark.parametrize("removed", ["/stream-0", "/stream-0/stream", "/batch", "/batch_index", ""])

@@ -72,33 +72,33 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_all_that_was_planted_is_found_and_named_and_nothing_else(settings: Settings, lake: Lake) -> None:
     before = contents(settings.home)
 
-    found = self_tested(settings, lake, trials=16)
+    self_test = self_tested(settings, lake, trials=16)
 
-    assert found.failures == ()
-    assert (found.detection_rate.hits, found.right_cause_rate.hits) == (
-        found.detection_rate.of,
-        found.right_cause_rate.of,
+    assert self_test.failures == ()
+    assert (self_test.detection_rate.hits, self_test.right_cause_rate.hits) == (
+        self_test.detection_rate.of,
+        self_test.right_cause_rate.of,
     )
-    assert (found.false_alarm_rate.hits, found.passed) == (0, found.false_alarm_rate.of >= 1_000)
-    assert len({*found.by_kind} & KINDS) > len(KINDS) / 2
+    assert (self_test.false_alarm_rate.hits, self_test.passed) == (0, self_test.false_alarm_rate.of >= 1_000)
+    assert len({*self_test.by_kind} & KINDS) > len(KINDS) / 2
     assert contents(settings.home) == before
 
 
 def test_rows_that_a_report_would_leave_out_are_judged_too(settings: Settings) -> None:
     rows = [(hour, shop, desk) for hour in range(97) for shop in ("a", "b", None) for desk in (1, None)]
     late = rows[20:]
-    made = lake_of(
+    lake = lake_of(
         [
             *(Sale(epoch=0, hour=hour, shop=shop, desk=desk, amount=5) for hour, shop, desk in rows),
             *(Sale(epoch=1, hour=hour, shop=shop, desk=desk, amount=3, kind="late") for hour, shop, desk in late),
         ]
     )
-    write(settings, made)
+    write(settings, lake)
 
-    found = self_tested(settings, made, trials=10)
+    self_test = self_tested(settings, lake, trials=10)
 
     assert len(late) > ROWS_AT_MOST
-    assert found.failures == ()
+    assert self_test.failures == ()
 
 
 @pytest.mark.usefixtures("lake")
@@ -126,23 +126,23 @@ def test_one_seed_plants_the_same(settings: Settings, lake: Lake) -> None:
 Blunder = Callable[[Finding], Finding]
 
 
-def _sees_nothing(found: Finding) -> Finding:
-    none = {name: Cause() for name in found.causes}
-    return replace(found, verdict=Verdict.CONSISTENT, differences=(), causes=none)
+def _sees_nothing(finding: Finding) -> Finding:
+    none = {name: Cause() for name in finding.causes}
+    return replace(finding, verdict=Verdict.CONSISTENT, differences=(), causes=none)
 
 
-def _sees_late_rows(found: Finding) -> Finding:
-    return replace(found, differences=tuple(replace(cell, cause="late") for cell in found.differences))
+def _sees_late_rows(finding: Finding) -> Finding:
+    return replace(finding, differences=tuple(replace(cell, cause="late") for cell in finding.differences))
 
 
-def _sees_too_much(found: Finding) -> Finding:
-    extra = tuple(replace(cell, window_start="2026-01-04T00:00:00Z") for cell in found.differences[:1])
-    return replace(found, differences=(*found.differences, *(replace(cell, cause="unexplained") for cell in extra)))
+def _sees_too_much(finding: Finding) -> Finding:
+    extra = tuple(replace(cell, window_start="2026-01-04T00:00:00Z") for cell in finding.differences[:1])
+    return replace(finding, differences=(*finding.differences, *(replace(cell, cause="unexplained") for cell in extra)))
 
 
-def _sees_other_kinds(found: Finding) -> Finding:
+def _sees_other_kinds(finding: Finding) -> Finding:
     kinds = {"missing": "extra", "extra": "changed", "changed": "missing"}
-    return replace(found, differences=tuple(replace(cell, kind=kinds[cell.kind]) for cell in found.differences))
+    return replace(finding, differences=tuple(replace(cell, kind=kinds[cell.kind]) for cell in finding.differences))
 
 
 @pytest.mark.parametrize(
@@ -163,11 +163,11 @@ def test_a_reconciler_that_errs_is_found_out(
 
     monkeypatch.setattr(trial, "compare_at_cut", err)
 
-    found = self_tested(settings, lake, trials=4)
+    self_test = self_tested(settings, lake, trials=4)
 
-    hits, of = getattr(found, rate_of).hits, getattr(found, rate_of).of
+    hits, of = getattr(self_test, rate_of).hits, getattr(self_test, rate_of).of
     assert hits > 0 if rate_of == "false_alarm_rate" else hits < of
-    assert (found.passed, bool(found.failures)) == (False, True)
+    assert (self_test.passed, bool(self_test.failures)) == (False, True)
 
 
 def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
@@ -192,24 +192,24 @@ def test_what_a_refusal_does_not_speak_of_is_planted_and_compared_again(
     monkeypatch.setattr(trial, "draw_row_plants", remember)
     monkeypatch.setattr(trial, "compare_at_cut", refuse_first)
 
-    found = self_tested(settings, lake, trials=4)
+    self_test = self_tested(settings, lake, trials=4)
 
-    rows = {kind: one.detection_rate.of for kind, one in found.by_kind.items() if kind in KINDS}
+    rows = {kind: one.detection_rate.of for kind, one in self_test.by_kind.items() if kind in KINDS}
     assert sum(rows.values()) == sum(len(plant.expected) for plants in drawn for plant in plants)
-    assert found.refused >= sum(len(plants[0].expected) for plants in drawn) > 0
-    assert found.right_cause_rate.of > 0
-    assert found.failures == ()
+    assert self_test.refused >= sum(len(plants[0].expected) for plants in drawn) > 0
+    assert self_test.right_cause_rate.of > 0
+    assert self_test.failures == ()
 
 
 def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: Settings, lake: Lake) -> None:
-    found = compare_at_cut(settings, PIPELINE, ComparisonRequest(log=held(lake))).finding
-    cell = found.differences[0]
+    finding = compare_at_cut(settings, PIPELINE, ComparisonRequest(log=held(lake))).finding
+    cell = finding.differences[0]
     place = place_of(cell)
     clean = Mock(causes={place: frozenset({"late"})}, known=frozenset(), pipeline=PIPELINE)
     plant = Plant(kind="lost values", side=PlantSide.STREAM, expected=(PlantedRow(place=place, kind="changed"),))
 
     def named(kind: str, cause: str) -> tuple[int, int]:
-        said = replace(found, differences=(replace(cell, kind=kind, cause=cause),))
+        said = replace(finding, differences=(replace(cell, kind=kind, cause=cause),))
         (result,) = judge_rows(clean, [plant], said, "trial 1").plants
         return result.found, result.named
 
@@ -221,13 +221,13 @@ def test_a_row_that_differed_before_needs_the_planted_cause_and_kind(settings: S
 def test_sessions_are_tested_too(settings: Settings) -> None:
     sessions = replace(PIPELINE, name="visits", window=Sessions(gap="30 minutes"), measures={"sales": Count()})
     spread = tuple(replace(sale, hour=sale.hour * 2) for sale in SALES if sale.kind == "accepted")
-    made = lake_of(spread, sessions)
-    write(settings, made, sessions)
+    lake = lake_of(spread, sessions)
+    write(settings, lake, sessions)
 
-    found = self_tested(settings, made, trials=8, pipeline=sessions)
+    self_test = self_tested(settings, lake, trials=8, pipeline=sessions)
 
-    assert (found.failures, found.detection_rate.hits) == ((), found.detection_rate.of)
-    assert found.detection_rate.of > 0
+    assert (self_test.failures, self_test.detection_rate.hits) == ((), self_test.detection_rate.of)
+    assert self_test.detection_rate.of > 0
 
 
 def test_sides_that_cannot_be_compared_are_not_tested(settings: Settings, lake: Lake) -> None:

@@ -47,11 +47,11 @@ def judged(
         (0, offset, moment(LOG_TIME), moment(event), fields["_reason"], fields["_filtered"], 3)
         for offset, event in enumerate(events)
     ]
-    made = classify_records(
+    records = classify_records(
         frame(spark, rows, PARSED), pipeline_of(window), watermark_micros=watermark, by_slice=by_slice
     )
     columns = ["_offset", "_class", "window_start", "window_end", "_unknown"]
-    table = made.select(*columns).toArrow().sort_by([("_offset", "ascending"), ("window_start", "ascending")])
+    table = records.select(*columns).toArrow().sort_by([("_offset", "ascending"), ("window_start", "ascending")])
     return [row | {name: micros(row[name]) for name in columns[2:4]} for row in table.to_pylist()]
 
 

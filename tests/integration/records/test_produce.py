@@ -73,8 +73,8 @@ def records(settings: Settings, name: str) -> list[RawRecord]:
     return [r for p, end in client.latest(name).items() for r in client.read_range(name, p, 0, end)]
 
 
-def numbers(found: list[RawRecord]) -> list[int]:
-    return [int((r.value or b"").split(b'"i":')[1].rstrip(b"}")) for r in found]
+def numbers(raw_records: list[RawRecord]) -> list[int]:
+    return [int((r.value or b"").split(b'"i":')[1].rstrip(b"}")) for r in raw_records]
 
 
 def numbered(path: Path, ids: Iterable[int], *, end: str = "\n") -> Path:
@@ -201,10 +201,10 @@ def test_stretches_that_overlap_send_each_record_once(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     day, begin = numbered(tmp_path / "day.csv", range(100)), 1357035300 * 1_000_000
-    first = Stretch(start=begin + 20_000_000, end=begin + 60_000_000)
+    stretch = Stretch(start=begin + 20_000_000, end=begin + 60_000_000)
     second = Stretch(start=begin + 40_000_000, end=begin + 80_000_000)
 
-    sent = [send(kafka_settings, pipeline, Request(file=day, stretch=part)) for part in (first, second, Stretch())]
+    sent = [send(kafka_settings, pipeline, Request(file=day, stretch=part)) for part in (stretch, second, Stretch())]
 
     assert sent == [40, 20, 40]
     assert sorted(numbers(records(kafka_settings, pipeline.source.name))) == list(range(100))

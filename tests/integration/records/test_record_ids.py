@@ -46,8 +46,8 @@ def parsed(spark: "SparkSession", events: "Sequence[int]", *, partition: int = 0
 
 
 def classes(spark: "SparkSession", events: "Sequence[int]", watermark: int | None) -> list[str]:
-    made = classify_records(parsed(spark, events), PIPELINE, watermark_micros=watermark)
-    table = made.select("_offset", "_class").toArrow().sort_by("_offset")
+    records = classify_records(parsed(spark, events), PIPELINE, watermark_micros=watermark)
+    table = records.select("_offset", "_class").toArrow().sort_by("_offset")
     return [str(row["_class"]) for row in table.to_pylist()]
 
 

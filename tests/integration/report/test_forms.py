@@ -127,7 +127,8 @@ def test_every_row_that_differs_is_in_the_parquet(
         ("missing", "late", hour, None) for hour in range(6)
     ]
     listed = {
-        (one.window_start, one.key["shop"], one.key["desk"], one.kind, one.cause) for one in result.finding.differences
+        (difference.window_start, difference.key["shop"], difference.key["desk"], difference.kind, difference.cause)
+        for difference in result.finding.differences
     }
     assert listed == {
         (f"{row['window_start']:%Y-%m-%dT%H:%M:%SZ}", *row["key"].values(), row["row"], row["cause"]) for row in rows
@@ -145,10 +146,10 @@ def test_a_repeat_and_a_refusal_leave_no_further_parquet(home: Settings, diverge
 
 
 def test_a_report_without_a_parquet_says_so(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:
-    found = reconcile_nothing(home)
+    report = reconcile_nothing(home)
 
     assert app.main(["report", "sales", "--differences", "x.parquet"]) == 2
-    assert f"Report `{found.run.run_id}` of `sales` (NOT_COMPARABLE): expected a Parquet" in capsys.readouterr().err
+    assert f"Report `{report.run.run_id}` of `sales` (NOT_COMPARABLE): expected a Parquet" in capsys.readouterr().err
     assert app.main(["report", "--differences", "x.parquet"]) == 2
 
 

@@ -153,11 +153,11 @@ def records(settings: Settings, definition: Pipeline) -> list[EpochRecord]:
     return epoch_log(settings, definition).records()
 
 
-def gaps(found: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, int], Mapping[int, int]]]:
+def gaps(epoch_records: Sequence[EpochRecord]) -> list[tuple[int, Mapping[int, int], Mapping[int, int]]]:
     """Return where an epoch does not start at the end of the one before, or where a number is missing."""
     return [
         (after.epoch, before.end, after.start)
-        for before, after in pairwise(found)
+        for before, after in pairwise(epoch_records)
         if after.epoch != before.epoch + 1 or dict(after.start) != dict.fromkeys(after.start, 0) | dict(before.end)
     ]
 

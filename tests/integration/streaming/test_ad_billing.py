@@ -37,18 +37,18 @@ Bill = dict[tuple[str, str, int], tuple[int, Decimal | None]]
 
 def sessions(rows: Iterable[Record]) -> Iterator[list[Record]]:
     """Yield the rows of one viewer and ad by session."""
-    found: list[Record] = []
+    records: list[Record] = []
     for row in sorted(rows, key=lambda row: row["at"]):
-        if found and row["at"] > found[-1]["at"] + GAP:
-            yield found
-            found = []
-        found.append(row)
-    yield found
+        if records and row["at"] > records[-1]["at"] + GAP:
+            yield records
+            records = []
+        records.append(row)
+    yield records
 
 
-def bill(made: Sample) -> Bill:
+def bill(sample: Sample) -> Bill:
     """Return clicks in a session in which the ad was shown, and their price, by viewer, ad and start."""
-    rows = sorted([*made.impressions, *made.clicks], key=lambda row: (row["viewer"], row["ad"]))
+    rows = sorted([*sample.impressions, *sample.clicks], key=lambda row: (row["viewer"], row["ad"]))
     found: Bill = {}
     for (viewer, ad), same in groupby(rows, key=lambda row: (row["viewer"], row["ad"])):
         for session in sessions(same):
@@ -59,15 +59,15 @@ def bill(made: Sample) -> Bill:
     return found
 
 
-def spent(made: Sample) -> dict[tuple[str, datetime], tuple[int, Decimal, int]]:
+def spent(sample: Sample) -> dict[tuple[str, datetime], tuple[int, Decimal, int]]:
     """Return clicks, their price and the budget by advertiser and day in New York."""
-    budgets = {row["advertiser"]: row["budget"] for row in made.advertisers}
+    budgets = {row["advertiser"]: row["budget"] for row in sample.advertisers}
     prices: dict[tuple[str, datetime], list[Decimal]] = defaultdict(list)
-    for click in made.clicks:
+    for click in sample.clicks:
         day = datetime.fromtimestamp(click["at"] / 1_000, tz=ZoneInfo("America/New_York"))
         begin = day.replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
         prices[click["advertiser"], begin].append(Decimal(str(click["price"])))
-    return {cell: (len(found), sum(found, Decimal()), budgets[cell[0]]) for cell, found in prices.items()}
+    return {cell: (len(price), sum(price, Decimal()), budgets[cell[0]]) for cell, price in prices.items()}
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_batch_has_the_bill_and_late_visits_explain_what_the_stream_lacks(
     assert found.finding.verdict is Verdict.EXPLAINED
     assert found.finding.causes["late"].rows > 0
     checks = verify(settings, pipeline).checks
-    assert [name for name, each in checks.items() if each.state is CheckState.VIOLATED] == []
+    assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
 def test_budgets_are_looked_up_and_spent_by_days_of_new_york(

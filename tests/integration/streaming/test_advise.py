@@ -68,16 +68,16 @@ def test_what_is_predicted_is_what_a_driver_finds(quick: Settings, topic: str, *
     rig.send(settings, topic, drawn(400, seed=11))
     tried = SETTINGS[::2] if merges else SETTINGS
     runs = [under(pipeline, f"n{number}", setting) for number, setting in enumerate(tried)]
-    for one in runs:
-        driver.run(settings, one, until="drain")
+    for run in runs:
+        driver.run(settings, run, until="drain")
 
     delays = gather(settings, runs[0]).delays
 
     predicted, real = [], []
-    for one, setting in zip(runs, tried, strict=True):
-        told = predict(delays, *(parse_duration(text, of="test") for text in setting))
-        late, windows = found(settings, one)
-        predicted.append((told.late, None if merges else told.windows - told.exact))
+    for run, setting in zip(runs, tried, strict=True):
+        prediction = predict(delays, *(parse_duration(text, of="test") for text in setting))
+        late, windows = found(settings, run)
+        predicted.append((prediction.late, None if merges else prediction.windows - prediction.exact))
         real.append((late, None if merges else windows))
     assert predicted == real
     assert real[0][0] > 0 == real[-1][0]
@@ -130,13 +130,13 @@ def test_a_log_without_late_rows_is_said_to_have_none_and_the_shortest_wait_is_a
     said = " ".join(capsys.readouterr().out.split())
     assert "No record of clicks was late: a shorter wait is all that could be gained." in said
     assert "Lateness(out_of_orderness='0 seconds', allowed='0 seconds') is the shortest" in said
-    found = record.find_advice(settings, rig.pipeline(topic))
-    assert found is not None
-    exact = next(one.prediction for one in found.settings if one.name == "exact")
+    advice = record.find_advice(settings, rig.pipeline(topic))
+    assert advice is not None
+    exact = next(setting.prediction for setting in advice.settings if setting.name == "exact")
     assert (exact.out_of_orderness, exact.allowed, exact.late, exact.on_time) == (0, 0, 0, exact.windows)
-    assert found.in_force.delay_p50 is not None
+    assert advice.in_force.delay_p50 is not None
     assert exact.delay_p50 is not None
-    assert exact.delay_p50 < found.in_force.delay_p50
+    assert exact.delay_p50 < advice.in_force.delay_p50
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -232,7 +232,7 @@ def test_epochs_of_a_topic_made_again_are_not_repeated(quick: Settings, topic: s
     rig.send(settings, topic, drawn(40, seed=3))
     driver.run(settings, pipeline, until="drain")
     records = rig.records(settings, pipeline)
-    other = [replace(one, topic_id="another") for one in records]
+    other = [replace(record, topic_id="another") for record in records]
     with (
         pytest.raises(LogError, match="expected all from topic id"),
         find_repeat()(settings, pipeline, other, lambda done, of: None),  # noqa: ARG005 -- names of what is told

@@ -224,7 +224,7 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
     right = f"{topic_name}-right"
     Writer(settings).fill(pipeline, log_of_sent(IN_TIME))
     Fed(spark, settings, pipeline, HandClock()).feed(end_of(log_of_sent(IN_TIME)))
-    before = rig.epoch_log(settings, pipeline).version
+    version = rig.epoch_log(settings, pipeline).version
     LogClient(settings).delete_topic(right)
     until(lambda: right not in LogClient(settings).topics())
     rig.make_topic(settings, right, partitions=3)
@@ -235,4 +235,4 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
         accept_loss.look(settings, pipeline, SystemClock())
 
     assert (refused.value.runbook, not_accepted.value.runbook) == ("TopicIdentityChanged", "TopicIdentityChanged")
-    assert before == rig.epoch_log(settings, pipeline).version
+    assert version == rig.epoch_log(settings, pipeline).version

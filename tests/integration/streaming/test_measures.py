@@ -177,7 +177,13 @@ def test_the_batch_is_what_plain_python_makes_of_all(told: Told) -> None:
 def test_late_records_explain_every_difference(told: Told) -> None:
     assert told.found.finding.causes["unexplained"].rows == 0
     assert (told.found.finding.verdict, told.found.finding.causes["late"].events > 0) == (Verdict.EXPLAINED, True)
-    assert {one.measure for one in told.found.finding.differences} >= {"rows", "places", "opens", "cents", "low"}
+    assert {difference.measure for difference in told.found.finding.differences} >= {
+        "rows",
+        "places",
+        "opens",
+        "cents",
+        "low",
+    }
 
 
 def test_the_csv_file_holds_a_list_as_json(told: Told) -> None:

@@ -222,14 +222,14 @@ def test_rows_that_no_pane_shows_are_counted_in_the_table(spark: SparkSession, q
 def test_changed_trigger_lets_open_windows_begin_anew_in_the_same_version(
     spark: SparkSession, quick: Settings, topic: str
 ) -> None:
-    before = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
-    after = replace(before, trigger=Repeat(AfterCount(1)))
+    pipeline = definition(topic, Repeat(EachEpoch()), Accumulation.RETRACTING)
+    after = replace(pipeline, trigger=Repeat(AfterCount(1)))
     rig.send(quick, topic, EVENTS)
-    fed(spark, quick, before).feed(ends(4))
+    fed(spark, quick, pipeline).feed(ends(4))
 
     fed(spark, quick, after).poll()
 
-    assert rig.epoch_log(quick, before).uri == rig.epoch_log(quick, after).uri
+    assert rig.epoch_log(quick, pipeline).uri == rig.epoch_log(quick, after).uri
     assert [
         *(Shown(0, "a", 0 + 2, "early", 0), Shown(0, "b", 1 + 3, "early", 0)),
         *(Shown(0, "a", 0 + 2, "retraction", 1), Shown(0, "a", 0 + 2, "early", 1)),
@@ -258,9 +258,9 @@ def test_pipeline_without_a_trigger_keeps_nothing_for_panes(spark: SparkSession,
     rig.send(quick, topic, EVENTS)
     fed(spark, quick, pipeline).feed(ends(28))
 
-    found = compactor.list_files(rig.epoch_log(quick, pipeline).table)
+    files = compactor.list_files(rig.epoch_log(quick, pipeline).table)
 
-    assert {file.kind for file in found} <= {"partial", "ledger", "epoch"}
+    assert {file.kind for file in files} <= {"partial", "ledger", "epoch"}
     assert shown(quick, pipeline) == []
 
 

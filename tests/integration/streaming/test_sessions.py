@@ -135,7 +135,11 @@ def test_explain_shows_the_sessions_of_both_sides_and_the_row_that_joins_them(to
     found = explain(told.settings, told.pipeline, datetime.fromtimestamp(START, UTC), ["a"])
 
     assert (found.state, [(late.class_, late.offset) for late in found.rows]) == ("closed", [("late", 4)])
-    assert [(one.side, one.records) for one in found.sessions] == [("streaming", 1), ("streaming", 1), ("batch", 3)]
+    assert [(session.side, session.records) for session in found.sessions] == [
+        ("streaming", 1),
+        ("streaming", 1),
+        ("batch", 3),
+    ]
     assert {value.measure: value.cause for value in found.values} == {
         "n": "late",
         "total": "late",
@@ -178,4 +182,4 @@ def test_replays_with_other_epochs_and_tasks_give_the_same_sessions(told: Told) 
     found = determinism(told.settings, told.pipeline, replays=1, seed=3)
 
     assert (found.exit_code, found.rows) == (0, 3)
-    assert {one.blamed for one in found.replays} == {()}
+    assert {replay.blamed for replay in found.replays} == {()}

@@ -19,11 +19,11 @@ from tests.support.pages.figures import FIGURES, given, scenario
 
 TRIGGERS_OF_THE_BOOK = {3, 10, 14}  # a delay; on time always, empty and unchanged
 EXAMPLES = [
-    (file, one.case)
+    (file, case.case)
     for file in figures.EXAMPLES
     if file != figures.FILE
-    for one in parse_cases(file)
-    if one.case is None or one.case in TRIGGERS_OF_THE_BOOK
+    for case in parse_cases(file)
+    if case.case is None or case.case in TRIGGERS_OF_THE_BOOK
 ]
 
 

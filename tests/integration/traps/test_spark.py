@@ -24,9 +24,9 @@ def adaptive(spark: "SparkSession") -> "Iterator[SparkSession]":
     spark.conf.set(ADAPTIVE, "false")
 
 
-def filtered_away(spark: "SparkSession", seen: Observation) -> "DataFrame":
+def filtered_away(spark: "SparkSession", observation: Observation) -> "DataFrame":
     """Return an observed aggregate of which a shuffle shows that nothing is left."""
-    rows = spark.range(10).repartition(2).where("id > 99").observe(seen, F.max("id").alias("newest"))
+    rows = spark.range(10).repartition(2).where("id > 99").observe(observation, F.max("id").alias("newest"))
     return rows.groupBy("id").count()
 
 
@@ -37,20 +37,20 @@ def read(spark: "SparkSession", value: str, schema: str) -> tuple[object, ...]:
 
 
 def test_observation_of_rows_that_a_filter_removes_holds_without_adaptive_execution(spark: "SparkSession") -> None:
-    seen = Observation()
+    observation = Observation()
 
-    filtered_away(spark, seen).toArrow()
+    filtered_away(spark, observation).toArrow()
 
-    assert seen.get == {"newest": None}
+    assert observation.get == {"newest": None}
 
 
 def test_adaptive_execution_drops_the_observation_of_rows_that_a_filter_removes(adaptive: "SparkSession") -> None:
-    seen = Observation()
+    observation = Observation()
 
-    filtered_away(adaptive, seen).toArrow()
+    filtered_away(adaptive, observation).toArrow()
 
     with pytest.raises(Py4JJavaError, match="assertion failed"):
-        _ = seen.get
+        _ = observation.get
 
 
 def test_a_parse_that_a_filter_looks_at_is_done_for_each_use(spark: "SparkSession") -> None:

@@ -30,5 +30,5 @@ def lab(made: Lab, tmp_path: Path) -> Lab:
     return replace(made, settings=settings, version=replace(made.version, uri=_moved(made, settings)))
 
 
-def _moved(made: Lab, settings: Settings) -> str:
-    return made.version.uri.replace(made.settings.lake_uri, settings.lake_uri)
+def _moved(lab: Lab, settings: Settings) -> str:
+    return lab.version.uri.replace(lab.settings.lake_uri, settings.lake_uri)

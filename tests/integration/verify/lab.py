@@ -122,10 +122,10 @@ def _epoch(
     version: Version,
     log: LogId,
     time: WatermarkState,
-    before: Sequence[EpochRecord],
+    epoch_records: Sequence[EpochRecord],
 ) -> tuple[EpochRecord, list[Raw], WatermarkState, list[RawRecord]]:
     end = client.latest(log.topic)
-    start = dict(before[-1].end) if before else dict.fromkeys(end, 0)
+    start = dict(epoch_records[-1].end) if epoch_records else dict.fromkeys(end, 0)
     raw = list(client.read_ranges(log.topic, {p: (start[p], end[p]) for p in end}))
     found = reference.run(definition, raw, epochs=[end], watermarks=[time.watermark])
     select_last_window: dict[int, int] = {}
@@ -135,7 +135,7 @@ def _epoch(
             select_last_window[record.partition] = event if group else 0
     after = advance(time, Observation(now=0.0, read=end, high=end, max_event=select_last_window), definition.lateness)
     record_ = EpochRecord(
-        epoch=len(before),
+        epoch=len(epoch_records),
         run_id=RUN_ID,
         topic=log.topic,
         topic_id=log.topic_id,
@@ -161,10 +161,10 @@ def _event(definition: Pipeline, record: RawRecord) -> int:
     return next(row.event_time or 0 for row in judged.ledger)  # dated ahead of 1970, so that the ledger tells its time
 
 
-def _others(definition: Pipeline, raw: Sequence[RawRecord], found: reference.Result, epoch: int) -> list[Raw]:
+def _others(definition: Pipeline, raw: Sequence[RawRecord], result: reference.Result, epoch: int) -> list[Raw]:
     by_place = {(record.partition, record.offset): record for record in raw}
     rows: list[Raw] = []
-    for entry in found.ledger:
+    for entry in result.ledger:
         record = by_place[entry.partition, entry.offset]
         own = {}
         if entry.window_start is not None:
@@ -219,8 +219,8 @@ def judged(lab: Lab, **asked: Any) -> Verification:
     return verify(lab.settings, lab.pipeline, every=True, **asked)
 
 
-def violated(found: Verification) -> set[str]:
-    return {name for name, checked in found.checks.items() if checked.state is CheckState.VIOLATED}
+def violated(verification: Verification) -> set[str]:
+    return {name for name, checked in verification.checks.items() if checked.state is CheckState.VIOLATED}
 
 
 def rewrite(lab: Lab, edit: Callable[[Rows], Rows]) -> None:

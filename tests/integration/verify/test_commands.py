@@ -101,21 +101,21 @@ def of_log(lab: Lab, oracle: Oracle, **changes: Any) -> Oracle:
 
 
 def test_the_books_hold_exactly_what_the_producer_sent(lab: Lab) -> None:
-    found = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told()), only=["N1"])
+    verification = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told()), only=["N1"])
 
-    assert (found.exit_code, found.violations) == (0, ())
+    assert (verification.exit_code, verification.violations) == (0, ())
 
 
 @pytest.mark.parametrize("changes", [{"outcome": "failed"}, {"outcome": "aborted"}, {"id": 7}, {"key": ("b",)}])
 def test_a_record_that_is_not_where_its_producer_says_is_found(lab: Lab, changes: dict[str, Any]) -> None:
-    found = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told(), **changes), only=["N1"])
+    verification = verify_with_oracle(lab.settings, lab.pipeline, of_log(lab, told(), **changes), only=["N1"])
 
-    assert violated(found) == {"N1"}
+    assert violated(verification) == {"N1"}
 
 
 def test_a_record_of_unknown_outcome_may_be_there(lab: Lab) -> None:
-    found = verify_with_oracle(
+    verification = verify_with_oracle(
         lab.settings, lab.pipeline, of_log(lab, told(), outcome="unknown", offset=None), only=["N1"]
     )
 
-    assert found.violations == ()
+    assert verification.violations == ()

@@ -128,7 +128,7 @@ class Installation:
         running = make_status(self.watching.collect())
         assert (found["undecided"], running.undecided) == ([], ())
         by_command = {one["name"]: one["text"] for one in found["alerts"]}
-        by_running = {one.name: one.text for one in running.alerts}
+        by_running = {alert.name: alert.text for alert in running.alerts}
         assert set(by_running) == set(by_command), f"{by_running} against {by_command}"
         return set(by_command)
 

@@ -65,9 +65,9 @@ def test_an_unreadable_table_is_named_and_nothing_else_is_claimed(lake: Settings
     for _ in spoil(newest(lake, table), how):
         found = look(lake)
 
-        named = [one for one in found.alerts if one.name == "TableUnreadable"]
+        named = [alert for alert in found.alerts if alert.name == "TableUnreadable"]
         assert [table.rpartition("/")[2] in one.text for one in named] == [True]
-        assert not CLAIMS & {one.name for one in found.alerts}
+        assert not CLAIMS & {alert.name for alert in found.alerts}
         assert found.undecided
 
 
@@ -100,7 +100,7 @@ def test_an_unreadable_heartbeat_is_named_and_no_driver_is_called_dead(lake: Set
     assert silent.finding.verdict is Verdict.NOT_COMPARABLE
     assert [breach.runbook for breach in silent.finding.seal.breaches] == ["TableUnreadable"]
     assert found.driver is None
-    assert [str(file) in one.text for one in found.alerts if one.name == "TableUnreadable"] == [True]
+    assert [str(file) in alert.text for alert in found.alerts if alert.name == "TableUnreadable"] == [True]
     assert "StreamNotRunning" in found.undecided
 
 
@@ -112,7 +112,7 @@ def test_an_epoch_log_that_is_gone_leaves_no_record_unread(tmp_path: Path) -> No
 
     found = look(settings)
 
-    assert [str(log.parent) in one.text for one in found.alerts if one.name == "ForeignWrite"] == [True]
+    assert [str(log.parent) in alert.text for alert in found.alerts if alert.name == "ForeignWrite"] == [True]
     assert (found.epoch, found.unread, found.late_share) == (None, None, None)
     assert {"StreamNotRunning", "LateRateHigh", "FilteredRateHigh"} <= set(found.undecided)
 
@@ -134,7 +134,7 @@ def test_a_note_of_the_newest_epoch_that_cannot_be_read_is_named(lake: Settings,
     finally:
         note.unlink()
 
-    more = [one for one in found.alerts if one not in before.alerts]
+    more = [alert for alert in found.alerts if alert not in before.alerts]
     assert [(one.name, str(note) in one.text) for one in more] == [("TableUnreadable", True)]
     assert (found.epoch, found.unread) == (before.epoch, before.unread)
     assert compared.finding.verdict is Verdict.NOT_COMPARABLE

@@ -83,7 +83,7 @@ class Story:
     def judged(self) -> list[Session]:
         last = find_closed_end(PIPELINE, self.watermark) or 0
         whole = limits.MIN_MICROS if self.whole_from is None else self.whole_from
-        return [one for one in self.sessions if one.window.end <= last and one.window.start >= whole]
+        return [session for session in self.sessions if session.window.end <= last and session.window.start >= whole]
 
 
 def sessions(sales: Sequence[Sale]) -> list[Session]:
@@ -144,7 +144,7 @@ def lake_of(story: Story) -> Lake:
                 alone | {"_kind": "ledger", "_epoch": sale.epoch, "_class": "late", "_positions": [position]}
             )
     last = find_closed_end(PIPELINE, story.watermark) or 0
-    final = [one for one in story.sessions if one.window.end <= last]
+    final = [session for session in story.sessions if session.window.end <= last]
     return Lake(
         partials=tuple(partials),
         epochs=tuple(_epoch(story, ordered, number) for number in range(EPOCHS)),
@@ -235,14 +235,14 @@ def judge(lake: Lake) -> Judged:
         assert evidence is not None
         with sides.open_sides(fresh, PIPELINE, evidence) as opened:
             attribution = attribute_causes(fresh, PIPELINE, evidence, opened, held(lake))
-            found = attribution.findings
+            findings = attribution.findings
             assert not any("in doubt" in note for note in attribution.notes)
             return Judged(
-                compared=found.plain.groups,
-                different=found.different_windows,
+                compared=findings.plain.groups,
+                different=findings.different_windows,
                 left_out=opened.open_windows + opened.incomplete_windows,
-                late=found.causes["late"].events,
-                unexplained=found.unexplained,
+                late=findings.causes["late"].events,
+                unexplained=findings.unexplained,
             )
 
 
@@ -258,7 +258,7 @@ def test_late_rows_explain_every_difference_of_what_is_judged(story: Story) -> N
     expected = Judged(
         compared=starts(story.judged),
         different=starts(late),
-        left_out=len({one.window for one in story.sessions} - {one.window for one in story.judged}),
+        left_out=len({session.window for session in story.sessions} - {one.window for one in story.judged}),
         late=sum(one.late for one in late),
         unexplained=0,
     )

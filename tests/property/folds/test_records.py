@@ -49,10 +49,10 @@ def whole(spark: "SparkSession", pipeline: Pipeline, records: Iterable[RawRecord
 
 
 def partials(found: "DataFrame", pipeline: Pipeline, watermark: int | None, duplicate: str) -> pa.Table:
-    made = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
+    records = classify_records(found, pipeline, watermark_micros=watermark, duplicate=duplicate)
     ahead = f"unix_micros(_event_time) > unix_micros(_log_time) + {pipeline.lateness.max_ahead_micros}"
     newest = f"max(IF({ahead}, NULL, unix_micros(_event_time)))"
-    return aggregate_partials(made, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
+    return aggregate_partials(records, pipeline, by=("_partition",), further={"newest": newest}).toArrow()
 
 
 def stream(
@@ -70,8 +70,8 @@ def stream(
         for row in found[-1].select(["_partition", "newest"]).to_pylist():
             if row["newest"] is not None:
                 newest[row["_partition"]] = max(row["newest"], newest.get(row["_partition"], row["newest"]))
-        seen = Observation(now=0.0, read=end, high=ends[-1], max_event=newest)
-        state, before = advance(state, seen, pipeline.lateness), dict(end)
+        observation = Observation(now=0.0, read=end, high=ends[-1], max_event=newest)
+        state, before = advance(state, observation, pipeline.lateness), dict(end)
         watermarks.append(state.watermark)
     return pa.concat_tables(found), watermarks
 

@@ -27,7 +27,11 @@ def places_of(pipeline: Pipeline, *sides: Result) -> list[Place]:
     if not isinstance(pipeline.window, Sessions):
         return [Place(Interval(*group[:2]), group[2]) for group in sorted(groups, key=str)]
     keys = {group[2] for group in groups}
-    return [Place(one, key) for key in keys for one in merge_intervals(Interval(*g[:2]) for g in groups if g[2] == key)]
+    return [
+        Place(interval, key)
+        for key in keys
+        for interval in merge_intervals(Interval(*g[:2]) for g in groups if g[2] == key)
+    ]
 
 
 def rows_at(side: Result, place: Place) -> list[tuple[Interval, ResultRow]]:

@@ -73,9 +73,9 @@ def flips(file: Path, number: int, drawn: random.Random) -> Iterator[int]:
         file.write_bytes(whole)
 
 
-def told(found: Report) -> tuple[object, ...]:
+def told(report: Report) -> tuple[object, ...]:
     """Return what a comparison says of the data."""
-    return found.finding.verdict, found.finding.windows, found.finding.rows, found.finding.causes
+    return report.finding.verdict, report.finding.windows, report.finding.rows, report.finding.causes
 
 
 def judged(
@@ -131,10 +131,10 @@ def main() -> int:
     parser.add_argument("--flips", type=int, default=200)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--only", action="append", help="A kind of file, such as `batch`; all if it is left out.")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     code = 0
     with tempfile.TemporaryDirectory() as home:
-        for kind, outcomes in campaign(Path(home), asked.flips, asked.seed, asked.only):
+        for kind, outcomes in campaign(Path(home), args.flips, args.seed, args.only):
             sys.stdout.write(json.dumps({"kind": kind, **outcomes}) + "\n")
             sys.stdout.flush()
             code = max(code, int(any(text.startswith("WRONG") for text in outcomes)))

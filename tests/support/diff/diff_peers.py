@@ -60,7 +60,7 @@ def ask_datacompy(case: Case, files: tuple[Path, Path]) -> Answer:
     if str(PEER_PACKAGES) not in sys.path:
         sys.path.append(str(PEER_PACKAGES))
     polars, datacompy = import_module("polars"), import_module("datacompy")  # packages that only this answer needs
-    back = {theirs: ours for ours, theirs in case.names.items()}
+    back = {name: ours for ours, name in case.names.items()}
     relative = max((tolerance.relative or 0.0 for tolerance in case.tolerances.values()), default=0.0)
     left, right = (
         polars.read_csv(file) if file.suffix == ".csv" else polars.from_arrow(pq.read_table(file)) for file in files
@@ -98,7 +98,7 @@ def _names(file: Path) -> list[str]:
 def _ask_duckdb(case: Case, files: tuple[Path, Path], query: str) -> Answer:
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        renamed = ", ".join(f"{identifier(theirs)} AS {identifier(ours)}" for ours, theirs in case.names.items())
+        renamed = ", ".join(f"{identifier(name)} AS {identifier(ours)}" for ours, name in case.names.items())
         for name, file, names in zip("lr", files, ("", f" RENAME ({renamed})" if renamed else ""), strict=True):
             connection.execute(f"CREATE VIEW {name} AS SELECT *{names} FROM '{file}'")
         return "different" if connection.execute(f"SELECT 1 FROM ({query}) LIMIT 1").fetchall() else "equal"

@@ -84,12 +84,12 @@ class PaneDriver:
         return found
 
     def _commit(self, rows: pa.Table, passing: TimeProgress, *, came: int = 0) -> None:
-        found = self.panes.end_epoch(values.filter_accepted(rows), passing)
+        emission = self.panes.end_epoch(values.filter_accepted(rows), passing)
         kinds = ["partial" if name == "accepted" else "ledger" for name in rows["_class"].to_pylist()]
         own = [{**row, "_kind": kind, "_epoch": self.epoch} for row, kind in zip(rows.to_pylist(), kinds, strict=True)]
         own.append({"_kind": "epoch", "_epoch": self.epoch, "_record": self._record(came).to_json()})
         table = pa.Table.from_pylist(own, schema=self.schema)
-        panes = pane_rows.to_rows(found, self.pipeline, self.epoch)
+        panes = pane_rows.to_rows(emission, self.pipeline, self.epoch)
         write_deltalake(self.uri, pa.concat_tables([table, panes]), mode="append", partition_by=["_kind"])
         self.epoch += 1
 

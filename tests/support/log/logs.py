@@ -74,21 +74,21 @@ def log_of(sends: Iterable[Send], *, after: Sequence[RawRecord] = ()) -> tuple[R
     """Return the records that the log holds for `sends`, behind those of `after`: log time goes forward."""
     log = max((record.log_time_micros for record in after), default=START * MICROS) // MICROS
     following = {record.partition: record.offset + 1 for record in after}
-    found: list[RawRecord] = []
+    raw_records: list[RawRecord] = []
     for send in sends:
         log += send.wait
         offset = following.get(send.partition, 0) + (GAP if send.aborted else 0)
-        value = _value(send, log, [*after, *found])
-        found.append(
+        value = _value(send, log, [*after, *raw_records])
+        raw_records.append(
             RawRecord(partition=send.partition, offset=offset, log_time_micros=log * MICROS, value=value),
         )
         following[send.partition] = offset + 1
-    return tuple(found)
+    return tuple(raw_records)
 
 
-def _value(send: Send, log: int, before: Sequence[RawRecord]) -> bytes | None:
-    if 0 < send.again <= len(before):
-        return _repeated(before[-send.again].value, send.payload)
+def _value(send: Send, log: int, raw_records: Sequence[RawRecord]) -> bytes | None:
+    if 0 < send.again <= len(raw_records):
+        return _repeated(raw_records[-send.again].value, send.payload)
     if not isinstance(send.fields, Mapping):
         return send.fields
     return json.dumps({"at": log + send.ahead, **send.fields}).encode()

@@ -59,13 +59,17 @@ class Writer:
     def _flush(self) -> None:
         assert self._plain.flush(30) == 0
 
-    def _abort(self, topic: str, before: RawRecord) -> None:
+    def _abort(self, topic: str, raw_record: RawRecord) -> None:
         if not self._begun:
             self._aborting.init_transactions(30)
             self._begun = True
         self._aborting.begin_transaction()
-        self._aborting.produce(topic, value=b"{}", partition=before.partition, timestamp=before.log_time_micros // 1000)
+        self._aborting.produce(
+            topic, value=b"{}", partition=raw_record.partition, timestamp=raw_record.log_time_micros // 1000
+        )
         self._aborting.flush(30)
         self._aborting.abort_transaction(30)
         # The coordinator answers before the marker is written; the next record must not come in between.
-        until(lambda: self._log.high_watermarks(topic)[before.partition] == before.offset, within=10, every=0.005)
+        until(
+            lambda: self._log.high_watermarks(topic)[raw_record.partition] == raw_record.offset, within=10, every=0.005
+        )

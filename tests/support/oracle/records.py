@@ -45,12 +45,12 @@ class Oracle:
             return cls(sent=())
         whole, _, _ = path.read_text(encoding="utf-8").rpartition("\n")
         lines = (OracleRecord.from_json(json.loads(line)) for line in whole.split("\n") if line)
-        return cls(sent=tuple({one.id: one for one in lines}.values()))
+        return cls(sent=tuple({line.id: line for line in lines}.values()))
 
 
-def append(path: Path, sent: Iterable[OracleRecord]) -> None:
+def append(path: Path, oracle_records: Iterable[OracleRecord]) -> None:
     """Add lines to a file; they are on the disk when this returns."""
-    lines = "".join(json.dumps(asdict(one)) + "\n" for one in sent)
+    lines = "".join(json.dumps(asdict(one)) + "\n" for one in oracle_records)
     with path.open("a", encoding="utf-8") as file:
         file.write(lines)
         file.flush()

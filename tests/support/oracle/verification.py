@@ -26,8 +26,8 @@ def verify_with_oracle(
         return found
     source, facts = open_source(settings, pipeline, VerifyRequest(now=SystemClock().now(), every=True))
     with source.connection:
-        held = HeldRows(cells=_count_cells(source), ledger=ledger_rows(source, "true"))
-    violations = tuple(cap_violations("N1", [*check(facts, held, oracle)]))
+        held_rows = HeldRows(cells=_count_cells(source), ledger=ledger_rows(source, "true"))
+    violations = tuple(cap_violations("N1", [*check(facts, held_rows, oracle)]))
     if not violations:
         return found
     violated = replace(judged, state=CheckState.VIOLATED, violations=(*judged.violations, *violations))

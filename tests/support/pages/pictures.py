@@ -80,13 +80,13 @@ def kept_probe() -> float:
     return float(json.loads((FOLDER / "fonts.json").read_text(encoding="utf-8"))["probe"])
 
 
-def measure_difference(tab: Page, one: Path, other: Path) -> float:
+def measure_difference(tab: Page, path: Path, other: Path) -> float:
     """Return the share of blocks that look different, 0 to 1; 1 where the sizes differ. Leaves the page."""
-    blank = one.with_suffix(".html")
+    blank = path.with_suffix(".html")
     blank.write_text("<!doctype html><title>pictures</title>", encoding="utf-8")
     tab.open(blank)
     blank.unlink()
-    texts = (json.dumps(base64.b64encode(file.read_bytes()).decode()) for file in (one, other))
+    texts = (json.dumps(base64.b64encode(file.read_bytes()).decode()) for file in (path, other))
     return float(tab.run(f"{_COMPARE}({', '.join(texts)}, {BLOCK})"))
 
 
@@ -119,7 +119,7 @@ def filter_by(tab: Page, text: str) -> None:
 def shown() -> Report:
     """Return the flights, with the record behind their first difference."""
     first = flights().finding.differences[0]
-    behind = RecordBehind(
+    record_behind = RecordBehind(
         window_start=str(first.window_start),
         key=first.key,
         cause="late",
@@ -129,7 +129,7 @@ def shown() -> Report:
         epoch=17,
         reason=None,
     )
-    return change_report(flights(), behind=(behind,))
+    return change_report(flights(), behind=(record_behind,))
 
 
 def main() -> int:

@@ -21,5 +21,5 @@ def frame(spark: "SparkSession", rows: Sequence[tuple[Any, ...]], schema: str = 
     assert isinstance(types, StructType)
     fields = to_arrow_schema(types, timezone="UTC")
     columns = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(fields)]
-    made: DataFrame = spark.createDataFrame(pa.table(columns, schema=fields), types)
-    return made
+    data_frame: DataFrame = spark.createDataFrame(pa.table(columns, schema=fields), types)
+    return data_frame

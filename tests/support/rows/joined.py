@@ -134,13 +134,13 @@ def fold(pipeline: Pipeline, parts: list[pa.Table]) -> pa.Table:
     """Return the fold of some partials as partial rows again."""
     with queries.connect() as connection:
         connection.register("parts", pa.concat_tables(parts))
-        found = queries.read_table(
+        table = queries.read_table(
             connection,
             f"SELECT 'accepted' AS _class, NULL AS _positions, NULL AS _partition, NULL AS _unknown, *"  # noqa: S608
             f" FROM ({fold_sql(pipeline, 'parts')})",
         )
     schema = partial_schema(pipeline)
-    return found.select(schema.names).cast(schema)
+    return table.select(schema.names).cast(schema)
 
 
 def finished(pipeline: Pipeline, parts: list[pa.Table]) -> dict[str | None, dict[str, Any]]:

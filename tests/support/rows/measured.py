@@ -113,7 +113,7 @@ def columns() -> st.SearchStrategy[Mapping[str, Any]]:
         "yes": st.booleans(),
         "seen": st.sampled_from([EPOCH, EPOCH - HOUR]),
     }
-    return st.fixed_dictionaries({name: st.one_of(st.none(), drawn) for name, drawn in values.items()})
+    return st.fixed_dictionaries({name: st.one_of(st.none(), value) for name, value in values.items()})
 
 
 def _plain(number: float) -> float:

@@ -78,12 +78,12 @@ def quick_command(home: Path) -> list[str]:
 @contextmanager
 def running_broker(home: Path) -> Iterator[ports.Ports]:
     """Run a broker in `home` on free ports for as long as the block lasts."""
-    made = Broker(home)
+    broker = Broker(home)
     try:
-        made.start()
-        yield made.ports
+        broker.start()
+        yield broker.ports
     finally:
-        made.stop()
+        broker.stop()
 
 
 def stop_group(process: subprocess.Popen[bytes]) -> None:

@@ -72,12 +72,12 @@ def test_grid_has_each_outcome_once_by_its_shortest_wait_and_the_setting_in_forc
     grid = make_grid(make_delays(days), current)
 
     outcomes = [
-        replace(one, out_of_orderness=0, allowed=0)
-        for one in grid.predictions
-        if (one.out_of_orderness, one.allowed) != current
+        replace(prediction, out_of_orderness=0, allowed=0)
+        for prediction in grid.predictions
+        if (prediction.out_of_orderness, prediction.allowed) != current
     ]
     assert len(outcomes) == len(set(outcomes))
-    assert current in {(one.out_of_orderness, one.allowed) for one in grid.predictions}
+    assert current in {(prediction.out_of_orderness, prediction.allowed) for prediction in grid.predictions}
     assert grid.tried >= len(grid.predictions)
 
 

@@ -11,13 +11,13 @@ SPANS = st.dictionaries(
 
 @given(span=SPANS, number=st.integers(1, 9), seed=st.integers(0, 10**6))
 def test_replay_reads_every_offset_once_and_in_order(span: Offsets, number: int, seed: int) -> None:
-    found = draw_replay(span, number, seed)
+    replay = draw_replay(span, number, seed)
 
     for partition, (start, end) in span.items():
-        read = [epoch[partition] for epoch in found.epochs if partition in epoch]
+        read = [epoch[partition] for epoch in replay.epochs if partition in epoch]
         assert [offset for first, next_ in read for offset in range(first, next_)] == list(range(start, end))
-    assert len(found.epochs) <= MOST_EPOCHS
-    assert all(first < next_ for epoch in found.epochs for first, next_ in epoch.values())
+    assert len(replay.epochs) <= MOST_EPOCHS
+    assert all(first < next_ for epoch in replay.epochs for first, next_ in epoch.values())
 
 
 def test_seed_and_number_draw_the_same_replay_again() -> None:

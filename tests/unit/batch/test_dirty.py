@@ -108,9 +108,9 @@ def test_a_wanted_range_is_computed_to_its_ends_where_records_are_not_missing(
 
 def covered(computed: Sequence[Range], former: Sequence[Range], *barriers: Range, **bounds: object) -> list[Range]:
     """Return what a run over windows of ten units covers that reads the whole log again."""
-    made = RunPlan(compute=(), computed=tuple(computed), stale=(), expired=())
+    run_plan = RunPlan(compute=(), computed=tuple(computed), stale=(), expired=())
     limits = PlanBounds(**{"window": TEN, "closed": 60, **bounds})  # type: ignore[arg-type]  # a table
-    return list(cover_recomputable(made, former, limits, [Interval(*barrier) for barrier in barriers]).computed)
+    return list(cover_recomputable(run_plan, former, limits, [Interval(*barrier) for barrier in barriers]).computed)
 
 
 @pytest.mark.parametrize(

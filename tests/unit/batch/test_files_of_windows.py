@@ -67,10 +67,10 @@ def change_since(table: DeltaTable, recorded: int) -> foreign_commits.TableChang
 
 
 def test_rows_of_a_first_run_that_was_never_recorded_are_taken_back(table: DeltaTable) -> None:
-    left = change_since(table, 0)
-    assert left.base == 0
+    table_change = change_since(table, 0)
+    assert table_change.base == 0
 
-    take_back(table, left)
+    take_back(table, table_change)
 
     assert values(table) == []
 

@@ -10,14 +10,14 @@ BUSY = "import time\nwhile time.process_time() < 0.3: pass"
 
 
 def test_a_child_that_has_ended_is_counted_with_its_parent() -> None:
-    before = count_processor_seconds(os.getpid())
+    processor_seconds = count_processor_seconds(os.getpid())
     subprocess.run([sys.executable, "-c", BUSY], check=True)
 
-    assert count_processor_seconds(os.getpid()) - before >= 0.25
+    assert count_processor_seconds(os.getpid()) - processor_seconds >= 0.25
 
 
 def test_the_supervisor_is_counted_without_the_programs_below_it() -> None:
-    before = count_processor_seconds(os.getpid(), with_children=False)
+    processor_seconds = count_processor_seconds(os.getpid(), with_children=False)
     subprocess.run([sys.executable, "-c", BUSY], check=True)
 
-    assert count_processor_seconds(os.getpid(), with_children=False) - before < 0.25
+    assert count_processor_seconds(os.getpid(), with_children=False) - processor_seconds < 0.25

@@ -34,10 +34,10 @@ def test_gate_says_what_batch_costs_and_buys_or_that_it_is_not_known() -> None:
     epochs, runs = [epoch(0, used(2.5))], [batch(0, used(30.0), cut=10, scanned=10)]
     agreement = Agreement(rows=1000, different=4)
 
-    known = describe_price("sales", fold(epochs, runs, agreement))
+    price = describe_price("sales", fold(epochs, runs, agreement))
     spoilt = describe_price("sales", fold(epochs, [batch(0, None, cut=10, scanned=10)], agreement))
 
-    assert known.startswith("Batch cost 30 core-seconds, the stream 2.5; the paths differ in 4 of 1,000 rows (")
+    assert price.startswith("Batch cost 30 core-seconds, the stream 2.5; the paths differ in 4 of 1,000 rows (")
     assert "Batch cost unknown core-seconds" in spoilt
     assert "not known yet" in describe_price("sales", None)
     assert "not known yet" in describe_price("sales", fold(epochs, runs))

@@ -151,8 +151,8 @@ def test_a_day_has_the_delays_of_its_own_epochs_and_runs() -> None:
     assert first.streaming_delay is not None
     assert second.batch_delay is not None
     assert (first.streaming_delay.largest, second.batch_delay.records) == (2, 10)
-    assert [one.streaming_delay and one.streaming_delay.largest for one in found.days] == [2, 8]
-    assert [one.batch_delay and one.batch_delay.largest for one in found.days] == [5402, 5408]
+    assert [day.streaming_delay and day.streaming_delay.largest for day in found.days] == [2, 8]
+    assert [day.batch_delay and day.batch_delay.largest for day in found.days] == [5402, 5408]
 
 
 def test_records_that_batch_has_not_read_wait() -> None:
@@ -170,16 +170,16 @@ def test_records_of_the_past_are_counted_and_in_no_delay() -> None:
 
 
 def test_a_nine_is_bought_where_more_rows_differ_than_it_allows() -> None:
-    found = price(Agreement(rows=10_000, different=20), 40.0)
+    nines = price(Agreement(rows=10_000, different=20), 40.0)
 
-    assert [(one.nines, one.may_differ, one.bought) for one in found] == [
+    assert [(one.nines, one.may_differ, one.bought) for one in nines] == [
         (1, 1000, 0),
         (2, 100, 0),
         (3, 10, 10),
         (4, 1, 19),
         (5, 0, 20),
     ]
-    assert [one.core_seconds_per_row for one in found] == [None, None, 4.0, round(40 / 19, 6), 2.0]
+    assert [one.core_seconds_per_row for one in nines] == [None, None, 4.0, round(40 / 19, 6), 2.0]
 
 
 def test_price_of_a_nine_is_unknown_where_a_batch_run_is() -> None:
@@ -187,7 +187,7 @@ def test_price_of_a_nine_is_unknown_where_a_batch_run_is() -> None:
 
     found = fold([epoch(0, used(1.0)), epoch(1, used(2.0))], runs, Agreement(rows=100, different=50))
 
-    assert [one.core_seconds_per_row for one in found.nines] == [None] * 3
+    assert [nine.core_seconds_per_row for nine in found.nines] == [None] * 3
     assert found.batch.core_seconds == 4.0
 
 
@@ -215,9 +215,9 @@ def test_ages_of_few_windows_or_of_too_few_rows_decide_nothing() -> None:
 
 
 def test_a_young_pipeline_concludes_no_age_from_one_window() -> None:
-    one = Agreement(rows=50, different=0, by_age=(at(60, 0, rows=50, windows=1),))
+    agreement = Agreement(rows=50, different=0, by_age=(at(60, 0, rows=50, windows=1),))
 
-    assert [describe_waiting(nine) for nine in price(one, None)] == ["unknown", "unknown"]
+    assert [describe_waiting(nine) for nine in price(agreement, None)] == ["unknown", "unknown"]
 
 
 def test_without_ages_the_wait_is_unknown() -> None:
@@ -264,12 +264,12 @@ def test_totals_are_sums_of_days_and_do_not_hang_on_order(
 def test_nines_get_dearer_and_end_where_no_row_may_differ(rows: int, part: float, seconds: float | None) -> None:
     different = int(rows * part)
 
-    found = price(Agreement(rows=rows, different=different), seconds)
+    nines = price(Agreement(rows=rows, different=different), seconds)
 
-    assert [one.may_differ for one in found] == sorted((one.may_differ for one in found), reverse=True)
-    assert [one.bought for one in found] == sorted(one.bought for one in found)
-    assert (found[-1].may_differ, found[-1].bought) == (0, different)
-    assert all((one.core_seconds_per_row is None) == (not one.bought or seconds is None) for one in found)
+    assert [one.may_differ for one in nines] == sorted((one.may_differ for one in nines), reverse=True)
+    assert [one.bought for one in nines] == sorted(one.bought for one in nines)
+    assert (nines[-1].may_differ, nines[-1].bought) == (0, different)
+    assert all((one.core_seconds_per_row is None) == (not one.bought or seconds is None) for one in nines)
 
 
 def test_a_fork_that_copied_epochs_counts_them_as_recorded() -> None:

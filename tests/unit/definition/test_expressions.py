@@ -71,9 +71,9 @@ def test_refusal_lists_what_is_allowed() -> None:
 
 @pytest.mark.parametrize("name", ["i", "`i`", "I"])
 def test_a_column_stays_a_plain_column(name: str) -> None:
-    found = compile_expression(name, TYPES)
+    expression = compile_expression(name, TYPES)
 
-    assert (found.spark, found.duckdb, found.spark_failed) == ("`i`", '"i"', "false")
+    assert (expression.spark, expression.duckdb, expression.spark_failed) == ("`i`", '"i"', "false")
 
 
 def test_what_cannot_fail_asks_nothing() -> None:
@@ -81,16 +81,16 @@ def test_what_cannot_fail_asks_nothing() -> None:
 
 
 def test_text_from_a_definition_cannot_leave_its_literal() -> None:
-    found = compile_expression("s = 'a\\' OR true -- '", TYPES)
+    expression = compile_expression("s = 'a\\' OR true -- '", TYPES)
 
-    assert found.spark == "(`s` = 'a\\' OR true -- ')"
-    assert found.duckdb == "(\"s\" = 'a'' OR true -- ')"
+    assert expression.spark == "(`s` = 'a\\' OR true -- ')"
+    assert expression.duckdb == "(\"s\" = 'a'' OR true -- ')"
 
 
 def test_schema_reads_aliases_backticks_and_not_null() -> None:
-    found = parse_schema("`order` LONG not null, price decimal( 10 , 2 ), n: integer")
+    schema = parse_schema("`order` LONG not null, price decimal( 10 , 2 ), n: integer")
 
-    assert [(f.name, f.type, f.nullable) for f in found] == [
+    assert [(f.name, f.type, f.nullable) for f in schema] == [
         ("order", "bigint", False),
         ("price", "decimal(10,2)", True),
         ("n", "int", True),

@@ -28,9 +28,9 @@ def test_a_date_begins_where_daily_windows_have_it(text: str, expected: datetime
 
 
 def test_a_day_without_daily_windows_is_one_of_utc() -> None:
-    found = compute_day_range(date(2013, 2, 8), Fixed(hours=1))
+    day_range = compute_day_range(date(2013, 2, 8), Fixed(hours=1))
 
-    assert found == (datetime(2013, 2, 8, tzinfo=UTC), datetime(2013, 2, 9, tzinfo=UTC))
+    assert day_range == (datetime(2013, 2, 8, tzinfo=UTC), datetime(2013, 2, 9, tzinfo=UTC))
 
 
 def test_what_is_no_time_is_refused() -> None:

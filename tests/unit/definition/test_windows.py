@@ -91,11 +91,11 @@ def test_windows_before_1970_are_counted_downwards(event: int, start: int) -> No
 )
 def test_sliding_windows_are_all_that_hold_the_event(event: int, every: int, more: int, offset: int) -> None:
     window = SlidingWindows(size=every + more % (60 * every), every=every, offset=offset % every)
-    found = window.assign_windows(event)
+    intervals = window.assign_windows(event)
 
-    assert all(one.start <= event < one.end for one in found)
-    assert all((one.start - window.offset) % every == 0 for one in found)
-    assert found[0].start - every + window.size <= event < found[-1].start + every
+    assert all(one.start <= event < one.end for one in intervals)
+    assert all((one.start - window.offset) % every == 0 for one in intervals)
+    assert intervals[0].start - every + window.size <= event < intervals[-1].start + every
 
 
 @pytest.mark.parametrize(
@@ -252,15 +252,15 @@ ALIGNED: tuple[AlignedWindowFn, ...] = (
 @pytest.mark.parametrize("window", ALIGNED)
 @given(event=st.integers(-(10**15), 2 * 10**15))
 def test_windows_follow_one_another_without_a_gap(window: AlignedWindowFn, event: int) -> None:
-    found = window.assign_windows(event)
+    intervals = window.assign_windows(event)
 
-    assert window.min_windows <= len(found) <= window.max_windows
-    assert (select_first_window(window, event), select_last_window(window, event)) == (found[0], found[-1])
-    assert select_last_window(window, found[-1].start) == found[-1]
-    following = select_last_window(window, window.next_start(found[-1].start))
-    assert found[-1].start < event + 1 <= following.start <= found[-1].end
-    assert select_last_window(window, following.start - 1) == found[-1]
-    assert select_first_window(window, found[-1].end - 1).end <= found[-1].end
+    assert window.min_windows <= len(intervals) <= window.max_windows
+    assert (select_first_window(window, event), select_last_window(window, event)) == (intervals[0], intervals[-1])
+    assert select_last_window(window, intervals[-1].start) == intervals[-1]
+    following = select_last_window(window, window.next_start(intervals[-1].start))
+    assert intervals[-1].start < event + 1 <= following.start <= intervals[-1].end
+    assert select_last_window(window, following.start - 1) == intervals[-1]
+    assert select_first_window(window, intervals[-1].end - 1).end <= intervals[-1].end
 
 
 def test_no_window_follows_the_global_one() -> None:
@@ -307,9 +307,9 @@ def test_a_row_falls_into_so_many_windows_and_one_slice(
 
 
 def test_parts_of_a_size_add_up() -> None:
-    found = Fixed(days=1, hours=2, minutes=30, seconds=4)
+    sliding_windows = Fixed(days=1, hours=2, minutes=30, seconds=4)
 
-    assert found.size == found.every == (26 * 3600 + 30 * 60 + 4) * SECOND
+    assert sliding_windows.size == sliding_windows.every == (26 * 3600 + 30 * 60 + 4) * SECOND
 
 
 def test_the_longest_window_is_36500_days() -> None:
@@ -334,9 +334,9 @@ def test_windows_that_leave_a_gap_or_do_not_move_on_are_refused(size: int, every
     ],
 )
 def test_a_date_is_as_long_as_its_zone_has_it(zone: str, offset: str, named: date, hours: int) -> None:
-    found = Daily(zone=zone, offset=offset).day_interval(named)
+    interval = Daily(zone=zone, offset=offset).day_interval(named)
 
-    assert found.end - found.start == hours * HOUR
+    assert interval.end - interval.start == hours * HOUR
 
 
 def test_ranges_for_windows_that_lie_where_they_lie() -> None:

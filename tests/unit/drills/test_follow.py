@@ -39,8 +39,8 @@ def page(fix: str = FIX) -> Page:
     return parse_page("NoInput", text(fix=fix))
 
 
-def run(stack: Stack, made: Page, section: str = "Fix", case: str | None = None) -> None:
-    list(follow(stack, made, section, case=case, tell=lambda _: None))
+def run(stack: Stack, page: Page, section: str = "Fix", case: str | None = None) -> None:
+    list(follow(stack, page, section, case=case, tell=lambda _: None))
 
 
 @pytest.mark.parametrize(

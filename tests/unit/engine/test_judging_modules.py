@@ -59,7 +59,7 @@ def graph() -> grimp.ImportGraph:
 
 def unlisted(graph: grimp.ImportGraph, listed: set[str]) -> set[str]:
     """Return what the listed modules import, at any distance, that stands on no list."""
-    found = {above for name in listed for above in graph.find_upstream_modules(name)}
+    found = {upstream_module for name in listed for upstream_module in graph.find_upstream_modules(name)}
     packages = {name for name in found if graph.find_children(name)}  # these import their modules for users
     return found - listed - KNOWN - packages
 

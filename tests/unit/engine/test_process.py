@@ -41,19 +41,19 @@ def test_process_of_another_boot_or_start_is_another_one() -> None:
 
 
 def test_zombie_is_nobody(child: "subprocess.Popen[bytes]") -> None:
-    found = identify(child.pid)
+    identity = identify(child.pid)
     child.kill()
     until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_ZOMBIE)
 
-    assert found is not None
-    assert (is_alive(found), identify(child.pid)) == (False, None)
+    assert identity is not None
+    assert (is_alive(identity), identify(child.pid)) == (False, None)
 
 
 def test_start_is_counted_from_the_boot(child: "subprocess.Popen[bytes]") -> None:
-    found = identify(child.pid)
+    identity = identify(child.pid)
 
-    assert found is not None
-    assert 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - found.started < 60
+    assert identity is not None
+    assert 0 <= time.clock_gettime(time.CLOCK_BOOTTIME) - identity.started < 60
 
 
 def test_pid_of_nobody_is_nobody() -> None:
@@ -62,10 +62,10 @@ def test_pid_of_nobody_is_nobody() -> None:
 
 def test_without_an_id_of_the_boot_the_start_is_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_BOOT", Path("/nowhere"))
-    found = identify(os.getpid())
+    identity = identify(os.getpid())
 
-    assert found is not None
-    assert (found.boot, found.started) == ("", psutil.Process().create_time())
+    assert identity is not None
+    assert (identity.boot, identity.started) == ("", psutil.Process().create_time())
 
 
 def test_identity_comes_back_from_json() -> None:

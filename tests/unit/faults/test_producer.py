@@ -20,8 +20,8 @@ from tests.integration.streaming.rig import Event
 def test_a_record_is_acked_only_where_the_log_says_its_place(
     tmp_path: Path, offset: int | None, error: int | None, given: Outcome | None, expected: str
 ) -> None:
-    said = Report(event=Event(id=1), partition=0, offset=offset, error=None if error is None else KafkaError(error))
+    report = Report(event=Event(id=1), partition=0, offset=offset, error=None if error is None else KafkaError(error))
 
-    rows = record(tmp_path / "oracle", "t", [said], lambda _: ("accepted", 0, ("a",)), given)
+    rows = record(tmp_path / "oracle", "t", [report], lambda _: ("accepted", 0, ("a",)), given)
 
     assert [row.outcome for row in rows] == [expected]

@@ -230,9 +230,9 @@ def test_rules_are_in_force_and_as_the_runs_that_count_need_them(
 
 
 def test_contract_names_three_of_the_expectations_that_do_not_hold() -> None:
-    found = ContractCheck(run_id="b7", evaluated=4, failed=("rows", "no null"))
+    contract_check = ContractCheck(run_id="b7", evaluated=4, failed=("rows", "no null"))
 
-    assert decided(contract=found, expectations=6)["contract"] == condition(
+    assert decided(contract=contract_check, expectations=6)["contract"] == condition(
         "contract",
         "2 of 6 hold in the newest batch run b7: rows; no null; not evaluated",
         4,
@@ -240,7 +240,7 @@ def test_contract_names_three_of_the_expectations_that_do_not_hold() -> None:
         unit="expectations",
         need="a batch run that holds them: `cutover batch P`",
     )
-    assert decided(contract=replace(found, evaluated=6, failed=()), expectations=6)["contract"] == condition(
+    assert decided(contract=replace(contract_check, evaluated=6, failed=()), expectations=6)["contract"] == condition(
         "contract", "6 of 6 hold in the newest batch run b7", 0, 0, unit="expectations"
     )
 

@@ -27,10 +27,10 @@ def decided(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **changes: Any
     ],
 )
 def test_runs_that_do_not_count_are_told_while_some_are_missing(runs: tuple[EvidenceRun, ...], said: str) -> None:
-    found = decided(runs=runs)["runs"].detail
+    detail = decided(runs=runs)["runs"].detail
 
-    assert found.partition("with a newer cut")[2].startswith(said)
-    assert ("do not count" in found) is bool(said)
+    assert detail.partition("with a newer cut")[2].startswith(said)
+    assert ("do not count" in detail) is bool(said)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_run_of_the_future_is_as_old_as_the_newest_before_it(ahead: timedelta,
 def test_a_run_is_no_newer_than_its_clock_and_its_inputs_show(
     age: timedelta, inputs: tuple[timedelta, ...], seconds: float | None
 ) -> None:
-    one = run(1, age=age, inputs=tuple(NOW - before for before in inputs))
+    one = run(1, age=age, inputs=tuple(NOW - input_ for input_ in inputs))
 
     assert decided(runs=(one,))["freshness"].number == seconds
 
@@ -181,7 +181,7 @@ def test_kappa_asks_for_windows_that_a_sample_can_speak_for(
 def test_commands_of_conditions_name_the_pipeline() -> None:
     evidence = GateEvidence(runs=(run(1),), replay=None, self_test=None)
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).name_pipeline("flights")
-    texts = [text for one in decision.conditions for text in (one.detail, one.to_pass)]
+    texts = [text for condition in decision.conditions for text in (condition.detail, condition.to_pass)]
 
     assert [text for text in texts if "P`" in text or " P " in text] == []
     assert any("`cutover stream flights --drain`" in text or "`cutover selftest flights`" in text for text in texts)

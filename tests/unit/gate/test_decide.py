@@ -396,7 +396,7 @@ def test_divergence_rate_is_asked_for_by_the_policy(clean: int, asked: float | N
     evidence = GateEvidence(runs=tuple(run(n, first_sequence=n) for n in range(clean)), replay=ROOMY, self_test=TESTED)
     decision = decide(Stage.LAMBDA, evidence, "advance", replace(POLICY, max_divergence=asked), NOW)
 
-    (condition,) = (one for one in decision.conditions if one.name == "divergence rate")
+    (condition,) = (condition for condition in decision.conditions if condition.name == "divergence rate")
     assert condition.is_met is met
     assert text in condition.detail
 

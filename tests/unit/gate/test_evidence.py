@@ -288,9 +288,9 @@ def test_each_recorded_step_is_one_and_those_that_touch_no_window_are_none() -> 
     unknown = replace(LOSS, sequence=1, next=None)
     harmless = replace(LOSS, sequence=2, windows_from=None, windows_to=None)
 
-    found = evidence.list_lost_windows(FLIGHTS, [LOSS, unknown, harmless], LOSS.stream_version)
+    lost_windowses = evidence.list_lost_windows(FLIGHTS, [LOSS, unknown, harmless], LOSS.stream_version)
 
-    assert [lost.text.split(" of ")[0] for lost in found] == ["20 offsets", "an unknown number"]
+    assert [lost.text.split(" of ")[0] for lost in lost_windowses] == ["20 offsets", "an unknown number"]
 
 
 def test_run_knows_the_watermark_of_its_cut() -> None:
@@ -344,9 +344,9 @@ def test_a_log_is_held_since_the_latest_time_that_an_epoch_can_have_read(ahead: 
     def read(end: int, hours: int) -> EpochRecord:
         return replace(epoch(5, 1.0), end={0: end}, processing_time=(AT + timedelta(hours=hours)).isoformat())
 
-    found = log_observer.find_retained_since([read(5, ahead - 3), read(10, -2)], {0: 0}, AT)
+    retained_since = log_observer.find_retained_since([read(5, ahead - 3), read(10, -2)], {0: 0}, AT)
 
-    assert found == AT + timedelta(hours=held)
+    assert retained_since == AT + timedelta(hours=held)
 
 
 def test_a_run_names_when_its_epoch_was_committed_and_its_batch_run_ended() -> None:

@@ -152,7 +152,7 @@ def test_a_replay_beside_the_stream_is_a_hazard_once_it_agreed(lake: Lake) -> No
     lake.versions = [make_row(VersionEvent, result_fingerprint=mine, stream_version=2, parallel=True)]
     lake.lines = lines([row(4, result_fingerprint=mine, stream_version=2)])
 
-    assert [(one.kind, one.text) for one in read().hazards] == [("replay", "stream-2 was replayed and agreed")]
+    assert [(hazard.kind, hazard.text) for hazard in read().hazards] == [("replay", "stream-2 was replayed and agreed")]
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_windows_are_looked_at_one_step_before_kappa_alone(lake: Lake, stage: St
 def test_a_replay_reads_all_that_the_log_holds_at_the_pace_of_the_epochs(lake: Lake) -> None:
     lake.earliest, lake.latest = {0: 50}, {0: 100, 1: 30}
 
-    found = read().replay
+    replay = read().replay
 
-    assert found is not None
-    assert (found.retention, found.replay_time) == (HOUR, timedelta(seconds=(50 + 30) * 2.0 / 100))
+    assert replay is not None
+    assert (replay.retention, replay.replay_time) == (HOUR, timedelta(seconds=(50 + 30) * 2.0 / 100))
 
 
 def test_of_two_topics_the_one_that_is_kept_shorter_and_any_bound_counts(
@@ -180,7 +180,7 @@ def test_of_two_topics_the_one_that_is_kept_shorter_and_any_bound_counts(
     monkeypatch.setattr(f"{evidence.__name__}.topics_of", lambda _: ("left", "right"))
     lake.config = {"left": {"retention.ms": "7200000", "retention.bytes": "5"}, "right": {"retention.ms": "3600000"}}
 
-    found = read().replay
+    replay = read().replay
 
-    assert found is not None
-    assert (found.retention, found.is_bounded) == (HOUR, True)
+    assert replay is not None
+    assert (replay.retention, replay.is_bounded) == (HOUR, True)

@@ -22,7 +22,7 @@ NOW = START + timedelta(days=30)
 
 def log(*changes: dict[str, Any]) -> list[EpochRecord]:
     """Return an epoch an hour, each as the first but for its changes."""
-    return [hourly(number, **one) for number, one in enumerate(changes)]
+    return [hourly(number, **change) for number, change in enumerate(changes)]
 
 
 def hourly(number: int, **changes: Any) -> EpochRecord:
@@ -32,7 +32,7 @@ def hourly(number: int, **changes: Any) -> EpochRecord:
 
 
 def found(records: list[EpochRecord]) -> list[tuple[str, int]]:
-    return [(one.kind, one.epoch) for one in hazards.find_hazards(records, POLICY, NOW)]
+    return [(hazard.kind, hazard.epoch) for hazard in hazards.find_hazards(records, POLICY, NOW)]
 
 
 @pytest.mark.parametrize(
@@ -95,6 +95,6 @@ def test_replay_counts_once_its_version_agreed(
 ) -> None:
     versions = [make_row(VersionEvent, **{"result_fingerprint": "aa", "stream_version": 1} | registered)]
 
-    seen = hazards.find_replay(versions, lines([row(4, **changes)]), NOW)
+    replay = hazards.find_replay(versions, lines([row(4, **changes)]), NOW)
 
-    assert (None if seen is None else (seen.epoch, seen.text)) == (None if expected is None else (0, expected))
+    assert (None if replay is None else (replay.epoch, replay.text)) == (None if expected is None else (0, expected))

@@ -63,7 +63,7 @@ def test_an_epoch_without_a_time_was_seen_at_no_time_that_counts() -> None:
     ],
 )
 def test_bounds_of_what_an_epoch_shows(records: list[EpochRecord], policy: Policy, expected: list[str]) -> None:
-    assert [one.kind for one in hazards.find_hazards(records, policy, NOW)] == expected
+    assert [hazard.kind for hazard in hazards.find_hazards(records, policy, NOW)] == expected
 
 
 def half_past(number: int, **changes: Any) -> EpochRecord:
@@ -107,7 +107,7 @@ def test_an_hour_is_made_of_all_that_was_read_of_it_as_it_came(records: list[Epo
 def test_a_peak_is_told_with_the_median_hour() -> None:
     records = [*map(hourly, range(24)), replace(hourly(24), records=1_200), replace(hourly(25), records=100)]
 
-    assert [one.text for one in hazards.find_hazards(records, POLICY, NOW)] == [
+    assert [hazard.text for hazard in hazards.find_hazards(records, POLICY, NOW)] == [
         "1,200 records in an hour, the median hour has 100"
     ]
 
@@ -130,9 +130,9 @@ def test_a_replay_counts_by_a_whole_comparison_that_agrees_alone(one: Comparison
 def test_a_replay_was_seen_when_it_agreed_last() -> None:
     history = lines([row(4), row(5), row(5, run_id="again", at=AT + HOUR, sequence=9, exit_code=1)])
 
-    seen = hazards.find_replay(REPLAYED, history, NOW)
+    replay = hazards.find_replay(REPLAYED, history, NOW)
 
-    assert seen == RecordedHazard(
+    assert replay == RecordedHazard(
         kind="replay", epoch=0, at=AT + timedelta(minutes=5), text="stream-1 was replayed and agreed"
     )
 
@@ -151,19 +151,19 @@ def test_a_sighting_of_the_future_is_as_old_as_the_epoch_before_it(hours: tuple[
     ]
     records[-1] = replace(records[-1], counts={"late": 20})
 
-    assert [one.at for one in hazards.find_hazards(records, POLICY, NOW)] == [at]
+    assert [hazard.at for hazard in hazards.find_hazards(records, POLICY, NOW)] == [at]
 
 
 def test_a_sighting_is_no_newer_than_the_epochs_after_it() -> None:
     records = [replace(hourly(0), processing_time=(NOW - HOUR).isoformat(), counts={"late": 20}), hourly(1)]
 
-    assert [one.at for one in hazards.find_hazards(records, POLICY, NOW)] == [START + HOUR]
+    assert [hazard.at for hazard in hazards.find_hazards(records, POLICY, NOW)] == [START + HOUR]
 
 
 def test_a_replay_dated_in_the_future_was_seen_after_the_comparison_before_it() -> None:
     history = lines([row(4), row(5, at=NOW + 2 * DAY)])
 
-    seen = hazards.find_replay(REPLAYED, history, NOW)
+    replay = hazards.find_replay(REPLAYED, history, NOW)
 
-    assert seen is not None
-    assert seen.at == AT + timedelta(minutes=4)
+    assert replay is not None
+    assert replay.at == AT + timedelta(minutes=4)

@@ -24,7 +24,9 @@ def stem(word: str) -> str:
 def own_words(node: ast.FunctionDef | ast.AsyncFunctionDef, sentence: str) -> set[str]:
     """Return the words of a sentence that neither the function's name nor its parameters' have, without small ones."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    known = {stem(word) for name in (node.name, *(one.arg for one in arguments)) for word in WORD.findall(name)}
+    known = {
+        stem(word) for name in (node.name, *(argument.arg for argument in arguments)) for word in WORD.findall(name)
+    }
     said = {stem(word) for word in re.findall(r"\w+", sentence)[1:] if not SMALL.fullmatch(word)}
     return said - known
 

@@ -36,7 +36,7 @@ def test_code_is_no_docstring_no_import_no_head_and_no_comment() -> None:
 
 
 def test_each_mutation_changes_one_place_of_one_line() -> None:
-    changed = {(found.line, found.after.strip()) for found in list_mutations("a.py", SOURCE)}
+    changed = {(mutation.line, mutation.after.strip()) for mutation in list_mutations("a.py", SOURCE)}
 
     assert changed == {(4, "LIMIT = 1  # not 1 < 2"), (10, "end < LIMIT")}
 

@@ -73,7 +73,7 @@ def test_no_file_name_stands_in_more_than_three_rooms() -> None:
     for file in FILES:
         rooms[file.name].append(str(file.parent))
 
-    assert {name: found for name, found in rooms.items() if len(found) > MOST_ROOMS} == {}
+    assert {name: room for name, room in rooms.items() if len(room) > MOST_ROOMS} == {}
 
 
 def test_no_two_public_classes_have_one_name() -> None:
@@ -83,7 +83,7 @@ def test_no_two_public_classes_have_one_name() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(file))
 
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: place for name, place in places.items() if len(place) > 1} == {}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -28,7 +28,7 @@ def test_units_come_longest_first_and_the_order_within_them_stays() -> None:
 
     schedule.sort(items)
 
-    assert [one.nodeid for one in items] == [
+    assert [item.nodeid for item in items] == [
         f"{apart}[F2]",
         "tests/b.py::y",
         "tests/b.py::x",

@@ -41,7 +41,7 @@ def watched(*names: str) -> WatchStatus:
 def told(tmp_path: Path, name: str, *firing: str) -> dict[str, str]:
     text = folder.read_text(name) or ""
     page = fill_page(Settings(home=tmp_path), CLICKS, name, text, watched(*firing))
-    return {one.name: one.told for one in page.details}
+    return {detail.name: detail.told for detail in page.details}
 
 
 def test_page_begins_with_what_fires_and_where_it_stands(tmp_path: Path) -> None:

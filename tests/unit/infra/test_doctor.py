@@ -46,8 +46,8 @@ def test_a_topic_with_the_brokers_clock_or_a_bound_is_fine(topic: TopicTimestamp
 
 
 def test_settings_that_do_not_fit_still_get_their_list() -> None:
-    found = doctor.refuse_settings(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
+    examination = doctor.refuse_settings(DefinitionError("kafka.x: not known\nHint: `cutover doctor`"))
 
-    assert found.broken
-    assert found.findings[0].found == "kafka.x: not known"
-    assert "kafka.protocol" in {row.name for row in found.settings}
+    assert examination.broken
+    assert examination.findings[0].found == "kafka.x: not known"
+    assert "kafka.protocol" in {row.name for row in examination.settings}

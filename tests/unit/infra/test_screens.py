@@ -49,7 +49,7 @@ def last_line(shown: str) -> str:
 def test_status_ends_in_what_runs_and_what_to_do_next(
     programs: Any, drivers: Any, answers: bool, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = InstallationStatus(
+    installation_status = InstallationStatus(
         home=Path("home"),
         programs=programs,
         drivers=tuple(cast("DetachedDriver", Driver(name, alive=alive)) for name, alive in drivers),
@@ -61,7 +61,7 @@ def test_status_ends_in_what_runs_and_what_to_do_next(
         password_file=Path("passwords"),
     )
 
-    screens.show_status(found)
+    screens.show_status(installation_status)
 
     assert last_line(capsys.readouterr().out).endswith(said)
 

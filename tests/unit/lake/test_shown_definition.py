@@ -31,12 +31,12 @@ CLOCK = SystemClock()
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make an installation in which the driver of `flights` has run once, and a comparison was made."""
     folder = tmp_path_factory.mktemp("installation")
-    made = Settings(home=folder / "home", pipelines=folder / "pipelines")
-    write(made.pipelines, "flights.py", text("flights"))
-    write(made.pipelines, "other.py", text("other"))
-    pipeline = catalogue.get(made, "flights")
-    versions.open_or_create(made, pipeline, CLOCK)
-    recorded.record(made, pipeline, comparison())
+    settings = Settings(home=folder / "home", pipelines=folder / "pipelines")
+    write(settings.pipelines, "flights.py", text("flights"))
+    write(settings.pipelines, "other.py", text("other"))
+    pipeline = catalogue.get(settings, "flights")
+    versions.open_or_create(settings, pipeline, CLOCK)
+    recorded.record(settings, pipeline, comparison())
     return folder
 
 
@@ -63,11 +63,11 @@ def process() -> Iterator["subprocess.Popen[bytes]"]:
 
 def beat(settings: Settings, process: "subprocess.Popen[bytes]") -> Path:
     """Let a process be the living driver of `flights`; return the folder of its files."""
-    found = identify(process.pid)
-    assert found is not None
+    identity = identify(process.pid)
+    assert identity is not None
     folder = settings.run_dir / "flights"
     folder.mkdir(parents=True)
-    value = {**asdict(found), "run_id": "r", "epoch": 41, "at": "2026-01-01T00:00:00Z", "state": "RUNNING"}
+    value = {**asdict(identity), "run_id": "r", "epoch": 41, "at": "2026-01-01T00:00:00Z", "state": "RUNNING"}
     (folder / "heartbeat.json").write_text(json.dumps(value), encoding="utf-8")
     return folder
 
@@ -106,18 +106,18 @@ def test_recorded_definition_takes_the_place_of_one_that_does_not_load(way: str,
     before = catalogue.get(settings, "flights")
     WAYS[way](settings.pipelines)
 
-    found = resolve_definition(settings, "flights")
+    definition = resolve_definition(settings, "flights")
 
-    assert (found.pipeline, found.pipeline.file) == (before, before.file)
-    assert found.note is not None
-    assert "does not load" in found.note
-    assert "`cutover lint flights`" in found.note
+    assert (definition.pipeline, definition.pipeline.file) == (before, before.file)
+    assert definition.note is not None
+    assert "does not load" in definition.note
+    assert "`cutover lint flights`" in definition.note
 
 
 def test_definition_that_loads_is_used_and_nothing_is_said(settings: Settings) -> None:
-    found = resolve_definition(settings, "flights")
+    definition = resolve_definition(settings, "flights")
 
-    assert (found.pipeline, found.note) == (catalogue.get(settings, "flights"), None)
+    assert (definition.pipeline, definition.note) == (catalogue.get(settings, "flights"), None)
 
 
 def change(settings: Settings) -> Pipeline:
@@ -130,11 +130,11 @@ def change(settings: Settings) -> Pipeline:
 def test_changed_definition_is_shown_once_something_was_computed_under_it(settings: Settings) -> None:
     before, changed = catalogue.get(settings, "flights"), change(settings)
 
-    found = resolve_definition(settings, "flights")
+    definition = resolve_definition(settings, "flights")
     versions.open_or_create(settings, changed, CLOCK)
 
-    assert found.pipeline == before
-    assert "`window`" in str(found.note)
+    assert definition.pipeline == before
+    assert "`window`" in str(definition.note)
     assert resolve_definition(settings, "flights").pipeline == changed
 
 
@@ -153,9 +153,9 @@ def test_change_that_changes_no_result_is_in_force_at_once(settings: Settings) -
     file = settings.pipelines / "flights.py"
     file.write_text(file.read_text(encoding="utf-8").replace('key=("k",)', 'schedule="@daily", key=("k",)'))
 
-    found = resolve_definition(settings, "flights")
+    definition = resolve_definition(settings, "flights")
 
-    assert (found.pipeline.schedule, found.note) == ("@daily", None)
+    assert (definition.pipeline.schedule, definition.note) == ("@daily", None)
 
 
 @pytest.mark.parametrize("name", ["flihgts", "../flights", "flights/../other", "", "flights\n"])

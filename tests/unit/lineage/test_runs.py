@@ -126,9 +126,9 @@ def test_no_word_of_an_error_is_logged_since_it_may_hold_a_password() -> None:
     answer = Response()
     answer.status_code = 401
 
-    said = describe_trouble(HTTPError("401 for url: http://bob:SECRET@host/api", response=answer))
+    trouble = describe_trouble(HTTPError("401 for url: http://bob:SECRET@host/api", response=answer))
 
-    assert said == "HTTPError, status 401"
+    assert trouble == "HTTPError, status 401"
 
 
 def test_nobody_listens_unless_somebody_is_named(tmp_path: Path, listener: Listener) -> None:
@@ -176,8 +176,8 @@ def test_a_join_names_both_topics_with_their_own_partitions(tmp_path: Path) -> N
     ],
 )
 def test_a_table_is_named_by_its_store(uri: str, expected: tuple[str, str]) -> None:
-    found = datasets.table_read(uri, 4)
+    input_dataset = datasets.table_read(uri, 4)
 
-    assert (found.namespace, found.name) == expected
-    assert found.facets is not None
-    assert found.facets["version"].datasetVersion == "4"  # type: ignore[attr-defined]  # of OpenLineage's facet
+    assert (input_dataset.namespace, input_dataset.name) == expected
+    assert input_dataset.facets is not None
+    assert input_dataset.facets["version"].datasetVersion == "4"  # type: ignore[attr-defined]  # of OpenLineage's facet

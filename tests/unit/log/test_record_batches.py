@@ -94,9 +94,9 @@ def test_message_of_an_older_format_is_one_record() -> None:
 def test_offsets_without_a_record_are_named(
     batches: list[tuple[int, int, int]], expected: tuple[tuple[int, int, int], ...]
 ) -> None:
-    found = find_missing_records(0, (RecordBatch(*batch) for batch in batches), (0, 100))
+    missing_records = find_missing_records(0, (RecordBatch(*batch) for batch in batches), (0, 100))
 
-    assert found == missing(*expected)
+    assert missing_records == missing(*expected)
 
 
 @given(
@@ -108,16 +108,18 @@ def test_nothing_is_missing_exactly_where_every_batch_of_the_range_is_full(
     sizes: list[int], losses: list[int], bounds: tuple[int, int]
 ) -> None:
     batches, at = list[RecordBatch](), 0
-    for size, lost in zip(sizes, losses, strict=False):
-        batches.append(RecordBatch(at, at + size, max(0, size - lost)))
+    for size, loss in zip(sizes, losses, strict=False):
+        batches.append(RecordBatch(at, at + size, max(0, size - loss)))
         at += size
     start, end = sorted(min(bound, at) for bound in bounds)
 
-    found = find_missing_records(0, batches, (start, end))
+    missing_records = find_missing_records(0, batches, (start, end))
 
     spoilt = [b for b in batches if b.first < end and b.next > start and b.records < b.next - b.first]
-    assert bool(found) is bool(spoilt and start < end)
-    assert all(start <= gap.first < gap.next <= end and 0 < gap.missing <= gap.next - gap.first for gap in found)
+    assert bool(missing_records) is bool(spoilt and start < end)
+    assert all(
+        start <= gap.first < gap.next <= end and 0 < gap.missing <= gap.next - gap.first for gap in missing_records
+    )
 
 
 def test_what_is_recorded_is_not_named_again() -> None:

@@ -30,9 +30,9 @@ def test_a_partition_is_named_to_kafka_and_back(partition: int, topic: str, own:
 def test_a_cut_falls_into_one_for_each_topic() -> None:
     log = LogId(cluster_id="c", topic="shown,clicked", topic_id="A,B")
 
-    found = topic_partitions.cuts(Cut(log=log, offsets={0: 3, RIGHT_PARTITION_BASE: 4, RIGHT_PARTITION_BASE + 1: 5}))
+    cuts = topic_partitions.cuts(Cut(log=log, offsets={0: 3, RIGHT_PARTITION_BASE: 4, RIGHT_PARTITION_BASE + 1: 5}))
 
-    assert [(cut.log.topic, cut.log.topic_id, dict(cut.offsets)) for cut in found] == [
+    assert [(cut.log.topic, cut.log.topic_id, dict(cut.offsets)) for cut in cuts] == [
         ("shown", "A", {0: 3}),
         ("clicked", "B", {0: 4, 1: 5}),
     ]

@@ -36,8 +36,8 @@ def told(metrics: DriverMetrics) -> dict[Key, float]:
 
 def fed() -> DriverMetrics:
     metrics = DriverMetrics()
-    one = make_epoch(7, counts={"accepted": 90, "late": 10}, records=95, conflicts=2, seconds=0.3)
-    metrics.note_epoch(one, commit_seconds=0.02, written_bytes=1_000)
+    epoch = make_epoch(7, counts={"accepted": 90, "late": 10}, records=95, conflicts=2, seconds=0.3)
+    metrics.note_epoch(epoch, commit_seconds=0.02, written_bytes=1_000)
     tick = replace(make_epoch(8, counts={}, records=0), tick=True)
     metrics.note_epoch(tick, commit_seconds=0.2, written_bytes=1_500)
     metrics.note_look("BACKPRESSURED", {0: 70, 1: 50}, {0: 50, 1: 50})

@@ -89,10 +89,10 @@ def test_a_refusal_leaves_the_word_on_the_run_before(settings: Settings) -> None
         asked(settings, PIPELINE, KeyError("x"))
     assert not place.exists()
     asked(settings, PIPELINE, None)
-    before = place.read_text()
+    text = place.read_text()
     with pytest.raises(KeyError):
         asked(settings, PIPELINE, KeyError("x"))
-    assert place.read_text() == before
+    assert place.read_text() == text
     with pytest.raises(ValueError, match="y"):
         asked(settings, PIPELINE, ValueError("y"))
     assert read(place)["cutover_task_failed"] == 1

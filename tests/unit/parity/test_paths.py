@@ -70,10 +70,10 @@ def test_a_body_that_did_not_fail_has_set_the_watermark(handler: str) -> None:
     ],
 )
 def test_a_body_that_may_fail_leaves_the_watermark_unknown(lines: list[str]) -> None:
-    found = check_job(START + "\n".join([f"df = {READ}", *lines, f"df.{COUNT}.{SINK}"]), "x.py")
+    job = check_job(START + "\n".join([f"df = {READ}", *lines, f"df.{COUNT}.{SINK}"]), "x.py")
 
-    assert {str(finding.construct) for finding in found} == {"watermark", "not-understood"}
-    assert [f.what for f in found if "windows without withWatermark, if the try of line" in f.what]
+    assert {str(finding.construct) for finding in job} == {"watermark", "not-understood"}
+    assert [f.what for f in job if "windows without withWatermark, if the try of line" in f.what]
 
 
 def test_a_name_of_a_body_that_fails_has_any_of_its_values() -> None:

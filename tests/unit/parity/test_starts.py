@@ -69,9 +69,9 @@ def test_the_session_has_a_checkpoint_for_queries_with_names() -> None:
 
 
 def test_a_table_has_its_schema_and_a_date_its_line() -> None:
-    found = check_script("SELECT\n  a,\n  date(at)\nFROM t;\nINSERT INTO x SELECT a FROM raw.ev", "x.sql")
+    script = check_script("SELECT\n  a,\n  date(at)\nFROM t;\nINSERT INTO x SELECT a FROM raw.ev", "x.sql")
 
-    assert [(str(one.construct), one.line, one.what) for one in found] == [
+    assert [(str(one.construct), one.line, one.what) for one in script] == [
         ("time-zone", 3, "date"),
         ("appended-again", 5, "append of all of raw.ev"),
     ]

@@ -85,6 +85,6 @@ run()
 
 
 def test_the_java_side_of_a_dataframe_is_the_dataframe() -> None:
-    found = check_job("import shop\nshop.send(spark.table('a')._jdf)", "x.py")
+    job = check_job("import shop\nshop.send(spark.table('a')._jdf)", "x.py")
 
-    assert [one.what for one in found] == ["shop.send: what it does to a DataFrame"]
+    assert [one.what for one in job] == ["shop.send: what it does to a DataFrame"]

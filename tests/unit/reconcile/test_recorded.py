@@ -141,7 +141,7 @@ def state(run: str, state_: str) -> DifferenceEvent:
 
 
 def opened(lines: tuple[RecordedComparison, ...], rows: list[DifferenceEvent]) -> int:
-    return len(lifecycle.fold_differences(rows, {one.run_id: records.position(one, 0) for one in lines}))
+    return len(lifecycle.fold_differences(rows, {line.run_id: records.position(line, 0) for line in lines}))
 
 
 def test_a_difference_is_open_by_the_newest_cut_that_speaks_of_it() -> None:
@@ -166,7 +166,7 @@ def test_a_later_run_that_finds_a_closed_difference_brings_it_back_however_its_r
     order: list[tuple[str, str]],
 ) -> None:
     lines = records.lines([row(5, D, run_id="seen"), row(6, D, run_id="newer")])
-    positions = {one.run_id: records.position(one, 0) for one in lines}
+    positions = {line.run_id: records.position(line, 0) for line in lines}
 
     (back,) = lifecycle.fold_differences([state(*one) for one in order], positions).values()
 

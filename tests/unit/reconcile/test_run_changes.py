@@ -81,15 +81,15 @@ def test_each_cell_is_new_gone_or_has_another_cause_or_amount() -> None:
         "b", cell(shop="same"), cell(shop="cause", cause="unexplained"), cell(shop="amount", amount=2), cell(SECOND)
     )
 
-    found = compare_runs(before, after)
+    runs = compare_runs(before, after)
 
-    assert ([c.key["shop"] for c in found.gone], [(c.window_start, c.key["shop"]) for c in found.new]) == (
+    assert ([c.key["shop"] for c in runs.gone], [(c.window_start, c.key["shop"]) for c in runs.new]) == (
         ["gone"],
         [(SECOND, "a")],
     )
-    assert [(c.before.cause, c.after.cause) for c in found.other_cause] == [("late", "unexplained")]
-    assert [(c.before.streaming, c.after.streaming) for c in found.other_amount] == [(1, 2)]
-    assert (found.same, found.changes, found.is_whole) == (1, 4, True)
+    assert [(c.before.cause, c.after.cause) for c in runs.other_cause] == [("late", "unexplained")]
+    assert [(c.before.streaming, c.after.streaming) for c in runs.other_amount] == [(1, 2)]
+    assert (runs.same, runs.changes, runs.is_whole) == (1, 4, True)
 
 
 def test_a_report_that_lists_not_all_is_said() -> None:
@@ -97,18 +97,18 @@ def test_a_report_that_lists_not_all_is_said() -> None:
 
 
 def test_copies_of_one_key_are_told_apart() -> None:
-    found = compare_runs(
+    runs = compare_runs(
         run("a", cell(amount=1), cell(amount=2)), run("b", cell(amount=2), cell(amount=1), cell(amount=3))
     )
 
-    assert ([c.streaming for c in found.new], found.gone, found.same) == ([3], (), 2)
+    assert ([c.streaming for c in runs.new], runs.gone, runs.same) == ([3], (), 2)
 
 
 @given(st.lists(st.builds(cell, st.sampled_from([FIRST, SECOND]), st.sampled_from("abc"), st.integers(0, 2))))
 def test_a_run_beside_itself_has_no_change(cells: list[Difference]) -> None:
-    found = compare_runs(run("a", *cells), run("b", *reversed(cells)))
+    runs = compare_runs(run("a", *cells), run("b", *reversed(cells)))
 
-    assert (found.changes, found.same) == (0, len(cells))
+    assert (runs.changes, runs.same) == (0, len(cells))
 
 
 def point(window: str, different: int, windows: int = 1) -> WindowPoint:

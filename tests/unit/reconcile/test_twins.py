@@ -84,9 +84,9 @@ def test_states_of_batch_that_do_not_give_its_measures_are_not_taken_for_the_log
             layout=Layout(keys=("window_start", "k"), values=values, group=None, wide=frozenset()),
         )
 
-        found = find_broken_places(sides, pipeline)
+        broken_places = find_broken_places(sides, pipeline)
 
-    assert found == {2, 3, 4}
+    assert broken_places == {2, 3, 4}
 
 
 def test_sessions_of_a_place_are_those_of_its_whole_key() -> None:

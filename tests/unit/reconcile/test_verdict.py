@@ -61,8 +61,8 @@ def test_rows_that_another_version_of_a_dimension_explains_are_beyond_the_policy
     decision = decide_verdict(found, Policy(max_dimension_rows=allowed))
 
     assert (decision.verdict, (decision.exit_code, decision.runbook)) == (Verdict.EXPLAINED, expected)
-    said = describe_verdict(decision.verdict, found, decision.policy)
-    assert "late events and another version of a dimension explain every difference" in said
+    verdict = describe_verdict(decision.verdict, found, decision.policy)
+    assert "late events and another version of a dimension explain every difference" in verdict
 
 
 def test_late_share_is_of_accepted_and_late() -> None:

@@ -25,8 +25,8 @@ def look(now: float, **partitions: tuple[int, int, int | None]) -> Observation:
 def after(*looks: Observation, start: WatermarkState | None = None) -> WatermarkState:
     """Return the state after some observations."""
     state = start or WatermarkState()
-    for seen in looks:
-        state = advance(state, seen, LATENESS)
+    for look in looks:
+        state = advance(state, look, LATENESS)
     return state
 
 

@@ -65,8 +65,8 @@ def advised(*, late: int = 7, what: str = "shop=north", proven: bool = True, off
         in_force=predicted(5, 5, late=late),
         settings=named,
         proven=tuple(
-            ProvenSetting(setting=one, found=found, is_held_bound=False)
-            for one, found in zip(named, outcomes, strict=True)
+            ProvenSetting(setting=one, found=outcome, is_held_bound=False)
+            for one, outcome in zip(named, outcomes, strict=True)
         )
         if proven
         else (),
@@ -127,17 +127,17 @@ def test_a_pipeline_without_advice_names_the_command() -> None:
 
 
 def test_where_no_record_was_late_the_shortest_exact_setting_is_advised() -> None:
-    said = advice_text.describe_advice(advised(late=0))
+    advice = advice_text.describe_advice(advised(late=0))
 
-    assert said.startswith("No record of flights was late: a shorter wait is all that could be gained. ")
-    assert "Lateness(out_of_orderness='30 min', allowed='12 h') is the shortest" in said
+    assert advice.startswith("No record of flights was late: a shorter wait is all that could be gained. ")
+    assert "Lateness(out_of_orderness='30 min', allowed='12 h') is the shortest" in advice
     assert advice_text.describe_advice(advised()).endswith("allowed='1 h 30 min') is the balanced setting.")
 
 
 def at_real_speed(advice: Advice, late: int) -> Advice:
     """Return advice under whose settings so many records would be late at real speed."""
     real = LateOutcome(exact=990, on_time=890, late_rows=late, late=late)
-    settings = tuple(replace(one, prediction=replace(one.prediction, real=real)) for one in advice.settings)
+    settings = tuple(replace(setting, prediction=replace(setting.prediction, real=real)) for setting in advice.settings)
     return replace(advice, settings=settings, in_force=replace(advice.in_force, real=real), log_pace=1.0)
 
 
@@ -153,22 +153,22 @@ def test_figures_at_real_speed_stand_beside_each_setting_and_in_the_sentence() -
 
 
 def test_a_shorter_wait_is_not_called_free_where_records_are_late_at_real_speed() -> None:
-    said = advice_text.describe_advice(at_real_speed(advised(late=0), 3))
+    advice = advice_text.describe_advice(at_real_speed(advised(late=0), 3))
 
-    assert "a shorter wait is all" not in said
-    assert "at real speed 3 records would have been" in said
+    assert "a shorter wait is all" not in advice
+    assert "at real speed 3 records would have been" in advice
 
 
 def test_a_replay_and_a_load_are_named() -> None:
     replayed = replace(advised(), is_replay=True, read_speed=8_640.4, log_pace=900.0)
 
-    said = advice_text.describe_speed(replayed)
+    speed = advice_text.describe_speed(replayed)
 
-    assert said is not None
-    assert "8,640 times faster" in said
-    assert "900 times faster" in said
-    assert "unknown" in said
-    assert "choose by" not in said
+    assert speed is not None
+    assert "8,640 times faster" in speed
+    assert "900 times faster" in speed
+    assert "unknown" in speed
+    assert "choose by" not in speed
     assert advice_text.describe_speed(replace(advised(), read_speed=1.0, log_pace=1.0)) is None
     assert "choose by" in (advice_text.describe_speed(replace(replayed, log_pace=1.0)) or "")
     assert "unknown" in page.render(report(replayed))

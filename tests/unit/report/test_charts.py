@@ -93,9 +93,9 @@ def test_waterfall_leaves_out_causes_without_a_share_but_never_unexplained() -> 
 
 
 def test_equal_totals_have_no_waterfall() -> None:
-    same = Waterfall(measure="m", batch=1, steps=(WaterfallStep(cause="late", amount=0),), streaming=1)
+    waterfall = Waterfall(measure="m", batch=1, steps=(WaterfallStep(cause="late", amount=0),), streaming=1)
 
-    assert charts.waterfalls(change_report(flights(), waterfall=(same,)), SideNames()) == [(same, None)]
+    assert charts.waterfalls(change_report(flights(), waterfall=(waterfall,)), SideNames()) == [(waterfall, None)]
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_command_of_a_hostile_key_is_quoted_for_a_shell() -> None:
 
 
 def test_first_command_is_this_comparison_again() -> None:
-    asked = change_report(flights(), from_="2013-02-01T00:00:00Z")
+    report = change_report(flights(), from_="2013-02-01T00:00:00Z")
 
     line = "cutover reconcile flights --cut 328 --from 2013-02-01T00:00:00Z --json"
-    assert repeat.commands(asked)[0] == ("the same comparison again, at this cut", line)
+    assert repeat.commands(report)[0] == ("the same comparison again, at this cut", line)
 
 
 def test_key_that_cannot_be_typed_gets_no_command() -> None:

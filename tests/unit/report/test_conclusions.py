@@ -38,13 +38,13 @@ def test_early_answers_are_near_from_the_age_on_at_which_they_stay_so() -> None:
 
 
 def test_early_answers_of_a_replay_are_named_as_such() -> None:
-    shown = early((1, 20, 20), (5, 30, 30))
+    early_answers = early((1, 20, 20), (5, 30, 30))
 
-    said = describe_early(replace(shown, is_replay=True, read_speed=4_321.4))
+    said = describe_early(replace(early_answers, is_replay=True, read_speed=4_321.4))
 
     assert "4,321 times faster" in said
-    assert "replay" in describe_early(replace(shown, is_replay=True, points=(), unknown="All in one epoch."))
-    assert "replay" not in describe_early(shown)
+    assert "replay" in describe_early(replace(early_answers, is_replay=True, points=(), unknown="All in one epoch."))
+    assert "replay" not in describe_early(early_answers)
 
 
 def test_lag_says_nothing_of_the_epoch_that_closes_all_windows() -> None:

@@ -30,7 +30,7 @@ SOURCE = LateSource(column="shop", value=HOSTILE, late=24, late_share=0.96, shar
 
 def measured(value: str | None) -> Report:
     """Return a comparison with a look at its log, in which one value alone is late."""
-    found = LogLateness(
+    log_lateness = LogLateness(
         pipeline="flights",
         at="2026-11-24T12:00:00Z",
         result_fingerprint="r",
@@ -50,7 +50,7 @@ def measured(value: str | None) -> Report:
         notes=("Event time went by 900 times faster than log time.",),
         gone={},
     )
-    return replace(flights(), log_lateness=found)
+    return replace(flights(), log_lateness=log_lateness)
 
 
 def test_page_and_pull_request_say_whose_records_are_late_and_what_a_replay_hides() -> None:

@@ -65,9 +65,9 @@ def test_day_without_a_difference_has_no_cause() -> None:
 
 
 def test_text_of_a_cause_never_becomes_a_class() -> None:
-    one = CalendarDay(day="2026-03-01", windows=1, different=1, causes={'x" onload="alert(1)': 1})
+    calendar_day = CalendarDay(day="2026-03-01", windows=1, different=1, causes={'x" onload="alert(1)': 1})
 
-    assert colours(calendar.draw([one], WIDE)) == ["cause-other"]
+    assert colours(calendar.draw([calendar_day], WIDE)) == ["cause-other"]
 
 
 @BOTH
@@ -94,11 +94,11 @@ def test_first_of_march_of_2026_stands_in_the_ninth_week_on_a_sunday() -> None:
 def test_months_and_years_hold_the_same_windows(found: list[CalendarDay], most: int) -> None:
     short = days.shorten(found, most)
 
-    def count(every: list[CalendarDay]) -> tuple[int, int, int]:
+    def count(calendar_days: list[CalendarDay]) -> tuple[int, int, int]:
         return (
-            sum(one.windows for one in every),
-            sum(one.different for one in every),
-            sum(sum(one.causes.values()) for one in every),
+            sum(one.windows for one in calendar_days),
+            sum(one.different for one in calendar_days),
+            sum(sum(one.causes.values()) for one in calendar_days),
         )
 
     assert count(list(short)) == count(found)
@@ -116,11 +116,11 @@ def test_hundred_thousand_windows_of_a_day_are_months() -> None:
 
 
 def test_days_that_differ_stand_in_the_table_and_the_rest_is_counted() -> None:
-    found = calendar.tabulate([day("2026-03-01", late=2), day("2026-03-02"), day("2026-03-03", unexplained=1)])
+    chart_table = calendar.tabulate([day("2026-03-01", late=2), day("2026-03-02"), day("2026-03-03", unexplained=1)])
 
-    assert [row[0] for row in found.rows] == ["2026-03-03", "2026-03-01"]
-    assert found.rows[1] == ("2026-03-01", "late 2 rows", "1", "24")
-    assert found.rest == "1 day with windows agree in full."
+    assert [row[0] for row in chart_table.rows] == ["2026-03-03", "2026-03-01"]
+    assert chart_table.rows[1] == ("2026-03-01", "late 2 rows", "1", "24")
+    assert chart_table.rest == "1 day with windows agree in full."
 
 
 def test_long_table_says_how_many_more_there_are() -> None:

@@ -156,7 +156,7 @@ def test_page_has_one_script_of_ours_and_no_remote_asset() -> None:
 def test_page_lets_its_own_script_run_and_no_other() -> None:
     contents = [value for name, value in outline(page.render(flights())).attributes if name == "content"]
     digest = base64.b64encode(hashlib.sha256(script.text().encode()).digest()).decode()
-    policy = next(one for one in contents if "default-src 'none'" in one)
+    policy = next(content for content in contents if "default-src 'none'" in content)
 
     assert re.findall("script-src ([^;]*);", policy) == [f"'sha256-{digest}'"]
 

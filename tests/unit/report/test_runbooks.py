@@ -6,17 +6,17 @@ from cutover.reconcile.report import runbooks
 
 
 def test_page_is_shown_below_the_reports_own_headings() -> None:
-    shown = runbooks.html("LateRateHigh")
+    markup = runbooks.html("LateRateHigh")
 
-    assert shown is not None
-    assert "<h3>Meaning</h3>" in shown
+    assert markup is not None
+    assert "<h3>Meaning</h3>" in markup
 
 
 def test_page_is_shown_without_its_head() -> None:
-    shown = runbooks.html("LateRateHigh")
+    markup = runbooks.html("LateRateHigh")
 
-    assert shown is not None
-    assert "last_drilled" not in shown
+    assert markup is not None
+    assert "last_drilled" not in markup
 
 
 @pytest.mark.parametrize("name", ["../README", "no such page", "", "Nowhere", "a/b"])

@@ -18,7 +18,7 @@ def test_a_sheet_that_was_cut_says_so_in_its_last_line() -> None:
 
 def test_a_sheet_with_every_difference_ends_with_one() -> None:
     result = flights()
-    whole = change_report(result, differences_total=len(result.finding.differences))
+    report = change_report(result, differences_total=len(result.finding.differences))
 
-    assert len(differences(whole).splitlines()) == 1 + len(result.finding.differences)
-    assert "cut here" not in differences(whole)
+    assert len(differences(report).splitlines()) == 1 + len(result.finding.differences)
+    assert "cut here" not in differences(report)

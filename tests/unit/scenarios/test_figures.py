@@ -13,9 +13,9 @@ from tests.support.pages.figures import FIGURES, scenario
 BATCH = {6, 10}
 
 
-def expected(found: Scenario) -> Expected:
-    assert found.expected is not None
-    return found.expected
+def expected(scenario: Scenario) -> Expected:
+    assert scenario.expected is not None
+    return scenario.expected
 
 
 def test_figures_have_51_panes_of_which_all_but_those_of_batch_have_a_time() -> None:

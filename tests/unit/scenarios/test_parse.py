@@ -132,22 +132,22 @@ def test_trigger(given: object, trigger: Trigger) -> None:
 
 
 def test_bounded_input_knows_everything_once_all_rows_are_in() -> None:
-    found = parsed(watermark={"type": "bounded"}).setting
+    setting = parsed(watermark={"type": "bounded"}).setting
 
-    assert found.watermark == (WatermarkStep(processing_time=NOON + 319 * SECOND, watermark=FOREVER),)
+    assert setting.watermark == (WatermarkStep(processing_time=NOON + 319 * SECOND, watermark=FOREVER),)
 
 
 def test_bounded_input_may_be_known_later() -> None:
-    found = parsed(watermark={"type": "bounded", "processing_time": "12:06:00"}).setting
+    setting = parsed(watermark={"type": "bounded", "processing_time": "12:06:00"}).setting
 
-    assert found.watermark == (WatermarkStep(processing_time=NOON + 360 * SECOND, watermark=FOREVER),)
+    assert setting.watermark == (WatermarkStep(processing_time=NOON + 360 * SECOND, watermark=FOREVER),)
 
 
 def test_watermark_steps_may_reach_the_end_of_time() -> None:
     steps = [{"processing_time": "12:06", "watermark": "-inf"}, {"processing_time": "12:09:00", "watermark": "+inf"}]
 
-    found = parsed(watermark={"type": "steps", "steps": steps}).setting.watermark
-    assert [step.watermark for step in found] == [-FOREVER, FOREVER]
+    watermark = parsed(watermark={"type": "steps", "steps": steps}).setting.watermark
+    assert [step.watermark for step in watermark] == [-FOREVER, FOREVER]
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_allowed_lateness(given: object, micros: int | None) -> None:
     ],
 )
 def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> None:
-    found = parsed(trigger=EPOCHS, epochs=given).setting
+    setting = parsed(trigger=EPOCHS, epochs=given).setting
 
-    assert found.trigger == Repeat(EachEpoch())
-    assert [(end - NOON) // SECOND for end in found.epochs] == ends
+    assert setting.trigger == Repeat(EachEpoch())
+    assert [(end - NOON) // SECOND for end in setting.epochs] == ends
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_case_is_taken_out_of_a_file_with_several(tmp_path: Path) -> None:
 
     assert parse_file(file, case=1).title == "one"
     assert parse_file(file, case=2).setting.accumulation is Accumulation.DISCARDING
-    assert [one.title for one in parse_cases(file)] == ["one", "all"]
+    assert [case.title for case in parse_cases(file)] == ["one", "all"]
 
 
 def test_only_case_of_a_file_needs_no_number(tmp_path: Path) -> None:

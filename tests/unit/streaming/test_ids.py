@@ -48,9 +48,9 @@ def candidates(pairs: list[Candidate]) -> pa.Table:
     return pa.table(columns)
 
 
-def told(looked: dedup_state.LookupResult) -> tuple[set[int], list[Candidate]]:
-    new = [(row["id"], row["event_time"]) for row in looked.new.to_pylist()]
-    return {row["offset"] for row in looked.twins.to_pylist()}, sorted(new)
+def told(lookup_result: dedup_state.LookupResult) -> tuple[set[int], list[Candidate]]:
+    new = [(row["id"], row["event_time"]) for row in lookup_result.new.to_pylist()]
+    return {row["offset"] for row in lookup_result.twins.to_pylist()}, sorted(new)
 
 
 @pytest.fixture

@@ -102,9 +102,9 @@ def test_gap_with_no_record_left_reaches_to_now() -> None:
 
 
 def test_new_version_over_a_whole_log_loses_nothing() -> None:
-    found = loss_extent.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), RewrittenLog())
+    loss_extents = loss_extent.without_table(CLICKS, [], replace(LOG, earliest={0: 0, 1: 0}), RewrittenLog())
 
-    assert [(lost.partition, lost.first, lost.next, lost.windows) for lost in found] == [
+    assert [(lost.partition, lost.first, lost.next, lost.windows) for lost in loss_extents] == [
         (0, 0, 0, None),
         (1, 0, 0, None),
     ]
@@ -154,7 +154,7 @@ def test_new_log_that_has_lost_its_own_beginning_says_so_too() -> None:
 def test_records_lost_inside_touch_open_windows_and_those_fed_from_the_range(
     fed_from: int | None, expected: tuple[int, int]
 ) -> None:
-    lost = IncompleteRange(
+    incomplete_range = IncompleteRange(
         partition=1,
         first=3,
         next=40,
@@ -162,7 +162,7 @@ def test_records_lost_inside_touch_open_windows_and_those_fed_from_the_range(
         fed_from=None if fed_from is None else NOON + fed_from * MINUTE,
     )
 
-    (found,) = loss_extent.inside(CLICKS, RECORD, [lost], "A")
+    (found,) = loss_extent.inside(CLICKS, RECORD, [incomplete_range], "A")
 
     assert (found.topic_id, found.partition, found.first, found.next, found.again) == ("A", 1, 3, 40, False)
     assert minutes(found.windows) == expected
@@ -170,9 +170,9 @@ def test_records_lost_inside_touch_open_windows_and_those_fed_from_the_range(
 
 def test_records_lost_inside_behind_every_final_window_touch_what_they_fed() -> None:
     late = replace(RECORD, watermark_after=NOON + 500 * MINUTE)
-    lost = IncompleteRange(partition=0, first=3, next=40, log_time=NOON + 45 * MINUTE, fed_from=NOON)
-    unread = replace(lost, fed_from=None)
+    incomplete_range = IncompleteRange(partition=0, first=3, next=40, log_time=NOON + 45 * MINUTE, fed_from=NOON)
+    unread = replace(incomplete_range, fed_from=None)
 
-    found = loss_extent.inside(CLICKS, late, [lost, unread], "A")
+    found = loss_extent.inside(CLICKS, late, [incomplete_range, unread], "A")
 
     assert [minutes(one.windows) for one in found] == [(0, 80), None]

@@ -42,5 +42,5 @@ def facts(**changes: object) -> VerifyFacts:
     return VerifyFacts(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
 
 
-def texts(found: Iterable[Violation]) -> str:
-    return "\n".join(violation.text for violation in found)
+def texts(violations: Iterable[Violation]) -> str:
+    return "\n".join(violation.text for violation in violations)

@@ -79,9 +79,9 @@ def test_what_was_computed_again_is_added_up() -> None:
 
 def test_ids_that_are_those_of_the_log_are_not_named() -> None:
     known = frozenset({("a", 7), (None, 8)})
-    found = portion(expected_ids=known, found_ids=known)
+    recomputed_portion = portion(expected_ids=known, found_ids=known)
 
-    assert not list(n4_prefix.known_ids(found))
+    assert not list(n4_prefix.known_ids(recomputed_portion))
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ def test_windows_whose_results_differ_have_changed(edit: str, expected: tuple[in
         for name in ("a", "b"):
             connection.execute(f"CREATE TEMP TABLE {name} AS {rows} FROM range(3) t(n)")
         connection.execute(edit)
-        found = compare_results(connection, PIPELINE, "a", "b")
+        results = compare_results(connection, PIPELINE, "a", "b")
 
-    assert (found.windows, found.changed) == (3, expected)
+    assert (results.windows, results.changed) == (3, expected)
 
 
 def test_a_cut_with_two_results_is_named() -> None:
@@ -253,7 +253,7 @@ def test_runs_have_one_story_at_one_cut_of_one_log(changes: dict[str, object], *
         "computed": (),
         "batch_version": 1,
     }
-    first = BatchRun(**raw)  # type: ignore[arg-type]  # all by name
+    batch_run = BatchRun(**raw)  # type: ignore[arg-type]  # all by name
     second = BatchRun(**{**raw, "run_id": "b", "batch_version": 2, **changes})  # type: ignore[arg-type]  # all by name
 
-    assert same_cut(first, second) is expected
+    assert same_cut(batch_run, second) is expected

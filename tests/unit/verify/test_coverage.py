@@ -97,9 +97,9 @@ def test_epochs_records_and_rows_of_all_portions_are_added_up() -> None:
     row = ResultRow(n=1, measures={})
     rows = {(start, start + 1, ()): row for start in range(3)}
     portions = (portion(first=4, last=5, records=7, expected=rows), portion(first=8, last=8, records=4, expected=rows))
-    found = Prefix(portions=portions, of_epochs=9, sampled=False, seed=0)
+    prefix = Prefix(portions=portions, of_epochs=9, sampled=False, seed=0)
 
-    assert n4_prefix.describe_coverage(facts(prefix=found)) == "3 of 9 epochs, 11 records, 6 rows"
+    assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "3 of 9 epochs, 11 records, 6 rows"
 
 
 def test_a_sample_is_said_with_its_seed_and_beside_what_was_left_out() -> None:

@@ -69,8 +69,8 @@ def test_unknown_records_count_once_or_not_at_all(rest: CountedRow, unknown: lis
 def judged(
     *records: OracleRecord, cell: CountedRow | None, ledger: frozenset[UncountedPair] = frozenset()
 ) -> list[str]:
-    held = HeldRows(cells={} if cell is None else {CELL: cell}, ledger=ledger)
-    return list(check(facts(), held, Oracle(sent=records)))
+    held_rows = HeldRows(cells={} if cell is None else {CELL: cell}, ledger=ledger)
+    return list(check(facts(), held_rows, Oracle(sent=records)))
 
 
 def test_exactly_the_acknowledged_ids_hold() -> None:

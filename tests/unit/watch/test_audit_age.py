@@ -55,7 +55,7 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
 ) -> None:
     """Record an audit of windows that end by a time."""
     at = (NOW - timedelta(days=days_ago)).isoformat()
-    recorded = audited(
+    window_audit = audited(
         PIPELINE.name,
         at=at,
         state=state,
@@ -64,7 +64,7 @@ def audit(  # noqa: PLR0913 -- each is one way in which an audit may not count
         windows=(0,),
         stream_version=version,
     )
-    audit_record.record(settings, pipeline, recorded)
+    audit_record.record(settings, pipeline, window_audit)
 
 
 def fires(settings: Settings, newest: EpochRecord | None = None, pipeline: Pipeline = PIPELINE) -> bool:

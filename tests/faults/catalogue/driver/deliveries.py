@@ -31,8 +31,8 @@ def kill_between_the_commits(rig: Rig, *, delivery: Delivery) -> None:
 
 def died_between_its_commits(rig: Rig) -> bool:
     """Marker in the epoch, wait status -9, and the epoch is there now."""
-    seen = rig.evidence
-    return (seen["marker"].epoch, seen["status"]) == (EPOCH, -signal.SIGKILL) and rig.newest() > EPOCH
+    evidence = rig.evidence
+    return (evidence["marker"].epoch, evidence["status"]) == (EPOCH, -signal.SIGKILL) and rig.newest() > EPOCH
 
 
 def the_epoch_counts_otherwise_and_is_named(rig: Rig, *, word: str, times: int) -> Iterator[str]:

@@ -101,8 +101,8 @@ def kill_after_the_commit(rig: Rig) -> None:
 
 def died_after_its_commit(rig: Rig) -> bool:
     """Marker at epoch 2, transaction 2, wait status -9."""
-    seen = rig.evidence
-    return (seen["marker"].epoch, seen["transaction"], seen["status"]) == (2, 2, -signal.SIGKILL)
+    evidence = rig.evidence
+    return (evidence["marker"].epoch, evidence["transaction"], evidence["status"]) == (2, 2, -signal.SIGKILL)
 
 
 def nothing_is_read_again(rig: Rig) -> Iterator[str]:
@@ -150,9 +150,9 @@ def _unlisted(rig: Rig) -> list[Path]:
 
 def died_before_its_commit(rig: Rig, *, overflow: bool) -> bool:
     """The epoch was aggregated, is not the newest transaction, and its files are there if Spark wrote some."""
-    seen = rig.evidence
-    not_committed = bool(seen["transaction"] == seen["epoch"] - 1)
-    return seen["status"] == -signal.SIGKILL and not_committed and (seen["left behind"] > 0 or not overflow)
+    evidence = rig.evidence
+    not_committed = bool(evidence["transaction"] == evidence["epoch"] - 1)
+    return evidence["status"] == -signal.SIGKILL and not_committed and (evidence["left behind"] > 0 or not overflow)
 
 
 def the_epoch_was_redone_with_another_end(rig: Rig) -> Iterator[str]:

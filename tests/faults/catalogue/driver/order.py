@@ -102,7 +102,7 @@ def drawn(topic: str, kind: str, rng: random.Random) -> Drawn:
             Event(id=number, logged=300.0, partition=rng.randrange(PARTITIONS), raw=json.dumps(fields).encode())
         )
         values[minute, key].append(x)
-    return Drawn(pipeline=pipeline, events=tuple(events), values={at: tuple(found) for at, found in values.items()})
+    return Drawn(pipeline=pipeline, events=tuple(events), values={at: tuple(value) for at, value in values.items()})
 
 
 def _double(rng: random.Random) -> float:
@@ -207,8 +207,10 @@ def _differ(outcomes: list[Outcome]) -> Iterator[str]:
 
 def raw_sums_and_epochs_differ(rig: Rig) -> bool:
     """Sums of plain doubles depend on the split, and the splits were other ones."""
-    seen = rig.evidence
-    return seen["definitions whose raw sums differ"] == seen["definitions"] and len(seen["epochs"]) >= len(EPOCHS)
+    evidence = rig.evidence
+    return evidence["definitions whose raw sums differ"] == evidence["definitions"] and len(evidence["epochs"]) >= len(
+        EPOCHS
+    )
 
 
 def every_split_is_the_same_to_the_last_bit(rig: Rig) -> Iterator[str]:

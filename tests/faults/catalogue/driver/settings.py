@@ -145,12 +145,12 @@ def dumps_differ(rig: Rig) -> bool:
 
 
 def _named(rig: Rig, drift: Drift) -> Iterator[str]:
-    first: Report = rig.reconciliations[0]
-    if first.finding.verdict is not Verdict.NOT_COMPARABLE:
-        yield f"expected NOT_COMPARABLE, got {first.finding.verdict}"
-    if any(cause.rows for cause in first.finding.causes.values()) or first.finding.rows.compared:
+    report: Report = rig.reconciliations[0]
+    if report.finding.verdict is not Verdict.NOT_COMPARABLE:
+        yield f"expected NOT_COMPARABLE, got {report.finding.verdict}"
+    if any(cause.rows for cause in report.finding.causes.values()) or report.finding.rows.compared:
         yield "differences were counted"
-    said = [breach.message for breach in first.finding.seal.breaches if drift.item in breach.message]
+    said = [breach.message for breach in report.finding.seal.breaches if drift.item in breach.message]
     if not any(all(value in text for value in drift.values) for text in said):
         yield f"expected {drift.item} with {drift.values}, got {rig.said}"
 

@@ -66,20 +66,20 @@ def kill_batch(rig: Rig, *, point: Point) -> None:
 
 def killed_there(rig: Rig, *, point: Point) -> bool:
     """Marker and -9; the run counts if it was killed after its last commit only."""
-    seen = rig.evidence
-    there = (seen["point"], seen["status"]) == (point, -signal.SIGKILL)
-    return there and seen["counted"] == (point == "batch.committed")
+    evidence = rig.evidence
+    there = (evidence["point"], evidence["status"]) == (point, -signal.SIGKILL)
+    return there and evidence["counted"] == (point == "batch.committed")
 
 
 def readers_got_the_old_result_or_the_new_one(rig: Rig) -> Iterator[str]:
     """While the run lay dead: rows of one run, and the seal names the version that it wrote."""
-    seen = rig.evidence
-    if "mixed" in seen:
-        yield str(seen["mixed"])
-    if seen["verdict as it stood"] not in AGREE:
-        yield f"expected both sides to agree as it stood, got {seen['verdict as it stood']}"
-    if seen["version read"] != seen["version"]:
-        yield f"expected the seal to name version {seen['version']}, it names {seen['version read']}"
+    evidence = rig.evidence
+    if "mixed" in evidence:
+        yield str(evidence["mixed"])
+    if evidence["verdict as it stood"] not in AGREE:
+        yield f"expected both sides to agree as it stood, got {evidence['verdict as it stood']}"
+    if evidence["version read"] != evidence["version"]:
+        yield f"expected the seal to name version {evidence['version']}, it names {evidence['version read']}"
 
 
 def a_second_run_at_the_cut_gives_the_same_rows(rig: Rig) -> Iterator[str]:
@@ -110,8 +110,8 @@ def run_it_twice_at_once(rig: Rig) -> None:
 
 def they_overlapped(rig: Rig) -> bool:
     """Both were at work, and one of the two waited for the other."""
-    seen = rig.evidence
-    return bool(seen["both at work"] and seen["first"] == 0 and seen["runs that count meanwhile"] == 1)
+    evidence = rig.evidence
+    return bool(evidence["both at work"] and evidence["first"] == 0 and evidence["runs that count meanwhile"] == 1)
 
 
 def the_second_finds_nothing_to_do(rig: Rig) -> Iterator[str]:
@@ -174,9 +174,9 @@ def _reports(rig: Rig) -> list[str]:
 
 def killed_in_the_reconciler(rig: Rig, *, point: Point) -> bool:
     """Marker and -9; recorded, as a repeat, only if it was killed after that."""
-    seen = rig.evidence
-    there = (seen["point"], seen["status"]) == (point, -signal.SIGKILL)
-    return there and (seen["recorded"], seen["lines"]) == (2 if point == "verdict.recorded" else 1, 1)
+    evidence = rig.evidence
+    there = (evidence["point"], evidence["status"]) == (point, -signal.SIGKILL)
+    return there and (evidence["recorded"], evidence["lines"]) == (2 if point == "verdict.recorded" else 1, 1)
 
 
 def every_report_is_whole(rig: Rig) -> Iterator[str]:

@@ -151,8 +151,11 @@ def _open_the_gate(rig: Rig) -> None:
     rig.reconcile()
     record_passed(rig.settings, rig.pipeline)
     rig.note("before", _decided(rig))
-    found = present.examine_present(rig.settings, rig.pipeline, SystemClock())
-    rig.note("present", [found.run.is_within_policy, found.reason, *found.violations, *found.pages])
+    present_state = present.examine_present(rig.settings, rig.pipeline, SystemClock())
+    rig.note(
+        "present",
+        [present_state.run.is_within_policy, present_state.reason, *present_state.violations, *present_state.pages],
+    )
 
 
 def _advance(rig: Rig) -> None:
@@ -168,8 +171,8 @@ def _decided(rig: Rig) -> bool:
 
 def the_gate_was_open_before(rig: Rig) -> bool:
     """By the recorded evidence the move was allowed; then rows changed, in a version of their own."""
-    seen = rig.evidence
-    return _was_open(rig) and bool(seen["version after"] == seen["version"] + 1)
+    evidence = rig.evidence
+    return _was_open(rig) and bool(evidence["version after"] == evidence["version"] + 1)
 
 
 def _was_open(rig: Rig) -> bool:

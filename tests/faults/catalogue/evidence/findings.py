@@ -86,8 +86,8 @@ def _batch_row(row: Raw) -> Raw:
 def _take(rig: Rig) -> None:
     """Give the rig a copy of the large table."""
     rig.make = sales
-    made = _large(rig.settings.home.parent / "large-table")
-    shutil.copytree(made, rig.settings.home, dirs_exist_ok=True)
+    path = _large(rig.settings.home.parent / "large-table")
+    shutil.copytree(path, rig.settings.home, dirs_exist_ok=True)
 
 
 def plant(rig: Rig) -> None:
@@ -125,10 +125,10 @@ def _edit(rig: Rig) -> int:
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM before")
         for edit in edits:
             connection.execute(edit)
-        after = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
+        term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
         counting = "SELECT count(*) FROM (SELECT * FROM before EXCEPT SELECT * FROM rows)"
         gone = connection.execute(counting).fetchone()
-    put_rows(rig.version.uri, after, kind="partial")
+    put_rows(rig.version.uri, term, kind="partial")
     assert gone is not None
     changed: int = gone[0]
     return changed
@@ -136,8 +136,8 @@ def _edit(rig: Rig) -> int:
 
 def edits_are_in_the_table(rig: Rig) -> bool:
     """One version more; five rows are no longer as they were: one deleted, one dearer, one moved, two swapped."""
-    seen = rig.evidence
-    return bool(seen["version after"] == seen["version before"] + 1 and seen["edits"] == 1 + 1 + 1 + 2)
+    evidence = rig.evidence
+    return bool(evidence["version after"] == evidence["version before"] + 1 and evidence["edits"] == 1 + 1 + 1 + 2)
 
 
 def _findings(result: Report) -> set[Finding]:

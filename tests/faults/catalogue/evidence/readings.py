@@ -89,14 +89,14 @@ def write_side(file: Path, cell: Any, kind: pa.DataType, place: str) -> None:
         writer.writerows([[*columns], [text if value is cell else value for value in columns.values()]])
 
 
-def answer(left: Path, right: Path) -> str:
+def answer(path: Path, right: Path) -> str:
     """Return what a comparison says of two files, or that it rejects one and names it or the column."""
     try:
-        found = compare_tables(DiffRequest(left=str(left), right=str(right), key=("k",)))
+        tables = compare_tables(DiffRequest(left=str(path), right=str(right), key=("k",)))
     except CutoverError as error:
-        named = any(name in str(error) for name in (left.name, right.name, "`k`", "`v`"))
+        named = any(name in str(error) for name in (path.name, right.name, "`k`", "`v`"))
         return REJECTED if named else f"rejected without a name: {error}"
-    verdict = found.finding.verdict
+    verdict = tables.finding.verdict
     return {Verdict.CONSISTENT: EQUAL, Verdict.DIVERGED: DIFFERENT}.get(verdict, str(verdict))
 
 
@@ -128,7 +128,7 @@ def no_pair_is_called_equal(rig: Rig) -> Iterator[str]:
 
 
 def _list_others(answers: Iterable[str], *expected: str) -> Iterator[str]:
-    return (one for one in answers if one.rpartition(": ")[2] not in expected)
+    return (answer for answer in answers if answer.rpartition(": ")[2] not in expected)
 
 
 CONTROLS: Mapping[str, tuple[str, str]] = {
@@ -225,17 +225,17 @@ def _read_log(rig: Rig) -> dict[tuple[int, int], dict[str, Any]]:
     """Return the value of every record by partition and offset, by a reader of the test's own."""
     reader = Consumer({"bootstrap.servers": str(rig.settings.kafka.bootstrap_servers), "group.id": "own-reader"})
     reader.assign([TopicPartition(rig.topic, p, OFFSET_BEGINNING) for p in rig.client.partitions(rig.topic)])
-    found: dict[tuple[int, int], dict[str, Any]] = {}
+    log: dict[tuple[int, int], dict[str, Any]] = {}
 
     def read() -> bool:
         message = reader.poll(1.0)
         if message is not None and message.error() is None:
-            found[int(message.partition() or 0), int(message.offset() or 0)] = json.loads(message.value() or b"")
-        return len(found) == 2 * len(KEYS)
+            log[int(message.partition() or 0), int(message.offset() or 0)] = json.loads(message.value() or b"")
+        return len(log) == 2 * len(KEYS)
 
     until(read, 60.0, every=0.0)
     reader.close()
-    return found
+    return log
 
 
 def keys_look_alike(rig: Rig) -> bool:

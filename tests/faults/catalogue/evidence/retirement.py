@@ -80,8 +80,8 @@ def _plant(rig: Rig) -> int:
         _HELD[rig.topic] = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
         chosen = "rowid = (SELECT min(rowid) FROM rows WHERE epoch_us(window_start) = ? AND _class = 'accepted')"
         connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE {chosen}", [start])  # noqa: S608 -- ours
-        changed = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
-    return put_rows(rig.version.uri, changed, kind="partial")
+        term = queries.read_table(connection, "SELECT * FROM rows").cast(schema)
+    return put_rows(rig.version.uri, term, kind="partial")
 
 
 def it_is_in_the_table(rig: Rig) -> bool:
@@ -100,11 +100,11 @@ def one_row_is_found(rig: Rig) -> Iterator[str]:
 
 def batch_serves_again(rig: Rig) -> Iterator[str]:
     """One move back, with the audit as its evidence."""
-    seen = rig.evidence
-    if not seen["moved"] or seen["moved twice"] or seen["stage"] != Stage.LAMBDA:
-        yield f"moved {seen['moved']}, again {seen['moved twice']}, stage {seen['stage']}"
-    if seen["events"] != ["advanced", "rolled_back"]:
-        yield f"events of the gate: {seen['events']}"
+    evidence = rig.evidence
+    if not evidence["moved"] or evidence["moved twice"] or evidence["stage"] != Stage.LAMBDA:
+        yield f"moved {evidence['moved']}, again {evidence['moved twice']}, stage {evidence['stage']}"
+    if evidence["events"] != ["advanced", "rolled_back"]:
+        yield f"events of the gate: {evidence['events']}"
 
 
 def nothing_is_published(rig: Rig) -> Iterator[str]:

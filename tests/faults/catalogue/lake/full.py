@@ -132,11 +132,11 @@ def disk_was_full(rig: Rig, *, pages: int) -> bool:
 
 def nothing_is_half_there(rig: Rig) -> Iterator[str]:
     """No epoch, no report more than before; those that are there are whole."""
-    seen = rig.evidence
-    if seen["epochs full"] != seen["epochs before"]:
-        yield f"{seen['epochs before']} epochs before, {seen['epochs full']} on the full disk"
-    if seen["files full"] != seen["files before"]:
-        yield f"{seen['files before']} reports before, {seen['files full']} on the full disk"
+    evidence = rig.evidence
+    if evidence["epochs full"] != evidence["epochs before"]:
+        yield f"{evidence['epochs before']} epochs before, {evidence['epochs full']} on the full disk"
+    if evidence["files full"] != evidence["files before"]:
+        yield f"{evidence['files before']} reports before, {evidence['files full']} on the full disk"
     for epoch, end, start in small.gaps(rig.records()):
         yield f"epoch {epoch}: expected to start at {end}, started at {start}"
 

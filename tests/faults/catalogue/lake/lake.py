@@ -128,25 +128,25 @@ def _files(table: Path) -> set[str]:
     return {str(file.relative_to(table)) for file in table.rglob("*") if file.is_file()}
 
 
-def told(found: Report) -> list[Any]:
-    return [found.finding.verdict.value, found.finding.exit_code, found.finding.runbook, found.finding.sentence]
+def told(report: Report) -> list[Any]:
+    return [report.finding.verdict.value, report.finding.exit_code, report.finding.runbook, report.finding.sentence]
 
 
 def log_was_damaged(rig: Rig, *, opens: bool) -> bool:
     """The log's hash is another; a plain open succeeds where the row says so."""
-    seen = rig.evidence
-    return bool(seen["before"] != seen["after"] and seen["plain open"] is opens)
+    evidence = rig.evidence
+    return bool(evidence["before"] != evidence["after"] and evidence["plain open"] is opens)
 
 
 def neither_driver_nor_reconciler_went_on(rig: Rig) -> Iterator[str]:
     """Both name the broken history; no file was written."""
-    seen = rig.evidence
-    if seen["runbook"] != "EpochHistoryBroken":
-        yield f"the driver's runbook is {seen['runbook']}"
-    if tuple(seen["reconciler"][:3]) != (*SAID, "EpochHistoryBroken"):
-        yield f"the reconciler said {seen['reconciler']}"
-    if seen["written"]:
-        yield f"files were written: {seen['written']}"
+    evidence = rig.evidence
+    if evidence["runbook"] != "EpochHistoryBroken":
+        yield f"the driver's runbook is {evidence['runbook']}"
+    if tuple(evidence["reconciler"][:3]) != (*SAID, "EpochHistoryBroken"):
+        yield f"the reconciler said {evidence['reconciler']}"
+    if evidence["written"]:
+        yield f"files were written: {evidence['written']}"
 
 
 def clean_up(rig: Rig) -> None:
@@ -166,9 +166,9 @@ def _file_of(rig: Rig, which: str) -> Path:
     if which == "batch":
         folder = Path(batch_uri(rig.settings, rig.pipeline))
         return delta.file_path(folder, {"path": delta.open_table(str(folder)).file_uris()[0].removeprefix("file://")})
-    listed = compactor.list_files(delta.open_table(rig.version.uri))
+    files = compactor.list_files(delta.open_table(rig.version.uri))
     wanted = {"old": ("partial", 1), "newest": ("epoch", rig.newest())}[which]
-    return rig.table / next(file.path for file in listed if (file.kind, file.last) == wanted)
+    return rig.table / next(file.path for file in files if (file.kind, file.last) == wanted)
 
 
 def lose_a_file(rig: Rig, *, which: str) -> None:
@@ -246,8 +246,8 @@ def restore(rig: Rig) -> None:
 
 def was_restored(rig: Rig) -> bool:
     """RESTORE is in the history, and the rows end earlier."""
-    seen = rig.evidence
-    return bool(seen["operation"] == "RESTORE" and seen["rows end at"] < seen["newest before"])
+    evidence = rig.evidence
+    return bool(evidence["operation"] == "RESTORE" and evidence["rows end at"] < evidence["newest before"])
 
 
 def _log_fault(name: str, harm: Harm) -> Fault:

@@ -92,8 +92,8 @@ def fold(rig: Rig) -> None:
 
 def both_rewrites_were_committed(rig: Rig) -> bool:
     """A version more each time; the driver ended as it was asked to."""
-    seen = rig.evidence
-    return bool(seen["versions in flight"] >= 1 and seen["versions after"] >= 1 and seen["ended"] == 0)
+    evidence = rig.evidence
+    return bool(evidence["versions in flight"] >= 1 and evidence["versions after"] >= 1 and evidence["ended"] == 0)
 
 
 def pinned_cut_reads_as_before(rig: Rig) -> Iterator[str]:

@@ -70,7 +70,7 @@ def _read_error(rig: Rig, file: Path) -> str:
 
 def _describe(now: WatchStatus) -> list[str]:
     """Return what the watch says: the text of its one alert, the alerts that it cannot decide."""
-    return ["; ".join(one.text for one in now.alerts if one.severity != "info"), *now.undecided]
+    return ["; ".join(alert.text for alert in now.alerts if alert.severity != "info"), *now.undecided]
 
 
 def cannot_be_read(rig: Rig) -> bool:

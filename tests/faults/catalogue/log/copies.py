@@ -24,11 +24,11 @@ Copy = Callable[[Event], Event]
 
 def with_values(topic: str) -> Pipeline:
     """Return the definition with measures of a column that copies contradict one another in."""
-    made = definition(topic, policy=STRICT, record_id="id", cap=20)
+    pipeline = definition(topic, policy=STRICT, record_id="id", cap=20)
     ends: dict[str, Measure] = {"low": Min("v"), "high": Max("v"), "first": First("v"), "last": Last("v")}
-    schema = f"{made.source.schema}, v int"
-    source = replace(made.source, schema=schema, id_horizon="2 hours")  # a forgotten id is late
-    return replace(made, source=source, measures={**made.measures, **ends, "top": TopK("v", k=3)})
+    schema = f"{pipeline.source.schema}, v int"
+    source = replace(pipeline.source, schema=schema, id_horizon="2 hours")  # a forgotten id is late
+    return replace(pipeline, source=source, measures={**pipeline.measures, **ends, "top": TopK("v", k=3)})
 
 
 def _copy(event: Event, *, partition: int, key: str | None) -> Event:

@@ -215,10 +215,10 @@ def ids_lie_on_both_sides(rig: Rig) -> bool:
 
 def table_schema_is_unchanged(rig: Rig) -> Iterator[str]:
     """Nothing that a record says becomes a column, or another type."""
-    wanted = set(epoch_log_schema(rig.pipeline).names)
+    names = set(epoch_log_schema(rig.pipeline).names)
     found = {f.name for f in delta.open_table(rig.version.uri).schema().fields}
-    if found != wanted:
-        yield f"the table's columns changed: {sorted(found ^ wanted)}"
+    if found != names:
+        yield f"the table's columns changed: {sorted(found ^ names)}"
 
 
 def _schema(variant: str, title: str, *, intended: str, named: str | None, **changed: Any) -> Fault:

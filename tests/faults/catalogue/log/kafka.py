@@ -106,8 +106,8 @@ def broker_state(rig: Rig) -> str:
 
 def broker_was_paused(rig: Rig, *, seconds: float) -> bool:
     """The kernel said stopped, at the beginning and at the end."""
-    seen = rig.evidence
-    return bool(seen["states"] == [psutil.STATUS_STOPPED] * 2 and seen["seconds"] >= seconds)
+    evidence = rig.evidence
+    return bool(evidence["states"] == [psutil.STATUS_STOPPED] * 2 and evidence["seconds"] >= seconds)
 
 
 def stop_during_an_outage(rig: Rig) -> None:

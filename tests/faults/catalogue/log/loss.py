@@ -127,7 +127,7 @@ def go_on(rig: Rig) -> None:
     refuse(rig)
     rig.note("batch before", batch_rows(rig))
     step = accept_loss.accept(rig.settings, rig.pipeline, WHY, CLOCK)
-    rig.note("shown as recorded", [_shape(one) for one in shown.losses] == [_shape(one) for one in step.losses])
+    rig.note("shown as recorded", [_shape(loss) for loss in shown.losses] == [_shape(loss) for loss in step.losses])
     found = evidence.read(rig.settings, rig.pipeline, CLOCK.now())
     decision = decide(Stage.LAMBDA, found, "advance", rig.pipeline.policy, CLOCK.now())
     rig.note("gate", [condition.name for condition in decision.conditions if not condition.is_met])

@@ -24,11 +24,11 @@ CLOCK = SystemClock()
 MOST_STEPS = 3  # accepted losses, each followed by a start
 
 
-def _note_gone(rig: Rig, gone: compacted.Positions) -> None:
+def _note_gone(rig: Rig, positions: compacted.Positions) -> None:
     """Keep what the log lost, and tell the oracle of what nobody had read: it must be nowhere."""
     ends = rig.records()[-1].end
-    unread = {(p, offset) for p, offset in gone if offset >= ends.get(p, 0)}
-    rig.note("gone", sorted(gone))
+    unread = {(p, offset) for p, offset in positions if offset >= ends.get(p, 0)}
+    rig.note("gone", sorted(positions))
     rig.note("unread", len(unread))
     _tell_oracle(rig, unread)
 
@@ -195,9 +195,9 @@ def no_row_went_that_was_served(rig: Rig) -> Iterator[str]:
 
 def the_verdict_claims_no_unexplained_difference(rig: Rig) -> Iterator[str]:
     """No comparison since the loss has a difference without a cause."""
-    for found in rig.reconciliations:
-        if found.finding.policy.unexplained:
-            yield f"{found.finding.policy.unexplained} unexplained: {found.finding.sentence}"
+    for reconciliation in rig.reconciliations:
+        if reconciliation.finding.policy.unexplained:
+            yield f"{reconciliation.finding.policy.unexplained} unexplained: {reconciliation.finding.sentence}"
 
 
 def _served(rig: Rig) -> dict[tuple[int, str | None], str]:

@@ -58,8 +58,12 @@ def _send_but_one(rig: Rig) -> int:
 
 def one_partition_stayed_silent(rig: Rig) -> bool:
     """Its end offset stood beyond the idle time while the others grew; it alone was left out."""
-    seen = rig.evidence
-    return (seen["silent partition grew by"], seen["left the minimum"], seen["sent"] > 0) == (0, [SILENT], True)
+    evidence = rig.evidence
+    return (evidence["silent partition grew by"], evidence["left the minimum"], evidence["sent"] > 0) == (
+        0,
+        [SILENT],
+        True,
+    )
 
 
 def close_by_a_final_drain(rig: Rig) -> None:
@@ -137,8 +141,8 @@ def _now(off: dict[int, float], number: int) -> list[Event]:
 
 
 def _look_at_lags(rig: Rig) -> None:
-    found = make_status(FactCollector(rig.settings, rig.pipeline, WrongClock()).collect())
-    lags = [found.watermark_lag_seconds or 0.0, *(p.seconds or 0.0 for p in found.partitions)]
+    status = make_status(FactCollector(rig.settings, rig.pipeline, WrongClock()).collect())
+    lags = [status.watermark_lag_seconds or 0.0, *(p.seconds or 0.0 for p in status.partitions)]
     rig.note("smallest lag shown", min(lags))
 
 

@@ -23,7 +23,7 @@ def micros(hour: int) -> int:
     return (BASE + hour * HOUR) * 1_000_000
 
 
-def record(lab: Lab, last: EpochRecord, **changes: object) -> None:
+def record(lab: Lab, epoch_record: EpochRecord, **changes: object) -> None:
     """Record a loss of partition 0 behind an epoch, as the step does."""
     version = versions.current(lab.settings, lab.pipeline)
     assert version is not None
@@ -32,12 +32,12 @@ def record(lab: Lab, last: EpochRecord, **changes: object) -> None:
         pipeline=lab.pipeline.name,
         result_fingerprint=version.result_fingerprint,
         stream_version=version.number,
-        epoch=last.epoch + 1,
+        epoch=epoch_record.epoch + 1,
         topic=lab.topic,
-        topic_id=last.topic_id,
-        first=last.end[0],
+        topic_id=epoch_record.topic_id,
+        first=epoch_record.end[0],
         next=None,
-        onward_topic_id=last.topic_id,
+        onward_topic_id=epoch_record.topic_id,
         why="a drill",
         at=SystemClock().now(),
     )
@@ -47,11 +47,11 @@ def record(lab: Lab, last: EpochRecord, **changes: object) -> None:
 
 def test_touched_windows_are_frozen_and_all_others_are_computed(lab: Lab) -> None:
     lab.send((0, 10, "AA", 1), (1, 20, "AA", 2))
-    before = lab.commit_epoch(watermark=HOUR)
+    epoch_record = lab.commit_epoch(watermark=HOUR)
     run(lab.settings, lab.pipeline)
     lab.send((0, HOUR + 10, "AA", 4), (0, 3 * HOUR + 10, "AA", 8), (1, HOUR + 20, "AA", 16), (1, 40, "AA", 32))
     expire(lab, 0, 2)  # the record of hour 1 is gone, unread; one of hour 1 is left in the other partition
-    record(lab, before, next=2, windows_from=micros(1), windows_to=micros(3))
+    record(lab, epoch_record, next=2, windows_from=micros(1), windows_to=micros(3))
     lab.commit_epoch(watermark=5 * HOUR)
 
     done = run(lab.settings, lab.pipeline)
@@ -66,8 +66,8 @@ def test_touched_windows_are_frozen_and_all_others_are_computed(lab: Lab) -> Non
 
 def test_touched_window_stays_frozen_when_it_is_asked_for(lab: Lab) -> None:
     lab.send((0, 10, "AA", 1), (1, HOUR + 20, "AA", 2))
-    before = lab.commit_epoch(watermark=0)
-    record(lab, before, next=before.end[0], windows_from=micros(1), windows_to=micros(2))
+    epoch_record = lab.commit_epoch(watermark=0)
+    record(lab, epoch_record, next=epoch_record.end[0], windows_from=micros(1), windows_to=micros(2))
     lab.commit_epoch(watermark=5 * HOUR)
     start = datetime.fromtimestamp(BASE, UTC)
 

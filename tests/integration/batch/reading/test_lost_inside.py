@@ -106,13 +106,13 @@ def test_aborted_records_that_compaction_removed_are_no_loss_where_an_epoch_coun
     uncommitted.commit_epoch(watermark=6 * HOUR, records=48)
     assert uncommitted.table(run(lab.settings, uncommitted.pipeline), "delay") == [(0, 12), (1, 12), (2, 12), (3, 12)]
 
-    gone = compacted.remove_aborted(lab.settings, lab.topic)
+    positions = compacted.remove_aborted(lab.settings, lab.topic)
 
     for anew in (False, True):
         with pytest.raises(LogError) as lost:
             run(lab.settings, uncommitted.pipeline, anew=anew)
         assert lost.value.runbook == "LogDataLost"
-        assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(gone)} of them" in str(lost.value)
+        assert anew or f"Epoch 0 read 48 records, the log holds {48 - len(positions)} of them" in str(lost.value)
     assert len(runs(lab.settings, uncommitted.pipeline)) == 1
 
     with pytest.raises(LogError, match=f"Topic {lab.topic}, partition 0: [0-9] of the offsets") as refused:

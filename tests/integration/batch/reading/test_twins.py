@@ -20,8 +20,8 @@ def send(lab: Lab, partition: int, seq: int, delay: int, *, second: int = 10, ca
     lab.send_raw(partition, json.dumps(event).encode())
 
 
-def duplicates(lab: Lab, done: BatchRun) -> list[tuple[str, int, int, int]]:
-    rows = lab.rows("batch_ledger", done.ledger_version)
+def duplicates(lab: Lab, batch_run: BatchRun) -> list[tuple[str, int, int, int]]:
+    rows = lab.rows("batch_ledger", batch_run.ledger_version)
     return sorted(
         (row["_run"], p["partition"], p["offset"], p["id"])
         for row in rows

@@ -73,12 +73,12 @@ AFTER: Sequence[tuple[Any, ...]] = [(0, "AA", 2, 105), (0, "UA", 1, 7), (1, "AA"
 def test_a_dry_run_says_what_would_change_and_changes_nothing(computed: Lab) -> None:
     tables, before = versions_of(computed), served(computed)
 
-    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
 
-    assert made.draft is not None
-    assert made.effect is not None
-    assert made.draft.counts["served"] == {"changed": 1, "same": 1}
-    (change,) = made.effect.changes.to_pylist()
+    assert draft.draft is not None
+    assert draft.effect is not None
+    assert draft.draft.counts["served"] == {"changed": 1, "same": 1}
+    (change,) = draft.effect.changes.to_pylist()
     assert (change["carrier"], change["old_0"], change["new_0"]) == ("AA", 1, 2)
     assert (versions_of(computed), served(computed)) == (tables, before)
     assert before == BEFORE
@@ -140,7 +140,7 @@ def test_an_undo_is_refused_over_what_a_later_run_wrote(computed: Lab) -> None:
 
 @pytest.mark.parametrize("between", ["batch", "repair", "definition"])
 def test_a_draft_is_refused_once_its_ground_has_moved(computed: Lab, between: str) -> None:
-    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     pipeline = computed.pipeline
     if between == "batch":
         run(computed.settings, pipeline)
@@ -151,10 +151,10 @@ def test_a_draft_is_refused_once_its_ground_has_moved(computed: Lab, between: st
     else:
         pipeline = replace(pipeline, where="carrier IS NULL OR carrier <> 'YY'")
     tables = versions_of(computed)
-    assert made.draft is not None
+    assert draft.draft is not None
 
     with pytest.raises(LakeError, match=EXPECTED[between]):
-        publish_draft(computed.settings, pipeline, made.draft.repair_id, clock=CLOCK)
+        publish_draft(computed.settings, pipeline, draft.draft.repair_id, clock=CLOCK)
 
     assert versions_of(computed) == tables
 
@@ -167,9 +167,9 @@ EXPECTED = {
 
 
 def test_a_draft_of_another_release_is_named_and_a_new_one_puts_it_away(computed: Lab) -> None:
-    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    assert made.draft is not None
-    record = Path(folder(computed.settings, computed.pipeline, made.draft.repair_id)) / RECORD
+    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    assert draft.draft is not None
+    record = Path(folder(computed.settings, computed.pipeline, draft.draft.repair_id)) / RECORD
     record.write_text('{"of": "another release"}', encoding="utf-8")
 
     with pytest.raises(LakeError, match="make it anew with `--window`"):
@@ -226,10 +226,10 @@ def test_a_repair_that_was_taken_back_is_not_published_again_and_what_it_put_bac
 
     with pytest.raises(LakeError, match=rf"it was taken back at {re.escape(back.finished)}. Nothing was published"):
         publish_draft(settings, pipeline, done.run_id, clock=CLOCK)
-    made = make_draft(settings, pipeline, window(0), clock=CLOCK)
+    draft = make_draft(settings, pipeline, window(0), clock=CLOCK)
 
-    assert made.draft is not None
-    assert made.draft.served_from == back.finished
+    assert draft.draft is not None
+    assert draft.draft.served_from == back.finished
 
 
 def test_a_topic_made_again_is_refused_at_publishing(computed: Lab) -> None:
@@ -282,8 +282,8 @@ def test_a_window_past_retention_is_refused_before_anything_is_read(computed: La
         )
 
     assert points == []
-    made = make_draft(computed.settings, computed.pipeline, window(1), clock=CLOCK)
-    assert made.draft is not None
+    draft = make_draft(computed.settings, computed.pipeline, window(1), clock=CLOCK)
+    assert draft.draft is not None
 
 
 @pytest.mark.parametrize("stage", ["SHADOW", "KAPPA"])
@@ -291,32 +291,32 @@ def test_where_the_stream_is_served_repaired_windows_alone_come_from_batch(compu
     put_stage(computed.settings, computed.pipeline, stage)
     assert served(computed) == []  # the laboratory's stream has no rows
 
-    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
-    assert made.draft is not None
-    assert made.draft.counts == {"served": {"added": 2}, "batch": {"changed": 1, "same": 1}, "streaming": {"added": 2}}
+    assert draft.draft is not None
+    assert draft.draft.counts == {"served": {"added": 2}, "batch": {"changed": 1, "same": 1}, "streaming": {"added": 2}}
     assert served(computed, "carrier, flights, _served_by") == [(0, "AA", 2, "repair"), (0, "UA", 1, "repair")]
     undo(computed.settings, computed.pipeline, done.run_id, clock=CLOCK)
     assert served(computed) == []
 
 
 def test_a_table_that_somebody_changed_meanwhile_is_not_built_on(computed: Lab) -> None:
-    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
     DeltaTable(batch_uri(computed.settings, computed.pipeline)).update({"flights": "flights + 1"})
 
     with pytest.raises(LakeError, match=r"expected no writer but ours, got .*UPDATE"):
         publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
-    assert made.draft is not None
+    assert draft.draft is not None
     assert [run.run_id for run in runs(computed.settings, computed.pipeline)][1:] == []
 
 
 def test_a_file_of_a_draft_whose_bytes_changed_is_refused_by_name(computed: Lab) -> None:
-    made = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
-    assert made.draft is not None
-    place = Path(folder(computed.settings, computed.pipeline, made.draft.repair_id))
-    file = place / made.draft.files["rows"]
+    draft = make_draft(computed.settings, computed.pipeline, window(0), clock=CLOCK)
+    assert draft.draft is not None
+    place = Path(folder(computed.settings, computed.pipeline, draft.draft.repair_id))
+    file = place / draft.draft.files["rows"]
     file.write_bytes(file.read_bytes()[:-1] + b"X")
 
     with pytest.raises(LakeError, match=r"file `rows-.*expected the bytes that were committed"):
@@ -343,10 +343,10 @@ def test_after_a_vacuum_of_all_that_is_not_listed_a_repair_can_be_taken_back(com
 
 
 def test_a_repair_of_what_is_dirty_takes_all_of_it(computed: Lab) -> None:
-    made = make_draft(computed.settings, computed.pipeline, (), clock=CLOCK)
-    assert made.draft is not None
+    draft = make_draft(computed.settings, computed.pipeline, (), clock=CLOCK)
+    assert draft.draft is not None
     done, _ = publish_draft(computed.settings, computed.pipeline, None, clock=CLOCK)
 
-    assert made.draft.counts["served"] == {"added": 1, "changed": 1, "same": 2}
+    assert draft.draft.counts["served"] == {"added": 1, "changed": 1, "same": 2}
     assert done.stale == ()
     assert make_draft(computed.settings, computed.pipeline, (), clock=CLOCK).draft is None

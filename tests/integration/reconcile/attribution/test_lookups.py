@@ -152,18 +152,18 @@ def test_each_epoch_records_the_version_it_was_joined_with(lab: Lab) -> None:
 
 def test_batch_joined_each_offset_as_the_stream_did(lab: Lab) -> None:
     (run,) = batch_runs.runs(lab.settings, lab.pipeline)
-    recorded = Rejoin(lab.settings, lab.pipeline).collect_recorded(rig.records(lab.settings, lab.pipeline))
+    spans = Rejoin(lab.settings, lab.pipeline).collect_recorded(rig.records(lab.settings, lab.pipeline))
 
-    assert run.dimensions == recorded
+    assert run.dimensions == spans
 
 
 def test_plain_python_gives_what_both_paths_have(lab: Lab) -> None:
     rejoin, client = Rejoin(lab.settings, lab.pipeline), LogClient(lab.settings)
-    recorded = rejoin.collect_recorded(rig.records(lab.settings, lab.pipeline))
+    spans = rejoin.collect_recorded(rig.records(lab.settings, lab.pipeline))
     ranges = {p: (0, end) for p, end in rig.records(lab.settings, lab.pipeline)[-1].end.items()}
     log = list(client.read_ranges(lab.pipeline.source.name, ranges, "read_committed"))
 
-    expected = reference.run(lab.pipeline, log, dimensions=rejoin.at(recorded))
+    expected = reference.run(lab.pipeline, log, dimensions=rejoin.at(spans))
 
     found = rig.ask(
         lab.settings,
@@ -266,13 +266,13 @@ def test_versions_explain_a_difference_from_a_teams_sql_whatever_classes_it_coun
 
 def test_a_replay_joins_what_is_there_now_and_batch_follows_it(own: Lab) -> None:
     replay(own.settings, own.pipeline, 1, SystemClock())
-    looked = looking_at(own.settings, 1)
+    settings = looking_at(own.settings, 1)
 
-    parted = reconcile(looked, own.pipeline)  # batch has run for the version that serves
-    recompute.run(looked, own.pipeline, start=moment(0), end=moment(130))
-    again = reconcile(looked, own.pipeline)
+    parted = reconcile(settings, own.pipeline)  # batch has run for the version that serves
+    recompute.run(settings, own.pipeline, start=moment(0), end=moment(130))
+    again = reconcile(settings, own.pipeline)
 
-    assert {record.dimensions["ads"] for record in rig.records(looked, own.pipeline) if record.records} == {2}
+    assert {record.dimensions["ads"] for record in rig.records(settings, own.pipeline) if record.records} == {2}
     assert parted.finding.verdict is Verdict.NOT_COMPARABLE
     assert (again.finding.verdict, {name for name, cause in again.finding.causes.items() if cause.rows}) == (
         Verdict.EXPLAINED,
@@ -298,12 +298,12 @@ def test_a_version_that_was_vacuumed_is_no_verdict_on_the_data(own: Lab) -> None
 
 def test_a_version_with_a_key_twice_ends_the_driver_and_refuses_the_next_one(own: Lab) -> None:
     write(own.settings, 2)
-    before = rig.records(own.settings, own.pipeline)[-1].epoch
+    epoch = rig.records(own.settings, own.pipeline)[-1].epoch
     events = [Event(id=2000 + i, minute=140 + i / 60, key="a", partition=i % 2) for i in range(50)]
 
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys") as ended:
-        own.drain(events, writes=TWICE, behind=before + 1)
+        own.drain(events, writes=TWICE, behind=epoch + 1)
     with pytest.raises(LakeError, match=r"expected each key \(ad\) once, got 1 keys"):
         own.drain([])
 
-    assert (ended.value.runbook, rig.records(own.settings, own.pipeline)[-1].epoch) == ("DimensionUnusable", before + 1)
+    assert (ended.value.runbook, rig.records(own.settings, own.pipeline)[-1].epoch) == ("DimensionUnusable", epoch + 1)

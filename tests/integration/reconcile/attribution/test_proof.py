@@ -182,7 +182,7 @@ def test_records_are_read_from_the_cluster_of_the_settings(kafka_settings: Setti
     found = explain(kafka_settings, pipeline, START.replace(hour=2), ["a", "1"])
 
     assert (result.finding.verdict, result.finding.causes["late"].rows) == (Verdict.EXPLAINED, 1)
-    assert [(one.measure, one.difference, one.cause) for one in found.values if "__" not in one.measure] == [
+    assert [(value.measure, value.difference, value.cause) for value in found.values if "__" not in value.measure] == [
         ("sales", 1 - 2, "late"),
         ("revenue", 2 - (2 + 9), "late"),
         ("least", 0, None),

@@ -44,7 +44,7 @@ def lake_of_twins(twins: Sequence[Twin]) -> Lake:
         lake,
         partials=(*accepted, *ledger_of(twins, "stream")),
         batch=other.batch,
-        epochs=tuple(replace(epoch, counts=found) for epoch, found in zip(lake.epochs, counts, strict=True)),
+        epochs=tuple(replace(epoch, counts=count) for epoch, count in zip(lake.epochs, counts, strict=True)),
         log=tuple(with_fields(record, id=twin.id) for record, twin in zip(lake.log, twins, strict=True)),
     )
 
@@ -179,12 +179,12 @@ def test_swap_that_was_proven_stays_proven_when_the_log_has_let_it_go(settings: 
 
 
 def test_swap_is_proven_anew_when_the_ledger_of_its_window_has_changed(settings: Settings) -> None:
-    beside = Twin(id=3, amount=1, shop="b")
-    same = replace(beside, stream="duplicate", batch="duplicate", epoch=1)
-    lake = written(settings, (*SWAP, beside, same))
+    twin = Twin(id=3, amount=1, shop="b")
+    same = replace(twin, stream="duplicate", batch="duplicate", epoch=1)
+    lake = written(settings, (*SWAP, twin, same))
     judged(settings, HeldLog(records=lake.log))
     later = settings.model_copy(update={"home": settings.home / "later"})
-    changed = written(later, (*SWAP, beside, replace(same, stream="late")))
+    changed = written(later, (*SWAP, twin, replace(same, stream="late")))
     for claims in Journal(settings, IDS.name, ProvenClaims).read():
         Journal(later, IDS.name, ProvenClaims).append(claims)
 

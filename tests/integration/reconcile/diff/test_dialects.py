@@ -116,7 +116,7 @@ def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
     bare = file(tmp_path, "r.csv", CSV.partition(b"\n")[2])
     dialect = parse_dialect(["header=no"], "--csv-right")
 
-    found = compare_tables(
+    tables = compare_tables(
         DiffRequest(
             left=str(file(tmp_path, "l.csv", CSV)),
             right=str(bare),
@@ -126,7 +126,7 @@ def test_a_file_without_a_head_has_numbered_columns(tmp_path: Path) -> None:
         )
     )
 
-    assert found.finding.verdict is Verdict.CONSISTENT
+    assert tables.finding.verdict is Verdict.CONSISTENT
 
 
 def test_the_text_of_a_null_is_stated_and_an_empty_cell_is_a_text_then(tmp_path: Path) -> None:
@@ -148,10 +148,10 @@ def test_quoted_empty_texts_are_no_nulls(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("null", ["", "NA"])
 def test_an_empty_cell_beside_numbers_is_null_with_and_without_quotes(tmp_path: Path, null: str) -> None:
-    left = file(tmp_path, "l.csv", b'"k","v","w"\n"1","2",""\n"","",""\n"3",,"7"\n')
+    path = file(tmp_path, "l.csv", b'"k","v","w"\n"1","2",""\n"","",""\n"3",,"7"\n')
     right = file(tmp_path, "r.csv", f"k,v,w\n1,2.0,\n,,\n3,{null},7\n".encode())
 
-    found = compare(left, right, dialect=parse_dialect([f"null={null}"] if null else [], "--csv"))
+    found = compare(path, right, dialect=parse_dialect([f"null={null}"] if null else [], "--csv"))
 
     assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, 3)
 
@@ -198,7 +198,9 @@ def test_a_column_without_types_on_both_sides_is_inferred_from_both(tmp_path: Pa
 
     found = compare(*sides)
 
-    listed = {(one.column, one.type, one.origin) for table in found.finding.readings for one in table.columns}
+    listed = {
+        (column.column, column.type, column.origin) for table in found.finding.readings for column in table.columns
+    }
     assert found.finding.verdict is Verdict.CONSISTENT
     assert listed == {("k", "bigint", Origin.INFERRED), ("v", "decimal(18,1)", Origin.INFERRED)}
 
@@ -233,11 +235,11 @@ def test_a_stated_type_that_does_not_read_every_cell_is_rejected_by_name(tmp_pat
 def test_times_of_csv_have_a_tolerance_once_their_type_is_stated(tmp_path: Path) -> None:
     times = arguments.tolerances(["v=5 seconds"])
     sides = [file(tmp_path, f"{n}.csv", b"k,v\n1,2024-01-31 10:00:0%d\n" % n) for n in (1, 4)]
-    asked = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=times)
+    diff_request = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=times)
 
     with pytest.raises(DefinitionError, match="Hint: `--type v="):
-        compare_tables(asked)
-    assert compare_tables(replace(asked, types={"v": "TIMESTAMP"})).finding.verdict is Verdict.CONSISTENT
+        compare_tables(diff_request)
+    assert compare_tables(replace(diff_request, types={"v": "TIMESTAMP"})).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -259,9 +261,9 @@ def test_a_tolerance_holds_for_the_numbers_of_a_column_that_has_other_texts(
     ]
     near = arguments.tolerances(["v=0.01"])
 
-    found = compare_tables(DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=near))
+    tables = compare_tables(DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), tolerances=near))
 
-    assert (found.finding.verdict is Verdict.DIVERGED, found.finding.rows.changed) == (changed > 0, changed)
+    assert (tables.finding.verdict is Verdict.DIVERGED, tables.finding.rows.changed) == (changed > 0, changed)
 
 
 PACKED: Mapping[str, Callable[[bytes], bytes]] = {
@@ -333,10 +335,12 @@ def test_names_that_look_alike_are_named_with_the_option(tmp_path: Path, theirs:
 
     with pytest.raises(DefinitionError, match="they share v") as rejected:
         compare(*sides, key="id")
-    asked = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("id",), names=arguments.renames([f"id={theirs}"]))
+    diff_request = DiffRequest(
+        left=str(sides[0]), right=str(sides[1]), key=("id",), names=arguments.renames([f"id={theirs}"])
+    )
 
     assert option.replace("\\\\", "\\") in str(rejected.value)
-    assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
+    assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
 
 
 def test_folders_name_texts_and_not_numbers(tmp_path: Path) -> None:

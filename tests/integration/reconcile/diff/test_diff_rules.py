@@ -174,9 +174,9 @@ def test_copies_of_a_key_are_paired_by_what_must_be_equal(tmp_path: Path) -> Non
     first = {"k": 1, "amount": 1.0, "name": "a"}, {"k": 1, "amount": 1.005, "name": "b"}
     other = {"k": 1, "amount": 1.004, "name": "a"}, {"k": 1, "amount": 1.001, "name": "b"}
     left, right = write(tmp_path / "left.parquet", [*first]), write(tmp_path / "right.parquet", [*other])
-    asked = DiffRequest(left=left, right=right, key=("k",), tolerances={"amount": Tolerance(absolute=0.01)})
+    diff_request = DiffRequest(left=left, right=right, key=("k",), tolerances={"amount": Tolerance(absolute=0.01)})
 
-    assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
+    assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
 
 
 def test_texts_in_normal_form_and_without_case_are_equal(tmp_path: Path) -> None:

@@ -87,9 +87,9 @@ def test_cells_of_repeated_keys_are_counted_too(tmp_path: Path) -> None:
         pq.write_table(pa.table({"k": [1, 1, 2], "v": values}), tmp_path / f"{name}.parquet")
         sides.append(str(tmp_path / f"{name}.parquet"))
 
-    found = compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",)))
+    tables = compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",)))
 
-    assert (found.finding.verdict, [one.cells for one in found.finding.equal_within]) == (Verdict.CONSISTENT, [1])
+    assert (tables.finding.verdict, [one.cells for one in tables.finding.equal_within]) == (Verdict.CONSISTENT, [1])
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def struct_of(*fields: tuple[str, pa.DataType]) -> pa.DataType:
 def test_structs_compare_by_name_and_integers_by_value(
     tmp_path: Path, value: int, expected: Verdict, depth: int
 ) -> None:
-    left = struct_of(("a", pa.int32()), ("b", pa.list_(pa.int16())))
+    data_type = struct_of(("a", pa.int32()), ("b", pa.list_(pa.int16())))
     right = struct_of(("b", pa.list_(pa.int64())), ("a", pa.int64()))
     rows: tuple[list[Any], list[Any]] = [{"a": 1, "b": [2]}], [{"a": 1, "b": [value]}]
     if depth:
-        left, right = pa.list_(left), pa.list_(right)
+        data_type, right = pa.list_(data_type), pa.list_(right)
         rows = [rows[0]], [rows[1]]
 
-    found = compare(tmp_path, pa.array(rows[0], left), pa.array(rows[1], right))
+    found = compare(tmp_path, pa.array(rows[0], data_type), pa.array(rows[1], right))
 
     assert (found.finding.verdict, found.finding.rows.changed) == (expected, int(expected is Verdict.DIVERGED))
 

@@ -31,8 +31,8 @@ def write(path: Path, rows: pa.Table = ROWS) -> str:
 
 
 def compared(left: Path | str, right: Path | str, *, key: str = "k", home: Path | None = None) -> Report:
-    asked = DiffRequest(left=str(left), right=str(right), key=tuple(key.split(",")))
-    return compare_tables(asked, None if home is None else Settings(home=home))
+    diff_request = DiffRequest(left=str(left), right=str(right), key=tuple(key.split(",")))
+    return compare_tables(diff_request, None if home is None else Settings(home=home))
 
 
 def of_day(day: int) -> pa.Table:
@@ -149,9 +149,9 @@ def test_files_of_one_table_need_not_have_one_schema(tmp_path: Path, second: pa.
     assert compared(tmp_path / "left", tmp_path / "right.parquet").finding.verdict is Verdict.CONSISTENT
 
 
-def _typed_as(first: pa.Table, part: pa.Table) -> pa.Table:
+def _typed_as(table: pa.Table, part: pa.Table) -> pa.Table:
     """Return a part with the types of another one, where that has a column of the name."""
-    own = [first.schema.field(c.name) if c.name in first.schema.names else c for c in part.schema]
+    own = [table.schema.field(c.name) if c.name in table.schema.names else c for c in part.schema]
     return pa.Table.from_pylist(part.to_pylist(), schema=pa.schema(own))
 
 

@@ -84,9 +84,9 @@ def test_partitions_of_unusual_values_are_read(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "table", rows, partition_by=["k"])
     pq.write_table(rows, tmp_path / "rows.parquet")
 
-    found = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "table"), key=("k",)))
+    tables = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "table"), key=("k",)))
 
-    assert (found.finding.verdict, found.finding.rows.compared) == (Verdict.CONSISTENT, len(names))
+    assert (tables.finding.verdict, tables.finding.rows.compared) == (Verdict.CONSISTENT, len(names))
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def test_times_of_spark_are_read(tmp_path: Path) -> None:
     pq.write_table(rows, tmp_path / "int96.parquet", use_deprecated_int96_timestamps=True)
     pq.write_table(rows, tmp_path / "plain.parquet")
 
-    found = compare_tables(
+    tables = compare_tables(
         DiffRequest(left=str(tmp_path / "plain.parquet"), right=str(tmp_path / "int96.parquet"), key=("k",))
     )
 
-    assert found.finding.verdict is Verdict.CONSISTENT
+    assert tables.finding.verdict is Verdict.CONSISTENT
 
 
 def test_values_that_cannot_be_one_type_differ(tmp_path: Path) -> None:
@@ -233,13 +233,13 @@ def test_files_of_a_delta_table_are_not_read_behind_its_back(tmp_path: Path, sou
     write_deltalake(tmp_path / "table", rows)
     write_deltalake(tmp_path / "table", rows, mode="overwrite")
     pq.write_table(rows, tmp_path / "rows.parquet")
-    asked = DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / source), key=("k",))
+    diff_request = DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / source), key=("k",))
 
     if source.endswith(".."):
-        assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
+        assert compare_tables(diff_request).finding.verdict is Verdict.CONSISTENT
     else:
         with pytest.raises(CutoverError, match="Delta table"):
-            compare_tables(asked)
+            compare_tables(diff_request)
 
 
 def test_what_spark_has_not_committed_is_not_read(tmp_path: Path) -> None:
@@ -249,6 +249,6 @@ def test_what_spark_has_not_committed_is_not_read(tmp_path: Path) -> None:
         pq.write_table(rows, tmp_path / "out" / part)
     pq.write_table(rows, tmp_path / "rows.parquet")
 
-    found = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "out"), key=("k",)))
+    tables = compare_tables(DiffRequest(left=str(tmp_path / "rows.parquet"), right=str(tmp_path / "out"), key=("k",)))
 
-    assert found.finding.verdict is Verdict.CONSISTENT
+    assert tables.finding.verdict is Verdict.CONSISTENT

@@ -33,8 +33,8 @@ def write(folder: Path, name: str, values: Side) -> str:
     return str(path)
 
 
-def compare(folder: Path, left: Side, right: Side, **asked: Any) -> Report:
-    sides = [write(folder, name, values) for name, values in (("l", left), ("r", right))]
+def compare(folder: Path, side: Side, right: Side, **asked: Any) -> Report:
+    sides = [write(folder, name, values) for name, values in (("l", side), ("r", right))]
     return compare_tables(DiffRequest(left=sides[0], right=sides[1], key=("k",), **asked))
 
 
@@ -55,9 +55,13 @@ def test_an_unreadable_cell_changes_no_other_row(tmp_path: Path, unreadable: str
     cell, beside = UNREADABLE[unreadable]
     sides: list[Any] = [["-0.0", "0", "0.30000000000000004", cell], doubles(0.0, -0.0, 0.3, beside)]
 
-    found = compare(tmp_path, *(sides[::-1] if swapped else sides)).finding
+    finding = compare(tmp_path, *(sides[::-1] if swapped else sides)).finding
 
-    assert (found.verdict, found.rows.changed, [one.cells for one in found.equal_within]) == (Verdict.DIVERGED, 1, [1])
+    assert (finding.verdict, finding.rows.changed, [one.cells for one in finding.equal_within]) == (
+        Verdict.DIVERGED,
+        1,
+        [1],
+    )
 
 
 @pytest.mark.parametrize("further", [(), (2**53 + 1,)], ids=["alone", "beside one that no double holds"])
@@ -70,9 +74,9 @@ def test_integers_beside_doubles_allow_for_noise_and_no_other_integer(
 ) -> None:
     left = pa.array([whole, *further], pa.int64())
 
-    found = compare(tmp_path, left, doubles(double, *map(float, further))).finding
+    finding = compare(tmp_path, left, doubles(double, *map(float, further))).finding
 
-    assert found.rows.changed == (not equal) + len(further)
+    assert finding.rows.changed == (not equal) + len(further)
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")], ids=str)
@@ -95,10 +99,10 @@ def test_an_unreadable_key_changes_no_other_key(tmp_path: Path) -> None:
     pq.write_table(pa.table({"k": [0.0, 1.0, 2.0]}), tmp_path / "r.parquet")
     (tmp_path / "l.csv").write_text("k\n-0.0\n1\nx\n")
 
-    asked = DiffRequest(left=str(tmp_path / "l.csv"), right=str(tmp_path / "r.parquet"), key=("k",))
-    found = compare_tables(asked).finding
+    diff_request = DiffRequest(left=str(tmp_path / "l.csv"), right=str(tmp_path / "r.parquet"), key=("k",))
+    finding = compare_tables(diff_request).finding
 
-    assert (found.rows.missing, found.rows.extra) == (1, 1)
+    assert (finding.rows.missing, finding.rows.extra) == (1, 1)
 
 
 def test_a_tolerance_for_numbers_that_no_type_holds_is_rejected_by_name(tmp_path: Path) -> None:
@@ -121,9 +125,9 @@ def test_a_tolerance_for_numbers_that_no_type_holds_is_rejected_by_name(tmp_path
 def test_a_time_with_nanoseconds_is_exact_in_every_zone(tmp_path: Path, cell: str, fits: bool) -> None:
     nanoseconds = 1_704_067_200 * 10**9 + 123_456_789
 
-    found = compare(tmp_path, [cell], pa.array([nanoseconds], pa.timestamp("ns", "UTC"))).finding
+    finding = compare(tmp_path, [cell], pa.array([nanoseconds], pa.timestamp("ns", "UTC"))).finding
 
-    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (fits, int(not fits))
+    assert (finding.verdict is Verdict.CONSISTENT, finding.rows.changed) == (fits, int(not fits))
 
 
 @pytest.mark.parametrize(
@@ -134,9 +138,9 @@ def test_a_time_with_nanoseconds_is_exact_in_every_zone(tmp_path: Path, cell: st
     ],
 )
 def test_a_time_that_does_not_exist_is_none(tmp_path: Path, cell: str, moment: datetime) -> None:
-    found = compare(tmp_path, [cell], pa.array([moment], pa.timestamp("us", "UTC"))).finding
+    finding = compare(tmp_path, [cell], pa.array([moment], pa.timestamp("us", "UTC"))).finding
 
-    assert (found.verdict, len(found.notes)) == (Verdict.DIVERGED, 1)
+    assert (finding.verdict, len(finding.notes)) == (Verdict.DIVERGED, 1)
 
 
 def test_page_and_markdown_show_how_tables_were_read(tmp_path: Path) -> None:

@@ -150,10 +150,10 @@ def versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_two_versions_of_one_table_compare(versions: str) -> None:
-    then = compare_tables(DiffRequest(left=f"{versions}@v0", right=f"{versions}@v1", key=("day", "shop")))
+    tables = compare_tables(DiffRequest(left=f"{versions}@v0", right=f"{versions}@v1", key=("day", "shop")))
     now = compare_tables(DiffRequest(left=f"{versions}@v1", right=versions, key=("day", "shop")))
 
-    assert (kinds(then)[0], now.finding.verdict) == (("b", "amount", "missing"), Verdict.CONSISTENT)
+    assert (kinds(tables)[0], now.finding.verdict) == (("b", "amount", "missing"), Verdict.CONSISTENT)
 
 
 def test_a_version_that_is_not_there_or_was_vacuumed_is_said(versions: str) -> None:

@@ -24,8 +24,8 @@ def text(path: Path, body: str) -> Path:
     return path
 
 
-def compare(left: Path, right: Path, **tolerances: Tolerance) -> Report:
-    return compare_tables(DiffRequest(left=str(left), right=str(right), key=("k",), tolerances=tolerances), None)
+def compare(path: Path, right: Path, **tolerances: Tolerance) -> Report:
+    return compare_tables(DiffRequest(left=str(path), right=str(right), key=("k",), tolerances=tolerances), None)
 
 
 CSV_PAIRS: Mapping[str, tuple[str, str, Verdict]] = {
@@ -74,8 +74,8 @@ def test_a_column_with_a_name_of_the_comparisons_own_is_refused(tmp_path: Path, 
 
     with pytest.raises(DefinitionError, match=f"Column `{name}`: expected a name that a comparison does not use"):
         compare(sides[0], sides[1])
-    asked = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), excluded=(name,))
-    assert compare_tables(asked, None).finding.verdict is Verdict.CONSISTENT
+    diff_request = DiffRequest(left=str(sides[0]), right=str(sides[1]), key=("k",), excluded=(name,))
+    assert compare_tables(diff_request, None).finding.verdict is Verdict.CONSISTENT
 
 
 @pytest.mark.parametrize(
@@ -159,18 +159,18 @@ def test_a_file_is_read_by_its_name_though_that_is_a_pattern_too(tmp_path: Path,
 def test_a_folder_is_read_whole_whatever_signs_and_case_its_names_have(tmp_path: Path) -> None:
     for n, name in enumerate(("a.parquet", "a[1].parquet", "B.PARQUET", "c*.Parquet")):
         query(tmp_path / "t[1]" / name, f"SELECT {n} k, {n} v")
-    same = query(tmp_path / "same.parquet", "SELECT range k, range v FROM range(4)")
+    path = query(tmp_path / "same.parquet", "SELECT range k, range v FROM range(4)")
 
-    assert compare(tmp_path / "t[1]", same).finding.rows == Rows(compared=4)
+    assert compare(tmp_path / "t[1]", path).finding.rows == Rows(compared=4)
 
 
 def test_a_rare_kind_is_listed_beside_one_of_many_columns(tmp_path: Path) -> None:
     columns = ", ".join(f"{{}} AS v{n}" for n in range(12))
     wide = f"SELECT range k, {columns} FROM range({{}})"  # noqa: S608 -- ours
-    left = query(tmp_path / "l.parquet", wide.format(*[0] * 12, 1_000))
+    path = query(tmp_path / "l.parquet", wide.format(*[0] * 12, 1_000))
     right = query(tmp_path / "r.parquet", wide.format(*[1] * 12, 999))
 
-    kinds = [one.kind for one in compare(left, right).finding.differences]
+    kinds = [difference.kind for difference in compare(path, right).finding.differences]
 
     assert (len(kinds), kinds.count("missing")) == (500, 12)
 

@@ -57,8 +57,8 @@ def compare_recorded(folder: Path, kind: str, memory: str = "120MB") -> tuple[li
     settings = Settings(home=folder, read=ReadSettings(memory=memory))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queries, "connect", record)
-        found = compare_tables(DiffRequest(left=left, right=right, key=("k",)), settings)
-    return [cell.measure for cell in found.finding.differences], executed
+        tables = compare_tables(DiffRequest(left=left, right=right, key=("k",)), settings)
+    return [cell.measure for cell in tables.finding.differences], executed
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def test_damage_is_said_without_a_stack(
 
     codes = {command[0]: app.main(command) for command in COMMANDS}
 
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
     assert 1 not in codes.values()
     assert 2 in codes.values()

@@ -31,8 +31,8 @@ SIDES = ("batch", "stream", "later epochs")
 
 
 def changed(family: str, name: str, value: str) -> InForce:
-    found = in_force().families
-    return InForce({**found, family: {**found[family], name: value}})
+    families = in_force().families
+    return InForce({**families, family: {**families[family], name: value}})
 
 
 def by_stream(lake: Lake, found: InForce, *, since: int) -> Lake:

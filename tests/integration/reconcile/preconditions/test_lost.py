@@ -112,7 +112,7 @@ def test_report_says_it_on_top_and_names_every_range(settings: Settings) -> None
         "The log lost records (topic sales, partition 0: offsets 40 to 59). 2 closed windows may miss some of them: "
         "incomplete(lost), not compared."
     )
-    assert [(one.partition, one.first, one.next, one.why) for one in result.finding.losses] == [
+    assert [(loss.partition, loss.first, loss.next, loss.why) for loss in result.finding.losses] == [
         (0, 40, 60, "a disk was full")
     ]
     assert any("windows before 2026-01-01T02:00:00Z" in note for note in result.finding.notes)
@@ -182,9 +182,9 @@ def scanned(settings: Settings, lake: Lake, **first_offsets: int) -> None:
             "_partition": 0,
             "window_start": START + timedelta(hours=int(hour[1:])),
             "window_end": START + timedelta(hours=int(hour[1:]) + 1),
-            "first_offset": first,
+            "first_offset": first_offset,
         }
-        for hour, first in first_offsets.items()
+        for hour, first_offset in first_offsets.items()
     ]
     commits.append(index, pa.Table.from_pylist(rows, schema=BATCH_INDEX))
 
@@ -252,7 +252,7 @@ def test_gate_counts_no_run_whose_cut_leaves_touched_windows_open(settings: Sett
     found = evidence.read(settings, PIPELINE, now)
     decision = decide(Stage.LAMBDA, found, "advance", PIPELINE.policy, now)
 
-    assert [(lost.closed_at, lost.epoch) for lost in found.losses] == [(micros(101), LOSS.epoch)]
+    assert [(loss.closed_at, loss.epoch) for loss in found.losses] == [(micros(101), LOSS.epoch)]
     assert (decision.allowed, decision.eligible_runs) == (False, ())
     assert "losses" in {condition.name for condition in decision.conditions if not condition.is_met}
 

@@ -58,11 +58,11 @@ def lake(sales: list[Sale]) -> Lake:
     made = lake_of(sales)
     epochs = tuple(
         replace(
-            one,
-            watermark_before=reached(one.epoch),
-            watermark_after=micros(CLOSED_UNTIL) if one is made.epochs[-1] else reached(one.epoch + 1),
+            epoch,
+            watermark_before=reached(epoch.epoch),
+            watermark_after=micros(CLOSED_UNTIL) if epoch is made.epochs[-1] else reached(epoch.epoch + 1),
         )
-        for one in made.epochs
+        for epoch in made.epochs
     )
     return replace(made, epochs=epochs)
 
@@ -71,7 +71,7 @@ def expected(sales: list[Sale], age: int) -> dict[str, list[float]]:
     """Return by measure the error of each window at an age: sums over shops of what differs, over all there is."""
     errors = defaultdict(list)
     for hour in (hour for hour in range(HOURS) if is_known(hour, age)):
-        mine = [one for one in sales if one.hour == hour]
+        mine = [sale for sale in sales if sale.hour == hour]
         shown = [one for one in mine if one.kind == "accepted" and not is_beyond(one, age)]
         for measure in ("records", "revenue"):
             by_shop = {
@@ -93,64 +93,66 @@ def is_known(hour: int, age: int) -> bool:
     return age == CLOSES or micros(0) + (last + 1) * STEP < micros(hour + 1) + beyond
 
 
-def is_beyond(one: Sale, age: int) -> bool:
+def is_beyond(sale: Sale, age: int) -> bool:
     """Return whether the epoch of a sale began when its window had come to an age."""
-    before = reached(one.epoch)
-    return before is not None and before - micros(one.hour + 1) >= age
+    before = reached(sale.epoch)
+    return before is not None and before - micros(sale.hour + 1) >= age
 
 
 def early(settings: Settings, sales: list[Sale]) -> EarlyAnswers:
     write(settings, lake(sales))
-    found: Report = reconcile(settings, PIPELINE)
-    assert found.early is not None
-    assert describe_early(found.early) in page.render(found)
-    return found.early
+    report: Report = reconcile(settings, PIPELINE)
+    assert report.early is not None
+    assert describe_early(report.early) in page.render(report)
+    return report.early
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_errors_by_age_are_those_of_a_plain_fold(settings: Settings, seed: int) -> None:
     sales = drawn(seed)
 
-    found = early(settings, sales)
+    early_answers = early(settings, sales)
 
     ages = [*(age for age in AGES if age < CLOSES), CLOSES]
-    assert [point.minutes * MINUTE for point in found.points] == ages
-    assert [point.is_open for point in found.points] == [True] * (len(ages) - 1) + [False]
-    for age, point in zip(ages, found.points, strict=True):
+    assert [point.minutes * MINUTE for point in early_answers.points] == ages
+    assert [point.is_open for point in early_answers.points] == [True] * (len(ages) - 1) + [False]
+    for age, point in zip(ages, early_answers.points, strict=True):
         wanted = expected(sales, age)
-        by_name = {one.measure: one for one in point.errors}
+        by_name = {error.measure: error for error in point.errors}
         for name, errors in wanted.items():
             assert by_name[name].largest == pytest.approx(errors[-1])
             assert by_name[name].p50 == pytest.approx(errors[(len(errors) - 1) // 2])
             assert point.within.of == len(errors) > 0
-    assert found.points[0].errors[0].largest > found.points[-1].errors[0].largest > 0
+    assert early_answers.points[0].errors[0].largest > early_answers.points[-1].errors[0].largest > 0
 
 
 def test_windows_that_came_whole_are_right_from_the_first_minute_on(settings: Settings) -> None:
-    found = early(settings, [Sale(hour=hour, epoch=hour * 20) for hour in range(HOURS)])
+    early_answers = early(settings, [Sale(hour=hour, epoch=hour * 20) for hour in range(HOURS)])
 
-    assert all(point.within.hits == point.within.of >= HOURS - 2 for point in found.points)
-    assert {one.largest for point in found.points for one in point.errors} == {0.0}
-    said = describe_early(found).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert all(point.within.hits == point.within.of >= HOURS - 2 for point in early_answers.points)
+    assert {error.largest for point in early_answers.points for error in point.errors} == {0.0}
+    said = describe_early(early_answers).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert said.startswith("Early answers were within 4 % of batch from 1 min after the end of their window on: 1")
 
 
 def test_one_epoch_says_nothing_of_early_answers(settings: Settings) -> None:
-    found = early(settings, [Sale(hour=hour) for hour in range(HOURS)])
+    early_answers = early(settings, [Sale(hour=hour) for hour in range(HOURS)])
 
-    assert [point.is_open for point in found.points] == [False]
-    assert found.unknown == "All records were read in one epoch: nothing was shown before it."
-    assert describe_early(found).startswith("Of early answers nothing is known. All records were read in one epoch")
+    assert [point.is_open for point in early_answers.points] == [False]
+    assert early_answers.unknown == "All records were read in one epoch: nothing was shown before it."
+    assert describe_early(early_answers).startswith(
+        "Of early answers nothing is known. All records were read in one epoch"
+    )
 
 
 def test_of_sessions_nothing_is_known_and_that_is_said(settings: Settings) -> None:
     visits = replace(PIPELINE, name="visits", window=Sessions(gap="30 minutes"), measures={"sales": Count()})
     write(settings, lake_of([Sale(hour=hour) for hour in range(0, 40, 4)], visits), visits)
 
-    found = reconcile(settings, visits).early
+    early = reconcile(settings, visits).early
 
-    assert found is not None
-    assert (found.points, describe_early(found)) == (
+    assert early is not None
+    assert (early.points, describe_early(early)) == (
         (),
         "Of early answers nothing is known. Sessions grow and join: none has an age.",
     )
@@ -163,9 +165,11 @@ def test_the_newest_windows_are_looked_at_as_far_as_their_rows_allow(
     monkeypatch.setattr(answers, "LEAST", 3)
     monkeypatch.setattr(answers, "MOST_ROWS", most)
 
-    found = early(settings, [Sale(hour=hour, shop=shop, epoch=hour * 20) for hour in range(HOURS) for shop in "ab"])
+    early_answers = early(
+        settings, [Sale(hour=hour, shop=shop, epoch=hour * 20) for hour in range(HOURS) for shop in "ab"]
+    )
 
-    assert found.windows == windows
+    assert early_answers.windows == windows
 
 
 def test_of_many_keys_some_are_looked_at_on_both_sides_alike(
@@ -175,11 +179,13 @@ def test_of_many_keys_some_are_looked_at_on_both_sides_alike(
     monkeypatch.setattr(answers, "MOST_ROWS", 200)
     shops = [f"shop {number}" for number in range(40)]
 
-    found = early(
+    early_answers = early(
         settings,
         [Sale(hour=hour, shop=shop, epoch=hour * 20 + more) for hour in range(9) for shop in shops for more in (0, 27)],
     )
 
-    assert (found.one_of, found.windows) == (-(-9 * 2 * len(shops) // 200), 9)
-    assert {one.largest for point in found.points[:1] for one in point.errors if one.measure == "sales"} == {0.5}
-    assert [point.within.of for point in found.points[-1:]] == [9]
+    assert (early_answers.one_of, early_answers.windows) == (-(-9 * 2 * len(shops) // 200), 9)
+    assert {
+        error.largest for point in early_answers.points[:1] for error in point.errors if error.measure == "sales"
+    } == {0.5}
+    assert [point.within.of for point in early_answers.points[-1:]] == [9]

@@ -71,9 +71,9 @@ def test_what_was_accepted_is_what_the_log_holds(settings: Settings, seed: int) 
 
     _, found = looked(settings, lake_of([*CLEAN, *sales]))
 
-    hours = {one.hour for one in sales}
+    hours = {sale.hour for sale in sales}
     assert (found.unknown, found.windows, found.looked, found.same) == (None, len(hours), len(hours), len(hours))
-    assert {one.largest for one in found.errors} == {0.0}
+    assert {error.largest for error in found.errors} == {0.0}
     assert sum(point.windows for point in found.points) == len(hours)
     ages = [CLOSED_UNTIL - hour for hour in sorted(hours, reverse=True)]
     assert found.points[0].to_minutes == (0.0 if ages[0] < 0 else found.points[0].to_minutes)
@@ -83,7 +83,7 @@ def test_what_was_accepted_is_what_the_log_holds(settings: Settings, seed: int) 
 def test_an_open_row_that_is_off_is_measured_and_changes_no_verdict(settings: Settings, seed: int) -> None:
     sales = open_sales(seed)
     lake = lake_of([*CLEAN, *sales])
-    hour = max(one.hour for one in sales)
+    hour = max(sale.hour for sale in sales)
     start = next(row["window_start"] for row in reversed(lake.partials) if row["revenue"] is not None)
     off = next(n for n, row in enumerate(lake.partials) if row["window_start"] == start)
     row = lake.partials[off]
@@ -91,11 +91,11 @@ def test_an_open_row_that_is_off_is_measured_and_changes_no_verdict(settings: Se
 
     result, found = looked(settings, replace(lake, partials=spoilt))
 
-    total = sum(one.amount for one in sales if one.hour == (start - START) // timedelta(hours=1))
+    total = sum(sale.amount for sale in sales if sale.hour == (start - START) // timedelta(hours=1))
     assert hour >= CLOSED_UNTIL
     assert result.finding.verdict is Verdict.CONSISTENT
     assert found.same == found.windows - 1
-    errors = {one.measure: one.largest for one in found.errors}
+    errors = {error.measure: error.largest for error in found.errors}
     assert errors == {name: (pytest.approx(7 / total) if name == "revenue" else 0.0) for name in PIPELINE.measures}
 
 
@@ -109,11 +109,11 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
     lake = lake_of([*CLEAN, Sale(hour=CLOSED_UNTIL)])
     write(settings, closed(lake))
 
-    found = run.reconcile(settings, PIPELINE, log=replace(held(lake), begins={0: 11})).finding.open_answers
+    open_answers = run.reconcile(settings, PIPELINE, log=replace(held(lake), begins={0: 11})).finding.open_answers
 
-    assert found is not None
-    assert (found.looked, found.windows) == (0, 1)
-    assert "the log begins at 11" in str(found.unknown)
+    assert open_answers is not None
+    assert (open_answers.looked, open_answers.windows) == (0, 1)
+    assert "the log begins at 11" in str(open_answers.unknown)
 
 
 def test_windows_beyond_what_is_read_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,20 +144,20 @@ def test_of_panes_the_newest_is_shown_and_may_lag(settings: Settings, way: Accum
         pane(100, 99, epoch=0, order=1, kind="dropped"),
         *((pane(100, 10, epoch=1, order=0, kind="retraction"),) if way is Accumulation.RETRACTING else ()),
     )
-    epochs = tuple(replace(one, panes="panes") for one in lake.epochs)
+    epochs = tuple(replace(epoch, panes="panes") for epoch in lake.epochs)
     write(settings, closed(replace(lake, partials=(*lake.partials, *panes), epochs=epochs)), pipeline)
 
     result = reconcile(settings, pipeline)
 
-    found = result.finding.open_answers
+    open_answers = result.finding.open_answers
     assert result.finding.verdict is Verdict.CONSISTENT
-    assert found is not None
-    assert (found.shown, found.looked, found.same) == ("panes", 1, 0)
-    assert {one.measure: one.largest for one in found.errors} == {
+    assert open_answers is not None
+    assert (open_answers.shown, open_answers.looked, open_answers.same) == ("panes", 1, 0)
+    assert {error.measure: error.largest for error in open_answers.errors} == {
         "sales": 0.5,
         "revenue": 0.75,
         "least": 0.0,
         "most": pytest.approx(2 / 3),
         "mean": 0.5,
     }
-    assert "the panes shown are that of batch" in describe_open(found)
+    assert "the panes shown are that of batch" in describe_open(open_answers)

@@ -62,8 +62,8 @@ def draw_log(seed: int, *, leaps: bool) -> DrawnLog:
     arrivals = []
     for hour in range(HOURS):
         for _ in range(draw.choice((3, 8, 20))):
-            behind = draw.choice((-50, -30, -10, -5, -1, 4, 12, 25, 70, 200, 900) if draw.random() < 0.4 else (-20,))
-            arrivals.append((hour, draw.choice("ab"), micros(hour + 1) + behind * MINUTE))
+            term = draw.choice((-50, -30, -10, -5, -1, 4, 12, 25, 70, 200, 900) if draw.random() < 0.4 else (-20,))
+            arrivals.append((hour, draw.choice("ab"), micros(hour + 1) + term * MINUTE))
     return DrawnLog(arrivals=tuple(arrivals), reached=tuple(reached))
 
 
@@ -85,12 +85,12 @@ def make_lake(log: DrawnLog, sales: Sequence[Sale], pipeline: Pipeline) -> Lake:
     lake = lake_of(sales, pipeline)
     epochs = tuple(
         replace(
-            one,
-            max_event={0: log.reached[one.epoch]},
-            watermark_before=None if one.epoch == 0 else log.reached[one.epoch - 1] - AHEAD,
-            watermark_after=log.reached[one.epoch] - AHEAD,
+            epoch,
+            max_event={0: log.reached[epoch.epoch]},
+            watermark_before=None if epoch.epoch == 0 else log.reached[epoch.epoch - 1] - AHEAD,
+            watermark_after=log.reached[epoch.epoch] - AHEAD,
         )
-        for one in lake.epochs
+        for epoch in lake.epochs
     )
     closed = log.reached[-1] - AHEAD - pipeline.lateness.allowed_micros
     batch = tuple(row for row in lake.batch if row["window_end"] <= START + timedelta(microseconds=closed - micros(0)))
@@ -134,11 +134,11 @@ def recompute(log: DrawnLog, sales: Sequence[Sale], allowed: int) -> Iterator[tu
 
 def settle(settings: Settings, lake: Lake, pipeline: Pipeline = PIPELINE) -> tuple[Report, Settlement]:
     write(settings, lake, pipeline)
-    found: Report = reconcile(settings, pipeline)
-    assert found.settlement is not None
-    assert describe_settlement(found.settlement, pipeline.name).split(":")[0] in html.unescape(page.render(found))
-    assert Report.from_json(found.to_json()).settlement == found.settlement
-    return found, found.settlement
+    report: Report = reconcile(settings, pipeline)
+    assert report.settlement is not None
+    assert describe_settlement(report.settlement, pipeline.name).split(":")[0] in html.unescape(page.render(report))
+    assert Report.from_json(report.to_json()).settlement == report.settlement
+    return report, report.settlement
 
 
 def assert_point(point: SettlementPoint, missing: Sequence[float]) -> None:
@@ -202,9 +202,9 @@ def test_records_that_were_dropped_are_short_at_every_age_and_no_waiting_buys_a_
     result, found = settle(settings, lake_of([*clean(), *late]))
 
     assert (found.final.within.hits, found.final.within.of, found.trusted) == (24, 40, None)
-    said = describe_settlement(found, PIPELINE.name)
-    assert "Waiting does not make the stream's answer right: 24 of 40 windows" in said
-    assert "can be trusted" not in said
+    settlement = describe_settlement(found, PIPELINE.name)
+    assert "Waiting does not make the stream's answer right: 24 of 40 windows" in settlement
+    assert "can be trusted" not in settlement
     agreement = parse_agreement(result.to_json())
     assert agreement is not None
     assert [(one.different, one.rows) for one in agreement.by_age[-1:]] == [(agreement.different, agreement.rows)]
@@ -269,8 +269,8 @@ def test_a_heavy_tail_is_followed_as_far_as_windows_are_old(settings: Settings) 
     late = Sale(epoch=1, hour=0, kind="late")
     lake = lake_of([*clean(12), Sale(hour=arrived), Sale(epoch=1, hour=cut), late])
     first, last = (
-        replace(one, watermark_after=micros(hour), max_event={0: micros(hour)})
-        for one, hour in zip(lake.epochs, (arrived, cut), strict=True)
+        replace(epoch, watermark_after=micros(hour), max_event={0: micros(hour)})
+        for epoch, hour in zip(lake.epochs, (arrived, cut), strict=True)
     )
     closed = tuple(row for row in lake.batch if row["window_start"] < START + timedelta(hours=cut))
     run = replace(lake.run, watermark=micros(cut), computed=((micros(0), micros(cut)),))
@@ -318,9 +318,9 @@ def test_ages_that_a_fold_hides_are_left_out_and_make_no_other_finding(
     first, before = settle(settings, make_lake(log, judge(log, 3 * HOUR), pipeline), pipeline)
 
     monkeypatch.setattr("cutover.reconcile.compare.list_merged_spans", lambda _: [(0, len(log.reached) - 1)])
-    again: Report = reconcile(settings, pipeline)
+    report: Report = reconcile(settings, pipeline)
 
-    assert again.settlement is not None
-    assert (again.run.run_id, again.run.repeats) == (first.run.run_id, 1)
-    assert (again.settlement.final, again.settlement.log[-1]) == (before.final, before.log[-1])
-    assert sum(point.within.of for point in again.settlement.stream) < sum(point.within.of for point in before.stream)
+    assert report.settlement is not None
+    assert (report.run.run_id, report.run.repeats) == (first.run.run_id, 1)
+    assert (report.settlement.final, report.settlement.log[-1]) == (before.final, before.log[-1])
+    assert sum(point.within.of for point in report.settlement.stream) < sum(point.within.of for point in before.stream)

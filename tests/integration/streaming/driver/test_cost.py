@@ -58,22 +58,22 @@ def both_paths(settings: Settings, pipeline: Pipeline, events: list[Event]) -> P
 def test_both_paths_leave_what_they_used(quick: Settings, topic: str) -> None:
     pipeline = rig.pipeline(topic, cap=40)
 
-    found = both_paths(quick, pipeline, live(RECORDS))
+    path_costs = both_paths(quick, pipeline, live(RECORDS))
 
-    assert (found.streaming.records, found.batch.records) == (RECORDS, RECORDS)
-    assert (found.streaming.unknown_runs, found.batch.unknown_runs) == (0, 0)
-    for path in (found.streaming, found.batch):
+    assert (path_costs.streaming.records, path_costs.batch.records) == (RECORDS, RECORDS)
+    assert (path_costs.streaming.unknown_runs, path_costs.batch.unknown_runs) == (0, 0)
+    for path in (path_costs.streaming, path_costs.batch):
         assert path.core_seconds is not None
         assert path.read_bytes is not None
         assert path.written_bytes is not None
         assert path.core_seconds > 0
         assert path.read_bytes > RECORDS * 20  # each record is longer
         assert path.written_bytes > 0
-    assert found.streaming_delay.p99 is not None
-    assert found.batch_delay.p99 is not None
-    assert 0 < found.streaming_delay.p99 < found.batch_delay.p99 < 300
-    assert (found.streaming_delay.records, found.batch_delay.waiting, found.replayed) == (RECORDS, 0, 0)
-    assert [nine.nines for nine in found.nines][:1] == [1]
+    assert path_costs.streaming_delay.p99 is not None
+    assert path_costs.batch_delay.p99 is not None
+    assert 0 < path_costs.streaming_delay.p99 < path_costs.batch_delay.p99 < 300
+    assert (path_costs.streaming_delay.records, path_costs.batch_delay.waiting, path_costs.replayed) == (RECORDS, 0, 0)
+    assert [nine.nines for nine in path_costs.nines][:1] == [1]
 
 
 def test_the_jvm_is_among_the_processes_that_are_counted(spark: SparkSession) -> None:
@@ -119,10 +119,10 @@ def test_a_second_driver_counts_from_its_own_start(quick: Settings, topic: str) 
 
 
 def test_records_of_the_past_are_in_no_delay(quick: Settings, topic: str) -> None:
-    found = both_paths(quick, rig.pipeline(topic, cap=40), [Event(id=i, minute=i) for i in range(30)])
+    path_costs = both_paths(quick, rig.pipeline(topic, cap=40), [Event(id=i, minute=i) for i in range(30)])
 
-    assert (found.replayed, found.streaming_delay.records, found.streaming_delay.p50) == (30, 0, None)
-    assert found.streaming.core_seconds is not None
+    assert (path_costs.replayed, path_costs.streaming_delay.records, path_costs.streaming_delay.p50) == (30, 0, None)
+    assert path_costs.streaming.core_seconds is not None
 
 
 def test_command_shows_both_paths_and_refuses_where_nothing_is_known(

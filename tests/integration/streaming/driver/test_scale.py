@@ -129,5 +129,5 @@ def test_fold_in_little_memory_holds_what_a_query_over_all_rows_returns(quick: S
 
 def same_types(uri: str, file: File, names: list[str]) -> list[object]:
     """Return the types of a file's columns as other readers see them."""
-    found = pq.read_schema(f"{uri}/{file.path}")
-    return [found.field(name).type for name in names]
+    schema = pq.read_schema(f"{uri}/{file.path}")
+    return [schema.field(name).type for name in names]

@@ -68,15 +68,15 @@ def test_fold_keeps_every_cell_and_every_pinned_epoch(quick: Settings, topic: st
     driver.run(settings, pipeline, until="drain", probe=folds)
 
     table = rig.epoch_log(settings, pipeline).table
-    found = compactor.list_files(table)
+    files = compactor.list_files(table)
     epochs = rig.records(settings, pipeline)
     assert len(epochs) > LAST_WAIT
     assert folds.committed
     assert rig.expected(EVENTS) == rig.counted(settings, pipeline)
     assert at_pin == rig.counted(settings, pipeline, epoch=PINNED)
     assert ledger_at_pin == rig.counted(settings, pipeline, classes=["late"], epoch=PINNED)
-    assert not any(f.kind == "partial" and f.first <= PINNED < f.last for f in found)
-    assert any(f.kind == "partial" and f.span > 1 for f in found)
+    assert not any(f.kind == "partial" and f.first <= PINNED < f.last for f in files)
+    assert any(f.kind == "partial" and f.span > 1 for f in files)
     assert list(range(len(epochs))) == [e.epoch for e in epochs]
     assert (len(epochs) - 1) == table.transaction_version(version.app_id)
     assert epochs[-1] == fencing.newest(table)
@@ -93,9 +93,9 @@ def test_nothing_is_folded_by_an_older_copy_of_the_pins_and_the_stream_goes_on(q
 
     driver.run(settings, pipeline, until="drain")
 
-    found = compactor.list_files(rig.epoch_log(settings, pipeline).table)
+    files = compactor.list_files(rig.epoch_log(settings, pipeline).table)
     assert rig.expected(EVENTS) == rig.counted(settings, pipeline)
-    assert [f for f in found if f.kind == "partial" and f.first <= PINNED < f.last] == []
+    assert [f for f in files if f.kind == "partial" and f.first <= PINNED < f.last] == []
     assert len(rig.records(settings, pipeline)) > LAST_WAIT
 
 

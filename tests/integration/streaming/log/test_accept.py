@@ -64,8 +64,8 @@ def commit(settings: Settings, pipeline: Pipeline) -> EpochRecord:
     committer = Committer(version, "pid-1-hand", table, reload_every=100, accepted=begun.accepted)
     before, end = committer.newest, client.latest(begun.log.topic)
     seen = dict(before.max_event) if before else {}
-    for partition, first in begun.offsets.items():
-        for found in client.read_range(begun.log.topic, partition, first, end[partition]):
+    for partition, offset in begun.offsets.items():
+        for found in client.read_range(begun.log.topic, partition, offset, end[partition]):
             seen[partition] = max(seen.get(partition, 0), found.log_time_micros)
     record = EpochRecord(
         epoch=before.epoch + 1 if before else 0,

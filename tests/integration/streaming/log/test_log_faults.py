@@ -54,14 +54,14 @@ def test_topic_recreated_while_stopped_is_refused(quick: Settings, topic: str, e
     pipeline = rig.pipeline(topic)
     rig.send(quick, topic, EVENTS)
     driver.run(quick, pipeline, until="drain")
-    before = rig.epoch_log(quick, pipeline).version
+    version = rig.epoch_log(quick, pipeline).version
     recreate(quick, topic, events)
 
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
         driver.run(quick, pipeline, until="drain")
 
     assert refused.value.runbook == "TopicIdentityChanged"
-    assert before == rig.epoch_log(quick, pipeline).version
+    assert version == rig.epoch_log(quick, pipeline).version
 
 
 @pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])

@@ -37,9 +37,9 @@ def drawn(count: int, *, seed: int) -> list[Event]:
 
 def expected(events: list[Event], wait: int = OUT_OF_ORDERNESS) -> tuple[list[int], int]:
     """Return how far each record that counts was behind, and how many are late at real speed under a wait."""
-    records = [(one.partition, int((one.logged or 0) * MINUTE), one.micros) for one in events]
+    records = [(event.partition, int((event.logged or 0) * MINUTE), event.micros) for event in events]
     reached = simulate(records, MINUTE)
-    counted = [(at, one) for at, one in zip(reached, events, strict=True) if one.key != "drop"]
+    counted = [(at, event) for at, event in zip(reached, events, strict=True) if event.key != "drop"]
     ends = [one.micros // (10 * MINUTE) * 10 * MINUTE + 10 * MINUTE for _, one in counted]
     late = sum(at - wait >= end for (at, _), end in zip(counted, ends, strict=True))
     return [max(0, at - one.micros) for at, one in counted], late
@@ -51,30 +51,39 @@ def test_lateness_is_that_of_a_plain_simulation_and_of_the_ledger(quick: Setting
     rig.send(settings, topic, events)
     driver.run(settings, pipeline, until="drain")
 
-    found = measure_log_lateness(settings, pipeline, SystemClock())
+    log_lateness = measure_log_lateness(settings, pipeline, SystemClock())
 
     behind, late = expected(events)
-    assert found.lateness is not None
-    seconds = [found.lateness.p50, found.lateness.p90, found.lateness.p99, found.lateness.largest]
+    assert log_lateness.lateness is not None
+    seconds = [
+        log_lateness.lateness.p50,
+        log_lateness.lateness.p90,
+        log_lateness.lateness.p99,
+        log_lateness.lateness.largest,
+    ]
     wanted = [*(quantile(behind, share) for share in (0.5, 0.9, 0.99)), max(behind)]
     assert seconds == [value / 1_000_000 for value in wanted]
     ledger = rig.ask(settings, pipeline, "SELECT count(*) FROM rows WHERE _class = 'late'")[0][0]
-    assert (found.shares.pairs, found.shares.at_real_speed, found.shares.as_read) == (len(behind), late, ledger)
+    assert (log_lateness.shares.pairs, log_lateness.shares.at_real_speed, log_lateness.shares.as_read) == (
+        len(behind),
+        late,
+        ledger,
+    )
     assert late > ledger > 0
-    assert found.shares.pace == pytest.approx(1, rel=0.2)
-    assert {(one.column, one.value) for one in found.segments} == {
+    assert log_lateness.shares.pace == pytest.approx(1, rel=0.2)
+    assert {(segment.column, segment.value) for segment in log_lateness.segments} == {
         (None, "0"),
         (None, "1"),
         ("k", "a"),
         ("k", "b"),
         ("k", None),
     }
-    partitions = [one for one in found.segments if one.column is None]
+    partitions = [segment for segment in log_lateness.segments if segment.column is None]
     by_bin: Counter[tuple[float, float | None]] = Counter()
-    for one in partitions:
-        assert sum(count.records for count in one.histogram) == one.records
-        by_bin.update({(count.from_seconds, count.to_seconds): count.records for count in one.histogram})
-    assert {(one.from_seconds, one.to_seconds): one.records for one in found.histogram if one.records} == +by_bin
+    for partition in partitions:
+        assert sum(count.records for count in partition.histogram) == partition.records
+        by_bin.update({(count.from_seconds, count.to_seconds): count.records for count in partition.histogram})
+    assert {(one.from_seconds, one.to_seconds): one.records for one in log_lateness.histogram if one.records} == +by_bin
 
 
 def test_advice_tells_of_each_setting_what_would_be_late_at_real_speed(quick: Settings, topic: str) -> None:
@@ -112,10 +121,10 @@ def test_a_value_that_alone_is_late_is_named(quick: Settings, topic: str) -> Non
     rig.send(settings, topic, events)
     driver.run(settings, pipeline, until="drain")
 
-    found = measure_log_lateness(settings, pipeline, SystemClock())
+    log_lateness = measure_log_lateness(settings, pipeline, SystemClock())
 
-    late = found.shares.at_real_speed
-    assert found.sources == (LateSource(column="k", value="b", late=late, late_share=1.0, share=0.25),)
+    late = log_lateness.shares.at_real_speed
+    assert log_lateness.sources == (LateSource(column="k", value="b", late=late, late_share=1.0, share=0.25),)
     assert late > 10
 
 

@@ -60,7 +60,7 @@ def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
     copy = LogCopy(broker, topic_name, tmp_path / "copy")
     rig.send(own, topic_name, GONE)
     driver.run(own, pipeline, until="drain")
-    before = rig.epoch_log(own, pipeline).version
+    version = rig.epoch_log(own, pipeline).version
 
     copy.put_back()
     rig.send(own, topic_name, [Event(id=1000 + i, minute=30 + i, partition=i % 2) for i in range(len(GONE))])
@@ -70,17 +70,17 @@ def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
     assert refused.value.runbook == "LogDataLost"
     assert f"Topic {topic_name}, partition 0: expected at offset " in str(refused.value)
     assert "offsets 15 to 29 are gone or hold others" in str(refused.value)
-    assert before == rig.epoch_log(own, pipeline).version
+    assert version == rig.epoch_log(own, pipeline).version
 
 
-def read_up_to(settings: Settings, pipeline: Pipeline, log: list[RawRecord], beside: Background | None) -> None:
+def read_up_to(settings: Settings, pipeline: Pipeline, log: list[RawRecord], background: Background | None) -> None:
     """Let a stream read a whole log; drain it where no driver runs."""
 
     def done() -> bool:
         epochs = rig.records(settings, pipeline) if versions.current(settings, pipeline) is not None else []
         return bool(epochs) and sum(epochs[-1].end.values()) == len(log)
 
-    if beside is None:
+    if background is None:
         driver.run(settings, pipeline, until="drain")
     until(done, within=90)
 
@@ -98,10 +98,10 @@ def of_side(log: list[RawRecord], side: int) -> list[RawRecord]:
     ]
 
 
-def append(settings: Settings, topics: Sequence[str], before: list[RawRecord], log: list[RawRecord]) -> None:
+def append(settings: Settings, topics: Sequence[str], raw_records: list[RawRecord], log: list[RawRecord]) -> None:
     """Write what a log holds behind its beginning, to each topic its own."""
     for side, topic in enumerate(topics):
-        there, every = of_side(before, side), of_side(log, side)
+        there, every = of_side(raw_records, side), of_side(log, side)
         if topic:
             Writer(settings).write(topic, [r for r in every if r not in there], after=there)
 
@@ -117,9 +117,9 @@ def test_second_topic_of_a_join_written_again_stops_the_stream_and_nothing_is_co
     beside = start(own, pipeline) if driven == "running" else None
     read_up_to(own, pipeline, kept, beside)
     copy = LogCopy(broker, right, tmp_path / "copy")
-    whole = log_of_sent((*IN_TIME, *NEXT, *FAR))
-    append(own, (first, right), kept, whole)
-    read_up_to(own, pipeline, whole, beside)
+    raw_records = log_of_sent((*IN_TIME, *NEXT, *FAR))
+    append(own, (first, right), kept, raw_records)
+    read_up_to(own, pipeline, raw_records, beside)
     recompute.run(own, pipeline)
     sound, before = reconcile(own, pipeline), rig.epoch_log(own, pipeline).version
 

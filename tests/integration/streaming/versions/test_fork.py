@@ -55,13 +55,13 @@ def go_on(settings: Settings, pipeline: Pipeline, probe: Probe = silent) -> None
 
 def waits_for_a_fold() -> Probe:
     """Return a probe that holds a late epoch until a fold is written, so that it is committed before the end."""
-    written = threading.Event()
+    event = threading.Event()
 
     def told(point: Point, epoch: int) -> None:
         if point == "compact.written":
-            written.set()
+            event.set()
         if point == "epoch.planned" and epoch == LATE_EPOCH:
-            assert written.wait(WITHIN)
+            assert event.wait(WITHIN)
 
     return told
 
@@ -70,22 +70,22 @@ def test_fork_replays_what_came_after_the_savepoint_and_leaves_the_old_version_a
     stream: tuple[Settings, Pipeline],
 ) -> None:
     settings, pipeline = stream
-    kept = fork.savepoint(settings, pipeline, "before_release", KEPT, CLOCK)
+    savepoint = fork.savepoint(settings, pipeline, "before_release", KEPT, CLOCK)
     at_kept = rig.counted(settings, pipeline, epoch=KEPT)
     go_on(settings, pipeline)
     old, old_records = current(settings, pipeline), rig.records(settings, pipeline)
     old_version = rig.epoch_log(settings, pipeline).version
 
-    made = fork.fork(settings, pipeline, kept.epoch, CLOCK)
+    version = fork.fork(settings, pipeline, savepoint.epoch, CLOCK)
 
-    assert (made.number, made.fork) == (1, Fork(version=0, epoch=KEPT))
+    assert (version.number, version.fork) == (1, Fork(version=0, epoch=KEPT))
     assert rig.records(settings, pipeline) == old_records[: KEPT + 1]
     assert rig.counted(settings, pipeline) == at_kept
     driver.run(settings, pipeline, until="drain")
     assert rig.counted(settings, pipeline) == rig.expected([*EARLY, *LATER])
     assert rig.gaps(rig.records(settings, pipeline)) == []
     found = verify(settings, pipeline, clock=CLOCK)
-    assert [name for name, each in found.checks.items() if each.state is CheckState.VIOLATED] == []
+    assert [name for name, check in found.checks.items() if check.state is CheckState.VIOLATED] == []
     assert EpochLog(old.uri).version == old_version
 
 

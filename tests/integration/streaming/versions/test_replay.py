@@ -105,7 +105,7 @@ def test_replay_beside_a_driver_is_killed_goes_on_is_compared_and_serves(
 def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys: pytest.CaptureFixture[str]) -> None:
     """A version with a row that differs serves only if that many were agreed to; one that served goes at once."""
     uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
-    kept = change_one_row(uri)
+    table = change_one_row(uri)
     for words, said in (((), "expected 0 rows"), (("--differences", "2"), "expected 2 rows")):
         assert main(["serve", pipeline.name, "--version", "1", "--why", "x", *words]) == 2
         assert said in capsys.readouterr().err
@@ -115,7 +115,7 @@ def assert_served_only_as_agreed(settings: Settings, pipeline: Pipeline, capsys:
     assert newest_reason(settings, pipeline).startswith("x (compared with clicks stream-0 at epoch ")
     assert main(["serve", pipeline.name, "--version", "0", "--why", "back"]) == 0
     assert (number_serving(settings, pipeline), newest_reason(settings, pipeline)) == (0, "back")
-    put_rows(uri, kept, kind="partial")
+    put_rows(uri, table, kind="partial")
     assert main(["serve", pipeline.name, "--version", "2", "--why", "one order of epochs"]) == 0
     assert "stream-2 serves" in capsys.readouterr().out
 
@@ -142,11 +142,11 @@ def assert_versions_compared(settings: Settings, pipeline: Pipeline) -> None:
     assert agreed.late[0] > 0
 
     uri = str(rig.epoch_log(looking_at(settings, 1), pipeline).table.table_uri)
-    kept = change_one_row(uri)
-    found = compare_versions(settings, pipeline, 1)
-    put_rows(uri, kept, kind="partial")
+    table = change_one_row(uri)
+    versions = compare_versions(settings, pipeline, 1)
+    put_rows(uri, table, kind="partial")
 
-    assert (found.counts, len(found.examples), found.exit_code) == ({"changed": 1}, 1, 1)
+    assert (versions.counts, len(versions.examples), versions.exit_code) == ({"changed": 1}, 1, 1)
     assert compare_versions(settings, pipeline, 1).counts == {}
 
 
@@ -155,16 +155,16 @@ def change_one_row(uri: str) -> pa.Table:
     with queries.connect() as connection:
         delta.bind(connection, "held", delta.open_table(uri))
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
-        kept = queries.read_table(connection, "SELECT * FROM rows")
+        table = queries.read_table(connection, "SELECT * FROM rows")
         first = "(SELECT min(rowid) FROM rows WHERE _class = 'accepted')"
         connection.execute(f"UPDATE rows SET ids = ids + 1 WHERE rowid = {first}")  # noqa: S608 -- ours
         put_rows(uri, queries.read_table(connection, "SELECT * FROM rows"), kind="partial")
-    return kept
+    return table
 
 
 def test_versions_are_compared_where_their_epochs_end_together() -> None:
     def ends(*offsets: int) -> list[EpochRecord]:
-        made = EpochRecord(
+        epoch_record = EpochRecord(
             epoch=0,
             run_id="r",
             topic="t",
@@ -176,7 +176,7 @@ def test_versions_are_compared_where_their_epochs_end_together() -> None:
             watermark_before=None,
             watermark_after=None,
         )
-        return [replace(made, epoch=number, end={0: offset}) for number, offset in enumerate(offsets)]
+        return [replace(epoch_record, epoch=number, end={0: offset}) for number, offset in enumerate(offsets)]
 
     assert list(list_common_cuts(ends(10, 20, 30), ends(10, 15, 20, 20, 35))) == [(1, 3), (0, 0)]
     assert list(list_common_cuts(ends(10, 20), ends(15))) == []
@@ -207,7 +207,7 @@ def assert_compared(settings: Settings, pipeline: Pipeline) -> None:
     assert found.finding.verdict in {Verdict.CONSISTENT, Verdict.EXPLAINED}
     assert found.finding.seal.stream_version == settings.stream_version
     checks = verify(settings, pipeline, clock=CLOCK).checks
-    assert [name for name, each in checks.items() if each.state is CheckState.VIOLATED] == []
+    assert [name for name, check in checks.items() if check.state is CheckState.VIOLATED] == []
 
 
 def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings, topic: str) -> None:

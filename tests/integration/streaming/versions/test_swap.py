@@ -157,12 +157,12 @@ def test_what_the_note_does_not_declare_is_a_difference(at_work: Settings, capsy
         (replace(note, within="window_start >= TIMESTAMP '2026-03-01 12:10:00'"), {"changed": 2, "extra": 1}),
         (replace(note, within="1 / (length(k) - 1) > 0"), {"changed": 2 * DROPS}),  # where it fails nothing may differ
     ):
-        found = compare_definitions(settings, replace(new, change=change), old)
-        assert (found.counts, found.exit_code) == (counts, int(bool(counts))), change
-        assert sum(found.counts.values()) + sum(found.declared.values()) == 3 * DROPS
-        assert found.classes == {}
-    found = compare_definitions(settings, replace(new, change=replace(note, classes=())), old)
-    assert (found.classes, found.exit_code) == ({"filtered": (20, 0)}, 1)
+        definitions = compare_definitions(settings, replace(new, change=change), old)
+        assert (definitions.counts, definitions.exit_code) == (counts, int(bool(counts))), change
+        assert sum(definitions.counts.values()) + sum(definitions.declared.values()) == 3 * DROPS
+        assert definitions.classes == {}
+    definitions = compare_definitions(settings, replace(new, change=replace(note, classes=())), old)
+    assert (definitions.classes, definitions.exit_code) == ({"filtered": (20, 0)}, 1)
 
     undeclared = replace(new, change=replace(note, rows=()))
     with pytest.raises(DefinitionError, match=f"expected 0 rows that differ from clicks stream-0, got {DROPS}"):
@@ -208,8 +208,8 @@ def test_a_definition_that_reads_on_is_swapped_once_it_has_read_as_much(
     driver.run(settings, new, until="drain")
     rig.send(settings, topic, [replace(event, id=event.id + 100) for event in LATER])
     driver.run(settings, new, until="drain")
-    found = compare_definitions(settings, new, old)
-    assert (found.counts, found.beyond) == ({}, len(LATER))
+    definitions = compare_definitions(settings, new, old)
+    assert (definitions.counts, definitions.beyond) == ({}, len(LATER))
     done = swapping.swap(settings, new, old, why="x", agreed=ALL_SEEN, clock=CLOCK)
     assert (done.behind, rows_of(settings, "clicks")[-1]["clicks"]) == ((), 2 * len(LATER))
 
@@ -241,18 +241,20 @@ def test_what_is_no_difference_of_the_definitions_is_not_compared(at_work: Setti
         (with_pipeline(beside, source=ids, records=[replace(first, counts={"late": 2})]), "has 2 late rows of records"),
     ):
         if said is None:
-            left = with_pipeline(serving, lookups=looked_up, records=[replace(priced, dimensions={"prices": 1})])
+            coverage = with_pipeline(serving, lookups=looked_up, records=[replace(priced, dimensions={"prices": 1})])
             with pytest.raises(LakeError, match=r"the lookup `prices` was joined at 2 versions"):
-                refuse_unfair(left, replace(changed, records=[replace(priced, start=left.records[0].start)]))
+                refuse_unfair(coverage, replace(changed, records=[replace(priced, start=coverage.records[0].start)]))
             continue
         with pytest.raises(LakeError, match=said):
             refuse_unfair(serving, changed)
 
 
-def with_pipeline(one: Coverage, *, records: Sequence[EpochRecord], **changes: Any) -> Coverage:
+def with_pipeline(coverage: Coverage, *, records: Sequence[EpochRecord], **changes: Any) -> Coverage:
     """Return the coverage of another definition, with other epochs that begin where those did."""
-    stream = replace(one.stream, pipeline=replace(one.stream.pipeline, **changes))
-    return replace(one, stream=stream, records=[replace(each, start=one.records[0].start) for each in records])
+    stream = replace(coverage.stream, pipeline=replace(coverage.stream.pipeline, **changes))
+    return replace(
+        coverage, stream=stream, records=[replace(record, start=coverage.records[0].start) for record in records]
+    )
 
 
 def test_an_epoch_that_the_log_does_not_reach_is_refused_and_nothing_is_written(at_work: Settings) -> None:
@@ -285,8 +287,8 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
     finally:
         beat.end(state="STOPPED", exit_code=0)
 
-    found = compare_versions(settings, old, 1)
-    assert (found.counts, found.beyond, found.exit_code) == ({}, 0, 0)
+    versions = compare_versions(settings, old, 1)
+    assert (versions.counts, versions.beyond, versions.exit_code) == ({}, 0, 0)
     held = pins.holders(settings, "clicks", find_stream(settings, old).version.result_fingerprint, now=CLOCK.now())
     assert held == ("beside/clicks",)
 
@@ -338,13 +340,13 @@ def test_windows_and_measures_of_every_kind_add_up_to_the_same_wherever_epochs_e
     driver.run(settings, old, until="drain")
     replay_definition(settings, new, old, CLOCK)
 
-    found = compare_definitions(settings, new, old)
-    assert (found.counts, found.declared, found.classes, found.exit_code) == ({}, {}, {}, 0)
-    assert found.rows > 0
+    definitions = compare_definitions(settings, new, old)
+    assert (definitions.counts, definitions.declared, definitions.classes, definitions.exit_code) == ({}, {}, {}, 0)
+    assert definitions.rows > 0
     wrong = replace(new, measures={**measures, "clicks": Sum("2")}, change=replace(note, changed=("clicks",)))
     driver.run(settings, wrong, until="drain")
-    found = compare_definitions(settings, wrong, old)
-    assert found.declared == {"changed": found.rows}
+    definitions = compare_definitions(settings, wrong, old)
+    assert definitions.declared == {"changed": definitions.rows}
     assert compare_definitions(
         settings, replace(wrong, change=replace(note, changed=("clicks",), within="k = 'a'")), old
     ).counts

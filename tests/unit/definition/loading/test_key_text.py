@@ -85,25 +85,25 @@ def test_key_of_any_types_is_read_back_from_every_form(engine: duckdb.DuckDBPyCo
 @given(KEYS.filter(bool))
 @example(TRICKY)
 def test_key_is_read_back_from_a_line_of_the_csv(engine: duckdb.DuckDBPyConnection, key: Key) -> None:
-    named = name_columns(key)
+    columns = name_columns(key)
     file = io.StringIO()
-    write_rows(file, [["2013-02-08T14:00:00Z", *make_cells(named.values())]])
+    write_rows(file, [["2013-02-08T14:00:00Z", *make_cells(columns.values())]])
     line = file.getvalue().removesuffix("\n").partition(",")[2]
 
-    assert is_same(engine, parse_key(line, list(named)), key)
+    assert is_same(engine, parse_key(line, list(columns)), key)
 
 
 @given(KEYS)
 @example([("VARCHAR", "--json")])
 def test_suggested_command_is_read_back_by_a_shell(engine: duckdb.DuckDBPyConnection, key: Key) -> None:
-    named = name_columns(key)
+    columns = name_columns(key)
 
-    words = shlex.split(explain_line("flights", "2013-02-08T14:00:00.25Z", named))
+    words = shlex.split(explain_line("flights", "2013-02-08T14:00:00.25Z", columns))
 
     assert words[:4] == ["cutover", "explain", "flights", "2013-02-08T14:00:00.25Z"]
     assert len(words) == 5 or words[4:-1] == ["--"]
     assert words[-1] == "" or words[-1][0] != "-" or words[4] == "--"
-    assert is_same(engine, parse_key(words[-1], list(named)), key)
+    assert is_same(engine, parse_key(words[-1], list(columns)), key)
 
 
 @given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC)))  # noqa: DTZ001

@@ -45,12 +45,12 @@ def test_a_move_counts_if_it_was_made_behind_the_deletion_of_the_batch_tables(
     settings: Settings, off: timedelta
 ) -> None:
     move(settings, NOON + off)
-    before = current_stage(settings, PIPELINE)
+    stage = current_stage(settings, PIPELINE)
     delete(settings)
     deleted = current_stage(settings, PIPELINE)
     move(settings, NOON - off)
 
-    assert (before, deleted, current_stage(settings, PIPELINE)) == (Stage.SHADOW, Stage.LAMBDA, Stage.SHADOW)
+    assert (stage, deleted, current_stage(settings, PIPELINE)) == (Stage.SHADOW, Stage.LAMBDA, Stage.SHADOW)
 
 
 @pytest.mark.parametrize("off", [-DAYS, timedelta(0), DAYS], ids=["clock behind", "one clock", "clock ahead"])
@@ -58,11 +58,11 @@ def test_a_comparison_is_behind_a_deletion_by_its_sequence(settings: Settings, o
     compare(settings, NOON + off)
     delete(settings)
     compare(settings, NOON - off)
-    found = versions.find_deletion(settings, PIPELINE.name, OWN, BATCH)
-    assert found is not None
+    deletion = versions.find_deletion(settings, PIPELINE.name, OWN, BATCH)
+    assert deletion is not None
 
     rows = Journal(settings, PIPELINE.name, ComparisonRow).read()
-    assert [found.is_before(row) for row in rows] == [False, True]
+    assert [deletion.is_before(row) for row in rows] == [False, True]
 
 
 def test_a_deletion_that_was_taken_back_is_none_and_registers_nothing(settings: Settings) -> None:
@@ -70,4 +70,4 @@ def test_a_deletion_that_was_taken_back_is_none_and_registers_nothing(settings: 
     versions.undo_deletion(settings, PIPELINE.name, OWN, 7, StandingClock(NOON))
 
     assert versions.find_deletion(settings, PIPELINE.name, OWN, 7) is None
-    assert [one.number for one in versions.read_registrations(settings, PIPELINE.name)] == [0]
+    assert [registration.number for registration in versions.read_registrations(settings, PIPELINE.name)] == [0]

@@ -171,7 +171,7 @@ def test_the_key_of_the_load_before_counts_without_being_named(settings: Setting
         load(settings, "ads", csv, joined=None)
 
     assert load(settings, "ads", csv, key=[]).version == 2
-    assert [one.key for one in list_versions(settings, "ads", most=9)] == [(), ("ad",), ("ad",)]
+    assert [version.key for version in list_versions(settings, "ads", most=9)] == [(), ("ad",), ("ad",)]
 
 
 def test_the_key_of_the_load_before_counts_behind_a_commit_of_another_writer(settings: Settings, csv: Path) -> None:
@@ -183,7 +183,7 @@ def test_the_key_of_the_load_before_counts_behind_a_commit_of_another_writer(set
 
     with pytest.raises(DefinitionError, match=r"version 1 has 10 rows.*10 of 10 keys \(ad\)"):
         load(settings, "ads", csv)
-    assert [one.key for one in list_versions(settings, "ads", most=9)] == [None, ("ad",)]
+    assert [version.key for version in list_versions(settings, "ads", most=9)] == [None, ("ad",)]
 
 
 def test_a_key_that_the_log_no_longer_tells_has_to_be_named(settings: Settings, csv: Path) -> None:
@@ -288,8 +288,8 @@ def test_an_older_version_is_in_force_again(settings: Settings, csv: Path) -> No
     done = roll_back(settings, "ads", 0)
 
     assert (done.version, done.rows) == (2, 10)
-    listed = list_versions(settings, "ads", most=10)
-    assert [(one.version, one.rows, one.source) for one in listed] == [
+    versions = list_versions(settings, "ads", most=10)
+    assert [(one.version, one.rows, one.source) for one in versions] == [
         (2, 10, "version 0"),
         (1, 0, "ads.csv"),
         (0, 10, "ads.csv"),

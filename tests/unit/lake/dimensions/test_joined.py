@@ -37,9 +37,9 @@ def test_epochs_of_one_version_are_one_span() -> None:
 def test_every_offset_that_is_read_lies_in_one_span_also_where_no_epoch_read_it() -> None:
     spans = joined_versions.list_recorded_spans(EPOCHS, "ads")
 
-    found = joined_versions.spans_to_read(spans, [{0: (0, 22), 2: (0, 4)}, {0: (24, 30)}], newest=(9, "x"))
+    version_spans = joined_versions.spans_to_read(spans, [{0: (0, 22), 2: (0, 4)}, {0: (24, 30)}], newest=(9, "x"))
 
-    assert found == (span(0, 0, 20, 3), span(0, 20, 22, 4), span(0, 24, 30, 4), span(2, 0, 4, 9))
+    assert version_spans == (span(0, 0, 20, 3), span(0, 20, 22, 4), span(0, 24, 30, 4), span(2, 0, 4, 9))
 
 
 def test_a_record_has_the_version_of_its_epoch() -> None:
@@ -56,8 +56,8 @@ def test_sides_are_apart_where_version_or_table_differ() -> None:
 
 
 def test_a_version_in_whose_place_another_was_read_is_told() -> None:
-    gone = VersionSpan(partition=0, first=0, next=5, version=9, table_id="x", instead_of=3)
+    version_span = VersionSpan(partition=0, first=0, next=5, version=9, table_id="x", instead_of=3)
 
-    assert joined_versions.list_replaced_versions({"ads": (gone, span(0, 5, 9, 9)), "shops": (span(0, 0, 9, 1),)}) == {
-        "ads": [3]
-    }
+    assert joined_versions.list_replaced_versions(
+        {"ads": (version_span, span(0, 5, 9, 9)), "shops": (span(0, 0, 9, 1),)}
+    ) == {"ads": [3]}

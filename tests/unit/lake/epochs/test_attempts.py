@@ -56,8 +56,8 @@ def test_a_sentence_names_the_offsets_of_partitions_that_were_read_and_of_new_on
 
 
 def test_stretches_are_those_of_what_has_windows() -> None:
-    found = Delivered(
+    delivered = Delivered(
         doubled=(replace(attempt(0), windows=(1, 5)), attempt(1)), lost=(replace(APART, windows=(7, 9)), APART)
     )
 
-    assert (found.twice, found.never) == (((1, 5),), ((7, 9),))
+    assert (delivered.twice, delivered.never) == (((1, 5),), ((7, 9),))

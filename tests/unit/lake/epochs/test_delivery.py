@@ -65,9 +65,9 @@ def test_rows_add_up_to_what_was_tried_and_under_exactly_once_to_what_was_counte
 
 
 def test_sentences_name_epoch_offsets_and_driver() -> None:
-    said = Delivered(doubled=(attempt(1),), lost=(record(2, "b"),)).sentences
+    sentences = Delivered(doubled=(attempt(1),), lost=(record(2, "b"),)).sentences
 
-    assert said == (
+    assert sentences == (
         "Doubled: epoch 1, offsets 0: 10 to 13 were written once more than counted by a.",
         "Lost: epoch 2, offsets 0: 20 to 23 were never written: b ended first.",
     )

@@ -12,7 +12,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pa
 def test_a_span_holds_the_epoch_and_every_file_that_holds_it(spans: list[tuple[int, int]], epoch: int) -> None:
     low, high = find_span(spans, epoch)
 
-    around = [one for one in spans if epoch in range(one[0], one[1] + 1)]
+    around = [span for span in spans if epoch in range(span[0], span[1] + 1)]
     assert low <= epoch <= high
     assert all(low <= first and last <= high for first, last in around)
     assert around or (low, high) == (epoch, epoch)

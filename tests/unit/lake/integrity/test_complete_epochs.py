@@ -146,10 +146,10 @@ def test_no_record_that_is_lost_is_explained_and_nothing_else_is_named_where_epo
     client: Any = HeldLog({0: sorted(visible - removed)})
 
     complete = find_complete_epochs(client, records, gaps, HOUR)
-    named = exclude_ranges(gaps, {0: [(record.start[0], record.end[0]) for record in complete]})
+    missing_records = exclude_ranges(gaps, {0: [(record.start[0], record.end[0]) for record in complete]})
 
-    assert all(any(gap.first <= at < gap.next for gap in named) for at in lost)
+    assert all(any(gap.first <= at < gap.next for gap in missing_records) for at in lost)
     for first, end in spans:
         if not lost & {*range(first, end)}:
-            assert not any(gap.first < end and first < gap.next for gap in named)
-    assert all(0 < gap.missing <= gap.next - gap.first for gap in named)
+            assert not any(gap.first < end and first < gap.next for gap in missing_records)
+    assert all(0 < gap.missing <= gap.next - gap.first for gap in missing_records)

@@ -52,8 +52,8 @@ def begin(settings: Settings, pipeline: Pipeline, *records: EpochRecord) -> Vers
     version = versions.open_or_create(settings, pipeline, SystemClock())
     schema = epoch_log_schema(pipeline)
     table = delta.ensure(version.uri, schema, partition_by=["_kind"])
-    for each in records:
-        row = {"_kind": "epoch", "_epoch": each.epoch, "_record": each.to_json()}
+    for record in records:
+        row = {"_kind": "epoch", "_epoch": record.epoch, "_record": record.to_json()}
         commits.append(table, pa.Table.from_pylist([row], schema=schema))
     return version
 

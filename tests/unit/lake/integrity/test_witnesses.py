@@ -47,9 +47,9 @@ def version(tmp_path: Path) -> Version:
     return Version(pipeline="p", result_fingerprint="f", lateness_fingerprint="l", number=0, uri=str(uri))
 
 
-def said(seen: list[Witness], record: EpochRecord | None = SEVENTH, table_version: int | None = 9) -> list[str]:
+def said(witnesses: list[Witness], record: EpochRecord | None = SEVENTH, table_version: int | None = 9) -> list[str]:
     records = [] if record is None else [record]
-    return [*high_water.contradictions(seen, records, name="p", table_version=table_version)]
+    return [*high_water.contradictions(witnesses, records, name="p", table_version=table_version)]
 
 
 def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:

@@ -46,7 +46,7 @@ def find_refusal(  # noqa: PLR0913 -- what both sides joined, what is read, and 
 ) -> SealBreach | None:
     """Return why it cannot be shown what versions did, None if it can; all spans are of the table that is there."""
     table_id = write_dimension(settings)
-    stream, batch = (tuple(replace(one, table_id=table_id) for one in spans) for spans in (stream, batch))
+    stream, batch = (tuple(replace(span, table_id=table_id) for span in spans) for spans in (stream, batch))
     client = Mock(describe=lambda _: log, earliest=lambda _: {0: 0} if begins is None else begins)
     monkeypatch.setattr(dimension, "LogClient", lambda _: client)
     suspects = [Suspects(run=make_run("a", dimensions={"ads": batch}), windows=(0,), reads=reads)]

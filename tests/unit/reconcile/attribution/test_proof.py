@@ -40,15 +40,15 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def check(settings: Settings, connection: duckdb.DuckDBPyConnection, log: HeldLog | None) -> str:
     """Ask a log of one row; return why it says nothing."""
-    asked = Proof(settings=settings, pipeline=PIPELINE, evidence=Mock(run=READ), log=log)
+    proof = Proof(settings=settings, pipeline=PIPELINE, evidence=Mock(run=READ), log=log)
     sides = Mock(connection=connection, layout=LAYOUT, merged=(), tells_twins=False)
 
-    (note,) = asked.check(sides, f"SELECT window_start, who FROM {SharedTable.EXPECTED}")  # noqa: S608 -- ours
+    (note,) = proof.check(sides, f"SELECT window_start, who FROM {SharedTable.EXPECTED}")  # noqa: S608 -- ours
 
     assert note.endswith("0 are not borne out, 1 can no longer be proven.")
     assert connection.execute(f"SELECT who FROM {UNPROVEN}").fetchall() == [("a",)]  # noqa: S608 -- ours
-    assert asked.breach is not None
-    return asked.breach.message
+    assert proof.breach is not None
+    return proof.breach.message
 
 
 @pytest.mark.parametrize("other", [{"topic_id": "topic-2"}, {"cluster_id": "cluster-2"}])

@@ -68,10 +68,10 @@ def test_the_seal_records_log_definitions_tables_and_cut(settings: Settings) -> 
 
 
 def test_pairs_are_counted_up_to_the_cut_and_in_all_and_none_of_a_class_that_came_behind_it(tmp_path: Path) -> None:
-    made = Settings(home=tmp_path)
-    write(made, at_1(lake_of(SALES)))
+    settings = Settings(home=tmp_path)
+    write(settings, at_1(lake_of(SALES)))
 
-    evidence = examine(made, PIPELINE, epoch=None).evidence
+    evidence = examine(settings, PIPELINE, epoch=None).evidence
 
     assert evidence is not None
     assert evidence.watermark == micros(100)
@@ -88,10 +88,10 @@ def test_of_runs_at_one_cut_the_last_to_finish_is_compared_and_the_newest_cut_be
     assert examine(settings, PIPELINE, epoch=1).tables.batch_run == "older"
 
 
-def refused(found: Examined) -> SealBreach:
-    assert found.evidence is None
-    assert not found.seal.holds
-    (breach,) = found.seal.breaches
+def refused(examined: Examined) -> SealBreach:
+    assert examined.evidence is None
+    assert not examined.seal.holds
+    (breach,) = examined.seal.breaches
     return breach
 
 

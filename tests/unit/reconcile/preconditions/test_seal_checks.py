@@ -147,9 +147,9 @@ def test_what_breaks_the_seal_is_named_with_both_sides_and_alone(case: str) -> N
 
 
 def test_of_a_log_that_was_another_one_in_several_epochs_the_first_is_named() -> None:
-    found = breaches(facts(run=replace(RUN, topic_id="topic-2")))
+    seal_breaches = breaches(facts(run=replace(RUN, topic_id="topic-2")))
 
-    assert [(breach.code, breach.message[:33]) for breach in found] == [
+    assert [(breach.code, breach.message[:33]) for breach in seal_breaches] == [
         ("log_identity", "Log `clicks`: epoch 0 read topic "),
     ]
 
@@ -175,10 +175,10 @@ def test_the_first_break_between_epochs_is_named_and_a_recorded_loss_excuses_it(
 def test_a_cut_whose_epoch_is_not_there_is_a_broken_history(changes: dict[str, Any], newest: str) -> None:
     run = changes.get("run", RUN)
 
-    found = breaches(facts(**changes))
+    seal_breaches = breaches(facts(**changes))
 
     said = f"Batch run batch-1 is at the cut of epoch {run.epoch}, newest epoch row of clicks/f/stream-0 is {newest}."
-    assert [breach for breach in found if breach.code == "history"] == [history(said)]
+    assert [breach for breach in seal_breaches if breach.code == "history"] == [history(said)]
 
 
 def test_a_stream_without_an_epoch_ran_with_nothing_and_read_nothing() -> None:
@@ -232,9 +232,9 @@ def test_rows_up_to_the_cut_that_a_fold_took_beyond_it_cannot_be_compared(
 ) -> None:
     records = with_epoch(2, folded_to=folded_to)
 
-    found = breaches(facts(records=records, run=AT_1, books=books))
+    seal_breaches = breaches(facts(records=records, run=AT_1, books=books))
 
-    assert found == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))
+    assert seal_breaches == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))
 
 
 @pytest.mark.parametrize(
@@ -251,6 +251,6 @@ def test_epochs_that_accepted_nothing_add_nothing(
 ) -> None:
     pairs = {number: {"accepted": n} if n else {"late": 1} for number, n in enumerate(accepted)}
 
-    found = breaches(facts(pairs=pairs, run=AT_1, books=books))
+    seal_breaches = breaches(facts(pairs=pairs, run=AT_1, books=books))
 
-    assert found == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))
+    assert seal_breaches == (() if left is None else (sealed("folded", FOLD.format(left), "NotComparable"),))

@@ -46,8 +46,8 @@ def said(
     known: Sequence[InForce] = (US, TR),
 ) -> list[str]:
     by_digest = {one.digest: one for one in known}
-    found = SettingsOfSides(pipeline="clicks", known=by_digest, batch="batch-1", by_batch=batch, here=here)
-    return list(settings_in_force.texts(epochs, found))
+    settings_of_sides = SettingsOfSides(pipeline="clicks", known=by_digest, batch="batch-1", by_batch=batch, here=here)
+    return list(settings_in_force.texts(epochs, settings_of_sides))
 
 
 def test_epochs_of_one_version_that_ran_apart_are_named_by_their_stretches() -> None:
@@ -71,9 +71,11 @@ def test_a_side_that_ran_apart_is_named_beside_the_others(batch: InForce, here: 
 
 
 def test_batch_is_named_with_the_version_that_is_compared() -> None:
-    found = SettingsOfSides(pipeline="clicks", known={US.digest: US}, batch="batch-1", by_batch=TR, here=US, version=2)
+    settings_of_sides = SettingsOfSides(
+        pipeline="clicks", known={US.digest: US}, batch="batch-1", by_batch=TR, here=US, version=2
+    )
 
-    (text,) = settings_in_force.texts(records(US), found)
+    (text,) = settings_in_force.texts(records(US), settings_of_sides)
 
     assert "`cutover batch clicks --version 2`" in text
 

@@ -106,11 +106,11 @@ def test_the_table_counts_the_windows_of_each_curve() -> None:
 
 
 def test_windows_that_differ_for_another_cause_are_wrong_though_they_hold_their_records() -> None:
-    said = describe_stream(settlement(point(60, 7, 10), other_causes=3))
+    stream = describe_stream(settlement(point(60, 7, 10), other_causes=3))
 
-    assert "7 of 10 windows are right" in said
-    assert "3 windows differ for another cause" in said
-    assert "late records are dropped" not in said
+    assert "7 of 10 windows are right" in stream
+    assert "3 windows differ for another cause" in stream
+    assert "late records are dropped" not in stream
 
 
 def test_a_replay_is_named_and_its_late_records_are_left_to_be_measured() -> None:

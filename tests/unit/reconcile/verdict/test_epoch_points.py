@@ -32,8 +32,8 @@ def test_as_many_epochs_as_there_are_points_are_told_one_by_one() -> None:
 
 
 def test_lag_is_from_the_newest_event_of_all_partitions_to_the_watermark_in_seconds() -> None:
-    known = make_epoch(1, max_event={0: 5_000_000, 1: 9_000_000}, watermark_after=3_000_000)
+    epoch = make_epoch(1, max_event={0: 5_000_000, 1: 9_000_000}, watermark_after=3_000_000)
 
-    assert series.epochs([known])[0].lag == 6.0
+    assert series.epochs([epoch])[0].lag == 6.0
     assert series.epochs([make_epoch(1, max_event={}, watermark_after=3_000_000)])[0].lag is None
     assert series.epochs([make_epoch(1, max_event={0: 5_000_000}, watermark_after=None)])[0].lag is None

@@ -107,9 +107,9 @@ def test_a_rule_is_in_force_until_it_expires(left: timedelta, now: datetime | No
 
 def test_all_that_is_known_of_a_rule_is_told_and_of_those_that_accept_nothing_why() -> None:
     one, over = rule(expires=datetime(2026, 2, 1, 12, 30, tzinfo=UTC)), rule(max_rows=1, keys=["b", "c"])
-    gone = rule(keys=["z"], expires=datetime(2026, 1, 1, 9, 5, tzinfo=UTC))
+    acceptance_rule = rule(keys=["z"], expires=datetime(2026, 1, 1, 9, 5, tzinfo=UTC))
     cells = [cell("b", 1), cell("c", 1), cell("a", 1)]
-    rules = AcceptanceRules(rules={"gone": gone, "many": over, "one": one}, problems={"odd": "no TOML"})
+    rules = AcceptanceRules(rules={"gone": acceptance_rule, "many": over, "one": one}, problems={"odd": "no TOML"})
 
     _, found = accept(Acceptance(rules=rules, now=NOW), cells)
 

@@ -84,7 +84,7 @@ def test_each_day_counts_the_windows_of_either_side_those_that_differ_and_rows_b
     ],
 )
 def test_days_stay_as_they_are_as_long_as_there_is_room(most: int, expected: list[str]) -> None:
-    found = days.shorten(
+    calendar_days = days.shorten(
         [
             CalendarDay(day=day, windows=5, different=2, causes={"late": 1, "future": 2})
             for day in ("2026-01-30", "2026-01-31", "2026-02-01")
@@ -92,9 +92,9 @@ def test_days_stay_as_they_are_as_long_as_there_is_room(most: int, expected: lis
         most,
     )
 
-    assert [one.day for one in found] == expected
-    assert [sum(part) for part in zip(*((one.windows, one.different) for one in found), strict=True)] == [15, 6]
-    assert sum(one.causes["future"] for one in found) == 2 * 3
+    assert [one.day for one in calendar_days] == expected
+    assert [sum(part) for part in zip(*((one.windows, one.different) for one in calendar_days), strict=True)] == [15, 6]
+    assert sum(one.causes["future"] for one in calendar_days) == 2 * 3
 
 
 DESKS = replace(SALES, key=("shop", "desk"))
@@ -185,8 +185,8 @@ def frequent(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[
     there = [f"({at(5, hour)}, 'a')" for hour in range(3, 6)] + [f"({at(6, hour)}, 'a')" for hour in range(2)]
     rest = [f"({at(6 + n // 20, n % 20)}, 'b')" for n in range(60)]
     put(connection, "stage_0", "window_start, shop", *there, *rest)
-    found = series.over_represented(sides(connection), pipeline)
-    return {f"{one.column} {one.value}": (one.different, one.rows) for one in found}
+    key_segments = series.over_represented(sides(connection), pipeline)
+    return {f"{one.column} {one.value}": (one.different, one.rows) for one in key_segments}
 
 
 def test_keys_and_days_with_more_than_their_share_are_counted_among_the_rows_of_both_sides(

@@ -66,9 +66,9 @@ def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
     ],
 )
 def test_a_share_beyond_the_policy_never_reads_like_the_limit(share: float, limit: float, said: str) -> None:
-    found = decide_verdict(replace(NOTHING, explained=1, late_share=share), Policy(max_late_share=limit))
+    verdict = decide_verdict(replace(NOTHING, explained=1, late_share=share), Policy(max_late_share=limit))
 
-    assert found.policy.reasons == (said,)
+    assert verdict.policy.reasons == (said,)
 
 
 @pytest.mark.parametrize(("rows", "within"), [(2, True), (3, False)])
@@ -123,7 +123,7 @@ def test_a_broken_seal_says_its_first_reason_and_opens_the_first_page_that_a_rea
 
     assert (decision.verdict, decision.exit_code, decision.runbook) == (Verdict.NOT_COMPARABLE, 2, page)
     assert decision.policy == PolicyResult(
-        max_late_share=0.2, max_unexplained=7, within=False, reasons=tuple(one.message for one in breaches)
+        max_late_share=0.2, max_unexplained=7, within=False, reasons=tuple(breach.message for breach in breaches)
     )
     assert describe_broken_seal(seal) == f"The two sides cannot be compared: {said}"
 

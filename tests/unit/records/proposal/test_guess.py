@@ -41,8 +41,8 @@ def guess_cells(rows: Sequence[dict[str, str]]) -> Guess:
     return survey.guess()
 
 
-def types(found: Guess) -> dict[str, str]:
-    return {column.name: column.type for column in found.columns}
+def types(guess: Guess) -> dict[str, str]:
+    return {column.name: column.type for column in guess.columns}
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def types(found: Guess) -> dict[str, str]:
     ],
 )
 def test_type_of_a_column_of_cells(cells: list[str], expected: str) -> None:
-    found = guess_cells([{"x": cell, "happened": AT} for cell in cells])
+    guess = guess_cells([{"x": cell, "happened": AT} for cell in cells])
 
-    assert types(found)["x"] == expected
+    assert types(guess)["x"] == expected
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,9 @@ def test_a_field_that_no_type_takes_is_left_out_with_both_lines(values: list[Any
 
 
 def test_types_come_from_every_record_and_not_from_the_first_ones() -> None:
-    found = guess_cells([{"x": "1", "at": AT}] * 5_000 + [{"x": "1.5", "at": AT}])
+    guess = guess_cells([{"x": "1", "at": AT}] * 5_000 + [{"x": "1.5", "at": AT}])
 
-    assert (types(found)["x"], found.rows) == ("double", 5_001)
+    assert (types(guess)["x"], guess.rows) == ("double", 5_001)
 
 
 def test_a_log_time_that_is_missing_once_is_none() -> None:

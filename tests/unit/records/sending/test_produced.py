@@ -26,10 +26,10 @@ SENT = ProducedRun(
 
 
 def content(records: Sequence[object], header: str = "h") -> FileContent:
-    made = FileContent()
+    file_content = FileContent()
     for part in (header, *records):
-        made.add(str(part).encode())
-    return made
+        file_content.add(str(part).encode())
+    return file_content
 
 
 def sent(home: Path, records: Sequence[object]) -> Produced:
@@ -66,8 +66,13 @@ def test_a_file_that_differs_is_another_one_and_its_first_other_record_is_known(
 
     assert (history.runs, history.difference is not None) == ((), True)
     assert history.difference is not None
-    found = history.difference
-    assert (found.record, found.common, found.is_edited_copy, found.run) == (first, common, is_edited, SENT)
+    difference = history.difference
+    assert (difference.record, difference.common, difference.is_edited_copy, difference.run) == (
+        first,
+        common,
+        is_edited,
+        SENT,
+    )
 
 
 @pytest.mark.parametrize(

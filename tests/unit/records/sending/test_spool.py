@@ -64,7 +64,7 @@ def test_malformed_records_are_counted_by_reason_with_examples_in_the_files_orde
     with Spool(tmp_path) as spool:
         spool.fill([row(1, 30), replace(row(2, 20), malformed=bad), replace(row(3, 10), malformed=absent)])
 
-        found = spool.summarize_malformed(most=1)
+        malformed = spool.summarize_malformed(most=1)
 
-    assert (found.records, found.cells, found.reasons) == (2, 2, {"missing": 1, "type": 1})
-    assert found.examples == ("line 2, column `i`: expected int, got 1.5",)
+    assert (malformed.records, malformed.cells, malformed.reasons) == (2, 2, {"missing": 1, "type": 1})
+    assert malformed.examples == ("line 2, column `i`: expected int, got 1.5",)

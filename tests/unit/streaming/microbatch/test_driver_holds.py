@@ -103,9 +103,9 @@ ROWS = pa.Table.from_pylist([{"_kind": "partial", "_epoch": 0, "_record": None}]
 def test_data_come_with_their_record_before_it_or_after_it(mode: Delivery, tick: bool, steps: list[str]) -> None:
     record = replace(FIRST, delivery=mode, tick=tick, counts={"accepted": 1}, windows=(4, 9))
     made, written = Mock(), list[Any]([Mock()])
-    gathered = EpochPartials(rows=ROWS, counted=aggregate.NOTHING, written=written, number=1)
+    epoch_partials = EpochPartials(rows=ROWS, counted=aggregate.NOTHING, written=written, number=1)
 
-    delivery.deliver(made.committer, ROWS, gathered, record, made.apart)
+    delivery.deliver(made.committer, ROWS, epoch_partials, record, made.apart)
 
     attempt = Attempt(epoch=0, run_id=FIRST.run_id, start={0: 0}, end={0: 10}, counts={"accepted": 1}, windows=(4, 9))
     own = pa.Table.from_pylist([{"_kind": "data", "_epoch": 0, "_record": attempt.to_json()}], schema=SCHEMA)

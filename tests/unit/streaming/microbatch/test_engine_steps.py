@@ -162,9 +162,9 @@ def test_a_commit_is_measured_and_everything_follows_it(monkeypatch: pytest.Monk
 
     MicrobatchEngine._commit(made, Mock(), FIRST)
 
-    seen = made.context.metrics.note_epoch.call_args
-    assert (seen.args, seen.kwargs["written_bytes"]) == ((FIRST,), 12)
-    assert 0 <= seen.kwargs["commit_seconds"] < 5
+    call_args = made.context.metrics.note_epoch.call_args
+    assert (call_args.args, call_args.kwargs["written_bytes"]) == ((FIRST,), 12)
+    assert 0 <= call_args.kwargs["commit_seconds"] < 5
     made._note_commit.assert_called_once_with(FIRST)
     made.state.note_commit.assert_called_once_with(FIRST, None, empty)
     assert made.compactor.step.called

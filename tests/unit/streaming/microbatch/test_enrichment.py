@@ -41,6 +41,6 @@ def test_a_new_version_is_looked_for_every_few_seconds(enrichment: tuple[StreamE
 
 
 def test_without_lookups_nothing_is_looked_for(tmp_path: Path) -> None:
-    found = StreamEnrichment(Settings(home=tmp_path), Mock(lookups={}), HandClock())
+    stream_enrichment = StreamEnrichment(Settings(home=tmp_path), Mock(lookups={}), HandClock())
 
-    assert found.take_dimensions(Mock()).versions == {}
+    assert stream_enrichment.take_dimensions(Mock()).versions == {}

@@ -51,8 +51,8 @@ def ends(*offsets: int) -> dict[int, LogEnd]:
 def snapshot(known: Any, at: Mapping[int, LogEnd], read: Mapping[int, int]) -> LogSnapshot:
     known._context.client.log_ends.return_value = at
     assert known.look(read) == at
-    found: LogSnapshot = known.health.note_look.call_args.args[0]
-    return found
+    log_snapshot: LogSnapshot = known.health.note_look.call_args.args[0]
+    return log_snapshot
 
 
 @pytest.mark.parametrize(

@@ -64,15 +64,17 @@ def leaders(*epochs: int) -> dict[int, LogEnd]:
     return {p: LogEnd(offset=9, leader_epoch=epoch) for p, epoch in enumerate(epochs)}
 
 
-def is_one_log(known: Continuity, context: Any, *, now: tuple[int, ...], cuts: int = 0, changed: bool = False) -> bool:
+def is_one_log(
+    continuity: Continuity, context: Any, *, now: tuple[int, ...], cuts: int = 0, changed: bool = False
+) -> bool:
     """Return whether records count as one log's, read behind leaders (1, 1), where these lead at their end."""
-    since = known.prove(leaders(1, 1))
-    marks = known.mark(PLAN).result()
-    reader: Any = known._reader
+    since = continuity.prove(leaders(1, 1))
+    marks = continuity.mark(PLAN).result()
+    reader: Any = continuity._reader
     reader.digest = "other" if changed else "same"
     context.client.cuts = cuts
-    known.prove(leaders(*now))
-    return known.is_from_one_log(since, PLAN, marks)
+    continuity.prove(leaders(*now))
+    return continuity.is_from_one_log(since, PLAN, marks)
 
 
 def test_records_of_the_same_leaders_over_one_connection_are_not_read_twice(
@@ -105,11 +107,11 @@ def test_driver_asked_to_stop_while_no_broker_answers_commits_nothing(known: Con
 
 
 def test_driver_waits_for_a_broker_and_goes_on_once_it_answers(context: Any) -> None:
-    known = Continuity(replace(context, stopping=Mock(**{"wait.return_value": False})), Mock(newest=None), LOG)
+    continuity = Continuity(replace(context, stopping=Mock(**{"wait.return_value": False})), Mock(newest=None), LOG)
     context.client.log_ends.side_effect = [GONE, GONE, ENDS]
 
-    assert known.await_same_log() is True
-    assert (known.health.is_silent, known.high) == (False, {0: 9})
+    assert continuity.await_same_log() is True
+    assert (continuity.health.is_silent, continuity.high) == (False, {0: 9})
 
 
 def test_topic_that_was_made_again_is_refused_at_once(known: Continuity, context: Any) -> None:

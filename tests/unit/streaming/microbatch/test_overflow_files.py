@@ -101,23 +101,23 @@ def test_an_overflow_that_holds_other_rows_than_were_counted_is_refused(tmp_path
 
 def test_accepted_rows_of_an_overflow_are_read_from_its_files(tmp_path: Path) -> None:
     written = overflow(tmp_path, expected=4)
-    gathered = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=written, number=4)
+    epoch_partials = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=written, number=4)
 
-    assert set(spill.read_accepted(gathered, PIPELINE, str(tmp_path))["_n"].to_pylist()) == {1, 2, 3}
+    assert set(spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path))["_n"].to_pylist()) == {1, 2, 3}
 
 
 def test_accepted_rows_of_an_epoch_without_any_are_none(tmp_path: Path) -> None:
-    written = spill.spill_partials(passed(ledger=[rows("late", 4)]), PIPELINE, PLAN, str(tmp_path), expected=1)
-    gathered = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=written, number=1)
+    add_actions = spill.spill_partials(passed(ledger=[rows("late", 4)]), PIPELINE, PLAN, str(tmp_path), expected=1)
+    epoch_partials = EpochPartials(rows=rows("accepted"), counted=aggregate.NOTHING, written=add_actions, number=1)
 
-    assert spill.read_accepted(gathered, PIPELINE, str(tmp_path)) == rows("accepted")
+    assert spill.read_accepted(epoch_partials, PIPELINE, str(tmp_path)) == rows("accepted")
 
 
 def test_accepted_rows_that_the_driver_holds_are_those_of_their_class() -> None:
     both = pa.concat_tables([rows("accepted", 1), rows("late", 4)])
-    gathered = EpochPartials(rows=both, counted=aggregate.NOTHING, number=2)
+    epoch_partials = EpochPartials(rows=both, counted=aggregate.NOTHING, number=2)
 
-    assert spill.read_accepted(gathered, PIPELINE, "unused")["_n"].to_pylist() == [1]
+    assert spill.read_accepted(epoch_partials, PIPELINE, "unused")["_n"].to_pylist() == [1]
 
 
 def test_sums_of_rows_that_stay_with_spark_are_by_class() -> None:
@@ -152,5 +152,5 @@ def test_rows_of_slices_are_collected_up_to_the_limit_and_told_as_those_of_windo
     assert [call.args[0] for call in given.slices.limit.call_args_list] == ([LIMIT + 1] if is_bounded else [])
     assert collected.call_args.args[0] is (given.slices.limit.return_value if is_bounded else given.slices)
     counts = dict.fromkeys(aggregate.NOTHING.counts, 0) | {"accepted": 3}
-    told = EpochPartials(rows=opened, counted=EpochCounts(counts=counts, records=3, unknown=LIMIT), number=2)
-    assert found == (told if is_taken else "by window")
+    epoch_partials = EpochPartials(rows=opened, counted=EpochCounts(counts=counts, records=3, unknown=LIMIT), number=2)
+    assert found == (epoch_partials if is_taken else "by window")

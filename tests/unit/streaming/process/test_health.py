@@ -62,12 +62,12 @@ def test_unread_records_count_from_the_look_that_saw_them_or_the_last_commit(
     health.note_look(behind)
     clock.seconds += 10
     health.note_look(behind)
-    first = beat.now.unread_since
+    unread_since = beat.now.unread_since
     health.note_commit()
     clock.seconds += 10
     health.note_look(behind)
 
-    assert (first, beat.now.unread_since) == (at(1000), at(1020))
+    assert (unread_since, beat.now.unread_since) == (at(1000), at(1020))
 
 
 def test_record_behind_an_open_transaction_is_no_backlog(beat: HeartbeatWriter, clock: HandClock) -> None:

@@ -33,9 +33,9 @@ def version(tmp_path: Path) -> Version:
 @pytest.fixture
 def mine(version: Version) -> Committer:
     """Return a driver's committer behind its epoch 0."""
-    made = Committer(version, FIRST.run_id, DeltaTable(version.uri), reload_every=100)
-    made.commit(rows(FIRST), FIRST)
-    return made
+    committer = Committer(version, FIRST.run_id, DeltaTable(version.uri), reload_every=100)
+    committer.commit(rows(FIRST), FIRST)
+    return committer
 
 
 def rewritten(uri: str, times: int) -> Callable[..., None]:

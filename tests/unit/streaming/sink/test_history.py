@@ -128,16 +128,16 @@ class Overtaken(Committer):
 
 
 def test_fold_that_a_rewrite_by_hand_overtakes_at_its_commit_is_left_alone(version: Version) -> None:
-    mine = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
-    mine.commit(rows(FIRST), FIRST)
-    mine.commit(rows(SECOND), SECOND)
-    group = [files.remove(file) for file in compactor.list_files(mine.table)]
+    overtaken = Overtaken(version, "pid-1-one", DeltaTable(version.uri), reload_every=100)
+    overtaken.commit(rows(FIRST), FIRST)
+    overtaken.commit(rows(SECOND), SECOND)
+    group = [files.remove(file) for file in compactor.list_files(overtaken.table)]
     made = folded(version)
 
-    assert not mine.replace_files([made, *group], why="fold")
+    assert not overtaken.replace_files([made, *group], why="fold")
     assert EpochLog(version.uri).records() == [FIRST, SECOND]
-    assert mine.table.version() == 4  # the driver has taken the other one's files over
-    assert all(checksums.name_of(path) for path in delta.paths(mine.table))
+    assert overtaken.table.version() == 4  # the driver has taken the other one's files over
+    assert all(checksums.name_of(path) for path in delta.paths(overtaken.table))
 
 
 def test_rewrite_by_hand_is_no_fence(version: Version, driver: Callable[[str], Committer]) -> None:

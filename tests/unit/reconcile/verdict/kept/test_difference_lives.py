@@ -29,7 +29,7 @@ POSITIONS = {f"r{n}": (True, 0, n, n) for n in range(9)}
 
 
 def cell(shop: str, window: str = FIRST, **changes: Any) -> Difference:
-    made = Difference(
+    difference = Difference(
         window_start=window,
         key={"shop": shop},
         measure="sales",
@@ -39,12 +39,12 @@ def cell(shop: str, window: str = FIRST, **changes: Any) -> Difference:
         difference=-1,
         cause="unexplained",
     )
-    return replace(made, **changes)
+    return replace(difference, **changes)
 
 
 def comparison(*cells: Difference, unexplained: int | None = None, **changes: Any) -> Finding:
-    rows = len({str(one.key) + str(one.window_start) for one in cells if "unexplained" in one.cause})
-    made = Finding(
+    rows = len({str(cell.key) + str(cell.window_start) for cell in cells if "unexplained" in cell.cause})
+    finding = Finding(
         pipeline="sales",
         verdict=Verdict.DIVERGED,
         exit_code=1,
@@ -54,11 +54,11 @@ def comparison(*cells: Difference, unexplained: int | None = None, **changes: An
         causes={"unexplained": Cause(rows=rows if unexplained is None else unexplained)},
         differences=cells,
     )
-    return replace(made, **changes)
+    return replace(finding, **changes)
 
 
-def made_by(found: Finding, **changes: Any) -> RecordedComparison:
-    return line(3, said={"causes": {"unexplained": {"rows": found.causes["unexplained"].rows}}}, **changes)
+def made_by(finding: Finding, **changes: Any) -> RecordedComparison:
+    return line(3, said={"causes": {"unexplained": {"rows": finding.causes["unexplained"].rows}}}, **changes)
 
 
 def opened(*shops: str, kind: str = "changed", window: str = FIRST) -> dict[tuple[str, str], OpenDifference]:
@@ -90,9 +90,9 @@ def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_a
     found = comparison(
         cell("a"), cell("b", accepted_by="backfill", cause="late + unexplained"), cell("c", cause="late")
     )
-    made = made_by(found)
+    recorded_comparison = made_by(found)
 
-    rows = lifecycle.rows(found, made, opened("a", "gone"), [], [])
+    rows = lifecycle.rows(found, recorded_comparison, opened("a", "gone"), [], [])
 
     assert states(rows) == [
         (A, "changed", "open"),
@@ -103,7 +103,7 @@ def test_a_run_opens_what_nothing_explains_and_takes_back_what_it_did_not_find_a
         pipeline="sales",
         result_fingerprint="f",
         run_id="r3",
-        at=made.last_recorded,
+        at=recorded_comparison.last_recorded,
         window_start=datetime(2026, 1, 1, tzinfo=UTC),
         key=A,
         kind="changed",

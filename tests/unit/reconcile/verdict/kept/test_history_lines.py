@@ -57,8 +57,8 @@ def line(number: int = 0, epoch: int | None = 5, verdict: str = "CONSISTENT", **
     return one
 
 
-def entry(made: RecordedComparison, *lines: RecordedComparison, version: int | None = 0) -> HistoryEntry:
-    return HistoryEntry(pipeline="sales", turn=9, lines=lines, made=made, version=version)
+def entry(recorded_comparison: RecordedComparison, *lines: RecordedComparison, version: int | None = 0) -> HistoryEntry:
+    return HistoryEntry(pipeline="sales", turn=9, lines=lines, made=recorded_comparison, version=version)
 
 
 def found(epoch: int | None = 3, stream: int | None = 0, **changes: Any) -> ComparisonOutcome:
@@ -191,9 +191,9 @@ def test_a_range_beside_no_comparison_says_so() -> None:
 def test_ranges_that_were_not_judged_are_kept_apart_as_long_as_they_are_few(
     settings: Settings, unjudged: list[tuple[int, int]], expected: tuple[tuple[int, int], ...] | None
 ) -> None:
-    placed = find_place(settings, replace(found(), unjudged=tuple(unjudged)), "a")
+    place = find_place(settings, replace(found(), unjudged=tuple(unjudged)), "a")
 
-    assert placed.made.unjudged == (tuple(unjudged) if expected is None else expected)
+    assert place.made.unjudged == (tuple(unjudged) if expected is None else expected)
 
 
 OUTCOMES = {  # of a second run, and whether it repeats the first one
@@ -218,8 +218,8 @@ def test_a_run_that_finds_the_same_at_the_same_cut_is_a_repeat_of_its_line(setti
 
     places = {}
     for name, (outcome, _) in OUTCOMES.items():
-        placed = find_place(settings, outcome, "second")
-        places[name] = (placed.made.run_id, placed.made.times, [one.run_id for one in placed.lines], placed.turn)
+        place = find_place(settings, outcome, "second")
+        places[name] = (place.made.run_id, place.made.times, [line.run_id for line in place.lines], place.turn)
 
     assert places == {
         name: ("first", 2, [], 1) if repeats else ("second", 1, ["first"], 1) for name, (_, repeats) in OUTCOMES.items()
@@ -231,10 +231,10 @@ def test_a_run_repeats_the_newest_line_of_its_cut_alone_and_none_of_another_defi
     record(settings, "first", found())
     record(settings, "second", found(sentence="They differ."))
 
-    placed = find_place(settings, found(), "third")
+    place = find_place(settings, found(), "third")
 
-    assert placed.made.run_id == "third"
-    assert [one.run_id for one in placed.lines] == ["first", "second"]
+    assert place.made.run_id == "third"
+    assert [line.run_id for line in place.lines] == ["first", "second"]
 
 
 def test_a_row_names_a_cut_only_if_it_was_read_and_else_the_version_that_was_asked_for(settings: Settings) -> None:
@@ -259,7 +259,7 @@ def test_what_speaks_now_comes_first_then_cuts_from_the_newest_back_then_former_
 
     lines = history.newest_first(settings, SALES)
 
-    assert [one.run_id for one in lines] == ["c", "ranged", "b", "a", "former"]
+    assert [line.run_id for line in lines] == ["c", "ranged", "b", "a", "former"]
 
 
 def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> None:
@@ -273,7 +273,7 @@ def test_a_report_shows_the_newest_whole_comparisons_with_their_numbers() -> Non
 
     runs = trend.trend(entry(line(900, 900, "DIVERGED", said=said), *lines, line(99, 99, said=TO)))
 
-    assert [one.epoch for one in runs] == [*range(1, trend.RUNS_AT_MOST), 900]
+    assert [run.epoch for run in runs] == [*range(1, trend.RUNS_AT_MOST), 900]
     assert runs[-1] == RunOfTrend(
         run_id="r900",
         at="2026-01-02T15:00:00Z",
