@@ -100,7 +100,7 @@ def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded
 
 
 def list_pages(settings: Settings, recorded_comparisons: Iterable[RecordedComparison]) -> list[Path]:
-    """Return the pages of recorded comparisons that are there, in the order given."""
+    """Return the pages that still exist, in the order given."""
     paths = (
         settings.reports_dir / recorded_comparison.report
         for recorded_comparison in recorded_comparisons
