@@ -38,7 +38,7 @@ def hold_cut(
     version = versions.current(settings, pipeline)
     if version is None:
         raise _no_epoch(pipeline)
-    table_weights.refuse_removed(settings, pipeline, version)
+    table_weights.check_not_removed(settings, pipeline, version)
     if not delta.exists(version.uri):
         raise _no_epoch(pipeline)
     newest = EpochLog(version.uri).newest()

@@ -187,7 +187,7 @@ def refuse_lost(work: RunContext) -> None:
     Raises:
         LogError: It has, or a topic is compacted; names the epochs and offsets.
     """
-    lost_records.refuse_lost(
+    lost_records.check_none_lost(
         work.pipeline.name,
         work.client,
         EpochLog(work.target.version.uri).records(),
@@ -306,7 +306,7 @@ def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
         if not delta.exists(uri):
             continue
         table = delta.open_table(uri)
-        table_change = table_weights.of_batch(table, name, runs)
+        table_change = table_weights.find_batch_change(table, name, runs)
         if table_change is not None and table_change.kind is Kind.FOREIGN:
             raise LakeError(table_change.message(otherwise), runbook=table_change.runbook)
         if table_change is not None and table_change.kind is Kind.HARMLESS:
@@ -324,7 +324,7 @@ def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> d
     topic = log_of(pipeline)
     check_log(pipeline, target.record, client.describe(topic))
     earliest = client.earliest(topic)
-    same_log.refuse_changed(pipeline.name, client, target.newest, same_log.recorded_history(target.version.uri))
+    same_log.check_unchanged(pipeline.name, client, target.newest, same_log.recorded_history(target.version.uri))
     check_offsets(pipeline, target.record, earliest, client.high_watermarks(topic))
     return earliest
 
@@ -338,7 +338,7 @@ def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHis
         LogError: No broker answers.
     """
     newest = history.newest
-    if newest is None or same_log.holds(client, newest):
+    if newest is None or same_log.is_unchanged(client, newest):
         return history
     log.warning("batch_reads_again", run_id=newest.run_id, topic=newest.topic)
     return replace(history, runs=())

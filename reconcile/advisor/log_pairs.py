@@ -83,7 +83,7 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
     if not count:
         msg = f"Log of `{reading.pipeline.name}`: expected records that its epochs have read, it holds none of them."
         raise LogError(msg + "\nHint: lateness is told from what the log still holds.")
-    lost_records.refuse_lost_in_log(reading.settings, reading.pipeline)
+    lost_records.check_log_of_version(reading.settings, reading.pipeline)
     return count
 
 

@@ -104,7 +104,7 @@ def determinism(
         drawn = [draw_replay(span, number, seed) for number in range(1, replays + 1)]
         drawn += [draw_batch_replay(span, replays + number, seed) for number in range(1, repartitions + 1)]
         found = [replayed.compare_replay(replay) for replay in drawn]
-    lost_records.refuse_lost_in_log(settings, pipeline)
+    lost_records.check_log_of_version(settings, pipeline)
     offsets = sum(end - start for start, end in span.values())
     return DeterminismAudit(pipeline=pipeline.name, records=offsets, rows=int(rows), seed=seed, replays=tuple(found))
 

@@ -103,7 +103,7 @@ def read(settings: Settings, pipeline: Pipeline, now: datetime) -> GateEvidence:
 
 def list_table_problems(settings: Settings, pipeline: Pipeline, version: Version) -> Iterator[str]:
     """Yield a sentence for each change by another writer, and one if the high-water note cannot be read."""
-    for change, _ in table_weights.changes(settings, pipeline):
+    for change, _ in table_weights.find_changes(settings, pipeline):
         if change.kind is not Kind.HARMLESS:
             yield change.sentence
     try:

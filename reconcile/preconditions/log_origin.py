@@ -54,11 +54,11 @@ def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAn
     try:
         client = LogClient(settings)
         _refuse(pipeline, client, newest, accepted, history)
-        lost_records.refuse_compacted(client, newest.topic)
+        lost_records.check_not_compacted(client, newest.topic)
         if count:
             turn = Journal(settings, pipeline.name, ComparisonRow).next_sequence()
             lost = losses.up_to(settings, version)
-            lost_records.refuse_lost(pipeline.name, client, history(), lost, pipeline.window, turn=turn)
+            lost_records.check_none_lost(pipeline.name, client, history(), lost, pipeline.window, turn=turn)
     except LogError as error:
         if error.runbook in STANDS:
             return LogAnswer(breach=_breach(error.text, str(error.runbook)))
@@ -80,7 +80,7 @@ def _refuse(
     if found != newest.topic_id:
         msg = f"Topic {topic} has topic id {found}, the epoch log was built from {newest.topic_id}."
         raise LogError(msg, runbook="TopicIdentityChanged")
-    same_log.refuse_changed(pipeline.name, client, newest, history)
+    same_log.check_unchanged(pipeline.name, client, newest, history)
     wanted = offset_gaps.next_offsets(newest, accepted, newest.topic_id) or {}
     latest = client.latest(topic, newest.isolation)
     missing = offset_gaps.find_missing(wanted, earliest=client.earliest(topic), latest=latest)

@@ -112,7 +112,7 @@ def _gather(
     version = versions.current(settings, pipeline)
     # Asked before the log is opened, since its driver goes on; a table that was seen and is gone is no beginning.
     # Of a log that was opened before, nobody can be asked any more: they may have seen a later epoch than it shows.
-    seen = () if version is None or opened is not None else high_water.all_of(settings, pipeline, version)
+    seen = () if version is None or opened is not None else high_water.list_witnesses(settings, pipeline, version)
     if version is None or not (seen or delta.exists(version.uri)):
         text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
         text += version_changes.describe_changes(settings, pipeline, version)
@@ -182,7 +182,7 @@ def _refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
         SealError: Names the table, and what mends it.
     """
     foreign = next(
-        (found for found in table_weights.changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None
+        (found for found in table_weights.find_changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None
     )
     if foreign is not None:
         change, mends = foreign
@@ -196,7 +196,7 @@ def _as_read(settings: Settings, pipeline: Pipeline, run: BatchRun) -> DeltaTabl
     """
     uri = batch_uri(settings, pipeline)
     newest, runs = delta.open_table(uri), batch_runs.runs(settings, pipeline)
-    table_change = table_weights.of_batch(newest, "batch", runs)
+    table_change = table_weights.find_batch_change(newest, "batch", runs)
     holds = runs[-1].run_id == run.run_id and (table_change is None or table_change.kind is Kind.HARMLESS)
     return newest if holds else delta.open_table(uri, run.batch_version)
 

@@ -110,7 +110,7 @@ class FactCollector:
         version = versions.current(self.settings, self.pipeline)
         if version is None:
             return ()
-        table_weights.refuse_removed(self.settings, self.pipeline, version)
+        table_weights.check_not_removed(self.settings, self.pipeline, version)
         if not delta.exists(version.uri):
             return ()
         # Before the epoch log, which only grows. An unreadable witness does not make the epochs unknown.
@@ -185,7 +185,7 @@ class FactCollector:
         version = versions.current(self.settings, self.pipeline)
         if version is None:
             return ()
-        changes = same_log.changes(observer.log, newest, same_log.recorded_history(version.uri))
+        changes = same_log.find_changes(observer.log, newest, same_log.recorded_history(version.uri))
         return tuple(f"{format_partition(change.topic, change.partition)}: {change.text}" for change in changes)
 
     def _find_lossy_epochs(self, observer: LogObserver) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def list_foreign_writes(settings: Settings, pipeline: Pipeline) -> Iterator[Prob
     Raises:
         LakeError: A table cannot be read.
     """
-    for change, _ in table_weights.changes(settings, pipeline):
+    for change, _ in table_weights.find_changes(settings, pipeline):
         if change.kind is Kind.FOREIGN:
             yield Problem(runbook=change.runbook, text=visible(change.sentence))
 

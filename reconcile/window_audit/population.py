@@ -62,7 +62,7 @@ def find_population(settings: Settings, pipeline: Pipeline, window_audits: Seque
     if not isinstance(window, AlignedWindowFn) or window.reach is None:
         text = "expected windows at fixed times that become final, got sessions or one over all of time"
         raise _make_refusal(pipeline, text, _WITHOUT)
-    version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
+    version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
     newest = EpochLog(version.uri).newest()
     closed_end = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
     judged = audit_record.list_judged(window_audits, version.number)

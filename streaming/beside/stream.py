@@ -36,5 +36,5 @@ def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = Non
         LakeError: It has no epoch log yet, or somebody took it away.
     """
     chosen = versions.looking_at(versions.looking_at_served(settings), number)
-    version = table_weights.refuse_no_epochs(chosen, pipeline, versions.current(chosen, pipeline))
+    version = table_weights.check_epoch_log(chosen, pipeline, versions.current(chosen, pipeline))
     return Stream(pipeline=pipeline, version=version)

@@ -70,7 +70,7 @@ class Continuity:
         if now != self._proof:
             if newest is not None:
                 history = same_log.recorded_history(self._committer.version.uri)
-                same_log.refuse_changed(self._context.pipeline.name, self._context.client, newest, history)
+                same_log.check_unchanged(self._context.pipeline.name, self._context.client, newest, history)
             if self._proof is not None:
                 log.info("log_proven", pipeline=self._context.pipeline.name, leaders=dict(now.leaders))
             self._proof = now
@@ -87,7 +87,7 @@ class Continuity:
         """
         client, topic = self._context.client, self._log.topic
         if self._context.clock.monotonic() - self._policy_checked >= POLICY_CHECK_SECONDS:
-            lost_records.refuse_compacted(client, topic)
+            lost_records.check_not_compacted(client, topic)
             self._policy_checked = self._context.clock.monotonic()
         ends = client.log_ends(topic)
         high = {p: end.offset for p, end in ends.items()}

@@ -248,7 +248,7 @@ def _find_rewritten(
     """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
     if record is None or record.topic_id != now.topic_id:
         return RewrittenLog()
-    found = same_log.changes(client, record, same_log.recorded_history(version.uri))
+    found = same_log.find_changes(client, record, same_log.recorded_history(version.uri))
     if not found:
         return RewrittenLog()
     epochs = EpochLog(version.uri)

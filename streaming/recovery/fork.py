@@ -132,7 +132,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     )
     filled = DeltaTable(version.uri)
     fencing.check(filled, version)
-    high_water.keep(version, record, int(filled.version()))
+    high_water.write_note(version, record, int(filled.version()))
 
 
 def _copy_rows(

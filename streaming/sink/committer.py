@@ -153,7 +153,7 @@ class Committer:
         if all(checksums.name_of(path) for path in delta.paths(self.table)):
             return
         number, weight = (-1, 0) if self.newest is None else (self.newest.epoch, int(self.newest.files, 16))
-        found = foreign_commits.change(self.table, weight)
+        found = foreign_commits.find_change(self.table, weight)
         if found is None or found.kind is not foreign_commits.Kind.HARMLESS:
             return
         try:
@@ -193,7 +193,7 @@ class Committer:
     def _note(self) -> None:
         """Leave a note of the newest epoch, and of a table version that holds it."""
         if self.newest is not None:
-            high_water.keep(self.version, self.newest, int(self.table.version()))
+            high_water.write_note(self.version, self.newest, int(self.table.version()))
 
     def _is_ours(self, record: EpochRecord, error: Exception) -> bool:
         """Find out whose an epoch is whose commit failed: ours after all, or nobody's yet and to be written again.

@@ -63,7 +63,7 @@ def open_checked(
     """
     # Who saw which epoch is asked before the table is opened: another driver may commit in between.
     try:
-        witnesses = high_water.all_of(settings, pipeline, version)
+        witnesses = high_water.list_witnesses(settings, pipeline, version)
     except LakeError as error:
         if not delta.exists(version.uri):
             raise
@@ -71,7 +71,7 @@ def open_checked(
         witnesses = high_water.list_recorded(settings, pipeline, version)
     if not (witnesses or delta.exists(version.uri)):
         return None, None
-    table_weights.refuse_removed(settings, pipeline, version)
+    table_weights.check_not_removed(settings, pipeline, version)
     table = open_log(version.uri)
     return table, check(table, version, witnesses)
 
@@ -93,7 +93,7 @@ def check(table: DeltaTable, version: Version, witnesses: Sequence[Witness] = ()
         hint = "\nHint: a person or a tool restored or changed the table; nothing is written until it is mended, or "
         hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
         raise LakeError(inconsistencies[0] + hint, runbook="EpochHistoryBroken")
-    foreign_commits.refuse(
+    foreign_commits.reject_foreign_change(
         table,
         0 if record is None else int(record.files, 16),
         otherwise=f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version",

@@ -68,12 +68,12 @@ def begin(
     expected = find_expected_log(record, accepted)
     log = _describe_topic(client, topic, expected)
     refuse_other(pipeline, expected, log.topic_id)
-    lost_records.refuse_compacted(client, topic)
+    lost_records.check_not_compacted(client, topic)
     earliest = client.earliest(topic)
     latest = client.latest(topic, pipeline.source.isolation)
     wanted = next_offsets(record, accepted, log.topic_id)
     if record is not None:
-        same_log.refuse_changed(pipeline.name, client, record, history)
+        same_log.check_unchanged(pipeline.name, client, record, history)
     offsets = start_offsets(pipeline, wanted, earliest=earliest, latest=latest)
     if wanted is None and any(offsets.values()):
         events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=name_offsets(offsets))

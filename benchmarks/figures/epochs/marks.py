@@ -55,4 +55,4 @@ def _compared(streams: Streams) -> float:
     """Return how long the log is compared with the newest marks of the first round's run."""
     version, client = versions.list_versions(streams.settings, streams.renamed(0))[-1], LogClient(streams.settings)
     newest = EpochLog(version.uri).records()[-1]
-    return median(seconds(lambda: same_log.changes(client, newest, tuple)) for _ in range(COMPARISONS))
+    return median(seconds(lambda: same_log.find_changes(client, newest, tuple)) for _ in range(COMPARISONS))

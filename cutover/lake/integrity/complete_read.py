@@ -1,12 +1,13 @@
 """Account for every offset of a range that was read: by a record, a control record, an aborted one or a recorded loss.
 
-As many records as offsets prove that nothing is missing. Fewer prove nothing, since transactions take offsets too: then
-the headers of the log's batches tell (`cutover.log.record_batches`). Where the log holds less than its offsets, log
-compaction may have removed aborted records alone, which no reader is given: an epoch that read the range counted its
-records, and if a reader still gets all of them, none is lost (`lost_records.find_complete_epochs`).
+If a range has as many records as offsets, nothing is missing. Fewer records prove nothing, since transactions take
+offsets too: then the headers of the log's batches are read (`cutover.log.record_batches`). If the batches hold fewer
+records than offsets, log compaction may have removed aborted records only, which no reader receives: an epoch that read
+the range counted its records, and if a reader still gets all of them, none is lost
+(`lost_records.find_complete_epochs`).
 
-Headers and epochs are read after the records. What a log has lost does not come back, so if the log is complete now, it
-was complete when the records were read.
+Headers and epochs are read after the records. A log never regains lost records, so if the log is complete now, it was
+complete when the records were read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ Offsets = Mapping[int, OffsetRange]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLog:
-    """The log that a path reads, and the version of the stream on whose side it reads."""
+    """Log that a path reads, and the stream version for which it is read."""
 
     settings: Settings
     pipeline: Pipeline
@@ -62,9 +63,9 @@ def find_missing(
     """Return the offsets of some ranges that hold neither a record nor a control record.
 
     Args:
-        session: Whose Kafka client reads the headers.
-        settings: How to reach the log.
-        client: Asks for the leaders.
+        session: Spark session whose Kafka client reads the headers.
+        settings: Connection of the log.
+        client: Finds the leaders.
         log: Name of the log.
         reads: Disjoint ranges by partition.
 
@@ -84,7 +85,7 @@ def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offs
     """Return the offsets of some ranges that hold no record, unless a recorded loss or a complete epoch explains them.
 
     Args:
-        session: Whose Kafka client reads the headers.
+        session: Spark session whose Kafka client reads the headers.
         log: The log.
         reads: Disjoint ranges by partition.
 
@@ -94,8 +95,8 @@ def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offs
     """
     missing = find_missing(session, log.settings, log.client, log.log_id.topic, reads)
     if missing:
-        recorded = losses.up_to(log.settings, log.version)
-        missing = exclude_recorded(missing, losses.find_incomplete_ranges(recorded, log.log_id.topic_id))
+        accepted = losses.up_to(log.settings, log.version)
+        missing = exclude_recorded(missing, losses.find_incomplete_ranges(accepted, log.log_id.topic_id))
     for records, window in _list_epochs(log) if missing else ():
         complete = lost_records.find_complete_epochs(log.client, records, missing, window)
         missing = exclude_ranges(missing, _collect_ranges(complete))
@@ -108,10 +109,10 @@ def check_complete(
     """Raise if records of ranges that were read are missing from the log.
 
     Args:
-        session: That has read the records.
+        session: Spark session that read the records.
         log: The log.
         counted: For each read, its disjoint ranges by partition, and the number of records that the reader got. None:
-            not known.
+            unknown.
 
     Raises:
         LakeError: As `find_unexplained`.
@@ -124,19 +125,19 @@ def check_complete(
 
 
 def _list_epochs(log: ReadLog) -> Iterator[tuple[list[EpochRecord], WindowFn | None]]:
-    """Yield the epochs of each version that read this log under the isolation of today, with its window if known.
+    """Yield the epochs of each version that read this log under the current isolation, with its window if known.
 
-    The given version comes first. Versions of earlier definitions have read the same records.
+    The version of `log` comes first. Versions of earlier definitions have read the same records.
     """
-    settings, pipeline, given = log.settings, log.pipeline, (log.version.result_fingerprint, log.version.number)
-    registered = versions.read_registrations(settings, pipeline.name)
-    places = {(each.fingerprint, each.number) for each in registered if not each.deleted}
-    for fingerprint, number in sorted(places, key=lambda place: (place != given, place[0] != given[0], place)):
+    settings, pipeline, current = log.settings, log.pipeline, (log.version.result_fingerprint, log.version.number)
+    registrations = versions.read_registrations(settings, pipeline.name)
+    places = {(row.fingerprint, row.number) for row in registrations if not row.deleted}
+    for fingerprint, number in sorted(places, key=lambda place: (place != current, place[0] != current[0], place)):
         uri = stream_uri(settings, pipeline, number, fingerprint=fingerprint)
         records = EpochLog(uri).records() if delta.exists(uri) else []
-        same = (log.log_id.topic_id, pipeline.source.isolation)
-        window = pipeline.window if fingerprint == given[0] else None
-        yield [record for record in records if (record.topic_id, record.isolation) == same], window
+        source = (log.log_id.topic_id, pipeline.source.isolation)
+        window = pipeline.window if fingerprint == current[0] else None
+        yield [record for record in records if (record.topic_id, record.isolation) == source], window
 
 
 def _collect_ranges(records: Iterable[EpochRecord]) -> dict[int, list[OffsetRange]]:

@@ -1,8 +1,8 @@
-"""What is known of an epoch log from outside its table: the least that its newest epoch can be, whoever kept it.
+"""Lower bounds of the newest epoch of an epoch log, from evidence outside its table.
 
-Transaction and newest row go back together, without an error, when the last entries of a table's log are deleted. So
-everything else that ever named an epoch is asked: a note that the driver leaves beside the table after each commit,
-batch runs, reconciliations, pins. Each is a lower bound; the offsets it names must be those of the epoch's record.
+If the last entries of a table's log are deleted, transaction and newest row are both lost without an error. So all
+other records of an epoch are read: a note that the driver writes next to the table after each commit, batch runs,
+comparisons, and pins. Each is a lower bound, and the offsets that it names must be those of the epoch's record.
 """
 
 import json
@@ -27,36 +27,36 @@ from cutover.settings import Settings
 
 NOTE = "newest.json"
 EpochRowT = TypeVar("EpochRowT", ComparisonRow, PinEvent)
-_READABLE = 0o644  # as the table beside it
+_READABLE = 0o644  # as the files of the table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Witness:
-    """A reader or writer that saw an epoch of a version."""
+    """Reader or writer that saw an epoch of a version."""
 
-    who: str  # as a message names it
+    who: str  # name for messages
     epoch: int
-    end: Mapping[int, int] | None = None  # where it ended; None: not known
-    table_version: int | None = None  # of the epoch log, as it was then or later
+    end: Mapping[int, int] | None = None  # end offsets of the epoch; None: unknown
+    table_version: int | None = None  # of the epoch log, when the witness saw the epoch or later
 
 
-def keep(version: Version, record: EpochRecord, table_version: int) -> None:
-    """Note the newest committed epoch beside the table; a note that cannot be written is a weaker witness, no failure.
+def write_note(version: Version, record: EpochRecord, table_version: int) -> None:
+    """Write the newest committed epoch to a note next to the table; a failure is logged, and only weakens the evidence.
 
     Args:
-        version: Whose epoch log.
-        record: Of the newest epoch.
-        table_version: Of the epoch log after its commit.
+        version: Version of the epoch log.
+        record: Record of the newest epoch.
+        table_version: Version of the table after its commit.
     """
-    said = {"app_id": version.app_id, "epoch": record.epoch, "end": dict(record.end), "table_version": table_version}
+    note = {"app_id": version.app_id, "epoch": record.epoch, "end": dict(record.end), "table_version": table_version}
     try:
-        _replace(_place(version), json.dumps(said))
+        _replace(_place(version), json.dumps(note))
     except OSError as error:
         log.warning("epoch_not_noted", pipeline=version.pipeline, epoch=record.epoch, error=str(error))
 
 
-def all_of(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Witness, ...]:
-    """Return everybody who saw an epoch of a version.
+def list_witnesses(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Witness, ...]:
+    """List all readers and writers that saw an epoch of a version.
 
     Raises:
         LakeError: A table of the lake, or the driver's note, cannot be read.
@@ -66,20 +66,20 @@ def all_of(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Wi
 
 
 def list_recorded(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[Witness, ...]:
-    """Return the witnesses that tables of the lake record: all but the driver's note.
+    """List the witnesses that tables of the lake record: all except the driver's note.
 
     Raises:
         LakeError: A table of the lake cannot be read.
     """
-    found = [*_read_batch_runs(settings, pipeline, version), *_read_reconciliations(settings, version)]
-    return (*found, *_read_pins(settings, version))
+    witnesses = [*_read_batch_runs(settings, pipeline, version), *_read_reconciliations(settings, version)]
+    return (*witnesses, *_read_pins(settings, version))
 
 
 def read_note(version: Version) -> Witness | None:
-    """Return what the driver noted of the newest epoch; None: it noted nothing of this version.
+    """Read the driver's note of the newest epoch; None: it wrote none for this version.
 
     Raises:
-        LakeError: The note cannot be read, so what it witnessed is not known.
+        LakeError: The note cannot be read, so its epoch is unknown.
     """
     system, path = _place(version)
     try:
@@ -90,25 +90,25 @@ def read_note(version: Version) -> Witness | None:
         if raw.get("app_id") != version.app_id:
             return None
         end = {int(p): int(offset) for p, offset in raw["end"].items()}
-        epoch, at = int(raw["epoch"]), int(raw["table_version"])
+        epoch, table_version = int(raw["epoch"]), int(raw["table_version"])
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         msg = f"File `{path}`: expected the driver's note of the newest epoch as JSON, got another content ({error}). "
-        msg += "Whether the epoch log still has its newest epochs is not known.\n"
+        msg += "It is unknown whether the epoch log still has its newest epochs.\n"
         hint = f"Hint: the next epoch writes the note again: `cutover stream {version.pipeline}`."
         raise LakeError(msg + hint, runbook="TableUnreadable") from error
-    return Witness(who="the driver's note", epoch=epoch, end=end, table_version=at)
+    return Witness(who="the driver's note", epoch=epoch, end=end, table_version=table_version)
 
 
-def contradictions(
+def find_contradictions(
     witnesses: Sequence[Witness], records: Sequence[EpochRecord], *, name: str, table_version: int | None
 ) -> tuple[str, ...]:
-    """Return a sentence for each kind of thing that a reader saw and the table no longer shows.
+    """Return one sentence for each kind of contradiction between witnesses and table: epoch, offsets, table version.
 
     Args:
         witnesses: The witnesses.
-        records: What the table shows: its newest epoch, or all of them.
-        name: Of the epoch log, for messages.
-        table_version: Of the table now; None: not to be compared.
+        records: Records of the table: of its newest epoch, or of all epochs.
+        name: Name of the epoch log, for messages.
+        table_version: Current version of the table; None: not compared.
     """
     newest = records[-1].epoch if records else -1
     ends = {record.epoch: dict(record.end) for record in records}
@@ -116,16 +116,19 @@ def contradictions(
     texts = []
     if ahead is not None and ahead.epoch > newest:
         texts.append(f"Epoch log of {name}: {ahead.who} saw epoch {ahead.epoch}, newest epoch row is {newest}.")
-    moved = next((w for w in witnesses if w.end is not None and dict(w.end) != ends.get(w.epoch, dict(w.end))), None)
-    if moved is not None:
+    differing = next(
+        (w for w in witnesses if w.end is not None and dict(w.end) != ends.get(w.epoch, dict(w.end))), None
+    )
+    if differing is not None:
         texts.append(
-            f"Epoch log of {name}: {moved.who} saw epoch {moved.epoch} end at {format_offsets(moved.end or {})}, "
-            f"its row says {format_offsets(ends[moved.epoch])}."
+            f"Epoch log of {name}: {differing.who} saw epoch {differing.epoch} end at "
+            f"{format_offsets(differing.end or {})}, its row says {format_offsets(ends[differing.epoch])}."
         )
-    later = max((w for w in witnesses if w.table_version is not None), key=lambda w: w.table_version or 0, default=None)
-    if later is not None and table_version is not None and (later.table_version or 0) > table_version:
+    numbered = (w for w in witnesses if w.table_version is not None)
+    newer = max(numbered, key=lambda w: w.table_version or 0, default=None)
+    if newer is not None and table_version is not None and (newer.table_version or 0) > table_version:
         texts.append(
-            f"Epoch log of {name}: {later.who} saw table version {later.table_version}, it is {table_version} now."
+            f"Epoch log of {name}: {newer.who} saw table version {newer.table_version}, it is {table_version} now."
         )
     return tuple(texts)
 
@@ -139,8 +142,8 @@ def _read_batch_runs(settings: Settings, pipeline: Pipeline, version: Version) -
 def _read_reconciliations(settings: Settings, version: Version) -> Iterator[Witness]:
     for row in _filter_own_rows(Journal(settings, version.pipeline, ComparisonRow).read_available(), version):
         if row.epoch is not None:
-            result = _json(row.result)
-            # A broken seal names a table that need not hold its epoch: a damaged log opens at an earlier version.
+            result = _parse_result(row.result)
+            # A broken seal may name a table version without its epoch: a damaged log opens at an earlier version.
             table = result.get("tables", {}).get("stream") if result.get("seal", {}).get("holds") else None
             yield Witness(who=f"reconciliation {row.run_id}", epoch=row.epoch, table_version=table)
 
@@ -161,7 +164,7 @@ def _place(version: Version) -> tuple[fs.FileSystem, str]:
 
 
 def _replace(place: tuple[fs.FileSystem, str], text: str) -> None:
-    """Write a small file so that its readers see the old text or the new one; a store does that by itself."""
+    """Write a small file atomically: readers see the old text or the new one, as in an object store."""
     system, path = place
     if isinstance(system, fs.LocalFileSystem):
         files.write(Path(path), text, mode=_READABLE)
@@ -170,9 +173,10 @@ def _replace(place: tuple[fs.FileSystem, str], text: str) -> None:
         stream.write(text.encode())
 
 
-def _json(text: str | bytes) -> dict[str, Any]:
+def _parse_result(text: str) -> dict[str, Any]:
+    """Parse the JSON of a comparison; empty if it is not an object."""
     try:
-        found = json.loads(text)
+        result = json.loads(text)
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return result if isinstance(result, dict) else {}

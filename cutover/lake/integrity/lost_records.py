@@ -1,8 +1,8 @@
-"""Records that a log lost inside ranges that epochs have read: each epoch is counted again in the log as it is now.
+"""Records that a log lost inside ranges that epochs have read: the records of each epoch are counted again.
 
 An epoch records how many records it read. A reader under the same isolation gets the same number again for as long as
-the log holds its range, whatever transactions are in it, so fewer of them are a loss. Compaction is what removes
-records inside a log, and a compacted topic is rejected even before it has lost any.
+the log holds its range, whatever transactions are in it, so a smaller number is a loss. Compaction removes records
+inside a log, and a compacted topic is rejected even before it has lost any.
 """
 
 from bisect import bisect_right
@@ -33,13 +33,13 @@ from cutover.records.classes import Class
 from cutover.settings import Settings
 
 MOST = 500_000
-"""Offsets that are counted at a time: about half a second. The epochs of a longer log are counted in turns."""
+"""Offsets that are counted at a time: about half a second. The epochs of a longer log are counted in several turns."""
 
 ALL = 1 << 62
 """Offsets of a portion that holds every epoch."""
 
 _NAMED = 2  # epochs that a message names
-_LOOKS = 3  # at a log whose start moves while it is counted
+_ATTEMPTS = 3  # to count a log whose start moves meanwhile
 _SINGLE = (Class.MALFORMED, Class.FILTERED)
 
 
@@ -50,25 +50,25 @@ class LostRecords:
     epoch: int
     topic: str
     expected: int  # records that the epoch read, at least
-    found: int
+    actual: int  # records of the epoch that the log still holds
     missing: tuple[MissingRecords, ...]  # offsets without a record, those of control records too
 
     @property
     def is_explained(self) -> bool:
-        """Return whether offsets without a record account for all that is missing; else the epoch miscounted."""
-        return self.expected - self.found <= sum(gap.missing for gap in self.missing)
+        """Return whether offsets without a record account for all missing records; else the epoch miscounted."""
+        return self.expected - self.actual <= sum(gap.missing for gap in self.missing)
 
     @property
     def text(self) -> str:
-        """Return which epoch lacks how many records, and where."""
-        lacking = self.expected - self.found  # control records left no record behind, and are none that the epoch read
+        """Describe which epoch lacks how many records, and where."""
+        lacking = self.expected - self.actual  # an offset of a control record is a gap, but no record that was read
         gaps = [gap._replace(missing=min(gap.missing, lacking)) for gap in self.missing]
-        where = format_missing(self.topic, gaps) if gaps else "no offset is named"
-        return f"Epoch {self.epoch} read {self.expected:,} records, the log holds {self.found:,} of them. {where}"
+        offsets = format_missing(self.topic, gaps) if gaps else "no offset is named"
+        return f"Epoch {self.epoch} read {self.expected:,} records, the log holds {self.actual:,} of them. {offsets}"
 
 
 class CountableLog(Protocol):
-    """What is asked of a log to count records; `LogClient` answers it."""
+    """Part of `LogClient` that counting records needs."""
 
     def earliest(self, topic: str) -> dict[int, int]:
         """Return the first offset that each partition still holds."""
@@ -77,8 +77,8 @@ class CountableLog(Protocol):
         """Yield partition, offset and log timestamp of the records of ranges of several partitions."""
 
 
-def refuse_compacted(client: LogClient, log: str) -> None:
-    """Reject a log with a topic that is compacted.
+def check_not_compacted(client: LogClient, log: str) -> None:
+    """Check that no topic of a log is compacted.
 
     Raises:
         LogError: `cleanup.policy` of a topic includes `compact`, or no broker answers.
@@ -89,7 +89,7 @@ def refuse_compacted(client: LogClient, log: str) -> None:
             msg = (
                 f"Topic {topic}: expected cleanup.policy `delete`, got `{policy}`.\n"
                 "Hint: compaction removes records that both paths have to read; set the policy to `delete` and start "
-                "again: what is missing by then is named."
+                "again, which names the records that are missing by then."
             )
             raise LogError(msg, runbook="LogDataLost")
 
@@ -103,20 +103,20 @@ def find_lost(
     turn: int = 0,
     most: int = MOST,
 ) -> tuple[LostRecords, ...]:
-    """Count what the log holds of some epochs, and return those of which it holds less than they read.
+    """Count the records that the log holds of some epochs, and return the epochs that read more than it holds.
 
     Args:
         client: Reads the log, which has the topic id of the epochs.
-        records: Of all epochs of a version, by number.
+        records: Records of all epochs of a version, by number.
         losses: Losses that were accepted: epochs in their ranges are not counted.
-        window: The definition's.
-        turn: Selects the portion of epochs that is counted, where there are more than `most` offsets.
+        window: Window of the definition.
+        turn: Selects the portion of epochs that is counted, if there are more than `most` offsets.
         most: Offsets of a portion.
 
     Raises:
         LogError: No broker answers, or retention is faster than the count.
     """
-    for look in range(_LOOKS):
+    for attempt in range(_ATTEMPTS):
         earliest = client.earliest(records[-1].topic) if records else {}
         portions = list_portions(select_countable(records, earliest, losses), most)
         if not portions:
@@ -124,7 +124,7 @@ def find_lost(
         try:
             return tuple(_count_portion(client, portions[turn % len(portions)], window))
         except LogError:
-            if look == _LOOKS - 1 or client.earliest(records[-1].topic) == earliest:
+            if attempt == _ATTEMPTS - 1 or client.earliest(records[-1].topic) == earliest:
                 raise
     return ()
 
@@ -135,32 +135,33 @@ def find_complete_epochs(
     missing: Sequence[MissingRecords],
     window: WindowFn | None,
 ) -> list[EpochRecord]:
-    """Return the epochs over gaps of a log of which a reader still gets every record that they read.
+    """Find the epochs over gaps of a log of which a reader still gets every record that they read.
 
-    A log never gives a reader more of a range than it once did: aborted records stay hidden, and what is gone stays
-    gone. So a reader that gets as many records of an epoch's range as the epoch read gets all of them, and whatever the
-    range lacks was no record for a reader of this isolation: an aborted one, or the marker of a transaction. That holds
-    if the log is the one that the epoch read, which the epoch's marks tell, and if the epoch's count is exact.
+    A log never returns more of a range than it once did: aborted records stay hidden, and deleted records are not
+    restored. So a reader that gets as many records of an epoch's range as the epoch read gets all of them, and the
+    missing offsets of the range held no record for a reader of this isolation: an aborted record, or the marker of a
+    transaction. This requires that the log is the one that the epoch read, which the epoch's marks prove, and that the
+    epoch's count is exact.
 
     Args:
         client: Reads the log, which has the topic id of the epochs.
-        records: Of epochs of one version, by number; all were read under the isolation of the reader in question.
+        records: Records of epochs of one version, by number; all were read under the isolation of the reader.
         missing: The gaps.
-        window: That their definition had; None: not known, so only counts are exact by which each record is in one.
+        window: Window of their definition; None: unknown, so only counts with one window per record are exact.
 
     Raises:
         LogError: No broker answers, or records leave the log while they are counted.
     """
     earliest = client.earliest(records[-1].topic) if records else {}
-    chosen = [
+    candidates = [
         record
         for record in select_countable(records, earliest, ())
         if _is_count_exact(record, window) and _reads_any(record, missing)
     ]
-    return [record for run in _list_runs(chosen) for record in _select_complete(client, run)]
+    return [record for run in _list_runs(candidates) for record in _select_complete(client, run)]
 
 
-def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
+def check_none_lost(  # noqa: PLR0913 -- the arguments of `find_lost`, and a name
     name: str,
     client: LogClient,
     records: Sequence[EpochRecord],
@@ -170,53 +171,53 @@ def refuse_lost(  # noqa: PLR0913 -- what `find_lost` takes, and a name
     turn: int = 0,
     most: int = MOST,
 ) -> None:
-    """Reject a log that is compacted, or lost records which epochs have read.
+    """Check that a log is not compacted and has not lost records which epochs have read.
 
     Args:
-        name: Of the pipeline, for the message.
+        name: Name of the pipeline, for the message.
         client: See `find_lost`, also for the other arguments.
-        records: Of all epochs of a version, by number.
+        records: Records of all epochs of a version, by number.
         losses: Losses that were accepted.
-        window: The definition's.
+        window: Window of the definition.
         turn: Selects the portion that is counted.
         most: Offsets of a portion.
 
     Raises:
-        LogError: It is, or did; names the epochs and offsets. Or no broker answers.
+        LogError: It is compacted, or lost records; names the epochs and offsets. Or no broker answers.
     """
     if not records:
         return
-    refuse_compacted(client, records[-1].topic)
+    check_not_compacted(client, records[-1].topic)
     lost_records = find_lost(client, records, losses, window, turn=turn, most=most)
     if lost_records:
         raise make_lost_error(name, format_lost(lost_records))
 
 
-def refuse_lost_in_log(settings: Settings, pipeline: Pipeline) -> None:
-    """Reject the log of the version in force if it is compacted or lost records; every epoch is counted.
+def check_log_of_version(settings: Settings, pipeline: Pipeline) -> None:
+    """Check that the log of the current version is not compacted and lost no records; every epoch is counted.
 
-    Called behind a read of the log: what is lost does not come back.
+    Call it after a read of the log: lost records never reappear.
 
     Raises:
-        LogError: It is, or did; names the epochs and offsets. Or no broker answers.
+        LogError: It is compacted, or lost records; names the epochs and offsets. Or no broker answers.
     """
     version = versions.current(settings, pipeline)
     if version is None or not delta.exists(version.uri):
         return
-    records, recorded = EpochLog(version.uri).records(), losses.up_to(settings, version)
-    refuse_lost(pipeline.name, LogClient(settings), records, recorded, pipeline.window, most=ALL)
+    records, accepted = EpochLog(version.uri).records(), losses.up_to(settings, version)
+    check_none_lost(pipeline.name, LogClient(settings), records, accepted, pipeline.window, most=ALL)
 
 
 def format_lost(lost_records: Sequence[LostRecords]) -> str:
-    """Return which epochs lack records, and where; the first ones are named. Without a full stop."""
+    """Describe which epochs lack records, and where, without a final full stop; only the first epochs are named."""
     more = f". And {len(lost_records) - _NAMED:,} more epochs" if len(lost_records) > _NAMED else ""
-    return ". ".join(lost_record.text for lost_record in lost_records[:_NAMED]) + more
+    return ". ".join(epoch.text for epoch in lost_records[:_NAMED]) + more
 
 
 def make_lost_error(name: str, text: str) -> LogError:
-    """Return that a log has lost records inside a range; `text` says where."""
+    """Return the error for a log that lost records inside a range; `text` names epochs and offsets."""
     msg = f"{text}.\nHint: compaction or a deletion removed records inside the log; nothing was written since. "
-    msg += f"`cutover accept-loss {name}` shows what is lost, and how to go on."
+    msg += f"`cutover accept-loss {name}` shows the lost records and how to continue."
     return LogError(msg, runbook="LogDataLost")
 
 
@@ -226,23 +227,25 @@ def select_countable(
     """Return the epochs with data whose whole range the log should hold.
 
     Args:
-        records: Of all epochs, by number.
+        records: Records of all epochs, by number.
         earliest: First offset that each partition holds.
         losses: Losses that were accepted.
     """
-    lost = find_incomplete_ranges(losses, records[-1].topic_id) if records else {}
+    lost_ranges = find_incomplete_ranges(losses, records[-1].topic_id) if records else {}
 
     def is_countable(record: EpochRecord) -> bool:
-        read = [(p, record.start.get(p, 0), end) for p, end in record.end.items() if end > record.start.get(p, 0)]
-        is_held = all(start >= earliest.get(p, 0) for p, start, _ in read)
-        is_known = any(first < end and start < after for p, start, end in read for first, after in lost.get(p, ()))
-        return bool(read) and is_held and not is_known
+        ranges = [(p, record.start.get(p, 0), end) for p, end in record.end.items() if end > record.start.get(p, 0)]
+        is_retained = all(start >= earliest.get(p, 0) for p, start, _ in ranges)
+        is_accepted = any(
+            first < end and start < stop for p, start, end in ranges for first, stop in lost_ranges.get(p, ())
+        )
+        return bool(ranges) and is_retained and not is_accepted
 
     return [record for record in records if is_countable(record)]
 
 
 def list_portions(records: Sequence[EpochRecord], most: int) -> list[list[EpochRecord]]:
-    """Divide epochs into portions of at most so many offsets, the newest epochs first; one epoch is never divided."""
+    """Divide epochs into portions of at most `most` offsets, the newest epochs first; an epoch is never divided."""
     portions: list[list[EpochRecord]] = []
     room = 0
     for record in reversed(records):
@@ -256,11 +259,13 @@ def list_portions(records: Sequence[EpochRecord], most: int) -> list[list[EpochR
 
 
 def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int]:
-    """Return how few and how many records make these pairs; both are the same where all records fall into as many.
+    """Return the least and the greatest number of records that yield some (record, window) pairs.
+
+    Both are equal if every record falls into the same number of windows.
 
     Args:
         counts: Class to pairs.
-        window: The definition's.
+        window: Window of the definition.
     """
     single = sum(counts.get(name, 0) for name in _SINGLE)
     windowed = sum(counts.values()) - single
@@ -269,21 +274,21 @@ def record_bounds(counts: Mapping[str, int], window: WindowFn) -> tuple[int, int
 
 def _count_portion(client: CountableLog, portion: Sequence[EpochRecord], window: WindowFn) -> Iterator[LostRecords]:
     for run in _list_runs(sorted(portion, key=lambda record: record.epoch)):
-        found = _count_run(client, run)
+        counts = _count_run(client, run)
         for record in run:
             expected, _ = record_bounds(record.counts, window)
-            if found[record.epoch] < expected:
+            if counts[record.epoch] < expected:
                 yield LostRecords(
                     epoch=record.epoch,
                     topic=record.topic,
                     expected=expected,
-                    found=found[record.epoch],
+                    actual=counts[record.epoch],
                     missing=tuple(_find_missing_of(client, record)),
                 )
 
 
 def _is_count_exact(record: EpochRecord, window: WindowFn | None) -> bool:
-    """Return whether the pairs of an epoch agree with the number of records that it says it read."""
+    """Return whether the pairs of an epoch agree with the number of records that it recorded."""
     if window is None:
         return sum(record.counts.values()) == record.records
     least, most = record_bounds(record.counts, window)
@@ -291,30 +296,30 @@ def _is_count_exact(record: EpochRecord, window: WindowFn | None) -> bool:
 
 
 def _reads_any(record: EpochRecord, missing: Iterable[MissingRecords]) -> bool:
-    """Return whether an epoch read a range that a gap lies in, or lies partly in."""
+    """Return whether an epoch read a range that overlaps a gap."""
     ranges = _ranges_of(record)
     spans = ((gap, ranges.get(gap.partition, (0, 0))) for gap in missing)
     return any(start < gap.next and gap.first < end for gap, (start, end) in spans)
 
 
 def _select_complete(client: LogClient, run: Sequence[EpochRecord]) -> Iterator[EpochRecord]:
-    """Yield the epochs of a run of which a reader gets as many records as they read, the marked ones among them."""
+    """Yield the epochs of a run of which a reader gets as many records as they read, including all marked records."""
     ends = {p: [record.end.get(p, 0) for record in run] for p in run[-1].end}
     ranges = {p: (_find_start(run, p), end) for p, end in run[-1].end.items()}
-    found = {record.epoch: 0 for record in run}
-    unseen = {record.epoch: _collect_own_marks(record) for record in run}
+    counts = {record.epoch: 0 for record in run}
+    unread_marks = {record.epoch: _collect_own_marks(record) for record in run}
     for message in client.messages(run[0].topic, ranges, run[0].isolation):
         partition, offset = topic_partitions.of_message(run[0].topic, message), topic_partitions.offset_of(message)
         epoch = run[bisect_right(ends[partition], offset)].epoch
-        found[epoch] += 1
-        mark = unseen[epoch].get((partition, offset))
+        counts[epoch] += 1
+        mark = unread_marks[epoch].get((partition, offset))
         if mark is not None and mark == make_mark(message):
-            del unseen[epoch][partition, offset]
-    yield from (record for record in run if found[record.epoch] == record.records and not unseen[record.epoch])
+            del unread_marks[epoch][partition, offset]
+    yield from (record for record in run if counts[record.epoch] == record.records and not unread_marks[record.epoch])
 
 
 def _collect_own_marks(record: EpochRecord) -> dict[tuple[int, int], Mark]:
-    """Return the marks that an epoch made itself, by partition and offset: others are of the epochs before it."""
+    """Return the marks of the records that an epoch read, by partition and offset, without those of earlier epochs."""
     ranges = _ranges_of(record)
     return {
         (partition, mark.offset): mark
@@ -325,11 +330,11 @@ def _collect_own_marks(record: EpochRecord) -> dict[tuple[int, int], Mark]:
 
 
 def _list_runs(records: Sequence[EpochRecord]) -> list[list[EpochRecord]]:
-    """Divide epochs, ascending, into runs that follow one another without a gap: each is read as one range."""
+    """Divide epochs, ascending, into runs without gaps between them: each run is read as one range."""
     runs: list[list[EpochRecord]] = []
     for record in records:
-        before = runs[-1][-1] if runs else None
-        follows = before is not None and all(record.start.get(p, 0) == end for p, end in before.end.items())
+        previous = runs[-1][-1] if runs else None
+        follows = previous is not None and all(record.start.get(p, 0) == end for p, end in previous.end.items())
         if follows:
             runs[-1].append(record)
         else:
@@ -338,13 +343,13 @@ def _list_runs(records: Sequence[EpochRecord]) -> list[list[EpochRecord]]:
 
 
 def _count_run(client: CountableLog, run: Sequence[EpochRecord]) -> dict[int, int]:
-    """Return how many records a reader gets of each epoch of a run."""
+    """Count the records that a reader gets of each epoch of a run."""
     ends = {p: [record.end.get(p, 0) for record in run] for p in run[-1].end}
     ranges = {p: (_find_start(run, p), end) for p, end in run[-1].end.items()}
-    found = {record.epoch: 0 for record in run}
+    counts = {record.epoch: 0 for record in run}
     for partition, offset, _ in client.positions(run[0].topic, ranges, run[0].isolation):
-        found[run[bisect_right(ends[partition], offset)].epoch] += 1
-    return found
+        counts[run[bisect_right(ends[partition], offset)].epoch] += 1
+    return counts
 
 
 def _find_start(run: Sequence[EpochRecord], partition: int) -> int:
@@ -354,10 +359,10 @@ def _find_start(run: Sequence[EpochRecord], partition: int) -> int:
 def _find_missing_of(client: CountableLog, record: EpochRecord) -> Iterator[MissingRecords]:
     ranges = _ranges_of(record)
     batches: dict[int, list[RecordBatch]] = {p: [] for p in ranges}
-    for partition, offset, _ in client.positions(record.topic, ranges, "read_uncommitted"):  # aborted ones are there
+    for partition, offset, _ in client.positions(record.topic, ranges, "read_uncommitted"):  # aborted records too
         batches[partition].append(RecordBatch(offset, offset + 1, 1))
-    for partition, wanted in sorted(ranges.items()):
-        yield from find_missing_records(partition, batches[partition], wanted)
+    for partition, offsets in sorted(ranges.items()):
+        yield from find_missing_records(partition, batches[partition], offsets)
 
 
 def _ranges_of(record: EpochRecord) -> dict[int, OffsetRange]:

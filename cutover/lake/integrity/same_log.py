@@ -1,8 +1,8 @@
-"""Whether a log still is the one that epochs were read from: their marks are compared with what it holds now.
+"""Detection of a rewritten log: the marks of the records that epochs read are compared with the log's records now.
 
-The newest marks of each partition tell: a log grows at its end alone, so where its last known records are the same,
-all before them are. Where they differ, the marks of earlier epochs are searched for the last ones that agree; behind
-them the first record that a later leader took is the first that differs, as far as the broker tells leaders apart.
+The newest marks of each partition suffice: a log only grows at its end, so if its last known records are unchanged, all
+earlier ones are. If they differ, the marks of earlier epochs are searched for the last ones that agree; after them, the
+first record that a later leader appended is the first that differs, if the broker reports leader epochs.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,53 +19,53 @@ from cutover.log.topic_partitions import format_partition
 from cutover.timestamps import from_micros
 
 History = Callable[[], Sequence[EpochRecord]]
-"""Gives the records of all epochs, by number; asked where something differs."""
+"""Returns the records of all epochs, by number; called only if the log differs."""
 
 
 class LogRead(Protocol):
-    """What a reader read of a log."""
+    """Position of a reader in a log, with the marks of the records that it read last."""
 
     @property
     def topic(self) -> str: ...  # noqa: D102 -- the log's name
     @property
-    def isolation(self) -> str: ...  # noqa: D102 -- by which it was read
+    def isolation(self) -> str: ...  # noqa: D102 -- isolation level of the reader
     @property
-    def marks(self) -> Marks: ...  # noqa: D102 -- of the last records
+    def marks(self) -> Marks: ...  # noqa: D102 -- marks of the last records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenPartition:
-    """One partition that no longer holds what was read from it."""
+    """Partition that no longer holds the records that were read from it."""
 
     topic: str
     partition: int
-    first: int  # offset from which on the log is another one, or has ended
+    first: int  # first offset at which the log differs, or has ended
     end: int  # offset, exclusive: how far the newest epoch had read
-    epoch: int  # the first one known to have read what is not there
+    epoch: int  # the first one known to have read a record that is missing now
     expected: Mark  # the first record that is known to differ
-    found: Mark | None  # what its offset holds now; None: nothing
+    actual: Mark | None  # the record at its offset now; None: no record
 
     @property
     def text(self) -> str:
-        """Return what was expected and what is there."""
-        got = "no record" if self.found is None else _format_mark(self.found)
+        """Describe the expected and the actual record, and the affected offsets."""
+        actual = "no record" if self.actual is None else _format_mark(self.actual)
         return (
             f"expected at offset {self.expected.offset} the record that epoch {self.epoch} read "
-            f"({_format_mark(self.expected)}), got {got}; "
-            f"offsets {self.first} to {self.end - 1} are gone or hold others"
+            f"({_format_mark(self.expected)}), got {actual}; "
+            f"offsets {self.first} to {self.end - 1} are missing or hold other records"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """A mark of one partition and the epoch that made it."""
+class _EpochMark:
+    """Mark of one partition, and the epoch that made it."""
 
     mark: Mark
     record: EpochRecord
 
 
 class _Log:
-    """The log as it is: what it holds of some marks."""
+    """Current content of a log at the offsets of marks."""
 
     def __init__(self, client: LogClient, read: LogRead) -> None:
         self.topic, self._client = read.topic, client
@@ -77,90 +77,93 @@ class _Log:
         return self._client.earliest(self.topic).get(partition, 0)
 
     def leader(self, partition: int) -> int:
-        """Ask the broker for the leader epoch, which grows with every election."""
+        """Return the leader epoch, which increases with every election."""
         return self._client.log_ends(self.topic)[partition].leader_epoch
 
     def read_marks(self, partition: int, marks: Sequence[Mark]) -> dict[int, Mark]:
-        """Return what the log holds from the first to the last one of some marks, by offset."""
-        return self._read_held_marks({partition: marks})[partition]
+        """Return the marks of the log's records between the first and the last of some marks, by offset."""
+        return self._read_current_marks({partition: marks})[partition]
 
     def agrees(self, partition: int, marks: Sequence[Mark]) -> bool:
-        """Return whether the log holds no other record at some marks, as far as retention has left them."""
-        return not self.differing({partition: marks})
+        """Return whether the log holds no other record at the offsets of some marks that retention has left."""
+        return not self.find_differing({partition: marks})
 
-    def differing(self, marks: Mapping[int, Sequence[Mark]]) -> list[int]:
+    def find_differing(self, marks: Mapping[int, Sequence[Mark]]) -> list[int]:
         """Return the partitions that end before a mark, or hold another record at its offset.
 
-        An offset before the end without any record was removed, as compaction does it: that is no other log, and
-        `lost_records` finds it.
+        An offset before the end without any record was removed, as by compaction: the log was not rewritten, and
+        `lost_records` finds the missing records.
         """
         wrong = dict[int, Mark]()
-        for partition, held in self._read_held_marks(marks).items():
+        for partition, current in self._read_current_marks(marks).items():
             end = self.ends.get(partition, 0)
-            known = [mark for mark in marks[partition] if mark.offset in held or mark.offset >= end]
-            found = [mark for mark in known if held.get(mark.offset) != mark]
-            wrong |= {partition: found[-1]} if found else {}
-        # Retention works while we read: the log's start is asked for behind it.
+            comparable = [mark for mark in marks[partition] if mark.offset in current or mark.offset >= end]
+            differing = [mark for mark in comparable if current.get(mark.offset) != mark]
+            wrong |= {partition: differing[-1]} if differing else {}
+        # Retention may delete records while they are read: the start of the log is read afterwards.
         return sorted(p for p, mark in wrong.items() if mark.offset >= self.earliest(p))
 
-    def _read_held_marks(self, marks: Mapping[int, Sequence[Mark]]) -> dict[int, dict[int, Mark]]:
-        spans = {p: (some[0].offset, min(some[-1].offset + 1, self.ends.get(p, 0))) for p, some in marks.items()}
-        found = self.reader.inside(spans)
-        # A range that begins before the log yields nothing at all: what is left of it is read.
-        begun = {p: self.earliest(p) for p, held in found.items() if not held}
-        left = {p: (first, spans[p][1]) for p, first in begun.items() if spans[p][0] < first < spans[p][1]}
-        found |= self.reader.inside(left) if left else {}
-        return {p: {mark.offset: mark for mark in held} for p, held in found.items()}
+    def _read_current_marks(self, marks: Mapping[int, Sequence[Mark]]) -> dict[int, dict[int, Mark]]:
+        ranges = {
+            p: (of_partition[0].offset, min(of_partition[-1].offset + 1, self.ends.get(p, 0)))
+            for p, of_partition in marks.items()
+        }
+        current = self.reader.inside(ranges)
+        # A range that begins before the log yields no marks: its remaining part is read.
+        starts = {p: self.earliest(p) for p, of_partition in current.items() if not of_partition}
+        remaining = {p: (start, ranges[p][1]) for p, start in starts.items() if ranges[p][0] < start < ranges[p][1]}
+        current |= self.reader.inside(remaining) if remaining else {}
+        return {p: {mark.offset: mark for mark in of_partition} for p, of_partition in current.items()}
 
 
 def recorded_history(uri: str) -> History:
-    """Return what gives the records of an epoch log, as it is when they are asked for."""
+    """Return a function that reads the records of an epoch log when it is called."""
     return lambda: EpochLog(uri).records()
 
 
-def refuse_changed(name: str, client: LogClient, newest: EpochRecord, history: History) -> None:
-    """Refuse a log that holds other records than those that were read from it.
+def check_unchanged(name: str, client: LogClient, newest: EpochRecord, history: History) -> None:
+    """Check that a log holds the records that were read from it.
 
     Args:
-        name: Of the pipeline, for the message.
-        client: Asks the log, which has the topic id that the record names.
-        newest: The newest epoch's record.
-        history: Those of all epochs.
+        name: Name of the pipeline, for the message.
+        client: Reads the log, which has the topic id of the record.
+        newest: Record of the newest epoch.
+        history: Returns the records of all epochs.
 
     Raises:
-        LogError: It does; names each partition and the first offset that differs. Or no broker answers.
+        LogError: It holds other records; names each partition and the first offset that differs. Or no broker answers.
     """
-    found = changes(client, newest, history)
-    if not found:
+    changes = find_changes(client, newest, history)
+    if not changes:
         return
-    msg = ". ".join(f"T{format_partition(change.topic, change.partition)[1:]}: {change.text}" for change in found)
+    msg = ". ".join(f"T{format_partition(change.topic, change.partition)[1:]}: {change.text}" for change in changes)
     msg += (
-        ".\nHint: the log was put back from a copy, cut by a leader that lagged behind, or written again under its "
-        f"topic id; nothing was written since. `cutover accept-loss {name}` shows what is touched, and how to go on."
+        ".\nHint: the log was restored from a copy, truncated by a leader that lagged behind, or rewritten under its "
+        f"topic id; nothing was written since. `cutover accept-loss {name}` shows what is affected and how to continue."
     )
     raise LogError(msg, runbook="LogDataLost")
 
 
-def changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[RewrittenPartition, ...]:
-    """Return the partitions that hold other records than those that the epochs read; what retention took is no change.
+def find_changes(client: LogClient, newest: EpochRecord, history: History) -> tuple[RewrittenPartition, ...]:
+    """Find the partitions that hold other records than those that the epochs read; records that expired are no change.
 
     Raises:
         LogError: No broker answers.
     """
     with _open_log(client, newest) as log:
-        differing = log.differing(newest.marks)
+        differing = log.find_differing(newest.marks)
         records = (*history(), newest) if differing else ()
         return tuple(change for p in differing if (change := _search_change(log, p, records)) is not None)
 
 
-def holds(client: LogClient, read: LogRead) -> bool:
-    """Return whether the log still holds the records that a reader read last, as far as retention has left them.
+def is_unchanged(client: LogClient, read: LogRead) -> bool:
+    """Return whether the log holds no other records than those that a reader read last, unless they expired.
 
     Raises:
         LogError: No broker answers.
     """
     with _open_log(client, read) as log:
-        return not log.differing(read.marks)
+        return not log.find_differing(read.marks)
 
 
 @contextmanager
@@ -173,48 +176,48 @@ def _open_log(client: LogClient, read: LogRead) -> Iterator[_Log]:
 
 
 def _search_change(log: _Log, partition: int, records: Sequence[EpochRecord]) -> RewrittenPartition | None:
-    """Return where a partition begins to differ; None if what differed has left the log meanwhile."""
+    """Find where a partition begins to differ; None if the records that differed have expired meanwhile."""
     earliest = log.earliest(partition)
-    known = [one for one in _list_known_marks(partition, records) if one.mark.offset >= earliest]
-    low, high = 0, len(known)
+    marks = [mark for mark in _list_marks(partition, records) if mark.mark.offset >= earliest]
+    low, high = 0, len(marks)
     while low < high:
         middle = (low + high) // 2
-        low, high = (middle + 1, high) if log.agrees(partition, [known[middle].mark]) else (low, middle)
-    if low == len(known):
+        low, high = (middle + 1, high) if log.agrees(partition, [marks[middle].mark]) else (low, middle)
+    if low == len(marks):
         return None
-    wrong, after = known[low], earliest if low == 0 else known[low - 1].mark.offset + 1
+    wrong, start = marks[low], earliest if low == 0 else marks[low - 1].mark.offset + 1
     return RewrittenPartition(
         topic=log.topic,
         partition=partition,
-        first=_first(log, partition, after, wrong),
+        first=_find_first_offset(log, partition, start, wrong),
         end=records[-1].end[partition],
         epoch=wrong.record.epoch,
         expected=wrong.mark,
-        found=log.read_marks(partition, [wrong.mark]).get(wrong.mark.offset),
+        actual=log.read_marks(partition, [wrong.mark]).get(wrong.mark.offset),
     )
 
 
-def _first(log: _Log, partition: int, after: int, wrong: _Known) -> int:
-    """Return the first offset that is another one: the first that a later leader took than any whom the epoch knew.
+def _find_first_offset(log: _Log, partition: int, start: int, wrong: _EpochMark) -> int:
+    """Return the first offset that differs: that of the first record of a leader later than the one of the epoch.
 
-    Where the broker does not tell leaders apart it is the one behind the last record that is known to agree.
+    If the broker does not report leader epochs, return the offset after the last record that is known to agree.
     """
-    known, end = wrong.record.leaders.get(partition), log.ends.get(partition, 0)
-    if known is None or log.leader(partition) <= known:
-        return after
-    for _, message in log.reader.messages({partition: (after, min(wrong.mark.offset + 1, end))}):
-        if (message.leader_epoch() or 0) > known:
+    leader, end = wrong.record.leaders.get(partition), log.ends.get(partition, 0)
+    if leader is None or log.leader(partition) <= leader:
+        return start
+    for _, message in log.reader.messages({partition: (start, min(wrong.mark.offset + 1, end))}):
+        if (message.leader_epoch() or 0) > leader:
             return int(message.offset() or 0)
-    return end if after <= end <= wrong.mark.offset else after
+    return end if start <= end <= wrong.mark.offset else start
 
 
-def _list_known_marks(partition: int, records: Sequence[EpochRecord]) -> list[_Known]:
+def _list_marks(partition: int, records: Sequence[EpochRecord]) -> list[_EpochMark]:
     """Return the marks of a partition by offset, each with the epoch that made it."""
-    found: dict[int, _Known] = {}
+    marks_by_offset: dict[int, _EpochMark] = {}
     for record in records:
         for mark in record.marks.get(partition, ()):
-            found.setdefault(mark.offset, _Known(mark=mark, record=record))
-    return [found[offset] for offset in sorted(found)]
+            marks_by_offset.setdefault(mark.offset, _EpochMark(mark=mark, record=record))
+    return [marks_by_offset[offset] for offset in sorted(marks_by_offset)]
 
 
 def _format_mark(mark: Mark) -> str:

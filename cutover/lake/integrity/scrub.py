@@ -1,7 +1,7 @@
-"""The scrub: the bytes of all listed files of a pipeline are checked in pieces, whether or not anybody reads them.
+"""Scrub: check the bytes of all listed files of a pipeline in portions, whether or not any reader needs them.
 
-Each run goes on where the one before stopped (a note under `home`), up to a number of bytes; behind the last file it
-begins again.
+Each run continues where the previous one stopped (a note under `home`), up to a number of bytes; after the last file,
+the next run starts with the first one again.
 """
 
 import json
@@ -28,17 +28,17 @@ Place = tuple[str, str]  # table, path of a file in it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scrubbed:
-    """What one run of the scrub has looked at."""
+    """Result of one run of the scrub."""
 
     files: int
     size: int  # bytes
-    listed: int  # files that there are
-    is_whole: bool  # whether it came to the end
-    unnamed: int  # of all listed: files of others, whose names hold no checksum
-    damaged: tuple[str, ...] = ()  # a message each
+    listed: int  # number of all listed files
+    is_whole: bool  # whether the run reached the last file
+    unnamed: int  # of all listed: files of other writers, whose names have no checksum
+    damaged: tuple[str, ...] = ()  # messages, one per file
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shape that `cutover verify --files --json` prints."""
+        """Return the JSON that `cutover verify --files --json` prints."""
         return {
             "files": self.files,
             "bytes": self.size,
@@ -53,40 +53,40 @@ def scrub(settings: Settings, pipeline: Pipeline, *, most: int | None = PIECE) -
     """Check the next files of a pipeline's tables.
 
     Args:
-        settings: Where the lake lies, and the note.
+        settings: Location of the lake and of the note.
         pipeline: Its current stream version, its batch tables, dimensions of the lake, and the control tables.
-        most: Bytes after which it stops; None: all files are checked, from the first one on.
+        most: Bytes after which the run stops; None: all files are checked, starting with the first one.
 
     Raises:
         LakeError: A table cannot be opened.
     """
-    listed = sorted(_list_files(settings, pipeline), key=lambda file: file[0])
+    listed_files = sorted(_list_files(settings, pipeline), key=lambda file: file[0])
     note = settings.home.resolve() / "scrub" / f"{pipeline.name}.json"
-    after = None if most is None else _read_note(note)
-    left = [found for found in listed if after is None or found[0] > after]
-    damaged, size, files, last = list[str](), 0, 0, None
-    for place, table, action in left or listed:
+    previous_place = None if most is None else _read_note(note)
+    remaining = [file for file in listed_files if previous_place is None or file[0] > previous_place]
+    damaged, size, files, checked_place = list[str](), 0, 0, None
+    for place, table, action in remaining or listed_files:
         if most is not None and size >= most:
             break
         try:
             delta.check(table, [action])
         except checksums.FileDamagedError as error:
             damaged.append(error.text)
-        size, files, last = size + int(action["size_bytes"]), files + 1, place
-    is_whole = files == len(left or listed)
-    write_json(note, None if is_whole else last)
+        size, files, checked_place = size + int(action["size_bytes"]), files + 1, place
+    is_whole = files == len(remaining or listed_files)
+    write_json(note, None if is_whole else checked_place)
     return Scrubbed(
         files=files,
         size=size,
-        listed=len(listed),
+        listed=len(listed_files),
         is_whole=is_whole,
-        unnamed=sum(checksums.name_of(place[1]) is None for place, _, _ in listed),
+        unnamed=sum(checksums.name_of(place[1]) is None for place, _, _ in listed_files),
         damaged=tuple(damaged),
     )
 
 
 def _read_note(note: Path) -> Place | None:
-    """Return the last file that was checked; None: begin anew."""
+    """Return the last file that was checked; None: start with the first one."""
     try:
         uri, path = json.loads(note.read_text(encoding="utf-8"))
     except (OSError, ValueError, TypeError):

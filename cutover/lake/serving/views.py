@@ -54,7 +54,7 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
         DefinitionError: There is no such epoch.
         LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
     """
-    version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
+    version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
     connection = queries.connect(queries.reading(settings))
     epoch_log = EpochLog(version.uri)
     records = _up_to(pipeline, epoch_log, epoch)

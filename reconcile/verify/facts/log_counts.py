@@ -13,7 +13,7 @@ from cutover.lake.control.losses import find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records
 from cutover.lake.integrity.lost_records import LostRecords, record_bounds
-from cutover.lake.integrity.same_log import refuse_changed
+from cutover.lake.integrity.same_log import check_unchanged
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import OffsetRange
 from cutover.reconcile.verify.facts.facts import LogCounts, VerifyFacts
@@ -90,7 +90,7 @@ def same_log(settings: Settings, name: str, facts: VerifyFacts) -> SameLog:
             f"Topic `{newest.topic}` has topic id {found.topic_id} by now, the epochs were read from {newest.topic_id}."
         )
         raise LogError(msg, runbook="TopicIdentityChanged")
-    refuse_changed(name, client, newest, lambda: records)
+    check_unchanged(name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
     incomplete_ranges = find_incomplete_ranges(facts.losses, newest.topic_id)
     return SameLog(

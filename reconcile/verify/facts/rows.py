@@ -92,7 +92,7 @@ def list_foreign(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
     """
     foreign = []
     try:
-        for change, _ in table_weights.changes(settings, pipeline):
+        for change, _ in table_weights.find_changes(settings, pipeline):
             if change.kind is Kind.FOREIGN:
                 foreign.append(change.sentence)
     except LakeError:

@@ -53,8 +53,8 @@ def open_source(settings: Settings, pipeline: Pipeline, verify_request: VerifyRe
     Raises:
         LakeError: There is none, or a file of it is not there or cannot be read.
     """
-    version = table_weights.refuse_no_epochs(settings, pipeline, versions.current(settings, pipeline))
-    witnesses = high_water.all_of(settings, pipeline, version)  # before the log is opened: its driver goes on
+    version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
+    witnesses = high_water.list_witnesses(settings, pipeline, version)  # before the log is opened: its driver goes on
     log = EpochLog(version.uri)
     _refuse_missing(log)
     connection = queries.connect(queries.reading(settings))

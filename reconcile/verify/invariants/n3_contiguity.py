@@ -29,7 +29,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 def _find_vanished(facts: VerifyFacts) -> tuple[str, ...]:
     """Return what a reader saw (a driver, a batch run, a reader) and the table no longer shows."""
     found, version = facts.records, facts.table_version
-    return high_water.contradictions(facts.seen, found, name=facts.stream, table_version=version)
+    return high_water.find_contradictions(facts.seen, found, name=facts.stream, table_version=version)
 
 
 def describe_coverage(facts: VerifyFacts) -> str:

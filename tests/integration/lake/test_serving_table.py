@@ -221,10 +221,10 @@ def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
 
     assert DeltaTable(serving_uri(settings, PIPELINE.name)).version() == 100
     assert by_spark == {(0, "batch", 5), (1, "streaming", 5)}
-    for file in map(seen_by, files):
-        assert len({version for version, _, _ in file}) > 10, "the reader saw too few switches to prove anything"
-        assert [version for version, _, _ in file] == sorted(version for version, _, _ in file)
-        assert {(version % 2, who, rows) for version, who, rows in file} == {(0, "batch", 5), (1, "streaming", 5)}
+    for switches in map(seen_by, files):
+        assert len({version for version, _, _ in switches}) > 10, "the reader saw too few switches to prove anything"
+        assert [version for version, _, _ in switches] == sorted(version for version, _, _ in switches)
+        assert {(version % 2, who, rows) for version, who, rows in switches} == {(0, "batch", 5), (1, "streaming", 5)}
 
 
 def test_a_way_back_takes_readers_along(settings: Settings) -> None:
@@ -289,8 +289,8 @@ def test_a_stream_without_an_epoch_takes_no_place(
         monkeypatch.setattr(serving_table, "_LOOK_BACK", 0)
     before = by_delta(settings)
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
-    or_create = versions.open_or_create(settings, slower, SystemClock())
-    delta.ensure(or_create.uri, epoch_log_schema(slower), partition_by=["_kind"])
+    version = versions.open_or_create(settings, slower, SystemClock())
+    delta.ensure(version.uri, epoch_log_schema(slower), partition_by=["_kind"])
 
     with pytest.raises(LakeError, match="has read less of the log"):
         serving_table.publish(settings, slower)

@@ -80,10 +80,10 @@ def test_a_definition_that_changed_leaves_tables_that_go_after_a_month(settings:
 
     assert list_unserved(settings, CHANGED, LATER.now()) == []
     assert [path.name for path in Path(version_uri(settings, PIPELINE)).iterdir() if path.is_dir()] == []
-    assert list(table_weights.changes(settings, CHANGED)) == []
+    assert list(table_weights.find_changes(settings, CHANGED)) == []
     # The old definition comes back: nothing of it is missed, and no number is given twice.
     assert versions.current(settings, PIPELINE) is None
-    assert list(table_weights.changes(settings, PIPELINE)) == []
+    assert list(table_weights.find_changes(settings, PIPELINE)) == []
     assert versions.open_or_create(settings, PIPELINE, SystemClock()).number == 1
 
 
@@ -127,7 +127,7 @@ def test_a_name_that_another_pipeline_serves_keeps_its_tables_for_a_way_back(rep
     assert len(delete_unserved(replaced, PIPELINE, MUCH_LATER, why="replaced")) == len(["batch", "stream-0"])
 
     with pytest.raises(LakeError, match="expected an epoch log under this definition, found none"):
-        table_weights.refuse_no_epochs(replaced, PIPELINE, versions.current(replaced, PIPELINE))
+        table_weights.check_epoch_log(replaced, PIPELINE, versions.current(replaced, PIPELINE))
 
 
 def test_the_tables_of_a_name_whose_file_is_gone_can_go_too(
@@ -158,7 +158,7 @@ def test_a_name_that_is_swapped_back_meanwhile_keeps_its_tables(
     current = versions.current(replaced, PIPELINE)
     assert current is not None
     assert (current.number, Path(current.uri).exists()) == (0, True)
-    assert list(table_weights.changes(replaced, PIPELINE)) == []
+    assert list(table_weights.find_changes(replaced, PIPELINE)) == []
     assert list_unserved(replaced, PIPELINE, MUCH_LATER.now()) == []
 
 

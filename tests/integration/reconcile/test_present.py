@@ -333,7 +333,7 @@ def test_a_table_of_the_pipeline_that_is_gone_is_named_by_all(settings: Settings
         Verdict.NOT_COMPARABLE,
         "ForeignWrite",
     )
-    assert "expected it to be there" in breach.message
+    assert "expected it to exist" in breach.message
     assert "ForeignWrite" in firing(settings)
     assert any("its folder is gone" in said for said in evidence.read(settings, PIPELINE, SystemClock().now()).foreign)
     assert "its folder is gone" in checked(settings)

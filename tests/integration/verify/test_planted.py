@@ -181,7 +181,7 @@ def test_an_older_copy_of_a_control_table_is_found_by_n9(lab: Lab, row_type: typ
     found = judged(lab)
 
     assert (found.exit_code, violated(found)) == (1, {"N9"})
-    assert "which was noted, got an older copy" in found.checks["N9"].violations[0].text
+    assert "which is marked, got an older copy" in found.checks["N9"].violations[0].text
 
 
 def test_an_epoch_that_is_missing_behind_a_fold_is_found(lab: Lab) -> None:

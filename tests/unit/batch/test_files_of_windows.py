@@ -61,7 +61,7 @@ def test_a_run_that_has_nothing_to_replace_makes_no_commit(table: DeltaTable) ->
 
 
 def change_since(table: DeltaTable, recorded: int) -> foreign_commits.TableChange:
-    found = foreign_commits.change(table, recorded)
+    found = foreign_commits.find_change(table, recorded)
     assert found is not None
     return found
 

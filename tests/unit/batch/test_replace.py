@@ -92,7 +92,7 @@ def test_rows_of_a_run_that_was_never_recorded_are_taken_back(
         table.create_checkpoint()
         for entry in (0, 1):
             (tmp_path / "batch" / "_delta_log" / f"{entry:020d}.json").unlink()
-    left = foreign_commits.change(table, recorded)
+    left = foreign_commits.find_change(table, recorded)
     assert left is not None
     assert left.kind is foreign_commits.Kind.UNFINISHED
 
@@ -100,7 +100,7 @@ def test_rows_of_a_run_that_was_never_recorded_are_taken_back(
 
     assert values(table) == dict.fromkeys(range(6), 1)
     assert set(delta.paths(delta.open_table(table.table_uri))) == files
-    assert foreign_commits.change(delta.open_table(table.table_uri), recorded) is None
+    assert foreign_commits.find_change(delta.open_table(table.table_uri), recorded) is None
 
 
 def test_statistics_changed_in_the_log_leave_no_old_row_beside_a_new_one(table: DeltaTable) -> None:

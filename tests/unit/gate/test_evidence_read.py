@@ -54,7 +54,7 @@ def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
         "delta.exists": lambda _: True,
         "EpochLog": lambda _: SimpleNamespace(records=lambda: records),
         "losses.up_to": lambda *_: [],
-        "table_weights.changes": lambda *_: iter(made.changes),
+        "table_weights.find_changes": lambda *_: iter(made.changes),
         "high_water.read_note": lambda *_: None,
         "acceptance_files.load": lambda *_: GateEvidence().rules,
         "selftests.list_valid": lambda *_: (),

@@ -152,7 +152,7 @@ def the_commit_is_named(rig: Rig) -> Iterator[str]:
         yield f"expected NOT_COMPARABLE for ForeignWrite, got {verdict}, {runbook}: {sentence}"
     named = f"table version {rig.evidence['by hand']}, {rig.evidence['history']} by delta-rs"
     for said in (sentence, *(rig.evidence["gate"] or [""]), *(rig.evidence["verify"] or [""])):
-        if named not in said or "rows went" not in said:
+        if named not in said or "rows removed" not in said:
             yield f"expected `{named}` with its rows, got `{said}`"
 
 

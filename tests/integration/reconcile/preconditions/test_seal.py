@@ -119,7 +119,7 @@ DAMAGES = (
     Damage(id="0 bytes", do=lambda log: _last(log).write_bytes(b""), says="1.json`, which has 0 bytes"),
     Damage(id="deleted", do=lambda log: _last(log).unlink(), says="saw epoch 3, newest epoch row is -1"),
     Damage(id="no transaction", do=_without("txn"), says="transaction says none, newest epoch row is 3"),
-    Damage(id="no metadata", do=_without("commitInfo"), says="1.json` says nothing of it"),
+    Damage(id="no metadata", do=_without("commitInfo"), says="1.json` does not record it"),
     Damage(
         id="a middle one",
         do=lambda log: (log / "_delta_log" / f"{0:020d}.json").unlink(),

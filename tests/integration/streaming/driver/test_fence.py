@@ -97,7 +97,7 @@ def test_a_quiet_driver_asks_whether_the_log_is_the_same_when_a_connection_broke
     fed = Fed(spark, quick, pipeline, HandClock())
     fed.feed({0: 2, 1: 2})
     asked = Mock()
-    monkeypatch.setattr(same_log, "refuse_changed", asked)
+    monkeypatch.setattr(same_log, "check_unchanged", asked)
 
     counts = []
     for is_broken, is_stopping in ((False, False), (True, False), (False, False), (True, True)):

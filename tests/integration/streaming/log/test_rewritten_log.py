@@ -69,7 +69,7 @@ def test_log_written_again_under_its_id_is_refused_before_anything_is_written(
 
     assert refused.value.runbook == "LogDataLost"
     assert f"Topic {topic_name}, partition 0: expected at offset " in str(refused.value)
-    assert "offsets 15 to 29 are gone or hold others" in str(refused.value)
+    assert "offsets 15 to 29 are missing or hold other records" in str(refused.value)
     assert version == rig.epoch_log(own, pipeline).version
 
 

@@ -228,7 +228,7 @@ def test_a_table_whose_folder_is_gone_is_no_table_without_rows(settings: Setting
             ask()
         assert refused.value.runbook == "ForeignWrite"
     with pytest.raises(LakeError, match="its folder is missing"):
-        list(table_weights.changes(settings, PIPELINE))
+        list(table_weights.find_changes(settings, PIPELINE))
     with pytest.raises(LakeError, match="its folder is missing"):
         list(restore.restore(settings))
 

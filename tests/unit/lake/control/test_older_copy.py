@@ -71,10 +71,10 @@ def test_an_older_copy_is_a_change_of_the_table(settings: Settings, row_type: ty
     with put_back(settings, control_uri(settings, row_type.TABLE)):
         append(settings, row_type=row_type)
 
-    found, _ = next(table_weights.changes(settings, PIPELINE))
+    found, _ = next(table_weights.find_changes(settings, PIPELINE))
 
-    assert (found.uri, found.noted) == (control_uri(settings, row_type.TABLE), 1)
-    assert "expected row 1, which was noted, got an older copy" in found.sentence
+    assert (found.uri, found.marked_sequence) == (control_uri(settings, row_type.TABLE), 1)
+    assert "expected row 1, which is marked, got an older copy" in found.sentence
     assert rows.list_foreign(settings, PIPELINE) == (found.sentence,)
 
 

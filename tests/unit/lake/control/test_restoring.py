@@ -48,7 +48,7 @@ def held(settings: Settings) -> list[list[PinEvent]]:
 
 
 def is_whole(settings: Settings) -> bool:
-    return foreign_commits.change(table(settings), None) is None and not any(
+    return foreign_commits.find_change(table(settings), None) is None and not any(
         list_missing_sequences(table(settings), PinEvent, name) for name in NAMES
     )
 

@@ -52,7 +52,7 @@ NAMES = [f"{number}-{change[0]}" for number, change in enumerate(CHANGES)]
 
 
 def found(uri: str, expected: int) -> TableChange:
-    change = foreign_commits.change(DeltaTable(uri), expected)
+    change = foreign_commits.find_change(DeltaTable(uri), expected)
     assert change is not None
     return change
 
@@ -65,7 +65,7 @@ def test_a_change_is_named_with_its_version_engine_and_rows(
     do(uri)
     change = found(uri, expected)
 
-    assert (change.kind, change.gone, change.came, change.base) == (Kind.FOREIGN, gone, came, 3)
+    assert (change.kind, change.removed_rows, change.added_rows, change.base) == (Kind.FOREIGN, gone, came, 3)
     assert [(commit.version, commit.operation) for commit in change.commits] == [(4, operation)]
     assert "by delta-rs" in change.sentence
     assert f"`DeltaTable('{uri}').restore(3)` undoes it" in change.message("or not")
@@ -80,7 +80,7 @@ def test_a_change_that_is_undone_as_its_message_says_is_none(
     do(uri)
     DeltaTable(uri).restore(3)
 
-    assert foreign_commits.change(DeltaTable(uri), expected) is None
+    assert foreign_commits.find_change(DeltaTable(uri), expected) is None
 
 
 def test_a_change_is_found_when_the_log_no_longer_tells_of_it(uri: str) -> None:
@@ -92,19 +92,19 @@ def test_a_change_is_found_when_the_log_no_longer_tells_of_it(uri: str) -> None:
     change = found(uri, expected)
 
     assert (change.kind, change.commits, change.base) == (Kind.FOREIGN, (), None)
-    assert "a commit that its log no longer tells of: an unknown number of rows" in change.sentence
+    assert "a commit that its log no longer has: an unknown number of rows" in change.sentence
 
 
 def test_optimize_is_harmless_and_its_files_are_taken_over(uri: str) -> None:
     expected = weight(uri)
     DeltaTable(uri).optimize.compact()
     change = found(uri, expected)
-    assert (change.kind, change.gone, change.came) == (Kind.HARMLESS, 0, 0)
+    assert (change.kind, change.removed_rows, change.added_rows) == (Kind.HARMLESS, 0, 0)
 
     table = delta.open_table(uri)
     table_weights.adopt(table, change)
 
-    assert foreign_commits.change(DeltaTable(uri), expected) is None
+    assert foreign_commits.find_change(DeltaTable(uri), expected) is None
     assert DeltaTable(uri).to_pyarrow_dataset().count_rows() == 6
 
 
@@ -123,7 +123,7 @@ def test_a_change_is_named_though_we_have_gone_on_beside_it(uri: str) -> None:
     commits.append(table, rows(99), stem=stem)
     change = found(uri, (expected + checksums.weight_of("", stem)) % (1 << 128))
 
-    assert (change.kind, change.gone, change.came, change.base) == (Kind.FOREIGN, 1, 1, None)
+    assert (change.kind, change.removed_rows, change.added_rows, change.base) == (Kind.FOREIGN, 1, 1, None)
     assert [commit.operation for commit in change.commits] == ["UPDATE"]
 
 

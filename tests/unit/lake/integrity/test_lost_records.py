@@ -65,7 +65,7 @@ def test_epoch_whose_records_are_gone_is_named_with_its_offsets() -> None:
 
     (lost,) = find(log, chain_of(4))
 
-    assert (lost.epoch, lost.expected, lost.found) == (1, 10, 7)
+    assert (lost.epoch, lost.expected, lost.actual) == (1, 10, 7)
     assert lost.missing == (MissingRecords(1, 6, 8, 2), MissingRecords(1, 9, 10, 1))
     assert "Epoch 1 read 10 records, the log holds 7 of them. Topic clicks, partition 1: 2 of the offsets 6 to 7" in (
         lost.text
@@ -85,9 +85,9 @@ def test_only_offsets_without_a_record_explain_what_an_epoch_lacks() -> None:
     (miscounted,) = find(HeldLog(aborted={0: frozenset({1, 2})}), [epoch(0)])
     (both,) = find(HeldLog(aborted={0: frozenset({1})}, holes={0: frozenset({2})}), [epoch(0)])
 
-    assert (lost.found, lost.missing, lost.is_explained) == (8, (MissingRecords(0, 1, 3, 2),), True)
-    assert (miscounted.found, miscounted.missing, miscounted.is_explained) == (8, (), False)
-    assert (both.found, both.missing, both.is_explained) == (8, (MissingRecords(0, 2, 3, 1),), False)
+    assert (lost.actual, lost.missing, lost.is_explained) == (8, (MissingRecords(0, 1, 3, 2),), True)
+    assert (miscounted.actual, miscounted.missing, miscounted.is_explained) == (8, (), False)
+    assert (both.actual, both.missing, both.is_explained) == (8, (MissingRecords(0, 2, 3, 1),), False)
 
 
 @pytest.mark.parametrize(("size", "every", "held"), [(20, 10, 5), (25, 10, 4)])
@@ -159,7 +159,7 @@ def test_log_that_loses_records_is_refused(log: HeldLog, text: str) -> None:
     client: Any = log
 
     with pytest.raises(LogError, match=text) as refused:
-        lost_records.refuse_lost("flights", client, chain_of(2), (), HOUR)
+        lost_records.check_none_lost("flights", client, chain_of(2), (), HOUR)
 
     assert refused.value.runbook == "LogDataLost"
 
@@ -168,7 +168,7 @@ def test_refusal_names_the_next_command() -> None:
     client: Any = HeldLog(holes={p: frozenset(range(0, 20, 3)) for p in (0, 1)})
 
     with pytest.raises(LogError, match="`cutover accept-loss flights`") as refused:
-        lost_records.refuse_lost("flights", client, chain_of(4), (), HOUR)
+        lost_records.check_none_lost("flights", client, chain_of(4), (), HOUR)
 
     assert "And 2 more epochs" in str(refused.value)
 
@@ -176,6 +176,6 @@ def test_refusal_names_the_next_command() -> None:
 def test_nothing_is_asked_before_the_first_epoch() -> None:
     client: Any = HeldLog(policy="compact")
 
-    lost_records.refuse_lost("flights", client, [], (), HOUR)
+    lost_records.check_none_lost("flights", client, [], (), HOUR)
 
     assert client.reads == []

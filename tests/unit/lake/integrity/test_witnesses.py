@@ -49,7 +49,7 @@ def version(tmp_path: Path) -> Version:
 
 def said(witnesses: list[Witness], record: EpochRecord | None = SEVENTH, table_version: int | None = 9) -> list[str]:
     records = [] if record is None else [record]
-    return [*high_water.contradictions(witnesses, records, name="p", table_version=table_version)]
+    return [*high_water.find_contradictions(witnesses, records, name="p", table_version=table_version)]
 
 
 def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings, version: Version) -> None:
@@ -60,9 +60,9 @@ def test_everybody_who_saw_an_epoch_of_this_version_is_asked(settings: Settings,
     journal.append(replace(row, run_id="other", stream_version=1, epoch=99))
     journal.append(replace(row, run_id="none", epoch=None))
     pins.pin(settings, version, 6, holder="h", expires_at=NOW, now=NOW)
-    high_water.keep(version, SEVENTH, 9)
+    high_water.write_note(version, SEVENTH, 9)
 
-    assert high_water.all_of(settings, PIPELINE, version) == (
+    assert high_water.list_witnesses(settings, PIPELINE, version) == (
         Witness(who="the driver's note", epoch=7, end={0: 10, 1: 4}, table_version=9),
         Witness(who="reconciliation r1", epoch=5, table_version=8),
         Witness(who="the pin of h", epoch=6),
@@ -75,21 +75,21 @@ def test_reconciliation_whose_seal_broke_has_seen_no_table_version(settings: Set
     values = {"result_fingerprint": "f", "stream_version": 0, "at": NOW, "epoch": 7, "run_id": "r1", "result": result}
     Journal(settings, "p", ComparisonRow).append(make_row(ComparisonRow, **values))
 
-    assert high_water.all_of(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
+    assert high_water.list_witnesses(settings, PIPELINE, version) == (Witness(who="reconciliation r1", epoch=7),)
 
 
 def test_note_is_replaced_by_the_next_one(version: Version, settings: Settings) -> None:
-    high_water.keep(version, SEVENTH, 9)
-    high_water.keep(version, replace(SEVENTH, epoch=8), 10)
+    high_water.write_note(version, SEVENTH, 9)
+    high_water.write_note(version, replace(SEVENTH, epoch=8), 10)
 
-    assert [w.epoch for w in high_water.all_of(settings, PIPELINE, version)] == [8]
+    assert [w.epoch for w in high_water.list_witnesses(settings, PIPELINE, version)] == [8]
     assert [file.name for file in Path(version.uri).parent.iterdir() if file.is_file()] == [high_water.NOTE]
 
 
 def test_note_of_another_version_says_nothing(version: Version, settings: Settings) -> None:
-    high_water.keep(replace(version, number=1), SEVENTH, 9)
+    high_water.write_note(replace(version, number=1), SEVENTH, 9)
 
-    assert high_water.all_of(settings, PIPELINE, version) == ()
+    assert high_water.list_witnesses(settings, PIPELINE, version) == ()
 
 
 @pytest.mark.parametrize("text", ["", "{half", "[]", "null", "\0\0", '{"app_id": "p/f/stream-0", "end": 5}'])
@@ -98,7 +98,7 @@ def test_note_that_cannot_be_read_is_named(version: Version, settings: Settings,
     note.write_text(text, encoding="utf-8")
 
     with pytest.raises(LakeError, match=r"newest\.json") as refused:
-        high_water.all_of(settings, PIPELINE, version)
+        high_water.list_witnesses(settings, PIPELINE, version)
 
     assert refused.value.runbook == "TableUnreadable"
     assert "`cutover stream p`" in str(refused.value)
@@ -108,7 +108,7 @@ def test_note_that_cannot_be_read_is_named(version: Version, settings: Settings,
 def test_note_that_cannot_be_written_is_no_failure(version: Version) -> None:
     (Path(version.uri).parent / high_water.NOTE).mkdir()
 
-    high_water.keep(version, SEVENTH, 9)
+    high_water.write_note(version, SEVENTH, 9)
 
     assert (Path(version.uri).parent / high_water.NOTE).is_dir()
 

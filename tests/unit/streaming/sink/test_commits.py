@@ -211,13 +211,13 @@ def test_files_replaced_by_one_with_the_same_rows_are_replaced_under_the_newest_
 def test_a_version_of_which_epochs_were_seen_and_whose_table_is_gone_is_refused(
     version: Version, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(high_water, "all_of", lambda *_: ())
+    monkeypatch.setattr(high_water, "list_witnesses", lambda *_: ())
     settings: Any = None
     pipeline: Any = None
     shutil.rmtree(version.uri)
     assert fencing.open_checked(settings, pipeline, version) == (None, None)
 
-    monkeypatch.setattr(high_water, "all_of", lambda *_: ("a reader",))
-    monkeypatch.setattr(table_weights, "refuse_removed", lambda *_: None)
+    monkeypatch.setattr(high_water, "list_witnesses", lambda *_: ("a reader",))
+    monkeypatch.setattr(table_weights, "check_not_removed", lambda *_: None)
     with pytest.raises(LakeError):
         fencing.open_checked(settings, pipeline, version)
