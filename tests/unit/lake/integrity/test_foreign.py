@@ -113,7 +113,7 @@ def test_an_update_behind_an_optimize_is_named(uri: str) -> None:
     DeltaTable(uri).optimize.compact()
     DeltaTable(uri).update({"text": "'x'"}, predicate="n = 0")
 
-    assert (found(uri, expected).kind, found(uri, expected).gone) == (Kind.FOREIGN, 1)
+    assert (found(uri, expected).kind, found(uri, expected).removed_rows) == (Kind.FOREIGN, 1)
 
 
 def test_a_change_is_named_though_we_have_gone_on_beside_it(uri: str) -> None:
