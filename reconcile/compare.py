@@ -164,7 +164,7 @@ class _Comparison:
         """
         settings, pipeline, request = self.settings, self.pipeline, self.request
         attribution = attribute_causes(settings, pipeline, evidence, opened, request.log)
-        proof_cache.remember(settings, pipeline, attribution.proven)
+        proof_cache.save(settings, pipeline, attribution.proven)
         if attribution.unproven is not None:
             raise SealError(attribution.unproven)
         sides = attribution.sides
@@ -203,7 +203,7 @@ class _Comparison:
             runbook=decided.runbook,
             policy=decided.policy,
             seal=intact,
-            dimensions=dimension.versions(self.settings, pipeline, evidence),
+            dimensions=dimension.list_versions(self.settings, pipeline, evidence),
             from_=format_time(self.request.start),
             to=format_time(self.request.end),
             windows=verdict.windows,
@@ -222,11 +222,11 @@ class _Comparison:
             samples=series.samples(sides, pipeline),
             behind=behind.read(sides, pipeline, limit=self.request.listed),
             differences=measured.listed,
-            differences_total=cells.total(sides),
+            differences_total=cells.count_cells(sides),
             accepted=measured.accepted,
             contract=_list_expectations(evidence),
-            losses=loss.ranges(evidence.losses),
-            loss=loss.sentence(evidence.losses, sides.incomplete),
+            losses=loss.list_ranges(evidence.losses),
+            loss=loss.describe_losses(evidence.losses, sides.incomplete),
             notes=(*measured.notes, *_list_notes(pipeline, evidence), *filter(None, [self._check_log_again()])),
         )
 
@@ -250,8 +250,8 @@ class _Comparison:
             windows=windows,
             events=events,
             open_answers=measured.open_answers,
-            losses=loss.ranges(evidence.losses),
-            loss=loss.sentence(evidence.losses, measured.attribution.sides.incomplete),
+            losses=loss.list_ranges(evidence.losses),
+            loss=loss.describe_losses(evidence.losses, measured.attribution.sides.incomplete),
         )
 
 
@@ -399,7 +399,7 @@ def _list_notes(pipeline: Pipeline, evidence: SealEvidence) -> list[str]:
     busy = [record for record in evidence.records if record.records]
     if busy:
         notes.append(_describe_pace(pipeline, busy))
-    return [*notes, *evidence.delivered.sentences, *dimension.notes(evidence), *loss.notes(evidence.losses)]
+    return [*notes, *evidence.delivered.sentences, *dimension.list_notes(evidence), *loss.list_notes(evidence.losses)]
 
 
 def _describe_imbalance(name: Class, evidence: SealEvidence) -> str:

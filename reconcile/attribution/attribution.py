@@ -1,6 +1,6 @@
-"""Attribution of differences: the ledger is checked, rows get their causes, and the log has to prove them."""
+"""Attribution of differences: check the ledger, assign causes to rows, and prove the causes from the log."""
 
-# ruff: noqa: S608 -- every name in a query is ours
+# ruff: noqa: S608 -- every name in a query is a constant
 
 from dataclasses import dataclass
 
@@ -24,8 +24,8 @@ class Attribution:
     sides: Sides
     findings: Findings
     notes: tuple[str, ...]
-    proven: tuple[str, ...]  # digests of claims that this comparison proved from the log, see `proofs`
-    unproven: SealBreach | None  # every row has a cause, and some of these causes can no longer be proven
+    proven: tuple[str, ...]  # digests of claims that this comparison proved from the log, see `proof_cache`
+    unproven: SealBreach | None  # set if every row has a cause, but some of these causes can no longer be proven
 
 
 def attribute_causes(
@@ -34,31 +34,31 @@ def attribute_causes(
     """Find which rows differ and why; creates the tables of `ledger` and `causes`.
 
     Args:
-        settings: How to reach the log.
+        settings: Where the log and the lake are.
         pipeline: The definition.
         evidence: Tables and records that the sides were opened from.
         sides: Open sides.
-        log: Reads the records behind a claim; None: the cluster of the settings.
+        log: Source of the records for each claim; None: the cluster of the settings.
 
     Raises:
         SealError: Versions of a dimension can be neither proven nor ruled out as a cause.
     """
-    doubts = ledger.question(sides, pipeline, evidence.records)
+    doubts = ledger.list_doubts(sides, pipeline, evidence.records)
     proof = Proof(settings, pipeline, evidence, log)
-    staged = dimension.stage_refold(settings, pipeline, evidence, proof.with_swaps(sides))
-    plain = causes.differ(staged)
-    notes = proof.check(staged, causes.select_claimed_sql(staged))
+    staged_sides = dimension.stage_refold(settings, pipeline, evidence, proof.with_swaps(sides))
+    plain = causes.diff_stages(staged_sides)
+    notes = proof.check(staged_sides, causes.select_claimed_sql(staged_sides))
     return Attribution(
-        sides=staged,
-        findings=causes.find(staged, plain),
+        sides=staged_sides,
+        findings=causes.find_causes(staged_sides, plain),
         notes=(*doubts, *notes),
-        proven=tuple(proof.found),
-        unproven=None if proof.breach is None or _count_certainly_unexplained(staged) else proof.breach,
+        proven=tuple(proof.proven),
+        unproven=None if proof.breach is None or _count_certainly_unexplained(staged_sides) else proof.breach,
     )
 
 
 def _count_certainly_unexplained(sides: Sides) -> int:
-    """Count rows that have no cause, whatever the log would prove about the others."""
+    """Count rows that stay unexplained, whatever the log would prove about the unproven ones."""
     unproven = f"EXISTS (SELECT 1 FROM {UNPROVEN} u WHERE {sides.layout.same_place('u', 't')})"
     return number(
         sides.connection, f"SELECT count(*) FROM {SharedTable.TOUCHED} t WHERE _explained = 0 AND NOT {unproven}"

@@ -1,4 +1,4 @@
-"""Rows of `touched` as the cells that a report lists: one per (window, key, measure), with the steps in between."""
+"""Cells that a report lists, read from `touched`: one per (window, key, measure), with the steps between the sides."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from cutover.engine.queries import number
-from cutover.reconcile.attribution.causes import UNEXPLAINED, columns_of
+from cutover.reconcile.attribution.causes import UNEXPLAINED, columns_sql
 from cutover.reconcile.comparison.layout import Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
@@ -30,23 +30,23 @@ class _Row:
 
 
 def read(sides: Sides, *, where: str = "true", limit: int = ROWS_AT_MOST) -> tuple[Difference, ...]:
-    """Return the cells of some rows of `touched`: unexplained ones first, then by window and key.
+    """Read the cells of some rows of `touched`: unexplained ones first, then by window and key.
 
-    Where there are more than `limit`, each kind of row gives as many as any other, so that none crowds out a rare one.
+    If there are more than `limit`, each kind of row contributes equally, so that a rare kind is not crowded out.
 
     Args:
-        sides: Open sides for which `causes.find` has run.
+        sides: Open sides, after `causes.find_causes`.
         where: SQL condition over `touched t`.
-        limit: Rows (not cells) at most.
+        limit: Maximum number of rows (not cells).
     """
-    drawn, order = listed_sql(sides, where=where, limit=limit), _order_sql(sides)
-    query = f"SELECT {columns_of(sides)} FROM {drawn} t ORDER BY least(_explained, 1), {order}"
+    selected_rows, order = listed_sql(sides, where=where, limit=limit), _order_sql(sides)
+    query = f"SELECT {columns_sql(sides)} FROM {selected_rows} t ORDER BY least(_explained, 1), {order}"
     fetched = sides.connection.execute(query).fetchall()
-    return tuple(cell for raw in fetched for cell in _cells(sides, _row(sides, raw)))
+    return tuple(cell for raw in fetched for cell in _make_cells(sides, _parse_row(sides, raw)))
 
 
 def listed_sql(sides: Sides, *, where: str = "true", limit: int) -> str:
-    """Return the subquery, in brackets, of the rows of `touched` that `read` takes; arguments as there."""
+    """Return the subquery, in parentheses, of the rows of `touched` that `read` selects; same arguments."""
     order = _order_sql(sides)
     kind = ", ".join(["_kind", "_explained", *(_is_apart_sql(sides, i, 0) for i in range(len(sides.layout.values)))])
     ranked = f"SELECT *, row_number() OVER (PARTITION BY {kind} ORDER BY {order}) AS __rank FROM {SharedTable.TOUCHED}"
@@ -57,38 +57,38 @@ def _order_sql(sides: Sides) -> str:
     return f"{key_columns(sides.layout)}, __copy"
 
 
-def _row(sides: Sides, raw: Sequence[Any]) -> _Row:
+def _parse_row(sides: Sides, raw: Sequence[Any]) -> _Row:
     names, stages = sides.layout.keys, len(sides.merged) + 1
-    at = len(names)
-    taking_part = raw[at + 2 : at + 2 + len(sides.merged)]
+    key_end = len(names)
+    taking_part = raw[key_end + 2 : key_end + 2 + len(sides.merged)]
     classes = [str(name) for name, part in zip(sides.merged, taking_part, strict=True) if part]
-    if raw[at + 1] == 0:
+    if raw[key_end + 1] == 0:
         classes.append(UNEXPLAINED)
-    flat = raw[at + 2 + len(sides.merged) :]
+    flat = raw[key_end + 2 + len(sides.merged) :]
     return _Row(
         window=raw[0],
-        key={name: scalar(value) for name, value in zip(names[1:], raw[1:at], strict=True)},
-        kind=str(raw[at]),
-        explained=int(raw[at + 1]),
+        key={name: scalar(value) for name, value in zip(names[1:], raw[1:key_end], strict=True)},
+        kind=str(raw[key_end]),
+        explained=int(raw[key_end + 1]),
         classes=tuple(classes),
         values=[flat[i : i + stages + 1] for i in range(0, len(flat), stages + 1)],
     )
 
 
-def _cells(sides: Sides, row: _Row) -> list[Difference]:
-    """Return a row's cells that differ: measures, or where none does the states and the number of records."""
-    moved = [(value, v) for value, v in zip(sides.layout.values, row.values, strict=True) if _moves(value, v)]
-    shown = [(value, v) for value, v in moved if value.is_measure] or moved
-    return [_cell(sides, row, value, values) for value, values in shown]
+def _make_cells(sides: Sides, row: _Row) -> list[Difference]:
+    """Return a row's cells that differ: its measures, or if none does, its states and number of records."""
+    differing = [(value, v) for value, v in zip(sides.layout.values, row.values, strict=True) if _differs(value, v)]
+    listed = [(value, v) for value, v in differing if value.is_measure] or differing
+    return [_make_cell(sides, row, value, values) for value, values in listed]
 
 
-def _moves(value: Value, values: Sequence[Any]) -> bool:
+def _differs(value: Value, values: Sequence[Any]) -> bool:
     batch = values[0]
-    return any(not equal(value, batch, after) for after in values[1:])
+    return any(not are_equal(value, batch, streaming) for streaming in values[1:])
 
 
-def equal(value: Value, left: Any, right: Any) -> bool:
-    """Return whether two values of a column are equal within its tolerance; two nulls are, and two NaN."""
+def are_equal(value: Value, left: Any, right: Any) -> bool:
+    """Return whether two values of a column are equal within its tolerance; two nulls are equal, and two NaN."""
     if left is None or right is None or value.exact:
         return bool(left is right or left == right)
     if left == right or (math.isnan(left) and math.isnan(right)):
@@ -99,7 +99,7 @@ def equal(value: Value, left: Any, right: Any) -> bool:
     return bool(abs(left - right) <= bound)
 
 
-def _cell(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> Difference:
+def _make_cell(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> Difference:
     batch, streaming = values[0], values[1]
     return Difference(
         window_start=None if row.window is None else str(scalar(row.window)),
@@ -108,25 +108,25 @@ def _cell(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> Diffe
         kind=row.kind,
         streaming=scalar(streaming),
         batch=scalar(batch),
-        difference=minus(streaming, batch, additive=value.additive),
+        difference=subtract(streaming, batch, additive=value.additive),
         cause=" + ".join(row.classes) or UNEXPLAINED,
-        steps=tuple(_steps(sides, row, value, values)),
+        steps=tuple(_make_steps(sides, row, value, values)),
     )
 
 
-def _steps(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> list[CellStep]:
-    """Return the way from the stream's value to the batch's, one class at a time; what remains is unexplained."""
+def _make_steps(sides: Sides, row: _Row, value: Value, values: Sequence[Any]) -> list[CellStep]:
+    """Return the steps from the stream's value to the batch's, one class at a time; a remaining one is unexplained."""
     steps = []
-    for name, before, after in zip(sides.merged, values[1:], values[2:], strict=False):
+    for name, previous, merged in zip(sides.merged, values[1:], values[2:], strict=False):
         if str(name) in row.classes:
-            steps.append(CellStep(cause=str(name), before=scalar(before), after=scalar(after)))
-    if not equal(value, values[-1], values[0]):
+            steps.append(CellStep(cause=str(name), before=scalar(previous), after=scalar(merged)))
+    if not are_equal(value, values[-1], values[0]):
         steps.append(CellStep(cause=UNEXPLAINED, before=scalar(values[-1]), after=scalar(values[0])))
     return steps
 
 
-def minus(left: Any, right: Any, *, additive: bool) -> Scalar:
-    """Return left - right where both are numbers (of an additive measure a null counts as 0); None otherwise."""
+def subtract(left: Any, right: Any, *, additive: bool) -> Scalar:
+    """Return left - right of two numbers (a null counts as 0 in an additive measure); None for other values."""
     numbers = [value for value in (left, right) if value is not None]
     if len(numbers) < (1 if additive else 2) or any(
         isinstance(v, bool) or not isinstance(v, int | float | Decimal) for v in numbers
@@ -135,14 +135,14 @@ def minus(left: Any, right: Any, *, additive: bool) -> Scalar:
     return scalar((left if left is not None else 0) - (right if right is not None else 0))
 
 
-def total(sides: Sides) -> int:
-    """Return the number of cells (measures, states not counted) in which the sides differ, of all rows of `touched`."""
-    shown = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
-    differs = [
+def count_cells(sides: Sides) -> int:
+    """Count the cells of all rows of `touched` in which the sides differ (measures only, not states)."""
+    measures = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
+    cell_flags = [
         f"CASE WHEN {' OR '.join(_is_apart_sql(sides, i, n) for n in range(len(sides.merged) + 1))} THEN 1 ELSE 0 END"
-        for i in shown
+        for i in measures
     ]
-    return number(sides.connection, f"SELECT sum(greatest(1, {' + '.join(differs)})) FROM {SharedTable.TOUCHED}")
+    return number(sides.connection, f"SELECT sum(greatest(1, {' + '.join(cell_flags)})) FROM {SharedTable.TOUCHED}")
 
 
 def _is_apart_sql(sides: Sides, i: int, n: int) -> str:

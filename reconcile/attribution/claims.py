@@ -1,11 +1,11 @@
-"""What the log says of the rows that a cause is claimed for: each is folded anew, in plain Python, class by class.
+"""Rows with a claimed cause, folded again from the log in plain Python, class by class.
 
-Of one row, or of sessions one component: the records that the stream's ledger does not list are folded alone, then with
-those of each further class, as the stages have them; last those that batch counts. A record's class is what the
-stream's ledger says at its position and window, everything else is what the log says.
+For one row, or one component of sessions: the records that the stream's ledger does not list are folded alone, then
+with those of each further class, in the order of the stages; finally those that batch counts. A record's class is taken
+from the stream's ledger at its position and window, everything else from the log.
 
 Source:
-    Of twins: `cutover.reconcile.comparison.duplicates`.
+    For twins: `cutover.reconcile.comparison.duplicates`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,30 +21,30 @@ from cutover.records.reference.place import Placed, fold_records
 from cutover.records.reference.run import Group, Twin
 
 Key = tuple[Any, ...]
-Position = tuple[int, int, int]  # partition, offset, start of the window (of a session that of the record alone)
+Position = tuple[int, int, int]  # partition, offset, start of the window (for a session: of the record alone)
 Rows = Mapping[Interval, ResultRow]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A row that is judged, or the sessions that are judged together."""
+    """Row that is compared, or the sessions that are compared together."""
 
-    one: Interval
+    interval: Interval  # the window; for sessions the component
     key: Key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the log says of one place."""
+class FoldedPlace:
+    """Results that the log's records yield for one place."""
 
-    stages: Sequence[Rows]  # what the stream counted, then with each further class
-    batch: Rows  # what batch counts, by the log alone
-    are_twins_sound: bool  # of records with one id the stream counted one at most, and none was left out for nothing
+    stages: Sequence[Rows]  # of the records that the stream counted, then with each further class
+    batch: Rows  # of the records that batch counts, from the log alone
+    are_twins_sound: bool  # the stream counted at most one record per id, and dropped none without reason
 
 
 @dataclass(slots=True)
 class _Group:
-    """Records of one id in one window."""
+    """Counts of the records with one id in one window."""
 
     counted: int = 0
     late: int = 0
@@ -56,127 +56,147 @@ class _Group:
 
 
 @dataclass(slots=True)
-class _Found:
-    """The records of one place."""
+class _PlaceRecords:
+    """Records of one place, by stage."""
 
     stages: list[list[Placed]]
     batch: list[Placed] = field(default_factory=list)
     is_sound: bool = True
 
 
-def tell(
+def fold_places(
     pipeline: Pipeline,
     records: Iterable[Placed],
     ledger: Mapping[Position, str],
     places: Sequence[Place],
     classes: Sequence[str],
-) -> dict[Place, Told]:
-    """Return what the log says of some places.
+) -> dict[Place, FoldedPlace]:
+    """Fold the records of some places from the log.
 
     Args:
         pipeline: The definition.
-        records: All records of the places' windows, twins under other keys included; others are left aside.
-        ledger: What the stream says of records that it did not count.
-        places: Of one pipeline.
-        classes: What further stages merge, in order.
+        records: All records of the places' windows, twins under other keys included; others are ignored.
+        ledger: Classes of the records that the stream did not count.
+        places: Places of one pipeline.
+        classes: Classes that further stages merge, in order.
     """
     rows = [record for record in records if not record.is_future or ledger.get(_position(record)) == Class.FUTURE]
-    later, groups = _find_later_twins(rows), _groups(rows, ledger)
-    at = _Finder(pipeline, places)
-    found = {place: _Found(stages=[[] for _ in range(len(classes) + 1)]) for place in places}
-    for row in rows:
-        place = at.place_of(row.group)
+    later, groups = _find_later_twins(rows), _group_by_id(rows, ledger)
+    finder = _PlaceFinder(pipeline, places)
+    records_by_place = {place: _PlaceRecords(stages=[[] for _ in range(len(classes) + 1)]) for place in places}
+    for record in rows:
+        place = finder.find_place(record.group)
         if place is None:
             continue
-        is_twin, name = _position(row)[:2] in later, ledger.get(_position(row), str(Class.ACCEPTED))
-        mine = found[place]
-        mine.is_sound &= row.twin is None or groups[row.group[0], row.twin].is_sound
+        is_twin, class_name = _position(record)[:2] in later, ledger.get(_position(record), str(Class.ACCEPTED))
+        place_records = records_by_place[place]
+        place_records.is_sound &= record.twin is None or groups[record.group[0], record.twin].is_sound
         for n in range(len(classes) + 1):
-            # Of a late record that batch calls a duplicate nothing is missing.
-            if name == Class.ACCEPTED or (name in classes[:n] and not (is_twin and name == Class.LATE)):
-                mine.stages[n].append(row)
-        if not is_twin and not row.is_future:
-            mine.batch.append(row)
-    return _fold_records(pipeline, found)
+            # Batch does not count a late record that it calls a duplicate, so the stream does not miss it.
+            if class_name == Class.ACCEPTED or (
+                class_name in classes[:n] and not (is_twin and class_name == Class.LATE)
+            ):
+                place_records.stages[n].append(record)
+        if not is_twin and not record.is_future:
+            place_records.batch.append(record)
+    return _fold_records(pipeline, records_by_place)
 
 
-def equal(expected: Rows, found: Sequence[tuple[Interval, ResultRow]]) -> bool:
-    """Return whether rows of a table are what the log says: windows, number of records, every measure."""
-    there = dict(found)
-    if len(there) != len(found) or there.keys() != expected.keys():
+def are_equal(expected: Rows, rows: Sequence[tuple[Interval, ResultRow]]) -> bool:
+    """Return whether rows of a table equal those from the log: windows, number of records, every measure."""
+    rows_by_window = dict(rows)
+    if len(rows_by_window) != len(rows) or rows_by_window.keys() != expected.keys():
         return False
-    return all(_is_equal(row, there[window]) for window, row in expected.items())
+    return all(_is_equal(row, rows_by_window[window]) for window, row in expected.items())
 
 
-def _is_equal(expected: ResultRow, result_row: ResultRow) -> bool:
-    return expected.n == result_row.n and all(
-        same(plain(v), result_row.measures[name]) for name, v in expected.measures.items()
-    )
+def _is_equal(expected: ResultRow, row: ResultRow) -> bool:
+    return expected.n == row.n and all(same(plain(v), row.measures[name]) for name, v in expected.measures.items())
 
 
-def _position(one: Placed) -> Position:
-    return (*one.position, one.group[0])
+def _position(record: Placed) -> Position:
+    return (*record.position, record.group[0])
 
 
 def _find_later_twins(rows: Iterable[Placed]) -> set[tuple[int, int]]:
-    """Return the positions of records of which one with the same id and event time lies lower in the log."""
+    """Return the positions of records that have a twin (same id and event time) at a lower position in the log."""
     lowest: dict[Twin, tuple[int, int]] = {}
-    for row in rows:
-        if row.twin is not None and not row.is_future:
-            lowest[row.twin] = min(lowest.get(row.twin, row.position), row.position)
-    return {row.position for row in rows if row.twin is not None and row.position != lowest.get(row.twin, row.position)}
+    for record in rows:
+        if record.twin is not None and not record.is_future:
+            lowest[record.twin] = min(lowest.get(record.twin, record.position), record.position)
+    return {
+        record.position
+        for record in rows
+        if record.twin is not None and record.position != lowest.get(record.twin, record.position)
+    }
 
 
-def _groups(rows: Iterable[Placed], ledger: Mapping[Position, str]) -> dict[tuple[int, Twin], _Group]:
+def _group_by_id(rows: Iterable[Placed], ledger: Mapping[Position, str]) -> dict[tuple[int, Twin], _Group]:
     groups: dict[tuple[int, Twin], _Group] = {}
-    for row in rows:
-        if row.twin is not None:
-            group, name = groups.setdefault((row.group[0], row.twin), _Group()), ledger.get(_position(row))
-            group.counted += name is None
-            group.late += name == Class.LATE
-            group.duplicate += name == Class.DUPLICATE
+    for record in rows:
+        if record.twin is not None:
+            group = groups.setdefault((record.group[0], record.twin), _Group())
+            class_name = ledger.get(_position(record))
+            group.counted += class_name is None
+            group.late += class_name == Class.LATE
+            group.duplicate += class_name == Class.DUPLICATE
     return groups
 
 
-class _Finder:
-    """Finds the place that a record belongs to."""
+class _PlaceFinder:
+    """Index of places, to find the one that a record belongs to."""
 
     def __init__(self, pipeline: Pipeline, places: Sequence[Place]) -> None:
         self._sessions = pipeline.window.merges
         self._of_key: dict[Key, list[Place]] = {}
-        self._exact = {(place.one.start, place.key): place for place in places}
+        self._exact = {(place.interval.start, place.key): place for place in places}
         for place in places:
             self._of_key.setdefault(place.key, []).append(place)
 
-    def place_of(self, group: Group) -> Place | None:
-        """Return the place whose window it is; of sessions the one that it touches."""
+    def find_place(self, group: Group) -> Place | None:
+        """Find the place with this window; for sessions the one that it overlaps."""
         start, end, key = group
-        told = tuple(map(plain, key))
+        plain_key = tuple(map(plain, key))
         if not self._sessions:
-            return self._exact.get((start, told))
-        touching = (p for p in self._of_key.get(told, ()) if start <= p.one.end and p.one.start <= end)
+            return self._exact.get((start, plain_key))
+        touching = (
+            place
+            for place in self._of_key.get(plain_key, ())
+            if start <= place.interval.end and place.interval.start <= end
+        )
         return next(touching, None)
 
 
-def _fold_records(pipeline: Pipeline, found: Mapping[Place, _Found]) -> dict[Place, Told]:
-    """Fold the records of all places stage by stage; one fold of all costs hardly more than one of one place."""
-    stages = len(next(iter(found.values())).stages) if found else 0
-    whole = [_by_place(pipeline, found, [f.stages[n] for f in found.values()]) for n in range(stages)]
-    batch = _by_place(pipeline, found, [f.batch for f in found.values()])
+def _fold_records(pipeline: Pipeline, records_by_place: Mapping[Place, _PlaceRecords]) -> dict[Place, FoldedPlace]:
+    """Fold the records of all places stage by stage, because one fold of all costs little more than one."""
+    stages = len(next(iter(records_by_place.values())).stages) if records_by_place else 0
+    rows_by_stage = [
+        _fold_by_place(
+            pipeline, records_by_place, [place_records.stages[n] for place_records in records_by_place.values()]
+        )
+        for n in range(stages)
+    ]
+    batch = _fold_by_place(
+        pipeline, records_by_place, [place_records.batch for place_records in records_by_place.values()]
+    )
     return {
-        place: Told(stages=[one[place] for one in whole], batch=batch[place], are_twins_sound=mine.is_sound)
-        for place, mine in found.items()
+        place: FoldedPlace(
+            stages=[stage_rows[place] for stage_rows in rows_by_stage],
+            batch=batch[place],
+            are_twins_sound=place_records.is_sound,
+        )
+        for place, place_records in records_by_place.items()
     }
 
 
-def _by_place(
+def _fold_by_place(
     pipeline: Pipeline, places: Iterable[Place], records: Sequence[Sequence[Placed]]
 ) -> dict[Place, dict[Interval, ResultRow]]:
-    rows = fold_records(pipeline, [one for some in records for one in some])
-    found: dict[Place, dict[Interval, ResultRow]] = {place: {} for place in places}
-    at = _Finder(pipeline, list(found))
+    rows = fold_records(pipeline, [record for place_records in records for record in place_records])
+    rows_by_place: dict[Place, dict[Interval, ResultRow]] = {place: {} for place in places}
+    finder = _PlaceFinder(pipeline, list(rows_by_place))
     for group, row in rows.items():
-        place = at.place_of(group)
+        place = finder.find_place(group)
         if place is not None:
-            found[place][Interval(*group[:2])] = row
-    return found
+            rows_by_place[place][Interval(*group[:2])] = row
+    return rows_by_place

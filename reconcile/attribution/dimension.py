@@ -1,12 +1,12 @@
-"""Rows that differ because the paths joined the same records with different versions of a dimension, shown by a refold.
+"""Rows that differ because the paths joined the same records with different versions of a dimension, found by a refold.
 
-Where that may be, the records of the windows are read from the log and joined twice: with the versions that the
-stream's epochs recorded, and with those that the batch run recorded. A (window, key) whose first result is what the
-stream has, late rows merged, has the second one in a stage of its own; if that is what batch has, versions are the
-cause. A team's SQL may count future rows and duplicates too: there both results are also made with these.
+For windows where this is possible, the records are read from the log and joined twice: with the versions that the
+stream's epochs recorded, and with those that the batch run recorded. If the first result equals the stream's row (with
+late rows merged), the second one becomes the row of an additional stage; if it equals batch, versions are the cause.
+A team's SQL may also count future rows and duplicates: there both results are computed with these classes as well.
 """
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or a constant
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -40,124 +40,126 @@ from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 
 AS_STREAM, AS_BATCH, SEEN = "joined_as_stream", "joined_as_batch", "seen_by_stream"
-_MERGED = 1  # the stage with late rows merged: what the stream has of every record that counts
+_MERGED = 1  # the stage with late rows merged: the stream's value of every record that counts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspects:
-    """Windows that differ and hold records which the two sides joined with different versions."""
+    """Windows that differ and contain records that the two sides joined with different versions."""
 
-    run: BatchRun  # that computed them
+    run: BatchRun  # the one that computed them
     windows: tuple[int, ...]  # starts, microseconds
-    reads: Offsets  # that hold all their records
+    reads: Offsets  # contain all their records
 
 
 def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides) -> Sides:
-    """Return the sides, with one stage more where versions of a dimension are behind a difference.
+    """Return the sides, with an additional stage if versions of a dimension cause a difference.
 
     Raises:
-        SealError: They may be, and that can be neither shown nor ruled out: a version or records are gone, or the
-            session that folds anew has other settings in force.
+        SealError: Versions can be neither proven nor ruled out as a cause: a version or records no longer exist, or
+            the session that refolds has different settings in force.
     """
     if not pipeline.lookups:
         return sides
     rejoin = Rejoin(settings, pipeline)
-    spans = rejoin.collect_recorded(evidence.records)
-    suspects = _suspects(settings, pipeline, evidence, sides, spans)
+    recorded = rejoin.collect_recorded(evidence.records)
+    suspects = _list_suspects(settings, pipeline, evidence, sides, recorded)
     if not suspects:
         return sides
-    _refuse_unshown(settings, pipeline, rejoin, spans, suspects)
+    _check_provable(settings, pipeline, rejoin, recorded, suspects)
     parts = [
-        RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=spans, by_batch=suspect.run.dimensions)
+        RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=recorded, by_batch=suspect.run.dimensions)
         for suspect in suspects
     ]
     further = () if sides.same_definition else tuple(map(Class, sides.merged[_MERGED:]))
-    made_with = refold.make(sides.connection, settings, pipeline, parts, into=(AS_STREAM, AS_BATCH), further=further)
-    _refuse_other_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), made_with)
-    return _with_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
+    in_force = refold.make_tables(
+        sides.connection, settings, pipeline, parts, into=(AS_STREAM, AS_BATCH), further=further
+    )
+    _check_settings(pipeline, evidence, batch_runs.runs(settings, pipeline), in_force)
+    return _add_stage(sides, [start for suspect in suspects for start in suspect.windows], further)
 
 
-def versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> tuple[DimensionVersions, ...]:
-    """Return which versions both sides joined with, of batch in all runs so far."""
+def list_versions(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> tuple[DimensionVersions, ...]:
+    """Return the versions that both sides joined with; for batch, those of all runs up to the compared one."""
     if not pipeline.lookups:
         return ()
     spans = {
-        name: [s for run in _runs(settings, pipeline, evidence) for s in run.dimensions.get(name, ())]
+        name: [s for run in _list_runs(settings, pipeline, evidence) for s in run.dimensions.get(name, ())]
         for name in pipeline.lookups
     }
     return tuple(
         DimensionVersions(
             lookup=name,
             streaming=tuple(sorted({s.version for s in joined_versions.list_recorded_spans(evidence.records, name)})),
-            batch=tuple(sorted({s.version for s in of})),
-            gone=tuple(joined_versions.list_replaced_versions({name: of}).get(name, ())),
+            batch=tuple(sorted({s.version for s in batch_spans})),
+            gone=tuple(joined_versions.list_replaced_versions({name: batch_spans}).get(name, ())),
         )
-        for name, of in spans.items()
+        for name, batch_spans in spans.items()
     )
 
 
-def _refuse_other_settings(
-    pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[BatchRun], made_with: InForce
-) -> None:
-    text = next(settings_in_force.of_session(pipeline, batch_runs.in_force(runs, evidence.run), made_with), None)
+def _check_settings(pipeline: Pipeline, evidence: SealEvidence, runs: Sequence[BatchRun], in_force: InForce) -> None:
+    text = next(settings_in_force.of_session(pipeline, batch_runs.in_force(runs, evidence.run), in_force), None)
     if text is not None:
         raise SealError(SealBreach(code="settings", message=text, runbook="SealBroken"))
 
 
-def _runs(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> list[BatchRun]:
-    """Oldest first, the compared run last."""
-    known = batch_runs.runs(settings, pipeline)
-    return known[: [run.run_id for run in known].index(evidence.run.run_id) + 1]
+def _list_runs(settings: Settings, pipeline: Pipeline, evidence: SealEvidence) -> list[BatchRun]:
+    """Return the runs up to the compared one, oldest first."""
+    all_runs = batch_runs.runs(settings, pipeline)
+    return all_runs[: [run.run_id for run in all_runs].index(evidence.run.run_id) + 1]
 
 
-def notes(evidence: SealEvidence) -> list[str]:
-    """Return a note for each lookup of which batch could not read a version that the stream had."""
+def list_notes(evidence: SealEvidence) -> list[str]:
+    """Return a note for each lookup with a version of the stream that batch could no longer read."""
     return [
-        f"Lookup `{name}`: version {', '.join(map(str, version))} could no longer be read; batch joined these records "
-        "with the newest one."
-        for name, version in joined_versions.list_replaced_versions(evidence.run.dimensions).items()
+        f"Lookup `{name}`: version {', '.join(map(str, replaced))} could no longer be read; batch joined these records "
+        "with the latest one."
+        for name, replaced in joined_versions.list_replaced_versions(evidence.run.dimensions).items()
     ]
 
 
-def _suspects(
-    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, spans: Spans
+def _list_suspects(
+    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded: Spans
 ) -> list[Suspects]:
     differing_groups(sides.connection, sides.layout, SharedTable.EXPECTED, stage(len(sides.merged)), into="suspected")
-    runs = _runs(settings, pipeline, evidence)
+    runs = _list_runs(settings, pipeline, evidence)
     if pipeline.window.merges:
-        _refuse_sessions(pipeline, sides, spans, runs)
+        _check_sessions(pipeline, sides, recorded, runs)
         return []
     windows = sides.connection.execute(
         f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {SharedTable.WINDOWS}"
         " WHERE window_start IN (SELECT _group FROM suspected)"
     ).fetchall()
-    found = []
-    for position, run in enumerate(runs):
-        of_run = [start for start, end in windows if last_over(runs, start, end) == position]
-        places = [
-            p
-            for name, of in spans.items()
-            for p in joined_versions.find_diverging_offsets(of, run.dimensions.get(name, ()))
+    suspects = []
+    for run_number, run in enumerate(runs):
+        run_windows = [start for start, end in windows if find_last_run(runs, start, end) == run_number]
+        positions = [
+            position
+            for name, spans in recorded.items()
+            for position in joined_versions.find_diverging_offsets(spans, run.dimensions.get(name, ()))
         ]
-        if of_run and places:
-            found += find_suspects(settings, pipeline, sides.connection, runs[: position + 1], of_run, places)
-    return found
+        if run_windows and positions:
+            suspects += find_suspects(
+                settings, pipeline, sides.connection, runs[: run_number + 1], run_windows, positions
+            )
+    return suspects
 
 
-def _refuse_sessions(pipeline: Pipeline, sides: Sides, spans: Spans, runs: Sequence[BatchRun]) -> None:
-    differ = number(sides.connection, "SELECT count(*) FROM suspected")
-    if differ and any(
-        joined_versions.find_diverging_offsets(of, run.dimensions.get(name, ()))
+def _check_sessions(pipeline: Pipeline, sides: Sides, recorded: Spans, runs: Sequence[BatchRun]) -> None:
+    differing = number(sides.connection, "SELECT count(*) FROM suspected")
+    if differing and any(
+        joined_versions.find_diverging_offsets(spans, run.dimensions.get(name, ()))
         for run in runs
-        for name, of in spans.items()
+        for name, spans in recorded.items()
     ):
-        raise _make_unshown_error(pipeline, "sessions are not folded anew")
+        raise _make_unprovable_error(pipeline, "sessions are never folded again")
 
 
-def last_over(runs: Sequence[BatchRun], start: int, end: int) -> int:
-    """Return the position of the last run that computed a window; -1: none did."""
-    over = (i for i, run in enumerate(runs) if any(a <= start and end <= b for a, b in run.computed))
-    return max(over, default=-1)
+def find_last_run(runs: Sequence[BatchRun], start: int, end: int) -> int:
+    """Return the position of the last run that computed a window; -1 if none did."""
+    run_numbers = (i for i, run in enumerate(runs) if any(a <= start and end <= b for a, b in run.computed))
+    return max(run_numbers, default=-1)
 
 
 def find_suspects(
@@ -168,7 +170,7 @@ def find_suspects(
     windows: Sequence[int],
     places: Sequence[tuple[int, int, int]],
 ) -> list[Suspects]:
-    """Return the windows that may hold a record of some places, by the index, and where all their records lie."""
+    """Return the windows that may contain records at some positions, according to the index, with all their offsets."""
     delta.relation(connection, "ranges_of_runs", batch_uri(settings, pipeline, "batch_index"))
     ids = [run.run_id for run in runs]
     rows = connection.execute(
@@ -176,101 +178,115 @@ def find_suspects(
         " WHERE _kind = ? AND list_contains(?, _run) AND list_contains(?, epoch_us(window_start)) GROUP BY ALL",
         [IndexKind.RANGE, ids, list(windows)],
     ).fetchall()
-    touched = {
+    affected = {
         start
-        for start, partition, first, last in rows
-        if any(p == partition and first < end and last >= begin for p, begin, end in places)
+        for start, partition, first_offset, last_offset in rows
+        if any(
+            changed_partition == partition and first_offset < end and last_offset >= begin
+            for changed_partition, begin, end in places
+        )
     }
-    if not touched:
+    if not affected:
         return []
     reads: dict[int, tuple[int, int]] = {}
-    for start, partition, first, last in rows:
-        if start in touched:
-            lowest, highest = reads.get(partition, (first, last + 1))
-            reads[partition] = min(lowest, first), max(highest, last + 1)
-    return [Suspects(run=runs[-1], windows=tuple(sorted(touched)), reads=reads)]
+    for start, partition, first_offset, last_offset in rows:
+        if start in affected:
+            lowest, highest = reads.get(partition, (first_offset, last_offset + 1))
+            reads[partition] = min(lowest, first_offset), max(highest, last_offset + 1)
+    return [Suspects(run=runs[-1], windows=tuple(sorted(affected)), reads=reads)]
 
 
-def _refuse_unshown(
+def _check_provable(
     settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded: Spans, suspects: Sequence[Suspects]
 ) -> None:
     needed = [
-        {name: joined_versions.spans_to_read(of[name], [suspect.reads], (0, "")) for name in pipeline.lookups}
+        {
+            name: joined_versions.spans_to_read(spans_by_lookup[name], [suspect.reads], (0, ""))
+            for name in pipeline.lookups
+        }
         for suspect in suspects
-        for of in (recorded, suspect.run.dimensions)
+        for spans_by_lookup in (recorded, suspect.run.dimensions)
     ]
-    gone = next((why for spans in needed if (why := rejoin.explain_unreadable(spans)) is not None), None)
-    if gone is not None:
-        raise _make_unshown_error(pipeline, gone)
+    unreadable = next((reason for spans in needed if (reason := rejoin.explain_unreadable(spans)) is not None), None)
+    if unreadable is not None:
+        raise _make_unprovable_error(pipeline, unreadable)
     client, run = LogClient(settings), suspects[0].run
-    log, earliest = client.describe(run.topic), client.earliest(run.topic)
-    if (log.cluster_id, log.topic_id) != (run.cluster_id, run.topic_id):
-        raise _make_unshown_error(pipeline, f"topic `{run.topic}` is another log by now")
+    log_id, earliest = client.describe(run.topic), client.earliest(run.topic)
+    if (log_id.cluster_id, log_id.topic_id) != (run.cluster_id, run.topic_id):
+        raise _make_unprovable_error(pipeline, f"topic `{run.topic}` was recreated and is a different log")
     for suspect in suspects:
-        for partition, (first, _) in suspect.reads.items():
-            if first < earliest.get(partition, 0):
+        for partition, (offset, _) in suspect.reads.items():
+            if offset < earliest.get(partition, 0):
                 place = format_partition(run.topic, partition)
-                raise _make_unshown_error(pipeline, f"{place}: records from offset {first} on have left the log")
+                raise _make_unprovable_error(
+                    pipeline, f"{place}: the log no longer has the records from offset {offset} on"
+                )
 
 
-def _make_unshown_error(pipeline: Pipeline, why: str) -> SealError:
+def _make_unprovable_error(pipeline: Pipeline, reason: str) -> SealError:
     text = (
         f"Pipeline `{pipeline.name}`: windows differ whose records the paths joined with different versions of a "
-        f"dimension; whether that is the cause cannot be shown: {why}"
+        f"dimension; this cause can be neither proven nor ruled out: {reason}"
     )
     return SealError(SealBreach(code="dimension", message=text.rstrip(".") + ".", runbook="DimensionChanged"))
 
 
-def _with_stage(sides: Sides, windows: Sequence[int], further: Sequence[Class] = ()) -> Sides:
-    """Add the stage in which batch's versions take the place of the stream's, where the stream's are borne out."""
-    connection, layout, at = sides.connection, sides.layout, len(sides.merged) + 1
+def _add_stage(sides: Sides, windows: Sequence[int], further: Sequence[Class] = ()) -> Sides:
+    """Add the stage in which batch's versions replace the stream's, for rows whose stream value the log confirms."""
+    connection, layout, stage_number = sides.connection, sides.layout, len(sides.merged) + 1
     connection.register("suspected_windows", pa.table({"start": pa.array(windows, pa.int64())}))
-    for also in range(len(further) + 1):
-        _compare_folds(sides, also)
-    moved = f"moved_{at}"
-    choices = " UNION ALL ".join(f"SELECT *, {also} AS __also FROM shown_{also}" for also in range(len(further) + 1))
-    # The first set of classes that makes a (window, key) equal to batch; where none does, the first that bears it out.
+    for class_count in range(len(further) + 1):
+        _compare_folds(sides, class_count)
+    moved = f"moved_{stage_number}"
+    choices = " UNION ALL ".join(
+        f"SELECT *, {class_count} AS __also FROM shown_{class_count}" for class_count in range(len(further) + 1)
+    )
+    # The first set of classes that makes a (window, key) equal to batch; if none does, the first that confirms it.
     connection.execute(
         f"CREATE TEMP TABLE {moved} AS SELECT * FROM ({choices})"
         f" QUALIFY row_number() OVER (PARTITION BY {key_columns(layout)} ORDER BY __is_off, __also) = 1"
     )
     if not number(connection, f"SELECT count(*) FROM {moved}"):
         return sides
-    there = f"EXISTS (SELECT 1 FROM {moved} m WHERE {layout.same_key('m', 'r')}"
+    is_moved = f"EXISTS (SELECT 1 FROM {moved} m WHERE {layout.same_key('m', 'r')}"
     replaced = " UNION ALL BY NAME ".join(
-        f"SELECT * FROM {refold.counting(AS_BATCH, also)} r WHERE {there} AND m.__also = {also})"
-        for also in range(len(further) + 1)
+        f"SELECT * FROM {refold.table_with_classes(AS_BATCH, class_count)} r"
+        f" WHERE {is_moved} AND m.__also = {class_count})"
+        for class_count in range(len(further) + 1)
     )
     connection.execute(
-        f"CREATE TEMP VIEW {stage(at)} AS SELECT * FROM {stage(at - 1)} r WHERE NOT {there})"
+        f"CREATE TEMP VIEW {stage(stage_number)} AS SELECT * FROM {stage(stage_number - 1)} r WHERE NOT {is_moved})"
         f" UNION ALL BY NAME {replaced}"
     )
     return replace(sides, merged=(*sides.merged, DIMENSION))
 
 
-def _compare_folds(sides: Sides, also: int) -> None:
-    """Make `shown_<also>`: where the versions make a difference and the stream's are borne out, so many classes folded.
+def _compare_folds(sides: Sides, class_count: int) -> None:
+    """Create `shown_<n>`: rows that versions change and whose stream value is confirmed with n further classes folded.
 
-    Its columns: the keys, `of_stream` and `of_batch` (records folded), `__is_off` (batch has something else yet).
+    Columns: the keys, `of_stream` and `of_batch` (records folded), `__is_off` (batch still has a different value).
     """
     connection, layout, keys = sides.connection, sides.layout, key_columns(sides.layout)
-    as_stream, as_batch = refold.counting(AS_STREAM, also), refold.counting(AS_BATCH, also)
-    inside = "epoch_us(window_start) IN (SELECT start FROM suspected_windows)"
-    names = (f"{SEEN}_{also}", f"expected_{also}")
-    for name, whole in zip(names, (stage(_MERGED + also), SharedTable.EXPECTED), strict=True):
-        connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {whole} WHERE {inside}")
-    diff(connection, layout, as_stream, names[0], into=f"disproved_{also}")
-    diff(connection, layout, as_stream, as_batch, into=f"by_version_{also}")
-    diff(connection, layout, names[1], as_batch, into=f"off_{also}")
-    both = (
+    as_stream, as_batch = (
+        refold.table_with_classes(AS_STREAM, class_count),
+        refold.table_with_classes(AS_BATCH, class_count),
+    )
+    is_suspected = "epoch_us(window_start) IN (SELECT start FROM suspected_windows)"
+    names = (f"{SEEN}_{class_count}", f"expected_{class_count}")
+    for name, table in zip(names, (stage(_MERGED + class_count), SharedTable.EXPECTED), strict=True):
+        connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {table} WHERE {is_suspected}")
+    diff(connection, layout, as_stream, names[0], into=f"disproved_{class_count}")
+    diff(connection, layout, as_stream, as_batch, into=f"by_version_{class_count}")
+    diff(connection, layout, names[1], as_batch, into=f"off_{class_count}")
+    folded_rows = (
         f"SELECT {keys}, _n AS of_stream, 0 AS of_batch FROM {as_stream} UNION ALL SELECT {keys}, 0, _n FROM {as_batch}"
     )
-    there = {
-        name: f"EXISTS (SELECT 1 FROM {name}_{also} o WHERE {layout.same_key('o', 'j')})"
+    exists = {
+        name: f"EXISTS (SELECT 1 FROM {name}_{class_count} o WHERE {layout.same_key('o', 'j')})"
         for name in ("by_version", "disproved", "off")
     }
     connection.execute(
-        f"CREATE TEMP TABLE shown_{also} AS SELECT {keys}, sum(of_stream) AS of_stream, sum(of_batch) AS of_batch,"
-        f" {there['off']} AS __is_off FROM ({both}) j"
-        f" WHERE {there['by_version']} AND NOT {there['disproved']} GROUP BY ALL"
+        f"CREATE TEMP TABLE shown_{class_count} AS"
+        f" SELECT {keys}, sum(of_stream) AS of_stream, sum(of_batch) AS of_batch, {exists['off']} AS __is_off"
+        f" FROM ({folded_rows}) j WHERE {exists['by_version']} AND NOT {exists['disproved']} GROUP BY ALL"
     )

@@ -1,4 +1,4 @@
-"""One (window, key) in full: both values, the difference, and the rows behind it by partition and offset."""
+"""Explanation of one (window, key): both values, the difference, and the records that cause it, with their offsets."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
@@ -37,19 +37,19 @@ from cutover.timestamps import format_micros, to_micros
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """One measure on both sides."""
+    """Value of one measure on both sides."""
 
     measure: str
     streaming: Scalar
     batch: Scalar
-    difference: Scalar  # of times in seconds, as text; None: of values that have none, see `cause`
+    difference: Scalar  # for times in seconds, as text; None for values that cannot be subtracted, see `cause`
     cause: str | None  # None: the sides are equal
     steps: tuple[CellStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UncountedRecord:
-    """One record that did not count."""
+    """Record that did not count."""
 
     class_: str
     partition: int
@@ -57,12 +57,12 @@ class UncountedRecord:
     event_time: str | None
     epoch: int
     reason: str | None
-    watermark: str | None  # ISO, that judged the epoch: what made a late record late
+    watermark: str | None  # ISO; the epoch's watermark, by which its records were late or not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedIn:
-    """Records that counted, by the epoch that read them (or the fold that merged it)."""
+    """Number of records that counted, by the epoch that read them (or the fold that merged it)."""
 
     epoch: int
     records: int
@@ -70,7 +70,7 @@ class CountedIn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOf:
-    """One session of a side, of those that are judged together."""
+    """Session of one side, among those that are compared together."""
 
     side: str  # streaming or batch
     start: str
@@ -79,31 +79,31 @@ class SessionOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """The cell that is asked for, as conditions: over rows of a side, of the ledger, of the epoch log."""
+class _CellConditions:
+    """SQL conditions that select the explained cell in a side, in the ledger and in the epoch log."""
 
     row: str
     ledger: str
     counted: str
-    one: Interval  # the window; of sessions the component
+    interval: Interval  # the window; for sessions the component
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is known of one cell."""
+    """Explanation of one cell at a cut."""
 
     pipeline: str
     window_start: str
     key: Mapping[str, Scalar]
     epoch: int  # the cut's
-    state: str  # closed, open or incomplete(lost); of sessions: of all that touch one another
+    state: str  # closed, open or incomplete(lost); for sessions: of all that overlap
     values: tuple[Measured, ...]
     rows: tuple[UncountedRecord, ...]
     counted: tuple[CountedIn, ...]
-    sessions: tuple[SessionOf, ...] = ()  # of both sides, as far as they touch one another
-    unproven: str | None = None  # why it can no longer be shown that the cause holds
-    lost: tuple[str, ...] = ()  # what the log has lost of the records that the window may need
-    unasked: str | None = None  # why the log could not be asked whether it lost some
+    sessions: tuple[SessionOf, ...] = ()  # overlapping ones of both sides
+    unproven: str | None = None  # reason why the cause can no longer be verified
+    lost: tuple[str, ...] = ()  # records of the window that the log may have lost, one sentence each
+    unasked: str | None = None  # reason why the log could not be checked for losses
 
     def to_json(self) -> dict[str, Any]:
         """Encode for `explain --json`, with `class_` of a row as `class`."""
@@ -115,17 +115,17 @@ class Explanation:
 def explain(
     settings: Settings, pipeline: Pipeline, window: datetime, key: Sequence[str | None], *, log: LogReader | None = None
 ) -> Explanation:
-    """Explain one cell at the newest batch run.
+    """Explain one cell at the latest batch run.
 
     Args:
-        settings: Where the lake lies.
+        settings: Where the lake is.
         pipeline: The definition.
         window: Start of the window.
         key: One text for each key column, None for null.
-        log: What is asked for records; None: the cluster of the settings.
+        log: Source of the records; None: the cluster of the settings.
 
     Raises:
-        DefinitionError: The key has another number of columns, or no such row is on either side.
+        DefinitionError: The key has the wrong number of columns, or neither side has such a row.
         LakeError: The sides cannot be compared.
     """
     if len(key) != len(pipeline.key):
@@ -134,25 +134,25 @@ def explain(
         raise DefinitionError(msg + "\nHint: `a,b`; `null` for a null.")
     examined = seal.examine(settings, pipeline, epoch=None)
     if examined.evidence is None:
-        first = examined.seal.breaches[0]
-        raise LakeError(first.message, runbook=first.runbook)
+        first_breach = examined.seal.breaches[0]
+        raise LakeError(first_breach.message, runbook=first_breach.runbook)
     with open_sides(settings, pipeline, examined.evidence) as sides:
-        place = _same_key(sides, pipeline, key)
+        place = _create_key_condition(sides, pipeline, key)
         attribution = attribute_causes(settings, pipeline, examined.evidence, sides, log)
-        row = _locate_row(attribution.sides, pipeline, window, place)
-        explanation = _make_explanation(pipeline, examined.evidence, attribution.sides, window, row)
-        touching = _select_touching(pipeline, examined.evidence, row.one)
-        count = _count_again(settings, pipeline, examined.evidence, sides, row.one, log)
+        conditions = _locate_row(attribution.sides, pipeline, window, place)
+        explanation = _explain_cell(pipeline, examined.evidence, attribution.sides, window, conditions)
+        touching = _select_touching(pipeline, examined.evidence, conditions.interval)
+        log_count = _find_losses_in_log(settings, pipeline, examined.evidence, sides, conditions.interval, log)
         return replace(
             explanation,
             unproven=None if attribution.unproven is None else attribution.unproven.message,
-            lost=tuple(text for text in (describe_touching(touching), count.lost) if text is not None),
-            unasked=count.unasked,
+            lost=tuple(text for text in (describe_touching(touching), log_count.lost) if text is not None),
+            unasked=log_count.unasked,
         )
 
 
 def _select_touching(pipeline: Pipeline, evidence: SealEvidence, interval: Interval) -> list[Loss]:
-    """Return the recorded losses that touch a window."""
+    """Return the recorded losses that affect a window."""
     window = pipeline.window
     return [
         loss
@@ -163,189 +163,191 @@ def _select_touching(pipeline: Pipeline, evidence: SealEvidence, interval: Inter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Count:
-    """What a count of the log's records has shown; nothing: it still holds all of them, or retention took them."""
+class _LogCount:
+    """Result of counting the log's records; empty if the log has all of them or retention deleted them."""
 
     lost: str | None = None
     unasked: str | None = None
 
 
-def _count_again(
+def _find_losses_in_log(
     settings: Settings,
     pipeline: Pipeline,
     evidence: SealEvidence,
     sides: Sides,
     interval: Interval,
     log: LogReader | None,
-) -> _Count:
-    """Count the records again of the epochs that read what the batch index names for a window."""
+) -> _LogCount:
+    """Count the log's records again for the epochs that read the window's offsets in the batch index."""
     run, stretches = evidence.run, [pipeline.window.event_range(interval)]
     try:
         client = log or LogClient(settings)
-        found = client.describe(run.topic)
-        if (found.cluster_id, found.topic_id) != (run.cluster_id, run.topic_id):
-            return _Count(
-                lost=f"Topic {run.topic} has topic id {found.topic_id}, both sides were read from {run.topic_id}."
+        log_id = client.describe(run.topic)
+        if (log_id.cluster_id, log_id.topic_id) != (run.cluster_id, run.topic_id):
+            return _LogCount(
+                lost=f"Topic {run.topic} has topic id {log_id.topic_id}, both sides were read from {run.topic_id}."
             )
-        parts = log_rows.portions(settings, pipeline, sides.connection, run, stretches)
-        reads = [offsets for part in parts for offsets in part.reads]
+        portions = log_rows.list_portions(settings, pipeline, sides.connection, run, stretches)
+        reads = [offsets for portion in portions for offsets in portion.reads]
         epochs = [record for record in evidence.records if _reads_any(record, reads)]
         lost = lost_records.find_lost(client, epochs, evidence.losses, pipeline.window, most=lost_records.ALL)
     except (LogError, LakeError) as error:
-        return _Count(
-            unasked=f"Whether the log still holds the window's records is not known: {str(error).splitlines()[0]}"
+        return _LogCount(
+            unasked=f"Cannot check whether the log still has the window's records: {str(error).splitlines()[0]}"
         )
-    return _Count(lost=f"{lost_records.format_lost(lost)}." if lost else None)
+    return _LogCount(lost=f"{lost_records.format_lost(lost)}." if lost else None)
 
 
 def _reads_any(record: EpochRecord, reads: Sequence[Offsets]) -> bool:
-    """Return whether an epoch read some of these offsets."""
+    """Return whether an epoch read any of these offsets."""
     return any(
-        record.start.get(p, 0) < end and first < record.end.get(p, 0)
+        record.start.get(partition, 0) < end and first_offset < record.end.get(partition, 0)
         for offsets in reads
-        for p, (first, end) in offsets.items()
+        for partition, (first_offset, end) in offsets.items()
     )
 
 
-def _same_key(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> str:
-    """Put the asked key into the table `asked`, typed as the columns are, and return the SQL condition of the key."""
+def _create_key_condition(sides: Sides, pipeline: Pipeline, key: Sequence[str | None]) -> str:
+    """Insert the key into the table `asked`, with the columns' types, and return the SQL condition that matches it."""
     types = {str(row[0]): str(row[1]) for row in sides.connection.execute("DESCRIBE all_1").fetchall()}
-    columns = ", ".join(f"{identifier(name)} {types[name]}" for name in pipeline.key)
-    sides.connection.execute(f"CREATE TEMP TABLE asked ({columns})")
+    columns_sql = ", ".join(f"{identifier(name)} {types[name]}" for name in pipeline.key)
+    sides.connection.execute(f"CREATE TEMP TABLE asked ({columns_sql})")
     marks = ", ".join("?" for _ in key)
     try:
         sides.connection.execute(f"INSERT INTO asked VALUES ({marks})", list(key))
     except duckdb.ConversionException:
-        wanted = ", ".join(f"{name} {types[name]}" for name in pipeline.key)
-        msg = f"Key of `{pipeline.name}`: expected values of {wanted}, got `{','.join(str(text) for text in key)}`."
+        columns_text = ", ".join(f"{name} {types[name]}" for name in pipeline.key)
+        msg = (
+            f"Key of `{pipeline.name}`: expected values of {columns_text}, got `{','.join(str(text) for text in key)}`."
+        )
         raise DefinitionError(msg) from None
-    same = [f"{identifier(k)} IS NOT DISTINCT FROM (SELECT {identifier(k)} FROM asked)" for k in pipeline.key]
-    return " AND ".join(same)
+    conditions = [f"{identifier(k)} IS NOT DISTINCT FROM (SELECT {identifier(k)} FROM asked)" for k in pipeline.key]
+    return " AND ".join(conditions)
 
 
-def _locate_row(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _Asked:
-    at = to_micros(window)
-    row = f"epoch_us(window_start) = {at} AND {key}"
+def _locate_row(sides: Sides, pipeline: Pipeline, window: datetime, key: str) -> _CellConditions:
+    micros = to_micros(window)
+    row = f"epoch_us(window_start) = {micros} AND {key}"
     if not pipeline.window.merges:
-        return _Asked(row=row, ledger=row, counted=row, one=select_last_window(pipeline.window, at))
-    holds = f"{at} BETWEEN epoch_us(window_start) AND epoch_us(window_end)"
-    query = f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {MEMBERS} WHERE {holds} AND {key}"
-    found = sides.connection.execute(query).fetchall()
-    start, end = found[0] if found else select_last_window(pipeline.window, at)
-    return _Asked(
+        return _CellConditions(row=row, ledger=row, counted=row, interval=select_last_window(pipeline.window, micros))
+    contains = f"{micros} BETWEEN epoch_us(window_start) AND epoch_us(window_end)"
+    query = f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {MEMBERS} WHERE {contains} AND {key}"
+    sessions = sides.connection.execute(query).fetchall()
+    start, end = sessions[0] if sessions else select_last_window(pipeline.window, micros)
+    return _CellConditions(
         row=row,
         ledger=f"epoch_us({COMPONENT}) = {start} AND {key}",
         counted=f"epoch_us(window_start) BETWEEN {start} AND {end} AND {key}",
-        one=Interval(start, end),
+        interval=Interval(start, end),
     )
 
 
-def _make_explanation(
-    pipeline: Pipeline, evidence: SealEvidence, sides: Sides, window: datetime, asked: _Asked
+def _explain_cell(
+    pipeline: Pipeline, evidence: SealEvidence, sides: Sides, window: datetime, conditions: _CellConditions
 ) -> Explanation:
     names = [value.name for value in sides.layout.values]
-    streaming, batch = (_row(sides, table, asked.row, names) for table in ("all_0", "batch_table"))
-    rows = _ledger(sides, asked.ledger)
+    streaming, batch = (_read_row(sides, table, conditions.row, names) for table in ("all_0", "batch_table"))
+    rows = _read_ledger(sides, conditions.ledger)
     if streaming is None and batch is None and not rows:
         msg = (
             f"`{pipeline.name}`, window {window.astimezone(UTC).isoformat()}: expected a row with this key, found none."
         )
         raise DefinitionError(msg + "\nHint: WINDOW is a window's start in UTC, KEY its values in the key's order.")
-    state = state_of(pipeline, evidence, asked.one)
+    state = state_of(pipeline, evidence, conditions.interval)
     return Explanation(
         pipeline=pipeline.name,
         window_start=str(scalar(window)),
-        key=_key(sides, asked, pipeline),
+        key=_read_key(sides, conditions, pipeline),
         epoch=evidence.run.epoch,
         state=state,
-        values=_values(pipeline, sides, asked.row, (streaming or {}, batch or {}), state=state),
+        values=_measure_values(pipeline, sides, conditions.row, (streaming or {}, batch or {}), state=state),
         rows=rows,
-        counted=_count_by_epoch(sides, asked.counted),
-        sessions=_sessions(sides, asked) if pipeline.window.merges else (),
+        counted=_count_by_epoch(sides, conditions.counted),
+        sessions=_read_sessions(sides, conditions) if pipeline.window.merges else (),
     )
 
 
-def _sessions(sides: Sides, asked: _Asked) -> tuple[SessionOf, ...]:
-    both = " UNION ALL ".join(
-        f"SELECT '{side}', window_start, window_end, _n FROM {table} WHERE {asked.counted}"
+def _read_sessions(sides: Sides, conditions: _CellConditions) -> tuple[SessionOf, ...]:
+    sessions_sql = " UNION ALL ".join(
+        f"SELECT '{side}', window_start, window_end, _n FROM {table} WHERE {conditions.counted}"
         for side, table in (("streaming", "all_0"), ("batch", "batch_table"))
     )
-    found = sides.connection.execute(f"{both} ORDER BY 1 DESC, 2").fetchall()
+    rows = sides.connection.execute(f"{sessions_sql} ORDER BY 1 DESC, 2").fetchall()
     return tuple(
         SessionOf(side=side, start=str(scalar(start)), end=str(scalar(end)), records=int(n))
-        for side, start, end, n in found
+        for side, start, end, n in rows
     )
 
 
-def _row(sides: Sides, table: str, place: str, names: Sequence[str]) -> Mapping[str, Any] | None:
+def _read_row(sides: Sides, table: str, condition: str, names: Sequence[str]) -> Mapping[str, Any] | None:
     columns = ", ".join(map(identifier, names))
-    found = sides.connection.execute(f"SELECT {columns} FROM {table} WHERE {place}").fetchall()
-    return dict(zip(names, found[0], strict=True)) if found else None
+    rows = sides.connection.execute(f"SELECT {columns} FROM {table} WHERE {condition}").fetchall()
+    return dict(zip(names, rows[0], strict=True)) if rows else None
 
 
-def _values(
-    pipeline: Pipeline, sides: Sides, place: str, both: tuple[Mapping[str, Any], Mapping[str, Any]], *, state: str
+def _measure_values(
+    pipeline: Pipeline, sides: Sides, condition: str, rows: tuple[Mapping[str, Any], Mapping[str, Any]], *, state: str
 ) -> tuple[Measured, ...]:
-    """Return each measure on both sides; where a window is not judged, a difference has that for its cause."""
-    differing = {cell.measure: cell for cell in cells.read(sides, where=place)}
-    shown = [v for v in sides.layout.values if v.name in differing or v.is_measure]
-    found = []
-    for value in shown:
-        streaming, batch = (side.get(value.name) for side in both)
+    """Return each measure on both sides; in a window that is not compared, the cause of a difference says so."""
+    differing = {cell.measure: cell for cell in cells.read(sides, where=condition)}
+    values = [v for v in sides.layout.values if v.name in differing or v.is_measure]
+    measured = []
+    for value in values:
+        streaming, batch = (side.get(value.name) for side in rows)
         cell = differing.get(value.name)
-        unjudged = state != "closed" and not cells.equal(value, streaming, batch)
-        found.append(
+        unjudged = state != "closed" and not cells.are_equal(value, streaming, batch)
+        measured.append(
             Measured(
                 measure=value.name,
                 streaming=scalar(streaming),
                 batch=scalar(batch),
-                difference=_difference(streaming, batch, additive=value.name in additive(pipeline)),
-                cause=cell.cause if cell else f"not judged: {state}" if unjudged else None,
+                difference=_subtract(streaming, batch, additive=value.name in additive(pipeline)),
+                cause=cell.cause if cell else f"not compared: {state}" if unjudged else None,
                 steps=cell.steps if cell else (),
             )
         )
-    return tuple(found)
+    return tuple(measured)
 
 
-def _difference(streaming: Any, batch: Any, *, additive: bool) -> Scalar:
-    """Return streaming - batch of numbers, of times in seconds."""
+def _subtract(streaming: Any, batch: Any, *, additive: bool) -> Scalar:
+    """Return streaming - batch, for times in seconds."""
     if isinstance(streaming, date) and isinstance(batch, date):
         return f"{(streaming - batch).total_seconds():+.6f}".rstrip("0").rstrip(".") + " s"
-    return cells.minus(streaming, batch, additive=additive)
+    return cells.subtract(streaming, batch, additive=additive)
 
 
-def _ledger(sides: Sides, place: str) -> tuple[UncountedRecord, ...]:
-    found = sides.connection.execute(
+def _read_ledger(sides: Sides, condition: str) -> tuple[UncountedRecord, ...]:
+    rows = sides.connection.execute(
         "SELECT _class, _partition, _offset, event_time, _epoch, reason,"
         f" (SELECT w.watermark FROM {SharedTable.EPOCH_WATERMARKS} w WHERE w.epoch = l._epoch)"
-        f" FROM {SharedTable.LEDGER} l WHERE {place} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
+        f" FROM {SharedTable.LEDGER} l WHERE {condition} ORDER BY _partition, _offset, _class, _epoch LIMIT 1000"
     ).fetchall()
     return tuple(
         UncountedRecord(
-            class_=str(cls),
+            class_=str(class_name),
             partition=int(partition),
             offset=int(offset),
-            event_time=None if at is None else str(scalar(at)),
+            event_time=None if event_time is None else str(scalar(event_time)),
             epoch=int(epoch),
             reason=reason,
             watermark=format_micros(watermark),
         )
-        for cls, partition, offset, at, epoch, reason, watermark in found
+        for class_name, partition, offset, event_time, epoch, reason, watermark in rows
     )
 
 
-def _count_by_epoch(sides: Sides, place: str) -> tuple[CountedIn, ...]:
-    found = sides.connection.execute(
-        f"SELECT _epoch, sum(_n) FROM {SharedTable.STREAM_LOG} WHERE _class = 'accepted' AND {place}"
+def _count_by_epoch(sides: Sides, condition: str) -> tuple[CountedIn, ...]:
+    rows = sides.connection.execute(
+        f"SELECT _epoch, sum(_n) FROM {SharedTable.STREAM_LOG} WHERE _class = 'accepted' AND {condition}"
         " GROUP BY 1 ORDER BY 1"
     ).fetchall()
-    return tuple(CountedIn(epoch=int(epoch), records=int(records)) for epoch, records in found)
+    return tuple(CountedIn(epoch=int(epoch), records=int(records)) for epoch, records in rows)
 
 
-def _key(sides: Sides, asked: _Asked, pipeline: Pipeline) -> dict[str, Scalar]:
+def _read_key(sides: Sides, conditions: _CellConditions, pipeline: Pipeline) -> dict[str, Scalar]:
     keys = ", ".join(map(identifier, pipeline.key)) or "1"
-    places = {"all_1": asked.row, "batch_table": asked.row, "ledger": asked.ledger}
-    rows = (f"SELECT {keys} FROM {table} WHERE {place}" for table, place in places.items())
+    conditions_by_table = {"all_1": conditions.row, "batch_table": conditions.row, "ledger": conditions.ledger}
+    rows = (f"SELECT {keys} FROM {table} WHERE {condition}" for table, condition in conditions_by_table.items())
     query = f"SELECT * FROM ({' UNION ALL '.join(rows)}) LIMIT 1"
-    found = sides.connection.execute(query).fetchall()
-    return {name: scalar(value) for name, value in zip(pipeline.key, found[0], strict=True)} if found else {}
+    key_rows = sides.connection.execute(query).fetchall()
+    return {name: scalar(value) for name, value in zip(pipeline.key, key_rows[0], strict=True)} if key_rows else {}

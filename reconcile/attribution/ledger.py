@@ -1,9 +1,9 @@
-"""The stream's ledger, questioned: a record is believed to be late only if position, epoch and watermark bear it out.
+"""Checks of the stream's ledger: a record counts as late only if its position, epoch and watermark confirm it.
 
-Makes the temporary tables `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`,
-`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, what is judged together, and key), `doubtful`
-(window, key, why, and `_epoch`, `_partition`, `_offset` where one record is meant). Of sessions the window is that of
-the record alone, and beside it stands the component.
+The temporary tables are `ledger` (one row per record and window: `_class`, `_epoch`, window, keys, `_partition`,
+`_offset`, `event_time`, `reason`), `ledger_keys` (records by class, window or component, and key), `doubtful`
+(window, key, why, and `_epoch`, `_partition`, `_offset` if the doubt is about one record). For sessions the window is
+that of the record alone, with the component in a further column.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -30,68 +30,68 @@ _POSITIONS = f"""
           FROM {SharedTable.STREAM_LOG} WHERE _positions IS NOT NULL)
 """
 _DOUBTS = {
-    "the ledger counts other records than it lists": f"""
+    "the ledger's counts differ from the records that it lists": f"""
         SELECT {{keys}}, _epoch, CAST(NULL AS INTEGER) AS _partition, CAST(NULL AS BIGINT) AS _offset
         FROM {SharedTable.STREAM_LOG}
         WHERE _class IN ('late', 'future', 'duplicate') AND _n IS DISTINCT FROM coalesce(len(_positions), 0)
     """,
-    "a record stands in the ledger twice": f"""
+    "a record is in the ledger twice": f"""
         SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER}
         QUALIFY count(*) OVER (PARTITION BY _partition, _offset, window_start) > 1
     """,
-    "a record lies outside the offsets of its epoch": f"""
+    "a record is outside the offsets of its epoch": f"""
         SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER} l WHERE NOT EXISTS (
         SELECT 1 FROM epoch_offsets o WHERE o.epoch = l._epoch
         AND o.partition = l._partition AND l._offset >= o.first AND l._offset < o.next)
     """,
-    "a record is called late before its window had closed": f"""
+    "a record is marked late before its window had closed": f"""
         SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER} l WHERE _class = 'late' AND NOT EXISTS (
         SELECT 1 FROM {SharedTable.EPOCH_WATERMARKS} w
         WHERE w.epoch = l._epoch AND (epoch_us(l.window_end) + {{grace}} <= w.watermark
         OR epoch_us(l.event_time) < w.remembered))
     """,
-    "a record's event time lies outside its window": f"""
+    "a record's event time is outside its window": f"""
         SELECT {{keys}}, _epoch, _partition, _offset FROM {SharedTable.LEDGER}
         WHERE window_start IS NOT NULL AND NOT coalesce(event_time >= window_start AND event_time < window_end, false)
     """,
 }
 
 
-def question(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> tuple[str, ...]:
-    """Make the ledger's tables and return a note for each kind of doubt that was found.
+def list_doubts(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> tuple[str, ...]:
+    """Create the ledger's tables and return a note for each kind of doubt.
 
     Args:
-        sides: Open sides; `stream_log` is bound.
+        sides: Open sides, with `stream_log` bound.
         pipeline: The definition, for the key and the allowed lateness.
         records: All epochs up to the cut.
     """
-    make(sides.connection, pipeline, records)
+    make_tables(sides.connection, pipeline, records)
     if sides.layout.component:
         for table in (SharedTable.LEDGER, SharedTable.DOUBTFUL):
             components.place(sides.connection, pipeline, table)
         sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE ledger_keys AS {_keys_sql(sides.layout.place)}")
-    found = sides.connection.execute(
+    doubts = sides.connection.execute(
         f"SELECT why, count(*) FROM {SharedTable.DOUBTFUL} GROUP BY 1 ORDER BY 1"
     ).fetchall()
-    return tuple(f"The stream's ledger is in doubt: {why} ({count} rows)." for why, count in found)
+    return tuple(f"The stream's ledger is in doubt: {reason} ({count} rows)." for reason, count in doubts)
 
 
-def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
-    """Make the ledger's tables from `stream_log`.
+def make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord]) -> None:
+    """Create the ledger's tables from `stream_log`.
 
     Args:
-        connection: Holds `stream_log`: rows of the epoch log but the epochs' own.
+        connection: Has `stream_log`: rows of the epoch log except those about the epochs themselves.
         pipeline: The definition, for the key and the allowed lateness.
-        records: All epochs whose rows `stream_log` holds.
+        records: All epochs with rows in `stream_log`.
     """
     keys = ", ".join(map(identifier, ("window_start", *pipeline.key)))
-    connection.register("epoch_offsets", _offsets(records))
-    connection.register(SharedTable.EPOCH_WATERMARKS, _watermarks(pipeline, records))
+    connection.register("epoch_offsets", _build_offsets(records))
+    connection.register(SharedTable.EPOCH_WATERMARKS, _build_watermarks(pipeline, records))
     connection.execute(_POSITIONS.format(keys=keys))
     connection.execute(f"CREATE TEMP TABLE ledger_keys AS {_keys_sql(('window_start', *pipeline.key))}")
     doubts = [
-        f"SELECT *, {literal(why)} AS why FROM ({query.format(keys=keys, grace=grace(pipeline))})"
-        for why, query in _DOUBTS.items()
+        f"SELECT *, {literal(reason)} AS why FROM ({query.format(keys=keys, grace=grace(pipeline))})"
+        for reason, query in _DOUBTS.items()
     ]
     connection.execute(f"CREATE TEMP TABLE {SharedTable.DOUBTFUL} AS {' UNION ALL BY NAME '.join(doubts)}")
 
@@ -102,7 +102,7 @@ def _keys_sql(place: Sequence[str]) -> str:
     return f"SELECT _class, {columns}, count(*) AS records FROM {ledger} GROUP BY ALL"
 
 
-def _offsets(records: Sequence[EpochRecord]) -> pa.Table:
+def _build_offsets(records: Sequence[EpochRecord]) -> pa.Table:
     rows = [
         {"epoch": record.epoch, "partition": partition, "first": record.start.get(partition, 0), "next": end}
         for record in records
@@ -112,7 +112,7 @@ def _offsets(records: Sequence[EpochRecord]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
-def _watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
+def _build_watermarks(pipeline: Pipeline, records: Sequence[EpochRecord]) -> pa.Table:
     rows = [
         {"epoch": record.epoch, "watermark": mark, "remembered": compute_oldest_remembered(pipeline, mark)}
         for record, mark in ((record, record.watermark_before) for record in records)

@@ -1,8 +1,8 @@
-"""The log's own rows of some windows: where they lie by the batch index, and these records, read once.
+"""Records of some windows, read once from the log at the offsets that the batch index lists.
 
-Stretches of event time are put into portions that hold so many records at most, so that memory stays bounded however
-many windows differ. Within a portion each partition is swept once, and a record whose event time lies in none of the
-stretches is dropped before it is parsed strictly (a fifth of the cost); what cannot be told is kept.
+Stretches of event time are grouped into portions with a limited number of records, so that memory stays bounded however
+many windows differ. Within a portion each partition is scanned once, and a record whose event time is in none of the
+stretches is dropped before it is parsed strictly (a fifth of the cost); one without a readable event time is kept.
 """
 
 import json
@@ -33,10 +33,10 @@ from cutover.records.reference.values import UnfitError, value_of
 from cutover.settings import Settings
 
 PORTION = 200_000
-"""Records that one sweep keeps at most, as the index counts them; a single window may hold more."""
+"""Maximum number of records per portion, as counted in the index; a single window may have more."""
 
 MOST = 64
-"""Ranges of one partition that a portion is read by: further ones cost a connection each, gaps cost their records."""
+"""Maximum number of ranges per partition and portion: each range costs a connection, each gap costs its records."""
 
 _WHERE = f"""
     SELECT n, _partition, first_offset, last_offset, _n
@@ -46,13 +46,13 @@ _WHERE = f"""
 
 
 class LogReader(Protocol):
-    """What is asked of the log; `LogClient` answers it."""
+    """Methods of `LogClient` that attribution needs."""
 
     def describe(self, topic: str) -> LogId:
-        """Ask for cluster id and topic id."""
+        """Read the ids of the cluster and of the topic from the broker."""
 
     def earliest(self, topic: str) -> dict[int, int]:
-        """Return the first offset that each partition still holds."""
+        """Return the earliest offset that each partition still has."""
 
     def positions(self, topic: str, ranges: Ranges, isolation: str) -> Iterator[tuple[int, int, int]]:
         """Yield partition, offset and log timestamp of the records of ranges of several partitions."""
@@ -63,26 +63,26 @@ class LogReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPortion:
-    """Stretches of event time whose records are read together, by their numbers, and where these lie."""
+    """Stretches of event time whose records are read together, with the offsets of these records."""
 
-    stretches: tuple[int, ...]
+    stretches: tuple[int, ...]  # indexes
     reads: tuple[Offsets, ...]  # disjoint
 
 
-def portions(
+def list_portions(
     settings: Settings,
     pipeline: Pipeline,
     connection: duckdb.DuckDBPyConnection,
     run: BatchRun,
     stretches: Sequence[Interval],
 ) -> list[ReadPortion]:
-    """Return where all records of some stretches of event time lie, up to the cut of a batch run.
+    """Return the offsets of all records of some stretches of event time, up to the cut of a batch run.
 
     Args:
-        settings: Where the lake lies.
+        settings: Where the lake is.
         pipeline: The definition.
-        connection: Any; gets the views `index_of_rows` and `stretches` (`n`, `first`, `ends`).
-        run: The run that is compared: scans of it and of those before it are believed.
+        connection: Any; the function adds the views `index_of_rows` and `stretches` (`n`, `first`, `ends`).
+        run: The compared run: index rows of it and of earlier runs are used.
         stretches: `[first, end)`, ascending.
 
     Raises:
@@ -90,70 +90,72 @@ def portions(
     """
     delta.relation(connection, "index_of_rows", batch_uri(settings, pipeline, "batch_index"))
     columns = {"n": range(len(stretches)), "first": [s.start for s in stretches], "ends": [s.end for s in stretches]}
-    connection.register("stretches", pa.table({name: pa.array(of, pa.int64()) for name, of in columns.items()}))
-    rows = connection.execute(_WHERE, [[each.run_id for each in list_runs_up_to(settings, pipeline, run)]]).fetchall()
-    found: dict[int, list[OffsetSpan]] = {n: [] for n in range(len(stretches))}
-    records = dict.fromkeys(found, 0)
-    for n, partition, first, last, count in rows:
-        end = min(last, run.cut.get(partition, 0) - 1)
-        if first <= end:
-            found[n].append(OffsetSpan(partition=partition, first=first, last=end))
+    connection.register("stretches", pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()}))
+    rows = connection.execute(
+        _WHERE, [[earlier_run.run_id for earlier_run in list_runs_up_to(settings, pipeline, run)]]
+    ).fetchall()
+    spans: dict[int, list[OffsetSpan]] = {n: [] for n in range(len(stretches))}
+    records = dict.fromkeys(spans, 0)
+    for n, partition, first_offset, last_offset, count in rows:
+        end = min(last_offset, run.cut.get(partition, 0) - 1)
+        if first_offset <= end:
+            spans[n].append(OffsetSpan(partition=partition, first=first_offset, last=end))
             records[n] += count
     return [
-        ReadPortion(stretches=some, reads=segments.reads((s for n in some for s in found[n]), most=MOST))
-        for some in _group_neighbours(records)
+        ReadPortion(stretches=neighbours, reads=segments.reads((s for n in neighbours for s in spans[n]), most=MOST))
+        for neighbours in _group_neighbours(records)
     ]
 
 
 def list_runs_up_to(settings: Settings, pipeline: Pipeline, run: BatchRun) -> list[BatchRun]:
-    """Oldest first, with the named run as the last one."""
-    known = batch_runs.runs(settings, pipeline)
-    return known[: [each.run_id for each in known].index(run.run_id) + 1]
+    """Return the runs up to and including a run, oldest first."""
+    runs = batch_runs.runs(settings, pipeline)
+    return runs[: [recorded_run.run_id for recorded_run in runs].index(run.run_id) + 1]
 
 
 def _group_neighbours(records: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
-    """Yield neighbours that hold so many records together that memory has room for them."""
-    chosen: list[int] = []
+    """Yield groups of neighbouring stretches with at most `PORTION` records, if a group has more than one stretch."""
+    group: list[int] = []
     total = 0
     for n, count in records.items():
-        if chosen and total + count > PORTION:
-            yield tuple(chosen)
-            chosen, total = [], 0
-        chosen.append(n)
+        if group and total + count > PORTION:
+            yield tuple(group)
+            group, total = [], 0
+        group.append(n)
         total += count
-    if chosen:
-        yield tuple(chosen)
+    if group:
+        yield tuple(group)
 
 
-def read(
+def read_records(
     log: LogReader, pipeline: Pipeline, run: BatchRun, portion: ReadPortion, stretches: Sequence[Interval]
 ) -> Iterator[RawRecord]:
-    """Yield the records of a portion that may have an event time in one of its stretches, and a few more.
+    """Yield the records of a portion whose event time is in one of its stretches, or cannot be read.
 
     Raises:
-        LogError: No broker answers, or an offset has left the log.
+        LogError: No broker responds, or an offset has left the log.
     """
     spans = merge_intervals(stretches[n] for n in portion.stretches)
     starts = [span.start for span in spans]
     for offsets in portion.reads:
         topics = {partition: source_of(pipeline, partition) for partition in offsets}
         for record in log.read_ranges(run.topic, offsets, run.isolation):
-            event = event_time(record.value, topics[record.partition])
-            place = -1 if event is None else bisect_right(starts, event) - 1
-            if event is None or (place >= 0 and event < spans[place].end):
+            event_micros = parse_event_time(record.value, topics[record.partition])
+            span_index = -1 if event_micros is None else bisect_right(starts, event_micros) - 1
+            if event_micros is None or (span_index >= 0 and event_micros < spans[span_index].end):
                 yield record
 
 
-def event_time(value: bytes | None, topic: Topic) -> int | None:
-    """Return the event time that a record has if it is well formed, microseconds; None: only the parser can tell."""
+def parse_event_time(value: bytes | None, topic: Topic) -> int | None:
+    """Parse the event time of a well-formed record, microseconds; None if only the strict parser can decide."""
     try:
-        found = json.loads((value or b"").decode())
+        fields = json.loads((value or b"").decode())
     except (ValueError, RecursionError):
         return None
-    given = found.get(topic.event_time) if isinstance(found, dict) else None
+    event = fields.get(topic.event_time) if isinstance(fields, dict) else None
     try:
         if topic.time_format == "iso":
-            return int(value_of(given, "timestamp", "iso")) if isinstance(given, str) else None
+            return int(value_of(event, "timestamp", "iso")) if isinstance(event, str) else None
     except UnfitError:
         return None
-    return given * UNITS[topic.time_format] if isinstance(given, int) and not isinstance(given, bool) else None
+    return event * UNITS[topic.time_format] if isinstance(event, int) and not isinstance(event, bool) else None

@@ -1,4 +1,4 @@
-"""What a comparison says of recorded losses: the ranges, one sentence for the top, and what nobody can know."""
+"""Recorded losses in a report: the ranges, a sentence for its head, and notes on what a comparison cannot show."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,11 +8,11 @@ from cutover.log.topic_partitions import format_partition
 from cutover.reconcile.result.finding import LostRange
 from cutover.timestamps import format_micros
 
-_MOST = 3  # ranges that the sentence names
+_MAX_RANGES = 3  # in the sentence
 
 
-def ranges(losses: Sequence[Loss]) -> tuple[LostRange, ...]:
-    """Return the losses as the report shows them, in the order in which they were accepted."""
+def list_ranges(losses: Sequence[Loss]) -> tuple[LostRange, ...]:
+    """Return the ranges of losses for a report, in the order in which they were accepted."""
     return tuple(
         LostRange(
             topic=loss.topic,
@@ -33,44 +33,46 @@ def ranges(losses: Sequence[Loss]) -> tuple[LostRange, ...]:
     )
 
 
-def sentence(losses: Sequence[Loss], incomplete: Mapping[str, int]) -> str | None:
-    """Return what the losses mean for the closed windows; None: no window is touched.
+def describe_losses(losses: Sequence[Loss], incomplete: Mapping[str, int]) -> str | None:
+    """Describe the effect of losses on closed windows; None if they affect no window.
 
     Args:
-        losses: Of this version and of those before it.
-        incomplete: Reason -> closed windows at this cut that are not judged.
+        losses: Losses of this version and of earlier ones.
+        incomplete: Reason -> number of closed windows at this cut that are not compared.
     """
     touching = [loss for loss in losses if loss.windows is not None]
     if not touching:
         return None
     windows = incomplete.get(LOST, 0)
-    named = "; ".join(_range(loss) for loss in touching[:_MOST])
-    more = f"; and {len(touching) - _MOST} more" if len(touching) > _MOST else ""
-    said = (
+    range_texts = "; ".join(_describe_range(loss) for loss in touching[:_MAX_RANGES])
+    more = f"; and {len(touching) - _MAX_RANGES} more" if len(touching) > _MAX_RANGES else ""
+    consequence = (
         f"{windows:,} closed window{'' if windows == 1 else 's'} may miss some of them: incomplete(lost), not compared"
     )
-    return f"The log lost records ({named}{more}). {said}."
+    return f"The log lost records ({range_texts}{more}). {consequence}."
 
 
 def describe_touching(losses: Sequence[Loss]) -> str | None:
-    """Return that a window may miss records of recorded losses, all of which touch it; None: there is none."""
+    """Describe losses that affect one window; None if there is none."""
     if not losses:
         return None
-    named = "; ".join(map(_range, losses))
-    return f"The log lost records ({named}), and the window may miss some of them: incomplete(lost), not compared."
+    range_texts = "; ".join(map(_describe_range, losses))
+    return (
+        f"The log lost records ({range_texts}), and the window may miss some of them: incomplete(lost), not compared."
+    )
 
 
-def notes(losses: Sequence[Loss]) -> tuple[str, ...]:
-    """Return what cannot be known of the other windows."""
+def list_notes(losses: Sequence[Loss]) -> tuple[str, ...]:
+    """Return notes on windows whose lost records no comparison can detect."""
     gaps = [loss.windows_from for loss in losses if loss.kind != "anew" and loss.windows_from is not None]
     if not gaps:
         return ()
-    micros = format_micros(min(gaps))
-    text = f"Among the lost records may have been late ones of windows before {micros}, which were final by then."
+    gap_end = format_micros(min(gaps))
+    text = f"Among the lost records may have been late ones of windows before {gap_end}, which were final by then."
     return (text + " Neither side has them: a comparison cannot show what both miss.",)
 
 
-def _range(loss: Loss) -> str:
+def _describe_range(loss: Loss) -> str:
     place = f"{format_partition(loss.topic, loss.partition)}: "
     if loss.next is None:
         return place + f"offset {loss.first} and all after it of topic id {loss.topic_id}"

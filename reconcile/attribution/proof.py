@@ -1,17 +1,18 @@
-"""Whether the log bears out what is claimed of a difference: only then it is explained.
+"""Proof of causes from the log: a difference is explained only if the log's records confirm its claim.
 
-Claims come from the ledgers: rows that the stream did not count, merged class by class, make its side equal to the
-batch. Each (window, key) of which that is said is folded anew from the log's own records (`claims`): those that the
-ledger does not list must give the stream's value, with those of each class the value of that stage, and so in the end
-the batch's. What does not is put into `doubtful`, and so stays unexplained; what has left the log is not proven.
+A claim comes from the ledgers: rows that the stream did not count, merged class by class, make its side equal to the
+batch. Each (window, key) with a claim is folded again from the log's records (`claims`): the records that the ledger
+does not list must yield the stream's value, those plus the records of each class the value of that stage, and all of
+them the batch's value. A contradicted claim is added to `doubtful`, so its row stays unexplained; a claim whose records
+have left the log is not proven.
 
-A claim that was proven once needs no second look while nothing has changed (`proofs`).
+A proven claim is not read from the log again while nothing it depends on has changed (`proof_cache`).
 
-Of records with ids batch may count another one than the stream. No merge shows that: there the stage is the batch's row
-where the records that batch counts, by the log alone, give it.
+Of records with the same id, batch may count a different one than the stream. No merge can show that: the last stage
+then has the batch's row wherever the records that batch counts, taken from the log alone, yield it.
 """
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or a constant
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ from cutover.log.kafka import LogClient
 from cutover.log.topic_partitions import format_partition
 from cutover.quoting import identifier, literal
 from cutover.reconcile.attribution import claims, log_rows, proof_cache
-from cutover.reconcile.attribution.claims import Place, Position, Told
+from cutover.reconcile.attribution.claims import FoldedPlace, Place, Position
 from cutover.reconcile.attribution.log_rows import LogReader, ReadPortion
 from cutover.reconcile.comparison.components import MEMBERS
 from cutover.reconcile.comparison.diff import diff
@@ -46,276 +47,298 @@ from cutover.records.reference import ResultRow
 from cutover.records.reference.place import place_records
 from cutover.settings import Settings
 
-WRONG = "the log's own records do not give what the ledger claims"
-GONE = "the records behind it can no longer be read"
+CONTRADICTED = "the log's records contradict the ledger"
+UNREADABLE = "its records can no longer be read"
 UNPROVEN = "unproven"
-"""Table of the places of which nobody can say any more whether the claim holds."""
+"""Table of the places whose claim can no longer be checked."""
 
-_ASKED = "asked_places"
+_CLAIMED = "claimed_places"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """A place that something is claimed of."""
+class _Claim:
+    """Claim about one place, with the rows that it must explain."""
 
-    number: int  # in `asked_places`
+    number: int  # row in `claimed_places`
     place: Place
-    sides: Sequence[Sequence[tuple[Interval, ResultRow]]]  # its rows on each side that the claim speaks of
+    sides: Sequence[Sequence[tuple[Interval, ResultRow]]]  # its rows on each side that the claim covers
     digest: str
-    is_known: bool  # it was proven before
+    is_proven: bool  # by an earlier comparison
 
 
 @dataclass(slots=True)
 class Proof:
-    """The log, asked about one comparison."""
+    """Claims of one comparison, checked against the log."""
 
     settings: Settings
     pipeline: Pipeline
     evidence: SealEvidence
-    log: LogReader | None = None  # None: the cluster of the settings, when there is something to ask
-    breach: SealBreach | None = None  # why something can no longer be proven
-    found: list[str] = field(default_factory=list)  # digests of claims that were proven now, see `proofs`
-    _told: dict[Place, Told] = field(default_factory=dict)
-    _gone: set[Place] = field(default_factory=set)
+    log: LogReader | None = None  # None: the cluster of the settings, contacted only if there is a claim
+    breach: SealBreach | None = None  # reason why a claim can no longer be proven
+    proven: list[str] = field(default_factory=list)  # digests of claims proven by this comparison, see `proof_cache`
+    _folded: dict[Place, FoldedPlace] = field(default_factory=dict)
+    _unreadable: set[Place] = field(default_factory=set)
 
     def with_swaps(self, sides: Sides) -> Sides:
-        """Return the sides with the stage in which batch's choice among twins takes the place of the stream's.
+        """Return the sides with one more stage, in which batch's choice among twins replaces the stream's.
 
-        Makes `moved_<n>` and `stage_<n>`: rows for which the log bears out what the stream has, and what batch has.
+        Creates `moved_<n>` (keys of the rows whose batch value the log confirms) and `stage_<n>`.
         """
         if not sides.tells_twins:
             return sides
         n = len(sides.merged)
-        moved = (
+        proven = (
             self._prove_swapped_twins(sides, stage(n))
             if number(sides.connection, f"SELECT count(*) FROM {SWAPPED}")
             else ()
         )
-        _register(sides, "moved_places", moved)
-        keys, there = _keys(sides), sides.layout.same_place("m", "r")
+        _register(sides, "proven_places", proven)
+        keys, same_place = _keys_sql(sides), sides.layout.same_place("m", "r")
         sides.connection.execute(
-            f"CREATE TEMP TABLE moved_{n + 1} AS SELECT {keys} FROM {_ASKED} JOIN moved_places USING (__place)"
-            if moved
+            f"CREATE TEMP TABLE moved_{n + 1} AS SELECT {keys} FROM {_CLAIMED} JOIN proven_places USING (__place)"
+            if proven
             else f"CREATE TEMP TABLE moved_{n + 1} AS SELECT {keys} FROM {stage(n)} LIMIT 0"
         )
-        moves = f"EXISTS (SELECT 1 FROM moved_{n + 1} m WHERE {there})"
-        columns = ", ".join(map(identifier, _columns(sides)))
+        is_swapped = f"EXISTS (SELECT 1 FROM moved_{n + 1} m WHERE {same_place})"
+        columns = ", ".join(map(identifier, _list_columns(sides)))
         sides.connection.execute(
-            f"CREATE TEMP VIEW {stage(n + 1)} AS SELECT {columns} FROM {stage(n)} r WHERE NOT {moves}"
-            f" UNION ALL SELECT {columns} FROM {SharedTable.EXPECTED} r WHERE {moves}"
+            f"CREATE TEMP VIEW {stage(n + 1)} AS SELECT {columns} FROM {stage(n)} r WHERE NOT {is_swapped}"
+            f" UNION ALL SELECT {columns} FROM {SharedTable.EXPECTED} r WHERE {is_swapped}"
         )
         return replace(sides, merged=(*sides.merged, Class.DUPLICATE))
 
     def check(self, sides: Sides, claimed: str) -> tuple[str, ...]:
-        """Put into `doubtful` what the log does not bear out, and into `unproven` what it can no longer tell.
+        """Add contradicted claims to `doubtful`, and claims that can no longer be checked to `unproven`.
 
         Args:
             sides: With all stages.
-            claimed: The query of the places that a cause is claimed for.
+            claimed: Query of the places that have a claimed cause.
 
         Returns:
-            A note where something was claimed.
+            A note with the counts, if there was a claim.
         """
-        merged = [n for n, name in enumerate(("", *sides.merged)) if not self._is_refolded(sides, name)]
-        asked = self._ask(sides, claimed, [*map(stage, merged), SharedTable.EXPECTED])
-        wrong = [one for one in asked if one.place in self._told and not self._holds(one, len(merged))]
-        gone = [one for one in asked if one.place in self._gone]
-        for why, some in ((WRONG, wrong), (GONE, gone)):
-            _doubt(sides, [one.number for one in some], why)
-        _register(sides, "gone_places", [one.number for one in gone])
+        stage_numbers = [n for n, name in enumerate(("", *sides.merged)) if not self._is_refolded(sides, name)]
+        claims_checked = self._collect_claims(sides, claimed, [*map(stage, stage_numbers), SharedTable.EXPECTED])
+        contradicted = [
+            claim
+            for claim in claims_checked
+            if claim.place in self._folded and not self._is_confirmed(claim, len(stage_numbers))
+        ]
+        unreadable = [claim for claim in claims_checked if claim.place in self._unreadable]
+        for reason, doubted in ((CONTRADICTED, contradicted), (UNREADABLE, unreadable)):
+            _doubt(sides, [claim.number for claim in doubted], reason)
+        _register(sides, "unreadable_places", [claim.number for claim in unreadable])
         sides.connection.execute(
-            f"CREATE TEMP TABLE {UNPROVEN} AS SELECT {_keys(sides)} FROM {_ASKED} JOIN gone_places USING (__place)"
+            f"CREATE TEMP TABLE {UNPROVEN} AS SELECT {_keys_sql(sides)} FROM {_CLAIMED}"
+            " JOIN unreadable_places USING (__place)"
         )
-        left_out = {one.number for one in (*wrong, *gone)}
-        self.found += [one.digest for one in asked if not one.is_known and one.number not in left_out]
-        if not asked:
+        doubted_numbers = {claim.number for claim in (*contradicted, *unreadable)}
+        self.proven += [
+            claim.digest for claim in claims_checked if not claim.is_proven and claim.number not in doubted_numbers
+        ]
+        if not claims_checked:
             return ()
-        rows = count_noun(len(asked), "row")
-        if sides.layout.component:  # rows of sessions that touch are proven together
-            rows = f"{count_noun(len(asked), 'group')} of sessions that touch, each"
-        text = f"Of {rows} with a cause the log's own records were folded again:"
-        return (f"{text} {len(wrong):,} are not borne out, {len(gone):,} can no longer be proven.",)
+        rows = count_noun(len(claims_checked), "row")
+        if sides.layout.component:  # overlapping sessions are proven together
+            rows = f"{count_noun(len(claims_checked), 'group')} of overlapping sessions"
+        text = f"Causes of {rows} were checked by folding the log's records again:"
+        return (f"{text} {len(contradicted):,} contradicted, {len(unreadable):,} can no longer be proven.",)
 
     @staticmethod
     def _is_refolded(sides: Sides, name: str) -> bool:
         return name == DIMENSION or (name == Class.DUPLICATE and sides.tells_twins)
 
-    def _prove_swapped_twins(self, sides: Sides, before: str) -> Sequence[int]:
-        """Return the places of swapped twins, by number, whose batch row the log bears out."""
-        diff(sides.connection, sides.layout, SharedTable.EXPECTED, before, into="apart_by_twins")
-        there = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
-        query = f"SELECT DISTINCT {_keys(sides)} FROM {SWAPPED} s WHERE {there}"
-        asked = self._ask(sides, query, [before, SharedTable.EXPECTED])
+    def _prove_swapped_twins(self, sides: Sides, last_stage: str) -> Sequence[int]:
+        """Return the numbers of the places with swapped twins whose batch row the log confirms."""
+        diff(sides.connection, sides.layout, SharedTable.EXPECTED, last_stage, into="apart_by_twins")
+        differs = f"EXISTS (SELECT 1 FROM apart_by_twins a WHERE {sides.layout.same_place('a', 's')})"
+        query = f"SELECT DISTINCT {_keys_sql(sides)} FROM {SWAPPED} s WHERE {differs}"
+        swapped = self._collect_claims(sides, query, [last_stage, SharedTable.EXPECTED])
         broken = find_broken_places(sides, self.pipeline)
-        proven = [one for one in asked if one.is_known or (one.place in self._told and self._is_of_batch(one))]
-        proven = [one for one in proven if one.number not in broken]
-        self.found += [one.digest for one in proven if not one.is_known]
-        return [one.number for one in proven]
+        proven = [
+            claim
+            for claim in swapped
+            if claim.is_proven or (claim.place in self._folded and self._confirms_batch(claim))
+        ]
+        proven = [claim for claim in proven if claim.number not in broken]
+        self.proven += [claim.digest for claim in proven if not claim.is_proven]
+        return [claim.number for claim in proven]
 
-    def _is_of_batch(self, one: _Asked) -> bool:
-        told = self._told[one.place]
-        return told.are_twins_sound and claims.equal(told.batch, one.sides[-1])
+    def _confirms_batch(self, claim: _Claim) -> bool:
+        refolded = self._folded[claim.place]
+        return refolded.are_twins_sound and claims.are_equal(refolded.batch, claim.sides[-1])
 
-    def _holds(self, one: _Asked, stages: int) -> bool:
-        told = self._told[one.place]
-        rows = zip(told.stages, one.sides[:stages], strict=True)
-        return told.are_twins_sound and all(claims.equal(expected, found) for expected, found in rows)
+    def _is_confirmed(self, claim: _Claim, stages: int) -> bool:
+        refolded = self._folded[claim.place]
+        stage_pairs = zip(refolded.stages, claim.sides[:stages], strict=True)
+        return refolded.are_twins_sound and all(claims.are_equal(expected, rows) for expected, rows in stage_pairs)
 
-    def _ask(self, sides: Sides, query: str, tables: Sequence[str]) -> list[_Asked]:
-        """Make `asked_places` of a query of places; ask the log about those of which nothing is known yet."""
-        keys = _keys(sides)
+    def _collect_claims(self, sides: Sides, query: str, tables: Sequence[str]) -> list[_Claim]:
+        """Create `claimed_places` from a query of places, and fold those without a cached proof from the log."""
+        keys = _keys_sql(sides)
         numbered = f"SELECT *, row_number() OVER (ORDER BY {keys}) AS __place FROM ({query})"
-        sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_ASKED} AS {numbered}")
-        places = _places(sides, self.pipeline)
+        sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_CLAIMED} AS {numbered}")
+        places = _read_places(sides, self.pipeline)
         if not places:
             return []
-        rows = [_rows(sides, self.pipeline, table) for table in tables]
-        listed = _digest_ledger(sides)
-        proven_claims = proof_cache.read_proven_claims(self.settings, self.pipeline)
-        asked = []
-        for n, place in sorted(places.items()):
-            mine = [side.get(n, []) for side in rows]
-            name = proof_cache.digest(self.evidence.run, place, mine, listed.get(n, ""))
-            asked.append(_Asked(number=n, place=place, sides=mine, digest=name, is_known=name in proven_claims))
-        self._learn(sides, [one.place for one in asked if not one.is_known])
-        return asked
+        rows = [_read_rows(sides, self.pipeline, table) for table in tables]
+        ledger_digests = _digest_ledger(sides)
+        proven = proof_cache.read_proven_claims(self.settings, self.pipeline)
+        checked = []
+        for place_number, place in sorted(places.items()):
+            place_sides = [side.get(place_number, []) for side in rows]
+            digest = proof_cache.digest(self.evidence.run, place, place_sides, ledger_digests.get(place_number, ""))
+            checked.append(
+                _Claim(number=place_number, place=place, sides=place_sides, digest=digest, is_proven=digest in proven)
+            )
+        self._fold_unread(sides, [claim.place for claim in checked if not claim.is_proven])
+        return checked
 
-    def _learn(self, sides: Sides, places: Sequence[Place]) -> None:
-        new = [p for p in dict.fromkeys(places) if p not in self._told and p not in self._gone]
-        if new:
+    def _fold_unread(self, sides: Sides, places: Sequence[Place]) -> None:
+        unread = [
+            place for place in dict.fromkeys(places) if place not in self._folded and place not in self._unreadable
+        ]
+        if unread:
             try:
-                self._read(sides, new)
+                self._read_log(sides, unread)
             except (LogError, LakeError) as error:
-                self._give_up([p for p in new if p not in self._told], str(error).split("\n", maxsplit=1)[0])
+                self._mark_unreadable(
+                    [place for place in unread if place not in self._folded], str(error).split("\n", maxsplit=1)[0]
+                )
 
-    def _give_up(self, places: Sequence[Place], why: str) -> None:
-        self._gone.update(places)
+    def _mark_unreadable(self, places: Sequence[Place], reason: str) -> None:
+        self._unreadable.update(places)
         text = (
-            f"Pipeline `{self.pipeline.name}`: windows differ, and whether their causes hold cannot be shown from the"
-            f" log: {why}"
+            f"Pipeline `{self.pipeline.name}`: windows differ, and their causes cannot be verified from the log:"
+            f" {reason}"
         )
         self.breach = self.breach or SealBreach(code="unproven", message=text, runbook="NotComparable")
 
-    def _read(self, sides: Sides, new: Sequence[Place]) -> None:
-        """Ask the log about places, portion by portion.
+    def _read_log(self, sides: Sides, unread: Sequence[Place]) -> None:
+        """Fold places from the log, portion by portion.
 
         Raises:
-            LogError: No broker answers.
+            LogError: No broker responds.
             LakeError: The index or a version of a dimension cannot be read.
         """
         run, log = self.evidence.run, self.log or LogClient(self.settings)
-        found = log.describe(run.topic)
-        if (found.cluster_id, found.topic_id) != (run.cluster_id, run.topic_id):
-            self._give_up(new, f"topic `{run.topic}` is another log by now.")
+        log_id = log.describe(run.topic)
+        if (log_id.cluster_id, log_id.topic_id) != (run.cluster_id, run.topic_id):
+            self._mark_unreadable(unread, f"topic `{run.topic}` was recreated and is a different log.")
             return
         earliest = log.earliest(run.topic)
         by_stretch: dict[Interval, list[Place]] = {}
-        for place in new:
-            by_stretch.setdefault(self.pipeline.window.event_range(place.one), []).append(place)
+        for place in unread:
+            by_stretch.setdefault(self.pipeline.window.event_range(place.interval), []).append(place)
         stretches = sorted(by_stretch)
-        for portion in log_rows.portions(self.settings, self.pipeline, sides.connection, run, stretches):
-            inside = [place for n in portion.stretches for place in by_stretch[stretches[n]]]
-            why = find_gone_records(portion, earliest, run.topic)
-            if why is None:
-                self._told |= self._portion(sides, log, portion, stretches, inside)
+        for portion in log_rows.list_portions(self.settings, self.pipeline, sides.connection, run, stretches):
+            portion_places = [place for n in portion.stretches for place in by_stretch[stretches[n]]]
+            reason = find_gone_records(portion, earliest, run.topic)
+            if reason is None:
+                self._folded |= self._fold_portion(sides, log, portion, stretches, portion_places)
             else:
-                self._give_up(inside, why)
+                self._mark_unreadable(portion_places, reason)
 
-    def _portion(
+    def _fold_portion(
         self, sides: Sides, log: LogReader, portion: ReadPortion, stretches: Sequence[Interval], places: Sequence[Place]
-    ) -> dict[Place, Told]:
+    ) -> dict[Place, FoldedPlace]:
         rejoin = Rejoin(self.settings, self.pipeline)
         dimensions = rejoin.at(rejoin.collect_recorded(self.evidence.records))
-        raw = list(log_rows.read(log, self.pipeline, self.evidence.run, portion, stretches))
-        first, end = (stretches[portion.stretches[0]].start, max(stretches[n].end for n in portion.stretches))
+        raw = list(log_rows.read_records(log, self.pipeline, self.evidence.run, portion, stretches))
+        start, end = (stretches[portion.stretches[0]].start, max(stretches[n].end for n in portion.stretches))
         classes = [str(name) for name in sides.merged if not self._is_refolded(sides, name)]
         rows = place_records(self.pipeline, raw, dimensions)
-        return claims.tell(self.pipeline, rows, _ledger(sides.connection, first, end), places, classes)
+        return claims.fold_places(self.pipeline, rows, _read_ledger(sides.connection, start, end), places, classes)
 
 
 def find_gone_records(portion: ReadPortion, earliest: Mapping[int, int], topic: str) -> str | None:
-    """Return which records of a portion have left the log, in words; None: none have."""
+    """Describe the first records of a portion that have left the log; None if the log still holds all of them."""
     for offsets in portion.reads:
-        for partition, (first, _) in sorted(offsets.items()):
-            if first < earliest.get(partition, 0):
+        for partition, (offset, _) in sorted(offsets.items()):
+            if offset < earliest.get(partition, 0):
                 place = format_partition(topic, partition)
-                return f"{place}: expected the records from offset {first} on, the log begins at {earliest[partition]}."
+                return (
+                    f"{place}: expected the records from offset {offset} on, the log starts at {earliest[partition]}."
+                )
     return None
 
 
-def _ledger(connection: duckdb.DuckDBPyConnection, first: int, end: int) -> dict[Position, str]:
-    """Return what the stream's ledger says of records whose windows begin in `[first, end)`."""
+def _read_ledger(connection: duckdb.DuckDBPyConnection, start: int, end: int) -> dict[Position, str]:
+    """Read the classes of the ledger's records whose windows start in `[start, end)`."""
     rows = connection.execute(
         f"SELECT _partition, _offset, epoch_us(window_start), _class FROM {SharedTable.LEDGER}"
         " WHERE epoch_us(window_start) >= ? AND epoch_us(window_start) < ?",
-        [first, end],
+        [start, end],
     ).fetchall()
     return {(int(p), int(o), int(start)): str(name) for p, o, start, name in rows}
 
 
 def _digest_ledger(sides: Sides) -> dict[int, str]:
-    """Return a digest of what the ledger says of the window of each place, where twins may lie under other keys."""
+    """Return a digest of the ledger's rows in the window of each place; only needed where twins may have other keys."""
     if not sides.tells_twins:
         return {}
-    listed = "md5(string_agg(concat_ws(':', _class, _partition, _offset), ',' ORDER BY _partition, _offset, _class))"
+    content = "md5(string_agg(concat_ws(':', _class, _partition, _offset), ',' ORDER BY _partition, _offset, _class))"
     query = (
-        f"SELECT __place, said FROM {_ASKED} JOIN (SELECT window_start, {listed} AS said FROM {SharedTable.LEDGER}"
-        f" WHERE window_start IN (SELECT window_start FROM {_ASKED}) GROUP BY 1) USING (window_start)"
+        f"SELECT __place, listed FROM {_CLAIMED} JOIN (SELECT window_start, {content} AS listed"
+        f" FROM {SharedTable.LEDGER}"
+        f" WHERE window_start IN (SELECT window_start FROM {_CLAIMED}) GROUP BY 1) USING (window_start)"
     )
-    return {int(n): str(said) for n, said in sides.connection.execute(query).fetchall()}
+    return {int(n): str(listed) for n, listed in sides.connection.execute(query).fetchall()}
 
 
-def _keys(sides: Sides) -> str:
+def _keys_sql(sides: Sides) -> str:
     return ", ".join(map(identifier, sides.layout.place))
 
 
-def _columns(sides: Sides) -> list[str]:
+def _list_columns(sides: Sides) -> list[str]:
     return [str(row[0]) for row in sides.connection.execute(f"DESCRIBE {stage(0)}").fetchall()]
 
 
-def _places(sides: Sides, pipeline: Pipeline) -> dict[int, Place]:
-    """Return the places of `asked_places` by their numbers."""
+def _read_places(sides: Sides, pipeline: Pipeline) -> dict[int, Place]:
+    """Read the places of `claimed_places`, by number."""
     keys = "".join(f", a.{identifier(name)}" for name in pipeline.key)
     if not pipeline.window.merges:
-        rows = sides.connection.execute(f"SELECT __place, epoch_us(a.window_start), 0{keys} FROM {_ASKED} a").fetchall()
+        rows = sides.connection.execute(
+            f"SELECT __place, epoch_us(a.window_start), 0{keys} FROM {_CLAIMED} a"
+        ).fetchall()
         return {
             int(n): Place(select_last_window(pipeline.window, start), tuple(map(plain, key)))
             for n, start, _, *key in rows
         }
     component = sides.layout.place[0]
-    same = " AND ".join(f"m.{k} IS NOT DISTINCT FROM a.{k}" for k in map(identifier, pipeline.key))
+    same_key = " AND ".join(f"m.{k} IS NOT DISTINCT FROM a.{k}" for k in map(identifier, pipeline.key))
     query = (
-        f"SELECT DISTINCT __place, epoch_us(m.window_start), epoch_us(m.window_end){keys} FROM {_ASKED} a"
-        f" JOIN {MEMBERS} m ON m.window_start = a.{identifier(component)} AND {same}"
+        f"SELECT DISTINCT __place, epoch_us(m.window_start), epoch_us(m.window_end){keys} FROM {_CLAIMED} a"
+        f" JOIN {MEMBERS} m ON m.window_start = a.{identifier(component)} AND {same_key}"
     )
     rows = sides.connection.execute(query).fetchall()
     return {int(n): Place(Interval(start, end), tuple(map(plain, key))) for n, start, end, *key in rows}
 
 
-def _rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[tuple[Interval, ResultRow]]]:
-    """Return the rows of a side by the numbers of `asked_places`."""
+def _read_rows(sides: Sides, pipeline: Pipeline, table: str) -> dict[int, list[tuple[Interval, ResultRow]]]:
+    """Read the rows of a side, by number of `claimed_places`."""
     measures = "".join(f", t.{identifier(name)}" for name in pipeline.measures)
     query = (
-        f"SELECT __place, epoch_us(t.window_start), epoch_us(t.window_end), t._n{measures} FROM {_ASKED} a"
+        f"SELECT __place, epoch_us(t.window_start), epoch_us(t.window_end), t._n{measures} FROM {_CLAIMED} a"
         f" JOIN {table} t ON {sides.layout.same_place('a', 't')}"
     )
-    found: dict[int, list[tuple[Interval, ResultRow]]] = {}
+    rows_by_place: dict[int, list[tuple[Interval, ResultRow]]] = {}
     for place, start, end, n, *values in sides.connection.execute(query).fetchall():
         row = ResultRow(
             n=-1 if n is None else int(n), measures=dict(zip(pipeline.measures, map(plain, values), strict=True))
         )
-        found.setdefault(int(place), []).append((Interval(start, end), row))
-    return found
+        rows_by_place.setdefault(int(place), []).append((Interval(start, end), row))
+    return rows_by_place
 
 
 def find_broken_places(sides: Sides, pipeline: Pipeline) -> set[int]:
-    """Return the numbers of places where batch's states do not give its own measures: the log tells of these alone."""
+    """Return the numbers of places where batch's states do not yield its measures, which the log cannot confirm."""
     measured = {value.name: value for value in sides.layout.values if value.is_measure}
     finishes = {name: text for name, text in compile_pipeline(pipeline).finishes.items() if text != name}
     differs = [measured[name].differs(f"({text})", identifier(name)) for name, text in finishes.items()]
     relation = finishable(pipeline, f"(SELECT * FROM {SharedTable.EXPECTED})")
     query = (
-        f"SELECT DISTINCT __place FROM {_ASKED} a JOIN (SELECT * FROM {relation} AS own"
+        f"SELECT DISTINCT __place FROM {_CLAIMED} a JOIN (SELECT * FROM {relation} AS batch_rows"
         f" WHERE {' OR '.join(differs) or 'false'}) t ON {sides.layout.same_place('a', 't')}"
     )
     return {int(row[0]) for row in sides.connection.execute(query).fetchall()}
@@ -325,9 +348,9 @@ def _register(sides: Sides, name: str, numbers: Sequence[int]) -> None:
     sides.connection.register(name, pa.table({"__place": pa.array(numbers, pa.int64())}))
 
 
-def _doubt(sides: Sides, numbers: Sequence[int], why: str) -> None:
+def _doubt(sides: Sides, numbers: Sequence[int], reason: str) -> None:
     _register(sides, "doubted", numbers)
     sides.connection.execute(
-        f"INSERT INTO {SharedTable.DOUBTFUL} BY NAME SELECT {_keys(sides)}, {literal(why)} AS why FROM {_ASKED}"
-        " JOIN doubted USING (__place)"
+        f"INSERT INTO {SharedTable.DOUBTFUL} BY NAME SELECT {_keys_sql(sides)}, {literal(reason)} AS why"
+        f" FROM {_CLAIMED} JOIN doubted USING (__place)"
     )

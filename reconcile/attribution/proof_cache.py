@@ -1,7 +1,7 @@
-"""Proofs that were found once, kept by what they were found of, so that the same claim needs no second look at the log.
+"""Cache of proven claims, so that a claim is not read from the log again.
 
-A row that came late differs for good, while the log forgets its records. What was proven of a place stays proven as
-long as everything that the proof looked at is as it was, to the last digit: the digest of it all is what is kept.
+A late row differs permanently, while the log eventually deletes its records. A claim stays proven as long as all inputs
+of its proof are unchanged; the cache stores a digest of these inputs.
 """
 
 from collections.abc import Sequence
@@ -23,19 +23,19 @@ Side = Sequence[tuple[Interval, ResultRow]]
 
 
 def digest(run: BatchRun, place: Place, sides: Sequence[Side], ledger: str) -> str:
-    """Return the name of one claim: this log, this place, all its rows on all sides, what the ledger says there.
+    """Return the digest of one claim: its log, its place, all rows of the place on all sides, and the ledger's rows.
 
     Args:
-        run: Names the log.
-        place: The row, or the sessions, that it is about.
+        run: Batch run that identifies the log.
+        place: The row, or the sessions, of the claim.
         sides: The stream's rows after each class, then the batch's.
-        ledger: A digest of the ledger's rows that can matter beside these values; empty: none can.
+        ledger: Digest of the ledger's rows that can matter in addition to these values; empty if none can.
     """
     rows = [
         [(*window, row.n, list(row.measures.items())) for window, row in sorted(side, key=_start)] for side in sides
     ]
-    told = (version("cutover"), run.cluster_id, run.topic_id, place.one, place.key, rows, ledger)
-    return sha256(repr(told).encode()).hexdigest()[:32]
+    claim = (version("cutover"), run.cluster_id, run.topic_id, place.interval, place.key, rows, ledger)
+    return sha256(repr(claim).encode()).hexdigest()[:32]
 
 
 def _start(row: tuple[Interval, ResultRow]) -> Interval:
@@ -43,7 +43,7 @@ def _start(row: tuple[Interval, ResultRow]) -> Interval:
 
 
 def read_proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]:
-    """Return the digests of all claims that were proven under a definition.
+    """Read the digests of all claims that were proven under a definition.
 
     Raises:
         LakeError: The table cannot be read.
@@ -53,8 +53,8 @@ def read_proven_claims(settings: Settings, pipeline: Pipeline) -> frozenset[str]
     return frozenset(digest for row in rows if row.result_fingerprint == fingerprint for digest in row.digests)
 
 
-def remember(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) -> None:
-    """Keep the digests of claims that were proven just now."""
+def save(settings: Settings, pipeline: Pipeline, digests: Sequence[str]) -> None:
+    """Append the digests of newly proven claims."""
     if digests:
         claims = ProvenClaims(
             pipeline=pipeline.name,

@@ -1,4 +1,4 @@
-"""Windows folded anew from the log by Spark, once as the stream joined its records and once as batch did."""
+"""Windows folded again from the log by Spark, once with the stream's versions of dimensions and once with batch's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefoldPart:
-    """Windows whose records lie in some offsets."""
+    """Windows, with the offsets of their records and the versions to join them with."""
 
     windows: tuple[int, ...]  # starts, microseconds
     reads: Offsets
@@ -38,7 +38,7 @@ class RefoldPart:
     by_batch: Spans
 
 
-def make(
+def make_tables(
     connection: duckdb.DuckDBPyConnection,
     settings: Settings,
     pipeline: Pipeline,
@@ -47,51 +47,51 @@ def make(
     into: tuple[str, str],
     further: Sequence[Class] = (),
 ) -> InForce:
-    """Make two tables of what `fold.finish_sql` returns: joined as the stream did, joined as batch did.
+    """Create two tables with the rows of `fold.finish_sql`: joined as the stream did, and as batch did.
 
     Args:
-        connection: Where the tables are made.
-        settings: How to reach the log.
+        connection: Connection that gets the tables.
+        settings: Where the log and the lake are.
         pipeline: The definition.
-        parts: Which windows, of which records, joined with which versions on each side.
-        into: The names of the two tables.
-        further: Classes whose rows are folded too, one more in each of as many tables beside (`counting`).
+        parts: Windows, their offsets, and the versions of each side.
+        into: Names of the two tables.
+        further: Classes that are folded as well: each additional table folds one more of them (`table_with_classes`).
 
     Returns:
-        The settings in force in the session that did it.
+        The settings in force in the Spark session that folded them.
 
     Raises:
         LakeError: A version cannot be read.
     """
     spark, rejoin = session(settings, app=f"cutover reconcile {pipeline.name}"), Rejoin(settings, pipeline)
-    for name, of in zip(into, ("by_stream", "by_batch"), strict=True):
+    for name, side in zip(into, ("by_stream", "by_batch"), strict=True):
         rows = []
         for part in parts:
-            wanted = {
-                lookup: joined_versions.spans_to_read(getattr(part, of)[lookup], [part.reads], (0, ""))
+            spans = {
+                lookup: joined_versions.spans_to_read(getattr(part, side)[lookup], [part.reads], (0, ""))
                 for lookup in pipeline.lookups
             }
             records = read(spark, settings, pipeline, (part.reads,))
             rows.append(
                 _aggregate_windows(
-                    _classify_without_late(records, pipeline, rejoin.frames(spark, wanted)), pipeline, part.windows
+                    _classify_without_late(records, pipeline, rejoin.frames(spark, spans)), pipeline, part.windows
                 )
             )
         connection.register("refolded", pa.concat_tables(rows))
-        for also in range(len(further) + 1):
-            folded = finish_sql(pipeline, "refolded", keep=(Class.ACCEPTED, *further[:also]))
-            connection.execute(f"CREATE TEMP TABLE {counting(name, also)} AS {folded}")
+        for class_count in range(len(further) + 1):
+            folded = finish_sql(pipeline, "refolded", keep=(Class.ACCEPTED, *further[:class_count]))
+            connection.execute(f"CREATE TEMP TABLE {table_with_classes(name, class_count)} AS {folded}")
         connection.unregister("refolded")
     return readback.of_session(spark, pipeline)
 
 
-def counting(name: str, also: int) -> str:
-    """Return the table of `make` in which the first `also` of the further classes are folded too."""
-    return f"{name}_{also}" if also else name
+def table_with_classes(name: str, class_count: int) -> str:
+    """Return the table of `make_tables` in which the first `class_count` further classes are folded as well."""
+    return f"{name}_{class_count}" if class_count else name
 
 
 def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> "DataFrame":
-    """Return classified rows without lateness; of records with an id each counts once, as batch has it."""
+    """Return classified rows without lateness; records with an id count once, as in batch."""
     rows = parse_records(records, pipeline, dimensions)
     if pipeline.source.record_id is None:
         return classify_records(rows, pipeline, watermark_micros=None)
@@ -100,9 +100,9 @@ def _classify_without_late(records: "DataFrame", pipeline: Pipeline, dimensions:
     )
 
 
-def _aggregate_windows(judged: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
-    """Aggregate rows of windows that begin at the given microseconds, in the schema of partial aggregates."""
+def _aggregate_windows(classified: "DataFrame", pipeline: Pipeline, windows: Sequence[int]) -> pa.Table:
+    """Aggregate the rows of windows (starts in microseconds) in the schema of partial aggregates."""
     starts = ", ".join(f"{start}L" for start in windows)
-    expression = judged.where(f"unix_micros(window_start) IN ({starts})")
+    selected = classified.where(f"unix_micros(window_start) IN ({starts})")
     schema = partial_schema(pipeline)
-    return aggregate_partials(expression, pipeline).toArrow().select(schema.names).cast(schema)
+    return aggregate_partials(selected, pipeline).toArrow().select(schema.names).cast(schema)

@@ -152,16 +152,18 @@ def _fold_log(
     dimensions = rejoin.at(rejoin.collect_recorded(evidence.records))
     stretches = sorted({pipeline.window.event_range(interval) for interval in intervals})
     raw: dict[tuple[int, int], RawRecord] = {}
-    for portion in log_rows.portions(settings, pipeline, sides.connection, run, stretches):
+    for portion in log_rows.list_portions(settings, pipeline, sides.connection, run, stretches):
         gone = find_gone_records(portion, earliest, run.topic)
         if gone is not None:
             raise LogError(gone)
-        raw |= {(one.partition, one.offset): one for one in log_rows.read(log, pipeline, run, portion, stretches)}
+        raw |= {
+            (one.partition, one.offset): one for one in log_rows.read_records(log, pipeline, run, portion, stretches)
+        }
     placed = list(place_records(pipeline, [raw[at] for at in sorted(raw)], dimensions))
     inside = {(interval.start, interval.end) for interval in intervals}
     places = {Place(Interval(*one.group[:2]), tuple(map(plain, one.group[2]))) for one in placed}
-    wanted = [place for place in places if (place.one.start, place.one.end) in inside]
-    told = claims.tell(pipeline, placed, {}, wanted, ())
+    wanted = [place for place in places if (place.interval.start, place.interval.end) in inside]
+    told = claims.fold_places(pipeline, placed, {}, wanted, ())
     return {
         place: {name: plain(value) for name, value in row.measures.items()}
         for place, one in told.items()
@@ -202,7 +204,7 @@ def _make_panes(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> str
 def _compare(truth: Rows, rows: Rows, intervals: Sequence[Interval]) -> list[OpenWindow]:
     places: dict[Interval, list[Place]] = {interval: [] for interval in intervals}
     for place in truth.keys() | rows.keys():
-        places.setdefault(place.one, []).append(place)
+        places.setdefault(place.interval, []).append(place)
     return [_compare_window(window, places[window], truth, rows) for window in intervals]
 
 

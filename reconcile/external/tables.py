@@ -16,7 +16,7 @@ from cutover.errors import LakeError
 from cutover.lake.tables.run_memory import read_once
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.attribution.cells import minus
+from cutover.reconcile.attribution.cells import subtract
 from cutover.reconcile.comparison import apart, segments
 from cutover.reconcile.comparison.apart import Pair
 from cutover.reconcile.comparison.column_types import is_number, is_time
@@ -297,7 +297,7 @@ def _row_cells(diff_request: DiffRequest, layout: Layout, row: Sequence[Any]) ->
             kind=kind,
             streaming=_mask(diff_request, name, actual),
             batch=_mask(diff_request, name, expected),
-            difference=None if name in diff_request.masked else minus(actual, expected, additive=False),
+            difference=None if name in diff_request.masked else subtract(actual, expected, additive=False),
             cause=UNEXPLAINED,
         )
         for name, expected, actual in found or [("(row)", None, None)]

@@ -19,7 +19,7 @@ from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.paths import batch_uri
 from cutover.lake.tables.schemas import IndexKind, batch_schema
 from cutover.reconcile.attribution import refold
-from cutover.reconcile.attribution.dimension import Suspects, find_suspects, last_over
+from cutover.reconcile.attribution.dimension import Suspects, find_last_run, find_suspects
 from cutover.reconcile.attribution.refold import RefoldPart
 from cutover.reconcile.selftest.clean_copy import CleanCopy
 from cutover.reconcile.selftest.copied_lake import link_tree
@@ -126,7 +126,7 @@ def _find_windows(clean: CleanCopy, runs: Sequence[BatchRun], span: VersionSpan)
     rows = clean.tables[PlantSide.BATCH].rows
     starts, ends = (rows[name].cast(pa.int64()).to_numpy() for name in ("window_start", "window_end"))
     windows = dict(zip(map(int, starts), map(int, ends), strict=True))
-    mine = [start for start, end in windows.items() if last_over(runs, start, end) == len(runs) - 1]
+    mine = [start for start, end in windows.items() if find_last_run(runs, start, end) == len(runs) - 1]
     with queries.connect() as connection:
         place = (span.partition, span.first, span.next)
         return find_suspects(clean.settings, clean.pipeline, connection, runs, mine, [place])
@@ -139,7 +139,7 @@ def _fold(settings: Settings, pipeline: Pipeline, run: BatchRun, suspects: Seque
         for suspect in suspects
     ]
     with queries.connect() as connection:
-        refold.make(connection, settings, pipeline, parts, into=_FOLDED)
+        refold.make_tables(connection, settings, pipeline, parts, into=_FOLDED)
         rows: pa.Table = connection.sql(f"SELECT *, {run.epoch} AS _epoch FROM {_FOLDED[1]}").to_arrow_table()  # noqa: S608 -- ours
     schema = batch_schema(pipeline)
     return rows.select(schema.names).cast(schema)

@@ -15,7 +15,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.engine import queries
 from cutover.quoting import identifier
 from cutover.reconcile.attribution.causes import UNEXPLAINED
-from cutover.reconcile.attribution.cells import equal
+from cutover.reconcile.attribution.cells import are_equal
 from cutover.reconcile.comparison.layout import Layout
 from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.selftest.plants import PlantSide, Row
@@ -84,7 +84,7 @@ def compare_rows(
         before: Results at some places, all that there are.
         after: The same, edited.
         key: Key columns.
-        layout: What is compared, and how equal is equal.
+        layout: Columns that are compared, with their tolerances.
         side: Whose rows they are: a row that batch lacks is extra.
     """
     then, now = _by_place(before, key), _by_place(after, key)
@@ -133,4 +133,4 @@ def _is_same(old: Sequence[Row], new: Sequence[Row], layout: Layout) -> bool:
 
 
 def _is_equal(old: Row, new: Row, layout: Layout) -> bool:
-    return all(equal(value, old[value.name], new[value.name]) for value in layout.values if value.name in old)
+    return all(are_equal(value, old[value.name], new[value.name]) for value in layout.values if value.name in old)

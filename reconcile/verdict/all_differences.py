@@ -25,7 +25,7 @@ def write(sides: Sides, path: Path) -> None:
     measures, each in its own type. A disk that is full is a warning: the report says then that there is no such file.
 
     Args:
-        sides: Open sides for which `causes.find` has run.
+        sides: Open sides for which `causes.find_causes` has run.
         path: The file; its folder is made.
     """
     try:

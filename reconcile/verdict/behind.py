@@ -18,7 +18,7 @@ def read(sides: Sides, pipeline: Pipeline, *, limit: int) -> tuple[RecordBehind,
     """Return records of the merged classes in the places of the rows that `cells.read` lists, by their offsets.
 
     Args:
-        sides: Open sides for which `causes.find` has run.
+        sides: Open sides for which `causes.find_causes` has run.
         pipeline: The definition.
         limit: Rows that `cells.read` was asked for.
     """

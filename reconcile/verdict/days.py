@@ -24,7 +24,7 @@ def calendar(sides: Sides) -> tuple[CalendarDay, ...]:
     """Return the days on which compared windows start, in order; needs `touched`.
 
     Args:
-        sides: Open sides for which `causes.find` has run.
+        sides: Open sides for which `causes.find_causes` has run.
     """
     day = f"epoch_us(window_start) // {_DAY}"
     both = f"(SELECT window_start FROM {SharedTable.EXPECTED} UNION SELECT window_start FROM {stage(0)})"

@@ -65,7 +65,7 @@ def open_source(settings: Settings, pipeline: Pipeline, verify_request: VerifyRe
         records = tuple(log.records())
         delta.bind(connection, ALL_ROWS, log.table)
         connection.execute(f"CREATE TEMP VIEW {ROWS} AS SELECT * FROM {ALL_ROWS} WHERE {kind_sql(*COUNTED)}")  # noqa: S608 -- ours
-        ledger.make(connection, pipeline, records)
+        ledger.make_tables(connection, pipeline, records)
     except duckdb.Error as error:
         raise explain_unreadable(log, error) from error
     facts = VerifyFacts(

@@ -50,7 +50,7 @@ def test_a_cause_that_no_log_bears_out_exits_two(home: Settings, capsys: pytest.
     exit_code = app.main(["reconcile", "sales"])
 
     said = " ".join(capsys.readouterr().out.split())
-    assert (exit_code, "whether their causes hold cannot be shown" in said) == (2, True)
+    assert (exit_code, "their causes cannot be verified from the log" in said) == (2, True)
 
 
 def test_a_divergence_exits_one(home: Settings, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,7 +78,7 @@ PLANTS = (
     plant(
         "a ledger row twice",
         "N1 N2",
-        "stands in the ledger twice",
+        "is in the ledger twice",
         row_edit(of_class("malformed", 1), lambda row: [row, row]),
     ),
     plant("an epoch missing", "N1 N2 N3 N6", "epoch 1 is missing", record_edit(1, lambda _: None)),

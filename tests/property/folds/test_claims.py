@@ -33,10 +33,10 @@ def test_the_log_bears_out_what_both_paths_made_of_it(kind: str, joined: Joined 
 
     for place, said in told(pipeline, log, stream, batch).items():
         assert said.are_twins_sound
-        assert claims.equal(said.stages[0], rows_at(stream, place))
-        assert claims.equal(said.batch, rows_at(batch, place))
+        assert claims.are_equal(said.stages[0], rows_at(stream, place))
+        assert claims.are_equal(said.batch, rows_at(batch, place))
         if pipeline.source.record_id is None:
-            assert claims.equal(said.stages[1], rows_at(batch, place))
+            assert claims.are_equal(said.stages[1], rows_at(batch, place))
 
 
 TIMES: st.SearchStrategy[object] = st.one_of(
@@ -55,6 +55,6 @@ def test_no_record_is_passed_over_that_the_strict_parser_puts_elsewhere(
     topic = Topic(name="t", schema="at timestamp, v int", event_time="at", time_format=time_format)
     value = f'{spaces}{{"v": 1, "at": 7, "at":{json.dumps(time)}}}{end}'.encode()
 
-    guessed, strict = log_rows.event_time(value, topic), parse(value, topic)
+    guessed, strict = log_rows.parse_event_time(value, topic), parse(value, topic)
 
     assert strict.reason is not None or guessed in {None, strict.values["at"]}

@@ -6,7 +6,7 @@ from cutover.definition import Pipeline, Sessions
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.reconcile.attribution import claims
-from cutover.reconcile.attribution.claims import Place, Told
+from cutover.reconcile.attribution.claims import FoldedPlace, Place
 from cutover.records.classes import Class
 from cutover.records.reference import Result, ResultRow
 from cutover.records.reference.place import place_records
@@ -39,11 +39,11 @@ def rows_at(side: Result, place: Place) -> list[tuple[Interval, ResultRow]]:
     return [
         (Interval(start, end), row)
         for (start, end, key), row in side.rows.items()
-        if key == place.key and place.one.start <= start and end <= place.one.end
+        if key == place.key and place.interval.start <= start and end <= place.interval.end
     ]
 
 
-def told(pipeline: Pipeline, log: Sequence[RawRecord], stream: Result, batch: Result) -> Mapping[Place, Told]:
+def told(pipeline: Pipeline, log: Sequence[RawRecord], stream: Result, batch: Result) -> Mapping[Place, FoldedPlace]:
     """Return what the log says of all rows of both sides."""
     places = places_of(pipeline, stream, batch)
-    return claims.tell(pipeline, place_records(pipeline, log), ledger_of(stream), places, [Class.LATE])
+    return claims.fold_places(pipeline, place_records(pipeline, log), ledger_of(stream), places, [Class.LATE])

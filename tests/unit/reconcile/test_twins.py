@@ -7,9 +7,9 @@ import pytest
 
 from cutover.definition import Avg, Count, Fixed, Lateness, Pipeline, Sessions, Stddev, Topic
 from cutover.definition.windows.window_fn import Interval
-from cutover.reconcile.attribution.causes import _records_of
+from cutover.reconcile.attribution.causes import _select_records_sql
 from cutover.reconcile.attribution.claims import Place
-from cutover.reconcile.attribution.proof import _places, find_broken_places
+from cutover.reconcile.attribution.proof import _read_places, find_broken_places
 from cutover.reconcile.comparison import duplicates
 from cutover.reconcile.comparison.components import MEMBERS
 from cutover.reconcile.comparison.layout import Layout, Value
@@ -51,7 +51,7 @@ def test_a_late_record_that_batch_calls_a_duplicate_stands_behind_nothing() -> N
         )
 
         def read(*, tells_twins: bool) -> set[tuple[int, int]]:
-            query = _records_of(Mock(connection=connection, tells_twins=tells_twins), "late")
+            query = _select_records_sql(Mock(connection=connection, tells_twins=tells_twins), "late")
             return set(connection.execute(query).fetchall())
 
         assert read(tells_twins=True) == {(0, 4), (1, 3)}
@@ -77,7 +77,8 @@ def test_states_of_batch_that_do_not_give_its_measures_are_not_taken_for_the_log
             " mean__sum, mean__count, spread__count, spread__sum, spread__squares)"
         )
         connection.execute(
-            "CREATE TEMP TABLE asked_places AS SELECT window_start, k, row_number() OVER () AS __place FROM batch_side"
+            "CREATE TEMP TABLE claimed_places AS"
+            " SELECT window_start, k, row_number() OVER () AS __place FROM batch_side"
         )
         sides = Mock(
             connection=connection,
@@ -100,7 +101,7 @@ def test_sessions_of_a_place_are_those_of_its_whole_key() -> None:
     )
     with duckdb.connect() as connection:
         connection.execute(
-            "CREATE TEMP TABLE asked_places AS SELECT make_timestamptz(0) AS __component, *"
+            "CREATE TEMP TABLE claimed_places AS SELECT make_timestamptz(0) AS __component, *"
             " FROM (VALUES ('x', 'y', 7), ('x', 'q', 8)) t(a, b, __place)"
         )
         connection.execute(
@@ -112,6 +113,6 @@ def test_sessions_of_a_place_are_those_of_its_whole_key() -> None:
             keys=("window_start", "a", "b"), values=(), group=None, wide=frozenset(), component="__component"
         )
 
-        found = _places(Mock(connection=connection, layout=layout), pipeline)
+        found = _read_places(Mock(connection=connection, layout=layout), pipeline)
 
     assert found == {7: Place(Interval(0, 5), ("x", "y"))}

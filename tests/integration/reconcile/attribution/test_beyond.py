@@ -61,4 +61,4 @@ def test_difference_in_a_window_that_is_not_judged_says_so(settings: Settings, s
     found = explain(settings, PIPELINE, at, ["c", "1"])
 
     causes = {value.measure: value.cause for value in found.values}
-    assert (found.state, causes["sales"], causes["revenue"]) == (state, f"not judged: {state}", None)
+    assert (found.state, causes["sales"], causes["revenue"]) == (state, f"not compared: {state}", None)

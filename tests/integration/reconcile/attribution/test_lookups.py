@@ -185,7 +185,7 @@ def test_only_late_records_tell_the_paths_apart(lab: Lab) -> None:
 
     assert (found.finding.verdict, found.finding.causes["late"].events) == (Verdict.EXPLAINED, len(LATE))
     assert {name for name, cause in found.finding.causes.items() if cause.rows} == {"late"}
-    assert any("0 are not borne out, 0 can no longer be proven" in note for note in found.finding.notes)
+    assert any("0 contradicted, 0 can no longer be proven" in note for note in found.finding.notes)
 
 
 def test_a_self_test_plants_other_rows_of_the_dimension_and_has_them_named(

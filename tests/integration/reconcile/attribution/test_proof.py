@@ -50,7 +50,7 @@ def test_late_record_that_the_log_bears_out_explains_its_row(settings: Settings)
     result = judged(settings, lake_of(SALES))
 
     assert (result.finding.verdict, result.finding.causes["late"].rows) == (Verdict.EXPLAINED, 1)
-    note = "Of 1 row with a cause the log's own records were folded again: 0 are not borne out"
+    note = "Causes of 1 row were checked by folding the log's records again: 0 contradicted"
     assert any(note in text for text in result.finding.notes)
 
 

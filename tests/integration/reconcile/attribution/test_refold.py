@@ -66,7 +66,7 @@ def pipeline(kafka_settings: Settings, topic_name: str) -> Pipeline:
 def fold(settings: Settings, pipeline: Pipeline, parts: Sequence[RefoldPart]) -> dict[str, set[tuple[Any, ...]]]:
     """Return window, campaign, records and their ids added up, as each side joined them."""
     with queries.connect() as connection:
-        refold.make(connection, settings, pipeline, parts, into=("stream", "batch"))
+        refold.make_tables(connection, settings, pipeline, parts, into=("stream", "batch"))
         query = "SELECT epoch_us(window_start), campaign, _n, ids::BIGINT FROM"
         return {name: set(connection.execute(f"{query} {name}").fetchall()) for name in ("stream", "batch")}
 

@@ -19,7 +19,7 @@ from cutover.lake.paths import batch_uri
 from cutover.lake.tables import commits, delta
 from cutover.lake.tables.schemas import BATCH_INDEX
 from cutover.reconcile.attribution.explain import explain
-from cutover.reconcile.attribution.loss import sentence
+from cutover.reconcile.attribution.loss import describe_losses
 from cutover.reconcile.cli import show
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import decide
@@ -136,7 +136,7 @@ def test_loss_that_touches_no_window_is_shown_and_changes_nothing(settings: Sett
 def test_sentence_names_few_ranges_and_an_unknown_end() -> None:
     rows = [replace(LOSS, partition=p, next=None if p == 0 else 60) for p in range(5)]
 
-    found = sentence(rows, {"lost": 1})
+    found = describe_losses(rows, {"lost": 1})
 
     assert found is not None
     assert "partition 0: offset 40 and all after it of topic id topic-1" in found

@@ -113,7 +113,7 @@ def test_records_that_have_left_the_log_are_said(settings: Settings) -> None:
 
     assert open_answers is not None
     assert (open_answers.looked, open_answers.windows) == (0, 1)
-    assert "the log begins at 11" in str(open_answers.unknown)
+    assert "the log starts at 11" in str(open_answers.unknown)
 
 
 def test_windows_beyond_what_is_read_are_counted(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

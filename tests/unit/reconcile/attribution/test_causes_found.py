@@ -60,7 +60,7 @@ def put(connection: duckdb.DuckDBPyConnection, table: str, values: str) -> None:
 
 def find(connection: duckdb.DuckDBPyConnection, *, same_definition: bool) -> Findings:
     sides = make_sides(connection, LAYOUT, same_definition=same_definition)
-    return causes.find(sides, causes.differ(sides))
+    return causes.find_causes(sides, causes.diff_stages(sides))
 
 
 def explained(connection: duckdb.DuckDBPyConnection) -> Sequence[tuple[str, str, int]]:
@@ -129,7 +129,7 @@ def test_causes_are_claimed_of_rows_that_a_stage_makes_equal_and_whose_ledger_ho
         put(connection, table, f"make_timestamptz(0), 'doubted', {3 if table != stage(0) else 2}")
     put(connection, SharedTable.DOUBTFUL, "make_timestamptz(0), 'doubted'")
     sides = make_sides(connection, LAYOUT, same_definition=same_definition)
-    causes.differ(sides)
+    causes.diff_stages(sides)
 
     claimed = connection.execute(f"SELECT who FROM ({causes.select_claimed_sql(sides)}) ORDER BY 1").fetchall()  # noqa: S608 -- ours
 
@@ -140,7 +140,7 @@ def test_a_stage_that_moved_nothing_is_as_the_one_before_it(connection: duckdb.D
     connection.execute("DELETE FROM moved_2")
     sides = make_sides(connection, LAYOUT)
 
-    causes.differ(sides)
+    causes.diff_stages(sides)
 
     left = [connection.execute(f"SELECT who FROM left_{n} ORDER BY 1").fetchall() for n in (1, 2)]  # noqa: S608 -- ours
     assert left[0] == left[1] == [("both",), ("extra",), ("future",), ("masked",), ("more",)]

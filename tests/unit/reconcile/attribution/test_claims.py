@@ -57,11 +57,11 @@ def test_a_wrong_value_beneath_a_late_record_is_seen_in_every_measure(name: str)
     log, stream, batch = both(
         PIPELINE, [record(5, id_=1), record(7, id_=2, second=30)], [record(1, id_=4, second=90_000)], [late]
     )
-    place = min(places_of(PIPELINE, stream), key=lambda place: place.one.start)
+    place = min(places_of(PIPELINE, stream), key=lambda place: place.interval.start)
     said = told(PIPELINE, log, stream, batch)[place]
 
-    assert claims.equal(said.stages[0], rows_at(stream, place))
-    assert not claims.equal(said.stages[0], spoilt(rows_at(stream, place), **{name: 98}))
+    assert claims.are_equal(said.stages[0], rows_at(stream, place))
+    assert not claims.are_equal(said.stages[0], spoilt(rows_at(stream, place), **{name: 98}))
 
 
 COPIES = {
@@ -84,8 +84,8 @@ def test_contradicting_copies_of_one_id_are_duplicates_for_every_measure(case: s
     assert stream.counts[Class.DUPLICATE] == batch.counts[Class.DUPLICATE] == 1
     for place, said in found.items():
         assert said.are_twins_sound
-        assert claims.equal(said.stages[0], rows_at(stream, place))
-        assert claims.equal(said.batch, rows_at(batch, place))
+        assert claims.are_equal(said.stages[0], rows_at(stream, place))
+        assert claims.are_equal(said.batch, rows_at(batch, place))
 
 
 LEDGERS: Mapping[str, tuple[dict[int, str], bool]] = {
@@ -105,9 +105,9 @@ def test_twins_are_sound_where_the_stream_counted_one_of_them_at_most_and_left_n
     log = log_of([record(5, id_=1), record(5, id_=1)])
     batch = reference.run(IDS, log)
     (place,) = places_of(IDS, batch)
-    ledger = {(0, offset, place.one.start): name for offset, name in listed.items()}
+    ledger = {(0, offset, place.interval.start): name for offset, name in listed.items()}
 
-    said = claims.tell(IDS, place_records(IDS, log), ledger, [place], [Class.LATE])
+    said = claims.fold_places(IDS, place_records(IDS, log), ledger, [place], [Class.LATE])
 
     assert said[place].are_twins_sound is is_sound
 
@@ -117,4 +117,4 @@ def test_a_row_that_stands_twice_is_not_borne_out() -> None:
     (place,) = places_of(PIPELINE, stream)
     rows = rows_at(stream, place)
 
-    assert not claims.equal(told(PIPELINE, log, stream, batch)[place].stages[0], [*rows, *rows])
+    assert not claims.are_equal(told(PIPELINE, log, stream, batch)[place].stages[0], [*rows, *rows])

@@ -15,7 +15,7 @@ from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.dimensions.rejoin import Rejoin
 from cutover.log.cut import LogId
 from cutover.reconcile.attribution import dimension
-from cutover.reconcile.attribution.dimension import Suspects, _make_unshown_error, _refuse_other_settings
+from cutover.reconcile.attribution.dimension import Suspects, _check_settings, _make_unprovable_error
 from cutover.reconcile.preconditions.seal import SealError
 from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
@@ -51,7 +51,7 @@ def find_refusal(  # noqa: PLR0913 -- what both sides joined, what is read, and 
     monkeypatch.setattr(dimension, "LogClient", lambda _: client)
     suspects = [Suspects(run=make_run("a", dimensions={"ads": batch}), windows=(0,), reads=reads)]
     try:
-        dimension._refuse_unshown(settings, PIPELINE, Rejoin(settings, PIPELINE), {"ads": stream}, suspects)
+        dimension._check_provable(settings, PIPELINE, Rejoin(settings, PIPELINE), {"ads": stream}, suspects)
     except SealError as error:
         return error.breach
     return None
@@ -90,15 +90,15 @@ def test_a_log_that_was_made_again_shows_nothing(
     refused = find_refusal(settings, monkeypatch, reads={0: (0, 100)}, log=replace(LOG, **changes))
 
     assert refused is not None
-    assert "topic `views` is another log by now" in refused.message
+    assert "topic `views` was recreated and is a different log" in refused.message
 
 
 @pytest.mark.parametrize(
     ("begins", "gone"),
     [
         ({0: 10, 1: 5}, None),
-        ({0: 11, 1: 5}, "partition 0: records from offset 10"),
-        ({0: 10, 1: 6}, "partition 1: records from offset 5"),
+        ({0: 11, 1: 5}, "partition 0: the log no longer has the records from offset 10"),
+        ({0: 10, 1: 6}, "partition 1: the log no longer has the records from offset 5"),
     ],
 )
 def test_records_that_have_left_the_log_show_nothing(
@@ -110,7 +110,7 @@ def test_records_that_have_left_the_log_show_nothing(
     refused = find_refusal(settings, monkeypatch, reads=reads, stream=stream, batch=batch, begins=begins)
 
     assert (refused is not None) is (gone is not None)
-    assert refused is None or f"{gone} on have left the log" in refused.message
+    assert refused is None or f"{gone} on" in refused.message
 
 
 def test_a_partition_of_which_the_log_names_no_beginning_holds_all_its_records(
@@ -121,9 +121,9 @@ def test_a_partition_of_which_the_log_names_no_beginning_holds_all_its_records(
 
 @pytest.mark.parametrize("why", ["the table is gone", "the table is gone."])
 def test_a_refusal_ends_in_one_full_stop(why: str) -> None:
-    message = _make_unshown_error(PIPELINE, why).breach.message
+    message = _make_unprovable_error(PIPELINE, why).breach.message
 
-    assert message.endswith("whether that is the cause cannot be shown: the table is gone.")
+    assert message.endswith("this cause can be neither proven nor ruled out: the table is gone.")
 
 
 HERE = InForce({"spark": {"spark.sql.ansi.enabled": "true"}})
@@ -132,13 +132,13 @@ HERE = InForce({"spark": {"spark.sql.ansi.enabled": "true"}})
 def test_a_session_that_folds_as_batch_judged_is_not_refused() -> None:
     run = make_run("a", in_force="d", in_force_items=HERE.families)
 
-    _refuse_other_settings(PIPELINE, Mock(run=run), [run], HERE)
+    _check_settings(PIPELINE, Mock(run=run), [run], HERE)
 
 
 def test_a_session_that_folds_under_another_setting_than_batch_judged_by_is_refused() -> None:
     run = make_run("a", in_force="d", in_force_items={"spark": {"spark.sql.ansi.enabled": "false"}})
 
     with pytest.raises(SealError, match=r"ansi\.enabled") as refused:
-        _refuse_other_settings(PIPELINE, Mock(run=run), [run], HERE)
+        _check_settings(PIPELINE, Mock(run=run), [run], HERE)
 
     assert (refused.value.breach.code, refused.value.runbook) == ("settings", "SealBroken")

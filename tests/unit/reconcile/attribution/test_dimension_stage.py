@@ -7,7 +7,7 @@ import pytest
 
 from cutover.engine import queries
 from cutover.reconcile.attribution import causes
-from cutover.reconcile.attribution.dimension import AS_BATCH, AS_STREAM, _with_stage
+from cutover.reconcile.attribution.dimension import AS_BATCH, AS_STREAM, _add_stage
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable, stage
 from cutover.reconcile.comparison.sides import DIMENSION, Sides
@@ -63,7 +63,7 @@ def sides_of(
 def test_rows_that_the_stream_has_as_folded_anew_become_those_of_batchs_versions(
     connection: duckdb.DuckDBPyConnection,
 ) -> None:
-    sides = _with_stage(sides_of(connection, SEEN, SEEN), [0])
+    sides = _add_stage(sides_of(connection, SEEN, SEEN), [0])
 
     assert sides.merged == ("late", DIMENSION)
     assert read(connection, "stage_2") == STAGE
@@ -75,7 +75,7 @@ def test_a_further_stage_keeps_what_the_classes_before_it_merged_elsewhere(
 ) -> None:
     future: Cells = {(1, "x"): 9, (0, "future"): 1}
 
-    sides = _with_stage(sides_of(connection, SEEN, SEEN, {**SEEN, **future}), [0])
+    sides = _add_stage(sides_of(connection, SEEN, SEEN, {**SEEN, **future}), [0])
 
     assert sides.merged == ("late", "future", DIMENSION)
     assert read(connection, "stage_3") == {**STAGE, **future}
@@ -84,7 +84,7 @@ def test_a_further_stage_keeps_what_the_classes_before_it_merged_elsewhere(
 def test_no_stage_is_added_where_nothing_of_the_stream_is_borne_out(connection: duckdb.DuckDBPyConnection) -> None:
     before = sides_of(connection, SEEN, {cell: records + 1 for cell, records in {**OTHERWISE, **SEEN}.items()})
 
-    assert _with_stage(before, [0]) == before
+    assert _add_stage(before, [0]) == before
 
 
 def count_dimension(connection: duckdb.DuckDBPyConnection, sides: Sides) -> Cause:
@@ -96,7 +96,7 @@ def count_dimension(connection: duckdb.DuckDBPyConnection, sides: Sides) -> Caus
             f"CREATE TEMP TABLE {name} (window_start TIMESTAMPTZ, campaign VARCHAR, _class VARCHAR,"
             " _partition INTEGER, _offset BIGINT)"
         )
-    return causes.find(sides, causes.differ(sides)).causes[DIMENSION]
+    return causes.find_causes(sides, causes.diff_stages(sides)).causes[DIMENSION]
 
 
 def test_records_behind_a_version_are_those_of_its_rows_in_which_the_sides_differ(
@@ -104,13 +104,13 @@ def test_records_behind_a_version_are_those_of_its_rows_in_which_the_sides_diffe
 ) -> None:
     as_batch_but_for_one = {**STAGE, (0, "x"): SEEN[0, "x"]}
     made = sides_of(connection, SEEN, SEEN, SEEN, expected=as_batch_but_for_one, same_definition=False)
-    sides = _with_stage(made, [0])
+    sides = _add_stage(made, [0])
 
     assert count_dimension(connection, sides) == Cause(rows=3, events=3 + 4)  # what left one key came to another
 
 
 def test_records_behind_a_version_count_with_one_class_merged_too(connection: duckdb.DuckDBPyConnection) -> None:
-    sides = _with_stage(sides_of(connection, SEEN, SEEN), [0])
+    sides = _add_stage(sides_of(connection, SEEN, SEEN), [0])
 
     assert count_dimension(connection, sides) == Cause(rows=4, events=2 + 3 + 4)
 
@@ -130,7 +130,7 @@ def test_of_a_teams_sql_that_may_count_future_rows_too_each_moved_row_is_the_one
     put(connection, f"{AS_STREAM}_1", FOLDED_WITH_FUTURE)
     put(connection, f"{AS_BATCH}_1", OTHERWISE_WITH_FUTURE)
 
-    sides = _with_stage(made, [0], [Class.FUTURE])
+    sides = _add_stage(made, [0], [Class.FUTURE])
 
     assert sides.merged == ("late", "future", DIMENSION)
     found = read(connection, stage(3))

@@ -11,7 +11,7 @@ import pytest
 from cutover.definition import Sessions
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
-from cutover.reconcile.attribution.dimension import Suspects, _suspects, find_suspects, last_over
+from cutover.reconcile.attribution.dimension import Suspects, _list_suspects, find_last_run, find_suspects
 from cutover.reconcile.comparison.layout import Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.preconditions.seal import SealError
@@ -43,7 +43,7 @@ def test_a_window_is_of_the_last_run_that_computed_the_whole_of_it(
 ) -> None:
     runs = [make_run(str(number), computed=ranges) for number, ranges in enumerate(computed)]
 
-    assert last_over(runs, 10, 20) == expected
+    assert find_last_run(runs, 10, 20) == expected
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_each_run_answers_for_the_windows_that_it_was_the_last_to_compute(
     write_index(settings, [*rows, found("b", 0, 40, 44), found("b", 1, 30, 33), found("c", 1, 90, 95)], runs)
     sides = sides_of(connection, [1, 1, 1, 1], [2, 2, 2, 1])
 
-    suspects = _suspects(settings, PIPELINE, Mock(run=runs[2]), sides, RECORDED)
+    suspects = _list_suspects(settings, PIPELINE, Mock(run=runs[2]), sides, RECORDED)
 
     assert suspects == [
         Suspects(run=runs[0], windows=(0,), reads={0: (0, 6)}),
@@ -152,8 +152,8 @@ def test_sessions_are_refused_where_they_differ_and_some_run_joined_otherwise(
     sides, evidence = sides_of(connection, [1], batch), Mock(run=runs[-1])
 
     if is_refused:
-        with pytest.raises(SealError, match="cannot be shown: sessions are not folded anew") as refused:
-            _suspects(settings, pipeline, evidence, sides, RECORDED)
+        with pytest.raises(SealError, match="sessions are never folded again") as refused:
+            _list_suspects(settings, pipeline, evidence, sides, RECORDED)
         assert refused.value.breach.code == "dimension"
     else:
-        assert _suspects(settings, pipeline, evidence, sides, RECORDED) == []
+        assert _list_suspects(settings, pipeline, evidence, sides, RECORDED) == []

@@ -24,11 +24,11 @@ PIPELINE = Pipeline(
     measures={"clicks": Count()},
     lateness=Lateness(allowed="1 hour"),
 )
-COUNT = "the ledger counts other records than it lists"
-TWICE = "a record stands in the ledger twice"
-OUTSIDE = "a record lies outside the offsets of its epoch"
-EARLY = "a record is called late before its window had closed"
-TIME = "a record's event time lies outside its window"
+COUNT = "the ledger's counts differ from the records that it lists"
+TWICE = "a record is in the ledger twice"
+OUTSIDE = "a record is outside the offsets of its epoch"
+EARLY = "a record is marked late before its window had closed"
+TIME = "a record's event time is outside its window"
 CLOSED = 2 * HOUR  # the watermark by which the first window, with its allowed lateness, is over
 
 
@@ -80,7 +80,7 @@ def doubts(
 ) -> list[tuple[str, int | None]]:
     """Return what is doubted of rows, each time with the offset of the record that is meant."""
     put(connection, rows)
-    ledger.make(connection, pipeline, records)
+    ledger.make_tables(connection, pipeline, records)
     query = f"SELECT why, _offset FROM {SharedTable.DOUBTFUL} ORDER BY ALL"  # noqa: S608 -- ours
     return connection.execute(query).fetchall()
 
@@ -174,7 +174,9 @@ def test_doubts_of_one_kind_are_said_in_one_note_with_their_number(connection: d
     put(connection, [listing((0, 4, 7), (0, 3, 7)), replace(LATE, counted=2)])
     layout = Layout(keys=("window_start", "who"), values=(), group=None, wide=frozenset())
 
-    notes = ledger.question(Mock(connection=connection, layout=layout), PIPELINE, [epoch(1, watermark_before=CLOSED)])
+    notes = ledger.list_doubts(
+        Mock(connection=connection, layout=layout), PIPELINE, [epoch(1, watermark_before=CLOSED)]
+    )
 
     assert notes == (
         f"The stream's ledger is in doubt: {OUTSIDE} (2 rows).",

@@ -185,7 +185,7 @@ def test_each_cell_in_which_any_stage_differs_is_counted_and_each_row_at_least_o
     put(connection, "a", (3, 2, 3, 3), ("y", "y", "y", "x"))
     put(connection, "b", (1, 1, 1, 1), SAME, ("y", "x", "y", "y"))
 
-    assert cells.total(make_sides(connection, LAYOUT)) == 2 + 1
+    assert cells.count_cells(make_sides(connection, LAYOUT)) == 2 + 1
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_each_cell_in_which_any_stage_differs_is_counted_and_each_row_at_least_o
 def test_values_have_a_difference_where_they_are_numbers(
     left: object, right: object, *, additive: bool, expected: object
 ) -> None:
-    found = cells.minus(left, right, additive=additive)
+    found = cells.subtract(left, right, additive=additive)
 
     assert found is None if expected is None else float(str(found)) == expected
 
@@ -231,9 +231,9 @@ NEAR = Value(name="v", exact=False, relative=0.25, absolute=0.5)
 def test_values_are_the_same_up_to_the_larger_of_their_bounds(
     left: float | None, right: float | None, *, same: bool
 ) -> None:
-    assert cells.equal(NEAR, left, right) is same
+    assert cells.are_equal(NEAR, left, right) is same
 
 
 def test_values_that_are_compared_exactly_are_not_near() -> None:
-    assert cells.equal(Value(name="v"), 1.0, 1)
-    assert not cells.equal(Value(name="v", relative=0.5), 1.0, 1.25)
+    assert cells.are_equal(Value(name="v"), 1.0, 1)
+    assert not cells.are_equal(Value(name="v", relative=0.5), 1.0, 1.25)

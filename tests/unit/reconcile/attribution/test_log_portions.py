@@ -6,7 +6,7 @@ import pytest
 
 from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
-from cutover.reconcile.attribution.log_rows import PORTION, portions
+from cutover.reconcile.attribution.log_rows import PORTION, list_portions
 from cutover.settings import Settings
 from tests.unit.reconcile.attribution.indexed import HOUR, PIPELINE, found, make_run, write_index
 
@@ -28,6 +28,6 @@ def test_a_portion_holds_as_many_neighbours_as_the_most_records_allow_and_at_lea
     stretches = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(len(counts))]
 
     with queries.connect() as connection:
-        found_portions = portions(settings, PIPELINE, connection, run, stretches)
+        found_portions = list_portions(settings, PIPELINE, connection, run, stretches)
 
     assert [portion.stretches for portion in found_portions] == expected

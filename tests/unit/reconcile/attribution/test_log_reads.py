@@ -10,7 +10,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.engine import queries
 from cutover.lake.batch_runs import BatchRun
 from cutover.log.kafka import RawRecord
-from cutover.reconcile.attribution.log_rows import ReadPortion, event_time, portions, read
+from cutover.reconcile.attribution.log_rows import ReadPortion, list_portions, parse_event_time, read_records
 from cutover.reconcile.attribution.proof import find_gone_records
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
@@ -41,7 +41,7 @@ SECONDS = replace(PIPELINE, source=replace(PIPELINE.source, time_format="seconds
     ids=range(14),
 )
 def test_a_number_is_an_event_time_where_it_is_whole(value: bytes | None, expected: int | None) -> None:
-    assert event_time(value, SECONDS.source) == expected
+    assert parse_event_time(value, SECONDS.source) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_number_is_an_event_time_where_it_is_whole(value: bytes | None, expect
     [("1970-01-01T00:00:05Z", 5_000_000), ("1970-01-01T01:00:05+01:00", 5_000_000), ("yesterday", None), (5, None)],
 )
 def test_a_text_is_an_event_time_where_it_is_an_instant(value: object, expected: int | None) -> None:
-    assert event_time(json.dumps({"at": value}).encode(), PIPELINE.source) == expected
+    assert parse_event_time(json.dumps({"at": value}).encode(), PIPELINE.source) == expected
 
 
 def record(offset: int, second: int | None, *, partition: int = 0) -> RawRecord:
@@ -63,7 +63,7 @@ def test_records_of_a_portions_stretches_are_read_and_those_of_which_nobody_can_
     log = HeldLog(records=[*(record(n, at) for n, at in enumerate(times)), record(3, 45, partition=1), record(99, 10)])
     portion = ReadPortion(stretches=(0, 2), reads=({0: (0, 10), 1: (3, 4)}, {1: (4, 9)}))
 
-    kept = list(read(log, SECONDS, make_run("a"), portion, stretches))
+    kept = list(read_records(log, SECONDS, make_run("a"), portion, stretches))
 
     assert [(one.partition, one.offset) for one in kept] == [(0, 1), (0, 2), (0, 6), (0, 7), (0, 9), (1, 3)]
 
@@ -73,7 +73,7 @@ def reads(
 ) -> tuple[Offsets, ...]:
     write_index(settings, rows, runs)
     with queries.connect() as connection:
-        (portion,) = portions(settings, PIPELINE, connection, at, [stretch])
+        (portion,) = list_portions(settings, PIPELINE, connection, at, [stretch])
     return portion.reads
 
 
@@ -117,7 +117,7 @@ def test_records_are_those_of_windows_that_meet_the_stretch_and_of_runs_up_to_th
     [
         (5, {0: 5, 1: 9}, None),
         (0, {1: 9}, None),  # a partition of which the log has nothing
-        (4, {0: 5}, "topic views, partition 0: expected the records from offset 4 on, the log begins at 5."),
+        (4, {0: 5}, "topic views, partition 0: expected the records from offset 4 on, the log starts at 5."),
     ],
 )
 def test_records_before_the_beginning_of_the_log_are_gone(

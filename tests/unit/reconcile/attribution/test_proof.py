@@ -45,7 +45,7 @@ def check(settings: Settings, connection: duckdb.DuckDBPyConnection, log: HeldLo
 
     (note,) = proof.check(sides, f"SELECT window_start, who FROM {SharedTable.EXPECTED}")  # noqa: S608 -- ours
 
-    assert note.endswith("0 are not borne out, 1 can no longer be proven.")
+    assert note.endswith("0 contradicted, 1 can no longer be proven.")
     assert connection.execute(f"SELECT who FROM {UNPROVEN}").fetchall() == [("a",)]  # noqa: S608 -- ours
     assert proof.breach is not None
     return proof.breach.message
@@ -57,7 +57,7 @@ def test_another_log_of_the_same_name_proves_nothing(
 ) -> None:
     said = check(settings, connection, HeldLog(records=(), **other))  # type: ignore[arg-type]  # the ids alone
 
-    assert "topic `clicks` is another log by now" in said
+    assert "topic `clicks` was recreated and is a different log" in said
 
 
 def test_without_a_log_of_its_own_a_proof_asks_the_cluster_of_the_settings(
@@ -66,4 +66,4 @@ def test_without_a_log_of_its_own_a_proof_asks_the_cluster_of_the_settings(
     clusters = {settings.kafka.bootstrap_servers: HeldLog(records=(), cluster_id="elsewhere")}
     monkeypatch.setattr(proof, "LogClient", lambda asked: clusters[asked.kafka.bootstrap_servers])
 
-    assert "topic `clicks` is another log by now" in check(settings, connection, None)
+    assert "topic `clicks` was recreated and is a different log" in check(settings, connection, None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from cutover.reconcile.attribution.cells import equal
+from cutover.reconcile.attribution.cells import are_equal
 from cutover.reconcile.comparison.equal import same
 from cutover.reconcile.comparison.layout import agreement_of, value_of
 from cutover.records.reference import Near, spread
@@ -32,7 +32,7 @@ from tests.support.rows.measured import PIPELINE
 def test_results_of_a_measure_are_near(name: str, factor: float, *, same_definition: bool, expected: bool) -> None:
     value = agreement_of(PIPELINE, value_of(name, "BIGINT" if name == "texts" else "DOUBLE"), same=same_definition)
 
-    assert equal(value, 4.0, 4.0 * factor) is expected
+    assert are_equal(value, 4.0, 4.0 * factor) is expected
 
 
 def test_a_state_column_is_compared_as_its_type_is() -> None:

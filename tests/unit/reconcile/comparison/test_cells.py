@@ -5,7 +5,7 @@ from unittest.mock import Mock
 import duckdb
 import pytest
 
-from cutover.reconcile.attribution.cells import equal, total
+from cutover.reconcile.attribution.cells import are_equal, count_cells
 from cutover.reconcile.comparison.layout import FLOAT_RELATIVE, Layout, Value
 from cutover.reconcile.comparison.shared_tables import SharedTable
 
@@ -29,8 +29,8 @@ FLOAT = Value(name="v", exact=False, relative=FLOAT_RELATIVE)
     ],
 )
 def test_floats(left: float | None, right: float | None, *, same: bool) -> None:
-    assert equal(FLOAT, left, right) is same
-    assert equal(FLOAT, right, left) is same
+    assert are_equal(FLOAT, left, right) is same
+    assert are_equal(FLOAT, right, left) is same
 
 
 def test_a_cell_counts_where_it_differs_with_or_without_what_was_late() -> None:
@@ -45,4 +45,4 @@ def test_a_cell_counts_where_it_differs_with_or_without_what_was_late() -> None:
         with duckdb.connect() as connection:
             columns = "t(__b0, __v0_0, __v1_0, __b1, __v0_1, __v1_1)"
             connection.execute(f"CREATE TABLE {SharedTable.TOUCHED} AS SELECT * FROM (VALUES {values}) {columns}")  # noqa: S608 -- ours
-            assert total(Mock(connection=connection, layout=layout, merged=("late",))) == expected
+            assert count_cells(Mock(connection=connection, layout=layout, merged=("late",))) == expected
