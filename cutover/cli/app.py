@@ -31,16 +31,16 @@ def build_app(command: str | None = None) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_root)
-    found = _entries()
-    if command is None or command not in found.names:
-        for entry in found:
+    entries = _entries()
+    if command is None or command not in entries.names:
+        for entry in entries:
             app.command(entry.name, help=summary(entry.module, entry.name))(_stand_for_command)
         return app
-    for name, each in import_module(found[command].module).COMMANDS.items():
-        if isinstance(each, typer.Typer):
-            app.add_typer(each, name=name)
+    for name, command_spec in import_module(entries[command].module).COMMANDS.items():
+        if isinstance(command_spec, typer.Typer):
+            app.add_typer(command_spec, name=name)
         else:
-            app.command(name, context_settings={"ignore_unknown_options": name in TAKE_KEYS})(each)
+            app.command(name, context_settings={"ignore_unknown_options": name in TAKE_KEYS})(command_spec)
     return app
 
 
@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = _run(arguments)
         sys.stdout.flush()
-        if (said := terminal.engine_log()) is not None:
-            sys.stderr.write(f"{said}\n")
+        if (engine_log := terminal.engine_log()) is not None:
+            sys.stderr.write(f"{engine_log}\n")
     except BrokenPipeError:  # whoever read our output has gone, as `| head` does
         terminal.discard_output()
         return INTERRUPTED
@@ -89,19 +89,19 @@ def _run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except CutoverError as error:
-        said, code = str(error), error.exit_code
+        message, code = str(error), error.exit_code
     except TyperException as error:
-        said, code = f"{error.format_message()}\nHint: `cutover --help` and `cutover COMMAND --help`.", USAGE
+        message, code = f"{error.format_message()}\nHint: `cutover --help` and `cutover COMMAND --help`.", USAGE
     except BrokenPipeError:
         raise
     except OSError as error:
-        said, code = _of_the_machine(error), USAGE
+        message, code = _of_the_machine(error), USAGE
     except Exception:  # noqa: BLE001 -- Python's own exit code for it, 1, would be read as a verdict
         traceback.print_exc()
-        said, code = "This is a defect of Cutover: expected a result or a message of its own, got the above.", USAGE
+        message, code = "This is a defect of Cutover: expected a result or a message of its own, got the above.", USAGE
     else:
         return result if isinstance(result, int) else 0
-    sys.stderr.write(f"{said}\n")
+    sys.stderr.write(f"{message}\n")
     return code
 
 

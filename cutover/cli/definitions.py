@@ -28,8 +28,10 @@ def find_definition(settings: Settings, name: str, *, running: bool = False) -> 
 
 def find_definitions(settings: Settings) -> dict[str, Pipeline]:
     """Return, by name, the definitions of all pipelines that have a file that loads, or that ever had a driver."""
-    found, problems = catalogue.scan(settings)
+    pipelines, problems = catalogue.scan(settings)
     for problem in problems:
         sys.stderr.write(f"{problem}\n")
-    recorded = {name: each.pipeline for name, each in list_recorded(settings).items()}
-    return recorded | found
+    recorded_pipelines = {
+        name: recorded_definition.pipeline for name, recorded_definition in list_recorded(settings).items()
+    }
+    return recorded_pipelines | pipelines

@@ -52,10 +52,10 @@ def load(
 ) -> None:
     """Replace a dimension by a file, in one commit: running streams take it up within seconds, and record when."""
     settings = load_settings()
-    wanted = None if key is None else [part.strip() for part in key.split(",") if part.strip()]
+    key_columns = None if key is None else [part.strip() for part in key.split(",") if part.strip()]
     joined = None if confirm else _list_joined_keys(settings, name)
-    done = dimension_load.load(settings, name, file, key=wanted, schema=schema, joined=joined)
-    _print_loaded(name, done, as_json=as_json)
+    loaded = dimension_load.load(settings, name, file, key=key_columns, schema=schema, joined=joined)
+    _print_loaded(name, loaded, as_json=as_json)
 
 
 @app.command()
@@ -68,19 +68,28 @@ def show(
 ) -> None:
     """List the versions of a dimension, the one in force first, and its first rows."""
     settings = load_settings()
-    listed = dimension_load.list_versions(settings, name, most=versions)
+    listed_versions = dimension_load.list_versions(settings, name, most=versions)
     head = dimension_load.read_head(settings, name, rows)
     if as_json:
-        known = [{**asdict(one), "at": one.at.isoformat()} for one in listed]
-        found = {"dimension": name, "versions": known, "columns": head.column_names, "rows": head.to_pylist()}
-        sys.stdout.write(json.dumps(found, default=str) + "\n")
+        version_rows = [
+            {**asdict(listed_version), "at": listed_version.at.isoformat()} for listed_version in listed_versions
+        ]
+        description = {
+            "dimension": name,
+            "versions": version_rows,
+            "columns": head.column_names,
+            "rows": head.to_pylist(),
+        }
+        sys.stdout.write(json.dumps(description, default=str) + "\n")
         return
     table = Table("version", "written", "rows", "key", "from", box=None, pad_edge=False)
-    for one in listed:
-        number = "unknown" if one.rows is None else f"{one.rows:,}"
-        key = "unknown" if one.key is None else ", ".join(one.key) or "none"
-        source = literal_text(one.source or "unknown")
-        table.add_row(str(one.version), f"{one.at:%Y-%m-%d %H:%M:%S}", number, literal_text(key), source)
+    for listed_version in listed_versions:
+        number = "unknown" if listed_version.rows is None else f"{listed_version.rows:,}"
+        key = "unknown" if listed_version.key is None else ", ".join(listed_version.key) or "none"
+        source = literal_text(listed_version.source or "unknown")
+        table.add_row(
+            str(listed_version.version), f"{listed_version.at:%Y-%m-%d %H:%M:%S}", number, literal_text(key), source
+        )
     console = Console(highlight=False)
     console.print(table)
     if head.num_rows:
@@ -101,24 +110,24 @@ def rollback(
     """Make the rows of an older version the newest version; records read from then on are joined with it."""
     settings = load_settings()
     joined = None if confirm else _list_joined_keys(settings, name)
-    done = dimension_load.roll_back(settings, name, version, joined=joined)
-    _print_loaded(name, done, as_json=as_json)
+    loaded = dimension_load.roll_back(settings, name, version, joined=joined)
+    _print_loaded(name, loaded, as_json=as_json)
 
 
 def _list_joined_keys(settings: Settings, name: str) -> list[tuple[str, ...]]:
     """List the columns by which pipelines join a dimension; definitions that do not load join nothing."""
     pipelines, _ = catalogue.scan(settings)
     lookups = (lookup for pipeline in pipelines.values() for lookup in pipeline.lookups.values())
-    own = own_uri(settings, name)
-    return [tuple(lookup.on.values()) for lookup in lookups if uri(settings, lookup).rstrip("/") == own]
+    dimension_uri = own_uri(settings, name)
+    return [tuple(lookup.on.values()) for lookup in lookups if uri(settings, lookup).rstrip("/") == dimension_uri]
 
 
-def _print_loaded(name: str, done: Loaded, *, as_json: bool) -> None:
+def _print_loaded(name: str, loaded: Loaded, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(asdict(done)) + "\n")
+        sys.stdout.write(json.dumps(asdict(loaded)) + "\n")
         return
-    columns = ", ".join(f"{column} {kind}" for column, kind in done.columns.items())
-    Console(highlight=False).print(f"{name}: version {done.version}, {done.rows:,} rows ({columns})", markup=False)
+    columns = ", ".join(f"{column} {kind}" for column, kind in loaded.columns.items())
+    Console(highlight=False).print(f"{name}: version {loaded.version}, {loaded.rows:,} rows ({columns})", markup=False)
 
 
 COMMANDS = {"dimension": app}

@@ -44,9 +44,9 @@ def init(settings: Settings, name: str, source: str) -> Path:
     is_file = Path(source).is_file()
     path = Path(source)
     guess = survey_file(path).guess(_read_again(path)) if is_file else survey_topic(settings, source).guess()
-    found = _check_usable(guess, source)
+    usable_guess = _check_usable(guess, source)
     origin = Path(source).name if is_file else source
-    text = template.render(name, name if is_file else source, origin, found, is_topic=not is_file)
+    text = template.render(name, name if is_file else source, origin, usable_guess, is_topic=not is_file)
     return _write_definition(target, text)
 
 
@@ -128,9 +128,9 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     if guess.event_time is not None:
         return guess
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
-    left_out = "".join(f"; left out: `{show_name(name)}`, {reason}" for name, reason in guess.left_out.items())
-    wanted = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
-    msg = f"--from {source}: expected {wanted}, got {names}{left_out}.\nHint: {_hint_time(guess)}"
+    left_out_text = "".join(f"; left out: `{show_name(name)}`, {reason}" for name, reason in guess.left_out.items())
+    expected = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
+    msg = f"--from {source}: expected {expected}, got {names}{left_out_text}.\nHint: {_hint_time(guess)}"
     raise DefinitionError(msg)
 
 

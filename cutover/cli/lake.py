@@ -64,15 +64,15 @@ def _check_reads(pipeline: str, query: str) -> None:
     """Refuse what is no query: what writes files or changes how the lake is read, and an empty text."""
     explained = query[m.end() :] if (m := _EXPLAIN.match(query)) else query  # EXPLAIN ANALYZE runs what it explains
     try:
-        found = [statement.type for statement in duckdb.extract_statements(explained)]
+        statement_types = [statement.type for statement in duckdb.extract_statements(explained)]
     except duckdb.Error as error:
         msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"
         raise DefinitionError(msg) from None
-    if found == [duckdb.StatementType.SELECT]:
+    if statement_types == [duckdb.StatementType.SELECT]:
         return
     names = {duckdb.StatementType.MULTI: "a PIVOT that names no values (`ON k IN (...)`)"}
-    got = " and ".join(names.get(kind, kind.name) for kind in found) or "none"
-    msg = f"Query on `{pipeline}`: expected one query that only reads, such as SELECT, got {got}."
+    statement_names = " and ".join(names.get(kind, kind.name) for kind in statement_types) or "none"
+    msg = f"Query on `{pipeline}`: expected one query that only reads, such as SELECT, got {statement_names}."
     raise DefinitionError(msg + "\nHint: `cutover sql P QUERY > rows.csv` writes what it returns.")
 
 
@@ -85,8 +85,8 @@ def vacuum(
     """Take away files that no table of a pipeline lists any more; refused while a reader holds a version with them."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    found = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
-    for name, files in found.items():
+    removal = take_away(settings, definition, hours=hours, now=SystemClock().now(), dry_run=dry_run)
+    for name, files in removal.items():
         sys.stdout.write(f"{name}: {files:,} files {'would go' if dry_run else 'went'}\n")
 
 
@@ -96,23 +96,27 @@ def restore_control(
 ) -> None:
     """Write rows again that another writer removed or changed in `_control`, for as long as their files are there."""
     settings = load_settings()
-    done = list(restore.restore(settings, dry_run=dry_run))
-    for found in done:
+    restored_tables = list(restore.restore(settings, dry_run=dry_run))
+    for restored in restored_tables:
         sys.stdout.write(
-            f"{found.table}: {found.rows:,} rows to write again, {found.files:,} files of others to leave\n"
+            f"{restored.table}: {restored.rows:,} rows to write again, {restored.files:,} files of others to leave\n"
         )
-    gone = [f"{found.table} of {name}: {n:,} commits" for found in done for name, n in found.lost.items()]
-    if gone:
-        msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(gone)}."
+    lost_commits = [
+        f"{restored.table} of {name}: {n:,} commits"
+        for restored in restored_tables
+        for name, n in restored.lost.items()
+    ]
+    if lost_commits:
+        msg = f"Control tables: expected a file for every row that is gone, got none for {', '.join(lost_commits)}."
         hint = "\nHint: put the newest copy of the table back. The page says what to do where there is none."
         raise LakeError(msg + hint, runbook="ForeignWrite")
-    if done:
-        told = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
+    if restored_tables:
+        message = "Nothing was written; without --dry-run it is." if dry_run else "All of it was done; compare again."
     elif restore.any_table_exists(settings):
-        told = "The control tables hold all that was written to them."
+        message = "The control tables hold all that was written to them."
     else:
-        told = "There are no control tables: nothing has begun, or `_control` is gone; then put it back from a copy."
-    sys.stdout.write(f"{told}\n")
+        message = "There are no control tables: nothing has begun, or `_control` is gone; then put it back from a copy."
+    sys.stdout.write(f"{message}\n")
 
 
 def _show(names: list[str], rows: list[tuple[object, ...]]) -> None:
@@ -135,8 +139,8 @@ def _make_cell(value: object) -> object:
 
 def _cell(value: object) -> Text:
     """Return a value as it stands: no markup of the terminal's, and control characters as their escapes."""
-    shown = "null" if value is None else str(_flatten_value(value))
-    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown))
+    text = "null" if value is None else str(_flatten_value(value))
+    return Text("".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text))
 
 
 COMMANDS = {"sql": sql, "vacuum": vacuum, "restore-control": restore_control}

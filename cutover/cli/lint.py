@@ -50,7 +50,7 @@ class _Judgement:
     problems: dict[str, str] = field(default_factory=dict)  # by file, or by pipeline where its rules are broken
 
 
-def _judge(settings: Settings, selected: Mapping[str, Pipeline], every: Mapping[str, Pipeline]) -> _Judgement:
+def _judge(settings: Settings, selected: Mapping[str, Pipeline], all_pipelines: Mapping[str, Pipeline]) -> _Judgement:
     """Check each pipeline, whatever is wrong with the others."""
     judgement, now = _Judgement(), SystemClock().now()
     for name, pipeline in selected.items():
@@ -59,7 +59,12 @@ def _judge(settings: Settings, selected: Mapping[str, Pipeline], every: Mapping[
         except DefinitionError as error:
             judgement.problems[name] = str(error)
             continue
-        judgement.warnings[name] = [*warnings(pipeline), *rules, *_lint_sql(pipeline), *_lint_change(pipeline, every)]
+        judgement.warnings[name] = [
+            *warnings(pipeline),
+            *rules,
+            *_lint_sql(pipeline),
+            *_lint_change(pipeline, all_pipelines),
+        ]
         judgement.fingerprints[name] = fingerprint.result_fingerprint(pipeline)
     return judgement
 
@@ -95,18 +100,18 @@ def _lint_rules(settings: Settings, pipeline: Pipeline, now: datetime) -> list[s
     Raises:
         DefinitionError: A rule's file cannot be read as one.
     """
-    found = acceptance_files.load(settings, pipeline)
-    if found.problems:
-        raise DefinitionError("\n".join(found.problems.values()))
-    expired = ((name, rule) for name, rule in found.rules.items() if rule.is_expired(now))
+    rules = acceptance_files.load(settings, pipeline)
+    if rules.problems:
+        raise DefinitionError("\n".join(rules.problems.values()))
+    expired = ((name, rule) for name, rule in rules.rules.items() if rule.is_expired(now))
     return [f"rule of acceptance `{name}` has expired, {rule.expires:%Y-%m-%d %H:%M} UTC" for name, rule in expired]
 
 
-def _lint_change(pipeline: Pipeline, every: Mapping[str, Pipeline]) -> list[str]:
+def _lint_change(pipeline: Pipeline, all_pipelines: Mapping[str, Pipeline]) -> list[str]:
     """Return a warning where the definition that a change note names is not there, or is not what the note says."""
     if pipeline.change is None:
         return []
-    old = every.get(pipeline.change.of)
+    old = all_pipelines.get(pipeline.change.of)
     if old is None:
         return [f"change.of: no definition `{pipeline.change.of}` is there to be compared with."]
     try:

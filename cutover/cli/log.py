@@ -79,29 +79,29 @@ def reading(pipeline: Pipeline, topic: str | None) -> Pipeline:
     return sides[topic]
 
 
-def parse_speed(written: str) -> float | None:
+def parse_speed(text: str) -> float | None:
     """Return the factor of `1000x`, None for `max`.
 
     Raises:
         DefinitionError: It is neither.
     """
-    if written == "max":
+    if text == "max":
         return None
     try:
-        factor = float(written.removesuffix("x"))
+        factor = float(text.removesuffix("x"))
     except ValueError:
         factor = 0.0
     if not 0 < factor < float("inf"):
-        msg = f"--speed: expected `max` or a factor such as `1000x`, got `{written[:40]}`."
+        msg = f"--speed: expected `max` or a factor such as `1000x`, got `{text[:40]}`."
         raise DefinitionError(msg)
     return factor
 
 
-def _time(written: str | None, *, of: str) -> int | None:
+def _time(text: str | None, *, of: str) -> int | None:
     try:
-        return None if written is None else parse_micros(written)
+        return None if text is None else parse_micros(text)
     except ValueError:
-        msg = f"{of}: expected a time such as 2013-01-01 or 2013-01-01T06:00 (UTC), got `{(written or '')[:40]}`."
+        msg = f"{of}: expected a time such as 2013-01-01 or 2013-01-01T06:00 (UTC), got `{(text or '')[:40]}`."
         raise DefinitionError(msg) from None
 
 
@@ -127,17 +127,19 @@ def _sentence(summary: Summary) -> str:
 @contextmanager
 def _progress(name: str) -> Iterator[Progress]:
     columns = (bars.TextColumn("{task.description}"), bars.BarColumn(), bars.MofNCompleteColumn())
-    with bars.Progress(*columns, bars.TimeElapsedColumn(), console=Console(stderr=True)) as shown:
-        reading = shown.add_task(f"read {name}", total=None)
-        sending = shown.add_task("send", total=None, start=False)
+    with bars.Progress(*columns, bars.TimeElapsedColumn(), console=Console(stderr=True)) as progress:
+        reading = progress.add_task(f"read {name}", total=None)
+        sending = progress.add_task("send", total=None, start=False)
 
         def total(count: int) -> None:
-            shown.update(reading, total=count, completed=count)
-            shown.start_task(sending)
-            shown.update(sending, total=count)
+            progress.update(reading, total=count, completed=count)
+            progress.start_task(sending)
+            progress.update(sending, total=count)
 
-        yield Progress(read=lambda n: shown.advance(reading, n), total=total, sent=lambda n: shown.advance(sending, n))
-        shown.update(sending, completed=shown.tasks[sending].total or 0)
+        yield Progress(
+            read=lambda n: progress.advance(reading, n), total=total, sent=lambda n: progress.advance(sending, n)
+        )
+        progress.update(sending, completed=progress.tasks[sending].total or 0)
 
 
 COMMANDS = {"produce": produce_file, "init": init_definition}

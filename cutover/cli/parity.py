@@ -58,8 +58,8 @@ def _read_on(check: Callable[[Path], tuple[ParityFinding, ...]], file: Path) -> 
     try:
         return check(file)
     except DefinitionError as error:
-        said = str(error).removeprefix(f"{file}: ").removeprefix(f"`{file}`: ")
-        unread = ParityFinding(file=str(file), line=1, construct=Construct.NOT_UNDERSTOOD, what=f"{WHOLE}: {said}")
+        message = str(error).removeprefix(f"{file}: ").removeprefix(f"`{file}`: ")
+        unread = ParityFinding(file=str(file), line=1, construct=Construct.NOT_UNDERSTOOD, what=f"{WHOLE}: {message}")
         return (unread,)
 
 

@@ -30,12 +30,12 @@ def serve_view(
 ) -> None:
     """Publish what is served as one table of a stable name, in one commit, and say how to read it."""
     settings = load_settings()
-    done = _publish(settings, pipeline, anyway=anyway)
-    typer.echo(_object(done) if as_json else _sentence(pipeline, done))
+    publication = _publish(settings, pipeline, anyway=anyway)
+    typer.echo(_object(publication) if as_json else _describe_publication(pipeline, publication))
     if not as_json:
-        typer.echo(_list_queries(pipeline, done))
+        typer.echo(_list_queries(pipeline, publication))
     if follow is not None:
-        _follow(settings, pipeline, done, follow, as_json=as_json)
+        _follow(settings, pipeline, publication, follow, as_json=as_json)
 
 
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
@@ -54,17 +54,16 @@ def _follow(settings: Settings, name: str, publication: Publication, seconds: fl
             typer.echo(f"{error}\nTrying again in {seconds:g} s.", err=True)
             continue
         if found.version != publication.version:
-            typer.echo(_object(found) if as_json else _sentence(name, found))
+            typer.echo(_object(found) if as_json else _describe_publication(name, found))
         publication = found
 
 
-def _sentence(name: str, done: Publication) -> str:
-    wrote = f"months written: {len(done.months):,}" if done.months else "nothing new"
-    epoch = "no epoch" if done.epoch < 0 else f"epoch {done.epoch}"
-    by = "" if done.served == name else f" of {done.served}"
-    return (
-        f"{name}: {done.rows:,} rows{by} in {done.stage} up to {epoch}, version {done.version} of the table; {wrote}."
-    )
+def _describe_publication(name: str, publication: Publication) -> str:
+    wrote = f"months written: {len(publication.months):,}" if publication.months else "nothing new"
+    epoch = "no epoch" if publication.epoch < 0 else f"epoch {publication.epoch}"
+    by = "" if publication.served == name else f" of {publication.served}"
+    rows = f"{name}: {publication.rows:,} rows{by} in {publication.stage} up to {epoch}"
+    return f"{rows}, version {publication.version} of the table; {wrote}."
 
 
 def _list_queries(name: str, publication: Publication) -> str:

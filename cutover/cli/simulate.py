@@ -31,22 +31,27 @@ def simulate(
 ) -> None:
     """Show the panes that come out of a scenario, in order. Only `--runner streaming` needs a broker."""
     run = runner_of(runner)
-    asked = parse_cases(scenario, case=case) if check and picture is None else [parse_file(scenario, case=case)]
+    scenarios = parse_cases(scenario, case=case) if check and picture is None else [parse_file(scenario, case=case)]
     if check:
-        _refuse_without_panes(scenario, asked)
+        _refuse_without_panes(scenario, scenarios)
     if picture is not None:
-        plot.check_size(asked[0])
-    done = [(one, run(one.setting)) for one in asked]
+        plot.check_size(scenarios[0])
+    outcomes = [(scenario_case, run(scenario_case.setting)) for scenario_case in scenarios]
     if picture is not None:
-        plot.write(picture, *done[0])
-    found = [_differences(one, outcome) if check else None for one, outcome in done]
+        plot.write(picture, *outcomes[0])
+    differences_by_case = [
+        _differences(scenario_case, outcome) if check else None for scenario_case, outcome in outcomes
+    ]
     if as_json:
-        objects = [show.to_json(one, runner, outcome, said) for (one, outcome), said in zip(done, found, strict=True)]
+        objects = [
+            show.to_json(scenario_case, runner, outcome, case_differences)
+            for (scenario_case, outcome), case_differences in zip(outcomes, differences_by_case, strict=True)
+        ]
         typer.echo(json.dumps(objects[0] if len(objects) == 1 else {"schema": show.SCHEMA, "cases": objects}))
     else:
-        for (one, outcome), differences in zip(done, found, strict=True):
-            _print(one, runner, outcome, differences)
-    if any(found):
+        for (scenario_case, outcome), differences in zip(outcomes, differences_by_case, strict=True):
+            _print(scenario_case, runner, outcome, differences)
+    if any(differences_by_case):
         raise typer.Exit(DIFFERENT)
 
 

@@ -21,9 +21,9 @@ def summary(module: str, command: str) -> str:
     """
     for node in _tree(module).body:
         if _names(node) == [TABLE] and isinstance(value := getattr(node, "value", None), ast.Dict):
-            found = [value for key, value in zip(value.keys, value.values, strict=True) if _text(key) == command]
-            if found:
-                return _help(module, found[0]).strip().splitlines()[0]
+            values = [value for key, value in zip(value.keys, value.values, strict=True) if _text(key) == command]
+            if values:
+                return _help(module, values[0]).strip().splitlines()[0]
     raise LookupError(f"{module}.{TABLE}[{command!r}]")  # noqa: EM102 -- of our own code's making
 
 
@@ -48,11 +48,11 @@ def _help(module: str, value: ast.expr) -> str:
 @cache
 def _tree(module: str) -> ast.Module:
     # Not `find_spec(module)`: it imports the packages above.
-    room, *rest = module.split(".")
+    room, *submodules = module.split(".")
     spec = find_spec(room)
     if spec is None or spec.origin is None:
         raise LookupError(module)
-    file = Path(spec.origin).parent.joinpath(*rest)
+    file = Path(spec.origin).parent.joinpath(*submodules)
     return ast.parse((file / "__init__.py" if file.is_dir() else file.with_suffix(".py")).read_text(encoding="utf-8"))
 
 

@@ -32,24 +32,28 @@ def unserved(
         raise DefinitionError(msg)
     if why is not None:
         catalogue.get(settings, swaps.served_by(settings, pipeline))  # nothing is deleted by a recorded definition
-        gone = unserved_tables.delete_unserved(settings, definition, clock, why=why)
-        for one in gone:
-            typer.echo(f"deleted: {one.text}, {one.files:,} files")
-        kept = unserved_tables.list_unserved(settings, definition, clock.now())
-        typer.echo(f"{pipeline}: {len(gone):,} deleted, {len(kept):,} stay. `cutover unserved {pipeline}` says why.")
+        deleted = unserved_tables.delete_unserved(settings, definition, clock, why=why)
+        for table in deleted:
+            typer.echo(f"deleted: {table.text}, {table.files:,} files")
+        remaining = unserved_tables.list_unserved(settings, definition, clock.now())
+        typer.echo(
+            f"{pipeline}: {len(deleted):,} deleted, {len(remaining):,} stay. `cutover unserved {pipeline}` says why."
+        )
         return
     found = unserved_tables.list_unserved(settings, definition, clock.now())
-    for one in found:
-        typer.echo(f"{one.text}: {one.files:,} files, since {one.since:%Y-%m-%d %H:%M} UTC, {one.held or 'may go'}")
-    may_go = sum(one.held is None for one in found)
+    for table in found:
+        typer.echo(
+            f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, {table.held or 'may go'}"
+        )
+    may_go = sum(table.held is None for table in found)
     following = f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if may_go else "nothing to do"
     typer.echo(f"{pipeline}: {len(found):,} tables that nobody is served from, {may_go:,} may go: {following}.")
 
 
 def _find_definition(settings: Settings, name: str) -> Pipeline:
     """Return the definition; of a name that another one serves, whose file may be gone, that one under this name."""
-    serves, (known, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
-    if serves == name or name in known or broken:  # a broken file may be that of the name, with its own policy
+    serves, (pipelines, broken) = swaps.served_by(settings, name), catalogue.scan(settings)
+    if serves == name or name in pipelines or broken:  # a broken file may be that of the name, with its own policy
         return find_definition(settings, name)
     return replace(find_definition(settings, serves), name=name)
 

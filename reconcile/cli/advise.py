@@ -57,32 +57,37 @@ def advise(
     from cutover.reconcile.advisor.gather import gather
     from cutover.reconcile.advisor.predict import choose, make_grid, predict
 
-    further = [_parse_setting(one) for one in setting or ()]  # refused before anything is read
+    further = [_parse_setting(text) for text in setting or ()]  # refused before anything is read
     settings, clock = load_settings(), SystemClock()
     definition = find_definition(settings, pipeline)
-    gathered = gather(settings, definition)
+    gathered_delays = gather(settings, definition)
     lateness = definition.lateness
     current = (lateness.out_of_orderness_micros, lateness.allowed_micros)
-    tried = (NamedSetting(name=TRIED, prediction=predict(gathered.delays, *one)) for one in further)
-    named = (*choose(gathered.delays), *tried)
-    proven = _prove(settings, definition, gathered, named) if prove else ()
+    tried_settings = (
+        NamedSetting(name=TRIED, prediction=predict(gathered_delays.delays, *further_setting))
+        for further_setting in further
+    )
+    named_settings = (*choose(gathered_delays.delays), *tried_settings)
+    proven = _prove(settings, definition, gathered_delays, named_settings) if prove else ()
     at = format_micros(to_micros(clock.now())) or ""
-    advice = _make_advice(definition, gathered, predict(gathered.delays, *current), named, proven, at)
+    advice = _make_advice(
+        definition, gathered_delays, predict(gathered_delays.delays, *current), named_settings, proven, at
+    )
     record.record_advice(settings, advice, clock)
     if proven and page is not None:
         proof_table.write_page(page, advice)
-    every = make_grid(gathered.delays, current)
+    every = make_grid(gathered_delays.delays, current)
     if as_json:
-        listed = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.tried}
-        sys.stdout.write(json.dumps(_describe(advice) | listed, allow_nan=False) + "\n")
+        grid_fields = {"grid": [asdict(prediction) for prediction in every.predictions], "grid_tried": every.tried}
+        sys.stdout.write(json.dumps(_describe(advice) | grid_fields, allow_nan=False) + "\n")
     else:
         _print(advice, every if grid else None, versions.next_number(settings, definition))
-    raise typer.Exit(int(any(not one.holds for one in proven)))
+    raise typer.Exit(int(any(not claim.holds for claim in proven)))
 
 
 def _make_advice(
     pipeline: Pipeline,
-    gathered: "GatheredDelays",
+    gathered_delays: "GatheredDelays",
     in_force: Prediction,
     named_settings: tuple[NamedSetting, ...],
     proven: tuple[ProvenSetting, ...],
@@ -92,21 +97,21 @@ def _make_advice(
         pipeline=pipeline.name,
         at=at,
         result_fingerprint=result_fingerprint(pipeline),
-        version=gathered.version,
-        epoch=gathered.newest_epoch,
-        epochs=gathered.epochs,
-        records=gathered.records,
+        version=gathered_delays.version,
+        epoch=gathered_delays.newest_epoch,
+        epochs=gathered_delays.epochs,
+        records=gathered_delays.records,
         in_force=in_force,
         settings=named_settings,
         proven=proven,
         proven_at=at if proven else None,
-        partitions=gathered.partitions[:LISTED],
-        keys=gathered.keys[:LISTED],
-        partitions_over=len(gathered.partitions),
-        keys_over=len(gathered.keys),
-        is_replay=gathered.read_speed.is_replay,
-        read_speed=gathered.read_speed.speed,
-        log_pace=gathered.log_pace,
+        partitions=gathered_delays.partitions[:LISTED],
+        keys=gathered_delays.keys[:LISTED],
+        partitions_over=len(gathered_delays.partitions),
+        keys_over=len(gathered_delays.keys),
+        is_replay=gathered_delays.read_speed.is_replay,
+        read_speed=gathered_delays.read_speed.speed,
+        log_pace=gathered_delays.log_pace,
     )
 
 
@@ -118,7 +123,7 @@ def _describe(advice: Advice) -> dict[str, object]:
         "current": asdict(advice.in_force),
         "advised": {setting.name: asdict(setting.prediction) for setting in advice.settings if setting.name != TRIED},
         "tried": [asdict(setting.prediction) for setting in advice.settings if setting.name == TRIED],
-        "proven": [asdict(one) | {"holds": one.holds, "wrong": one.wrong} for one in advice.proven],
+        "proven": [asdict(claim) | {"holds": claim.holds, "wrong": claim.wrong} for claim in advice.proven],
         "partitions": [asdict(partition) for partition in advice.partitions],
         "keys": [asdict(key) for key in advice.keys],
         "partitions_over": advice.partitions_over,
@@ -139,18 +144,18 @@ def _parse_setting(words: str) -> tuple[int, int]:
 
 
 def _prove(
-    settings: Settings, pipeline: Pipeline, gathered: "GatheredDelays", named_settings: Sequence[NamedSetting]
+    settings: Settings, pipeline: Pipeline, gathered_delays: "GatheredDelays", named_settings: Sequence[NamedSetting]
 ) -> tuple[ProvenSetting, ...]:
     from cutover.reconcile.advisor.prove import prove_settings
 
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("Running the streaming path")
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Running the streaming path")
 
-        def tell(setting: str, done: int, of: int) -> None:
-            shown.update(task, description=f"Running the streaming path, {setting}", completed=done, total=of)
+        def tell(setting: str, completed: int, of: int) -> None:
+            progress.update(task, description=f"Running the streaming path, {setting}", completed=completed, total=of)
 
-        return prove_settings(settings, pipeline, gathered.newest_epoch, named_settings, tell)
+        return prove_settings(settings, pipeline, gathered_delays.newest_epoch, named_settings, tell)
 
 
 def _print(advice: Advice, grid: "Grid | None", following: int) -> None:
@@ -185,7 +190,7 @@ def _print(advice: Advice, grid: "Grid | None", following: int) -> None:
 
 
 def _name_next(advice: Advice, following: int) -> str:
-    if any(not one.holds for one in advice.proven):
+    if any(not claim.holds for claim in advice.proven):
         return f"`cutover noise {advice.pipeline}`; trust no advice before this is clear."
     replay = f"`cutover replay {advice.pipeline} --into {following}`"
     return f"put it into the definition; {replay} reads the log again under it."

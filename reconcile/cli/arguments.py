@@ -16,11 +16,11 @@ def moment(text: str, option: str) -> datetime:
         DefinitionError: It is not a time.
     """
     try:
-        found = datetime.fromisoformat(text)
+        moment_ = datetime.fromisoformat(text)
     except ValueError:
         msg = f"`{option}`: expected a time such as `2013-02-08T14:00:00Z` or `2013-02-08`, got `{text[:80]}`."
         raise DefinitionError(msg) from None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return moment_.replace(tzinfo=UTC) if moment_.tzinfo is None else moment_.astimezone(UTC)
 
 
 def names(text: str, option: str) -> tuple[str, ...]:
@@ -47,14 +47,14 @@ def renames(texts: Sequence[str]) -> dict[str, str]:
     Raises:
         DefinitionError: A text is not of this form, or a name stands twice on one side.
     """
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for text in texts:
-        ours, _, theirs = text.partition("=")
-        if not ours or not theirs or ours in found or theirs in found.values():
+        ours, _, other_name = text.partition("=")
+        if not ours or not other_name or ours in pairs or other_name in pairs.values():
             msg = f"`--map`: expected two names, each once, such as `carrier=airline`, got `{text[:80]}`."
             raise DefinitionError(msg)
-        found[ours] = theirs
-    return found
+        pairs[ours] = other_name
+    return pairs
 
 
 TYPES = {
@@ -78,14 +78,14 @@ def types(texts: Sequence[str]) -> dict[str, str]:
     Raises:
         DefinitionError: A text is not of this form, or a column is named twice.
     """
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for text in texts:
         name, _, kind = (part.strip() for part in text.rpartition("="))
-        if not name or kind not in TYPES or name in found:
+        if not name or kind not in TYPES or name in pairs:
             msg = f"`--type`: expected a column, once, and one of {', '.join(TYPES)}, such as `zip=text`, "
             raise DefinitionError(msg + f"got `{text[:80]}`.")
-        found[name] = TYPES[kind]
-    return found
+        pairs[name] = TYPES[kind]
+    return pairs
 
 
 def tolerances(texts: Sequence[str]) -> dict[str, Tolerance]:
@@ -96,21 +96,21 @@ def tolerances(texts: Sequence[str]) -> dict[str, Tolerance]:
     """
     found: dict[str, Tolerance] = {}
     for text in texts:
-        name, _, bound = (part.strip() for part in text.partition("="))
-        found[name] = found.get(name, Tolerance()).merge(_tolerance(bound, text) if name else _refuse_tolerance(text))
+        name, _, limit = (part.strip() for part in text.partition("="))
+        found[name] = found.get(name, Tolerance()).merge(_tolerance(limit, text) if name else _refuse_tolerance(text))
     return found
 
 
-def _tolerance(bound: str, text: str) -> Tolerance:
-    if bound[:1].isdigit() and bound[-1:].isalpha():
-        return Tolerance(micros=parse_duration(bound, of="--tolerance"))
+def _tolerance(limit: str, text: str) -> Tolerance:
+    if limit[:1].isdigit() and limit[-1:].isalpha():
+        return Tolerance(micros=parse_duration(limit, of="--tolerance"))
     try:
-        number = float(bound.removesuffix("%"))
+        number = float(limit.removesuffix("%"))
     except ValueError:
         _refuse_tolerance(text)
     if not 0 <= number < float("inf"):
         _refuse_tolerance(text)
-    return Tolerance(relative=number / 100) if bound.endswith("%") else Tolerance(absolute=number)
+    return Tolerance(relative=number / 100) if limit.endswith("%") else Tolerance(absolute=number)
 
 
 def _refuse_tolerance(text: str) -> NoReturn:

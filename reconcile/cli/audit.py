@@ -42,13 +42,13 @@ def determinism(
     """Replay with other epochs, another order, other tasks: 0 the same answer, 1 another one. Reads only."""
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
-    drawn = secrets.randbelow(2**31) if seed is None else seed
-    found = run.determinism(settings, definition, replays=replays, seed=drawn)
+    audit_seed = secrets.randbelow(2**31) if seed is None else seed
+    determinism_audit = run.determinism(settings, definition, replays=replays, seed=audit_seed)
     if as_json:
-        sys.stdout.write(json.dumps(asdict(found) | {"exit_code": found.exit_code}) + "\n")
+        sys.stdout.write(json.dumps(asdict(determinism_audit) | {"exit_code": determinism_audit.exit_code}) + "\n")
     else:
-        _print(Console(highlight=False), found)
-    raise typer.Exit(found.exit_code)
+        _print(Console(highlight=False), determinism_audit)
+    raise typer.Exit(determinism_audit.exit_code)
 
 
 def _print(console: Console, audit: DeterminismAudit) -> None:
@@ -63,9 +63,9 @@ def _print(console: Console, audit: DeterminismAudit) -> None:
     console.print(table)
     for replay in audit.replays:
         for blamed in replay.blamed:
-            how = "in the last digits of a double" if blamed.within_tolerance else "beyond any tolerance"
+            extent = "in the last digits of a double" if blamed.within_tolerance else "beyond any tolerance"
             place = (
-                f"replay {replay.replay}: {blamed.column} (`{blamed.expression}`): {blamed.rows:,} rows differ {how}"
+                f"replay {replay.replay}: {blamed.column} (`{blamed.expression}`): {blamed.rows:,} rows differ {extent}"
             )
             console.print(literal_text(f"{place}, such as {blamed.example}"), soft_wrap=True)
 
@@ -86,21 +86,27 @@ def windows(
 
     settings, clock = load_settings(), SystemClock()
     definition = find_definition(settings, pipeline)
-    drawn = secrets.randbelow(2**31) if seed is None else seed
+    audit_seed = secrets.randbelow(2**31) if seed is None else seed
     with Console(stderr=True).status(f"{pipeline}: computing the sample from the log"):
-        found = audit_sample.audit_windows(settings, definition, seed=drawn, clock=clock)
-        moved = put_back and stage.roll_back_regression(settings, definition, clock)
+        window_audit = audit_sample.audit_windows(settings, definition, seed=audit_seed, clock=clock)
+        rolled_back = put_back and stage.roll_back_regression(settings, definition, clock)
     if as_json:
-        sys.stdout.write(json.dumps(asdict(found) | {"exit_code": found.exit_code, "put_back": moved}) + "\n")
+        sys.stdout.write(
+            json.dumps(asdict(window_audit) | {"exit_code": window_audit.exit_code, "put_back": rolled_back}) + "\n"
+        )
     else:
-        _print_windows(Console(highlight=False, soft_wrap=True), found, moved=moved)
-    raise typer.Exit(found.exit_code)
+        _print_windows(Console(highlight=False, soft_wrap=True), window_audit, rolled_back=rolled_back)
+    raise typer.Exit(window_audit.exit_code)
 
 
-def _print_windows(console: Console, found: "WindowAudit", *, moved: bool) -> None:
+def _print_windows(console: Console, window_audit: "WindowAudit", *, rolled_back: bool) -> None:
     from cutover.reconcile.window_audit import sentence
 
-    for line in (*found.examples, *sentence.describe_audit(found), sentence.say_next(found, moved=moved)):
+    for line in (
+        *window_audit.examples,
+        *sentence.describe_audit(window_audit),
+        sentence.say_next(window_audit, moved=rolled_back),
+    ):
         console.print(text.message_text(line))
 
 
@@ -115,13 +121,13 @@ def noise(
     """Compute the same records several times: 0 one answer, 1 noise and its size, 2 not to be judged. Served as is."""
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
-    drawn = secrets.randbelow(2**31) if seed is None else seed
-    found = measure_noise(settings, definition, batches=batches, streams=streams, seed=drawn, clock=clock)
+    noise_seed = secrets.randbelow(2**31) if seed is None else seed
+    found = measure_noise(settings, definition, batches=batches, streams=streams, seed=noise_seed, clock=clock)
     noise_record.record(settings, found, clock)
     rule = make_rule(found, definition)
     if as_json:
-        said = asdict(found) | {"exit_code": found.exit_code, "proposed_rule": rule}
-        sys.stdout.write(json.dumps(said, allow_nan=False) + "\n")
+        fields = asdict(found) | {"exit_code": found.exit_code, "proposed_rule": rule}
+        sys.stdout.write(json.dumps(fields, allow_nan=False) + "\n")
     else:
         _print_noise(Console(highlight=False, soft_wrap=True), found, rule)
     raise typer.Exit(found.exit_code)

@@ -56,11 +56,11 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     decision = decision.name_pipeline(pipeline.name)
     history = read_events(settings, pipeline.name)
     costs = measure_present(settings, pipeline)
-    found = _object(pipeline, evidence, decision, history) | {"cost": encode(costs)}
+    gate_fields = _object(pipeline, evidence, decision, history) | {"cost": encode(costs)}
     if as_json:
-        typer.echo(json.dumps(found, default=str))
+        typer.echo(json.dumps(gate_fields, default=str))
     else:
-        _print(found, evidence, costs)
+        _print(gate_fields, evidence, costs)
 
 
 @app.command()
@@ -136,22 +136,24 @@ def _object(
     }
 
 
-def _print(found: dict[str, Any], evidence: GateEvidence, costs: PathCosts | None) -> None:
+def _print(gate_fields: dict[str, Any], evidence: GateEvidence, costs: PathCosts | None) -> None:
     console = Console(highlight=False)
-    following = f"next: {found['next']}" if found["next"] else "there is no stage beyond"
-    console.print(f"[bold]{found['pipeline']}[/] is in [bold]{found['stage']}[/]; {following}.")
-    if found["next"]:
-        _conditions(console, found["conditions"])
+    following = f"next: {gate_fields['next']}" if gate_fields["next"] else "there is no stage beyond"
+    console.print(f"[bold]{gate_fields['pipeline']}[/] is in [bold]{gate_fields['stage']}[/]; {following}.")
+    if gate_fields["next"]:
+        _conditions(console, gate_fields["conditions"])
         console.print("`advance` compares both sides anew, judges the checks and looks at the alerts before it moves.")
-    causes = ", ".join(f"{name} {count_noun(rows, 'row')}" for name, rows in found["differences_by_cause"].items())
-    if found["counted"]:
+    causes = ", ".join(
+        f"{name} {count_noun(rows, 'row')}" for name, rows in gate_fields["differences_by_cause"].items()
+    )
+    if gate_fields["counted"]:
         console.print(f"\nDifferences in the runs that count: {causes or 'none'}.")
-    if found["expires"]:
-        console.print(f"The oldest of these runs expires {found['expires']:%Y-%m-%d %H:%M} UTC.")
-    _runs(console, evidence, {run["run_id"] for run in found["counted"]})
-    _history(console, found["history"])
+    if gate_fields["expires"]:
+        console.print(f"The oldest of these runs expires {gate_fields['expires']:%Y-%m-%d %H:%M} UTC.")
+    _runs(console, evidence, {run["run_id"] for run in gate_fields["counted"]})
+    _history(console, gate_fields["history"])
     _costs(console, costs)
-    console.print(message_text(describe_price(found["pipeline"], costs)))
+    console.print(message_text(describe_price(gate_fields["pipeline"], costs)))
 
 
 def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:
@@ -178,14 +180,14 @@ def _costs(console: Console, costs: PathCosts | None) -> None:
             console.print(message_text(describe_waiting_basis(costs)), soft_wrap=True)
 
 
-def _runs(console: Console, evidence: GateEvidence, counted: set[str]) -> None:
+def _runs(console: Console, evidence: GateEvidence, eligible_ids: set[str]) -> None:
     if not evidence.runs:
         console.print("No reconciliation since the last move.")
         return
     table = _table("counts", "at (UTC)", "epoch", "windows", "outcome", "run")
     for run in evidence.runs[-_SHOWN:]:
         numbers = ("none" if run.epoch < 0 else str(run.epoch), f"{run.windows:,}")
-        word = "yes" if run.run_id in counted else "no"
+        word = "yes" if run.run_id in eligible_ids else "no"
         table.add_row(word, f"{run.at:%Y-%m-%d %H:%M:%S}", *numbers, run.outcome, run.run_id)
     console.print(table)
 
@@ -196,8 +198,8 @@ def _history(console: Console, rows: list[dict[str, Any]]) -> None:
         return
     table = _table("at (UTC)", "stage", "event", "who", "why", "evidence")
     for row in rows:
-        said = (literal_text(row["who"]), literal_text(row["why"] or ""), str(row["evidence"].get("hash", ""))[:12])
-        table.add_row(f"{row['at']:%Y-%m-%d %H:%M:%S}", row["stage"], row["event"], *said)
+        cells = (literal_text(row["who"]), literal_text(row["why"] or ""), str(row["evidence"].get("hash", ""))[:12])
+        table.add_row(f"{row['at']:%Y-%m-%d %H:%M:%S}", row["stage"], row["event"], *cells)
     console.print(table)
 
 

@@ -32,8 +32,8 @@ def lateness(
     record.record(settings, log_lateness, clock)
     if as_json:
         shares = {"real_share": log_lateness.shares.real_share, "read_share": log_lateness.shares.read_share}
-        said = asdict(log_lateness)
-        sys.stdout.write(json.dumps(said | {"shares": said["shares"] | shares}, allow_nan=False) + "\n")
+        fields = asdict(log_lateness)
+        sys.stdout.write(json.dumps(fields | {"shares": fields["shares"] | shares}, allow_nan=False) + "\n")
     else:
         _print(Console(highlight=False, soft_wrap=True), log_lateness, has_ids=definition.source.record_id is not None)
 

@@ -44,12 +44,12 @@ def reconcile(
 ) -> None:
     """Compare streaming and batch at one cut: 0 agree or within policy, 1 differ, 2 not comparable."""
     settings = looking_at(load_settings(), version)
-    found = catalogue.get(settings, pipeline)
+    definition = catalogue.get(settings, pipeline)
     lower, upper = (
-        None if text is None else parse_range_end(text, found.window, of=f"`{option}`")
+        None if text is None else parse_range_end(text, definition.window, of=f"`{option}`")
         for option, text in (("--from", start), ("--to", end))
     )
-    result = run_reconcile(settings, found, start=lower, end=upper, epoch=cut)
+    result = run_reconcile(settings, definition, start=lower, end=upper, epoch=cut)
     if as_json:
         _print(result.to_json())
     else:

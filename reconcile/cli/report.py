@@ -47,17 +47,19 @@ def report(
     if serve:
         _serve(settings, port)
         return
-    chosen = find_definitions(settings) if pipeline is None else {pipeline: find_definition(settings, pipeline)}
+    definitions = find_definitions(settings) if pipeline is None else {pipeline: find_definition(settings, pipeline)}
     if differences is not None:
-        _copy_differences(settings, chosen, differences)
+        _copy_differences(settings, definitions, differences)
         return
     if form is ReportForm.ADDRESS:
-        _list_addresses(settings, chosen, every=every)
+        _list_addresses(settings, definitions, list_all=every)
         return
-    found = [report for name in sorted(chosen) if (report := _read_newest(settings, chosen[name])) is not None]
-    if not found:
-        _refuse(settings, chosen)
-    sys.stdout.write(_write(found, form))
+    newest_reports = [
+        report for name in sorted(definitions) if (report := _read_newest(settings, definitions[name])) is not None
+    ]
+    if not newest_reports:
+        _refuse(settings, definitions)
+    sys.stdout.write(_write(newest_reports, form))
 
 
 def _write(reports: list[Report], form: ReportForm) -> str:
@@ -68,38 +70,38 @@ def _write(reports: list[Report], form: ReportForm) -> str:
     return "".join(json.dumps(report.to_json(), allow_nan=False) + "\n" for report in reports)
 
 
-def _copy_differences(settings: Settings, chosen: dict[str, Pipeline], to: Path) -> None:
+def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: Path) -> None:
     """Copy the Parquet of the newest report of the one pipeline that is named."""
-    if len(chosen) != 1:
-        msg = f"`--differences`: expected the name of one pipeline, got {len(chosen)}."
+    if len(definitions) != 1:
+        msg = f"`--differences`: expected the name of one pipeline, got {len(definitions)}."
         raise DefinitionError(msg + "\nHint: `cutover report P --differences FILE.parquet`.")
-    (name, pipeline), *_ = chosen.items()
+    (name, pipeline), *_ = definitions.items()
     report = _read_newest(settings, pipeline)
     if report is None:
-        _refuse(settings, chosen)
+        _refuse(settings, definitions)
     rows = files.copy_table(settings, report, to)
     typer.echo(f"{rows:,} rows of `{name}` that differ: {to}. DuckDB, pandas and Spark read it (docs/report.md).")
 
 
 def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
     """Return the report of what speaks for a pipeline now; None if there is none."""
-    for one in history.newest_first(settings, pipeline)[:1]:
-        return files.load(settings, pipeline.name, one.run_id)
+    for comparison in history.newest_first(settings, pipeline)[:1]:
+        return files.load(settings, pipeline.name, comparison.run_id)
     return None
 
 
-def _list_addresses(settings: Settings, chosen: dict[str, Pipeline], *, every: bool) -> None:
-    found = []
-    for name in sorted(chosen):
-        pages = files.list_pages(settings, history.newest_first(settings, chosen[name]))
-        found += pages if every else pages[:1]
-    if not found:
-        _refuse(settings, chosen)
-    show.reports(Console(), settings, found)
+def _list_addresses(settings: Settings, definitions: dict[str, Pipeline], *, list_all: bool) -> None:
+    paths = []
+    for name in sorted(definitions):
+        pages = files.list_pages(settings, history.newest_first(settings, definitions[name]))
+        paths += pages if list_all else pages[:1]
+    if not paths:
+        _refuse(settings, definitions)
+    show.reports(Console(), settings, paths)
 
 
-def _refuse(settings: Settings, chosen: dict[str, Pipeline]) -> NoReturn:
-    names = ", ".join(sorted(chosen)) or "no pipeline"
+def _refuse(settings: Settings, definitions: dict[str, Pipeline]) -> NoReturn:
+    names = ", ".join(sorted(definitions)) or "no pipeline"
     msg = f"Reports of {names}: expected one in {settings.reports_dir}, found none."
     raise DefinitionError(msg + "\nHint: `cutover reconcile P` makes one.")
 
@@ -109,8 +111,8 @@ def _serve(settings: Settings, port: int) -> None:
         with server.serving(settings.reports_dir, port) as running:
             pages = sorted(settings.reports_dir.glob("*/latest.html"))
             for page in pages:
-                where = page.relative_to(settings.reports_dir).as_posix()
-                typer.echo(f"http://{server.HOST}:{running.server_port}/{where}")
+                address = page.relative_to(settings.reports_dir).as_posix()
+                typer.echo(f"http://{server.HOST}:{running.server_port}/{address}")
             typer.echo(f"Serving {settings.reports_dir} on {server.HOST}:{running.server_port}; Ctrl-C ends it.")
             running.serve_forever()
     except OSError as error:

@@ -23,8 +23,8 @@ def runbook(
     page = folder.read_page(name)
     text = folder.read_text(name) or ""
     if pipeline is None:
-        found: dict[str, object] = {"name": page.name, "text": text}
-        sys.stdout.write(json.dumps(found) + "\n" if as_json else text)
+        fields: dict[str, object] = {"name": page.name, "text": text}
+        sys.stdout.write(json.dumps(fields) + "\n" if as_json else text)
         return
     _print_filled(name, text, pipeline, as_json=as_json)
 

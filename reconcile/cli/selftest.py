@@ -34,26 +34,26 @@ def selftest(
 ) -> None:
     """Plant defects in copies of both sides and compare: 0 all were found and nothing else, 1 not, 2 no comparison."""
     settings = load_settings()
-    found = _run(settings, pipeline, secrets.randbelow(2**31) if seed is None else seed, trials)
-    record.record(settings, found, SystemClock())
+    self_test = _run(settings, pipeline, secrets.randbelow(2**31) if seed is None else seed, trials)
+    record.record(settings, self_test, SystemClock())
     if as_json:
-        sys.stdout.write(json.dumps(asdict(found) | {"passed": found.passed}, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(asdict(self_test) | {"passed": self_test.passed}, allow_nan=False) + "\n")
     else:
-        _print(Console(highlight=False, soft_wrap=True, width=_WIDTH), found)
-    raise typer.Exit(0 if found.passed else 1)
+        _print(Console(highlight=False, soft_wrap=True, width=_WIDTH), self_test)
+    raise typer.Exit(0 if self_test.passed else 1)
 
 
 def _run(settings: Settings, pipeline: str, seed: int, trials: int) -> SelfTest:
     console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
-        task = shown.add_task("Comparing copies with planted defects", total=trials)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Comparing copies with planted defects", total=trials)
         return self_test(
             settings,
             catalogue.get(settings, pipeline),
             seed=seed,
             trials=trials,
             clock=SystemClock(),
-            progress=lambda done, of: shown.update(task, completed=done, total=of),
+            progress=lambda completed, of: progress.update(task, completed=completed, total=of),
         )
 
 
@@ -62,8 +62,8 @@ def _print(console: Console, self_test: SelfTest) -> None:
     console.print(text.message_text(f"found        {_format_rate(self_test.detection_rate, 'planted rows')}"))
     console.print(text.message_text(f"false alarms {_format_rate(self_test.false_alarm_rate, 'clean windows')}"))
     console.print(text.message_text(f"named right  {_format_rate(self_test.right_cause_rate, 'rows')}"))
-    for count, why in list_uncounted(self_test.rates):
-        console.print(text.message_text(f"not counted  {count:,} {why}"))
+    for count, reason in list_uncounted(self_test.rates):
+        console.print(text.message_text(f"not counted  {count:,} {reason}"))
     for failure in self_test.failures[:_SHOWN]:
         console.print(f"wrong  {text.message_text(failure)}")
     console.print(text.message_text(_word_result(self_test)))
@@ -73,9 +73,9 @@ def _tabulate(self_test: SelfTest) -> Table:
     table = Table("planted", box=None, pad_edge=False)
     for head in ("found", "95 %", "false alarms", "95 %", "named right", "95 %", "refused", "not judged"):
         table.add_column(head, justify="right", no_wrap=True)
-    for kind, one in self_test.by_kind.items():
-        cells = [cell for each in _rates_of(one) for cell in (f"{each.hits:,} of {each.of:,}", _bounds(each))]
-        table.add_row(kind, *cells, f"{one.refused:,}", f"{one.unjudged:,}")
+    for kind, kind_rates in self_test.by_kind.items():
+        cells = [cell for rate in _rates_of(kind_rates) for cell in (f"{rate.hits:,} of {rate.of:,}", _bounds(rate))]
+        table.add_row(kind, *cells, f"{kind_rates.refused:,}", f"{kind_rates.unjudged:,}")
     return table
 
 
@@ -99,9 +99,9 @@ def _word_result(self_test: SelfTest) -> str:
     few = self_test.false_alarm_rate.of < CLEAN_WINDOWS and not self_test.failures
     if few:
         return f"Too few clean windows to pass, {CLEAN_WINDOWS:,} are needed: {took}. Next: more `--trials`."
-    again = f"`cutover selftest {self_test.pipeline} --seed {self_test.seed} --trials {self_test.trials}`"
+    repeat_command = f"`cutover selftest {self_test.pipeline} --seed {self_test.seed} --trials {self_test.trials}`"
     failed = f"{self_test.pipeline} failed its self-test: {took}."
-    return f"{failed} Next: trust no verdict before this is mended, then {again}."
+    return f"{failed} Next: trust no verdict before this is mended, then {repeat_command}."
 
 
 COMMANDS = {"selftest": selftest}

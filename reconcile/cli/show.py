@@ -43,7 +43,7 @@ def address(settings: Settings, relative: str | None) -> str | None:
     return (settings.reports_dir / relative).as_uri()
 
 
-def comparison(console: Console, result: Report, where: str | None) -> None:
+def comparison(console: Console, result: Report, location: str | None) -> None:
     """Print a comparison: verdict, causes, first differences, notes, address of the report."""
     style = (
         "yellow"
@@ -58,9 +58,10 @@ def comparison(console: Console, result: Report, where: str | None) -> None:
         _pipeline(console, result)
     if result.finding.differences:
         console.print(_cells(result))
-    for one in result.finding.segments[:_SEGMENTS_SHOWN]:
-        of = f"{number(one.different)} of its {number(one.rows)} rows differ, {number(one.lift)} times its share"
-        console.print(f"over-represented  {message_text(format_columns({one.column: one.value}))}: {of}")
+    for segment in result.finding.segments[:_SEGMENTS_SHOWN]:
+        of = f"{number(segment.different)} of its {number(segment.rows)} rows differ"
+        of += f", {number(segment.lift)} times its share"
+        console.print(f"over-represented  {message_text(format_columns({segment.column: segment.value}))}: {of}")
     for reason in result.finding.policy.reasons if result.finding.seal.holds else ():
         console.print(f"policy  {message_text(reason)}")
     _print_accepted(console, result)
@@ -71,8 +72,8 @@ def comparison(console: Console, result: Report, where: str | None) -> None:
     _print_lines(console, "note", result.finding.notes)
     if result.finding.runbook:
         console.print(f"runbook  docs/runbooks/{result.finding.runbook}.md")
-    if where:
-        console.print(f"report  {where}", soft_wrap=True)
+    if location:
+        console.print(f"report  {location}", soft_wrap=True)
 
 
 def _print_lines(console: Console, head: str, lines: Iterable[str]) -> None:
@@ -83,8 +84,8 @@ def _print_lines(console: Console, head: str, lines: Iterable[str]) -> None:
 def _print_accepted(console: Console, result: Report) -> None:
     for rule in result.finding.accepted:
         if rule.state is RuleState.IN_FORCE and rule.rows:
-            told = f"{count_noun(rule.rows, 'row')} by rule {rule.rule} of {rule.owner}, until {when(rule.expires)}"
-            console.print(f"accepted  {message_text(f'{told}: {rule.reason}')}")
+            line = f"{count_noun(rule.rows, 'row')} by rule {rule.rule} of {rule.owner}, until {when(rule.expires)}"
+            console.print(f"accepted  {message_text(f'{line}: {rule.reason}')}")
 
 
 def _print_standing(console: Console, result: Report) -> None:
@@ -120,8 +121,8 @@ def _pipeline(console: Console, result: Report) -> None:
 
 def describe_records(events: Events) -> str:
     """Return how many records up to the cut counted, and how many of each other class there are."""
-    others = ("late", "future", "duplicate", "malformed", "filtered")
-    further = "".join(f", {getattr(events, name):,} {name}" for name in others if getattr(events, name))
+    other_classes = ("late", "future", "duplicate", "malformed", "filtered")
+    further = "".join(f", {getattr(events, name):,} {name}" for name in other_classes if getattr(events, name))
     return f"{events.accepted:,} counted{further}"
 
 
@@ -148,12 +149,12 @@ def _cut_value(value: Scalar) -> Scalar:
     return cut_text(value, LONGEST_VALUE) if isinstance(value, str) else value
 
 
-def explanation(console: Console, found: Explanation) -> None:
+def explanation(console: Console, explained: Explanation) -> None:
     """Print one cell: both values, the difference, its cause, and the rows behind it."""
-    head = f"{found.pipeline}  window {when(found.window_start)}  key {format_values(found.key.values())}"
-    console.print(message_text(f"{head}  epoch {found.epoch}  {found.state}"))
+    head = f"{explained.pipeline}  window {when(explained.window_start)}  key {format_values(explained.key.values())}"
+    console.print(message_text(f"{head}  epoch {explained.epoch}  {explained.state}"))
     table = Table("measure", "streaming", "batch", "difference", "cause")
-    for value in found.values:
+    for value in explained.values:
         apart = (
             "none"
             if value.cause is None
@@ -162,20 +163,20 @@ def explanation(console: Console, found: Explanation) -> None:
             else format_signed(value.difference)
         )
         cells = (number(value.streaming), number(value.batch), apart)
-        table.add_row(value.measure, *map(message_text, cells), value.cause or _describe_equal(found))
+        table.add_row(value.measure, *map(message_text, cells), value.cause or _describe_equal(explained))
     console.print(table)
-    _print_lines(console, "lost", found.lost)
-    _print_lines(console, "note", (text for text in (found.unproven, found.unasked) if text is not None))
+    _print_lines(console, "lost", explained.lost)
+    _print_lines(console, "note", (text for text in (explained.unproven, explained.unasked) if text is not None))
     columns = ("class", "partition", "offset", "event time", "epoch", "watermark before it", "reason")
     rows = Table(*columns, title="rows that did not count")
-    for row in found.rows:
+    for row in explained.rows:
         times = (when(row.event_time), str(row.epoch), when(row.watermark))
         rows.add_row(row.class_, format_number(row.partition), str(row.offset), *times, message_text(row.reason or ""))
-    if found.rows:
+    if explained.rows:
         console.print(rows)
-    counted = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in found.counted)
-    console.print(f"rows that counted: {counted or 'none'}")
-    for session in found.sessions:
+    counts_text = ", ".join(f"{item.records:,} in epoch {item.epoch}" for item in explained.counted)
+    console.print(f"rows that counted: {counts_text or 'none'}")
+    for session in explained.sessions:
         console.print(
             f"session of {session.side}: {when(session.start)} to {when(session.end)}, {session.records:,} rows"
         )

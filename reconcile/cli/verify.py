@@ -27,7 +27,7 @@ def verify(
     """Check what must hold whatever happened: 0 all holds, 1 something does not, 2 cannot be judged; recorded."""
     settings = load_settings()
     if files:
-        _scrub(settings, find_definition(settings, pipeline), every=every, as_json=as_json)
+        _scrub(settings, find_definition(settings, pipeline), check_all=every, as_json=as_json)
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
     verification = verify_and_record(settings, find_definition(settings, pipeline), only=names, every=every, seed=seed)
     if as_json:
@@ -37,13 +37,13 @@ def verify(
     raise typer.Exit(verification.exit_code)
 
 
-def _scrub(settings: Settings, pipeline: Pipeline, *, every: bool, as_json: bool) -> NoReturn:
-    found = scrub.scrub(settings, pipeline, most=None if every else scrub.PIECE)
+def _scrub(settings: Settings, pipeline: Pipeline, *, check_all: bool, as_json: bool) -> NoReturn:
+    scrubbed = scrub.scrub(settings, pipeline, most=None if check_all else scrub.PIECE)
     if as_json:
-        sys.stdout.write(json.dumps(found.to_json()) + "\n")
+        sys.stdout.write(json.dumps(scrubbed.to_json()) + "\n")
     else:
-        show.print_scrub(Console(), found)
-    raise typer.Exit(2 if found.damaged else 0)
+        show.print_scrub(Console(), scrubbed)
+    raise typer.Exit(2 if scrubbed.damaged else 0)
 
 
 COMMANDS = {"verify": verify}

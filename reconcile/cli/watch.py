@@ -108,8 +108,8 @@ def describe_head(watch_status: WatchStatus) -> list[str]:
     unread = "unknown" if watch_status.unread is None else f"{watch_status.unread:,}"
     state = "unknown" if driver is None else driver.state
     stream = f"{epoch}, {unread} unread, driver {state}"
-    behind = "" if lag is None else f", {duration(lag)} behind it"
-    moments = f"{_moment(watch_status.watermark)}, newest event {_moment(watch_status.newest_event)}{behind}"
+    lag_text = "" if lag is None else f", {duration(lag)} behind it"
+    moments = f"{_moment(watch_status.watermark)}, newest event {_moment(watch_status.newest_event)}{lag_text}"
     lines = [
         f"[bold]{watch_status.pipeline}[/]  {_word(watch_status.verdict)}  {stream}",
         f"watermark  {_word(watch_status.watermark_verdict)}  {moments}",

@@ -35,28 +35,28 @@ def measure_batch(live: Sequence[EpochRecord], finished: Sequence[BatchRun]) -> 
         finished: All batch runs, in the order in which they were recorded. The first one whose cut holds an epoch has
             read its records.
     """
-    found, waiting = list_batch_waits(live, finished)
-    return _summarize([(seconds, records) for _, seconds, records in found], waiting=waiting)
+    waits, waiting = list_batch_waits(live, finished)
+    return _summarize([(seconds, records) for _, seconds, records in waits], waiting=waiting)
 
 
-def summarize_waits(found: Sequence[tuple[float, int]]) -> Delay:
+def summarize_waits(waits: Sequence[tuple[float, int]]) -> Delay:
     """Return the delay of records of one day, of which none waits any more."""
-    return _summarize(found, waiting=0)
+    return _summarize(waits, waiting=0)
 
 
 def list_batch_waits(
     live: Sequence[EpochRecord], finished: Sequence[BatchRun]
 ) -> tuple[list[tuple[BatchRun, float, int]], int]:
     """Return which run read the records of an epoch, after how many seconds, and how many; and those that wait."""
-    found: list[tuple[BatchRun, float, int]] = []
+    run_waits: list[tuple[BatchRun, float, int]] = []
     unread: dict[str, deque[EpochRecord]] = {}
     for epoch in live:
         unread.setdefault(epoch.topic_id, deque()).append(epoch)
     for run in finished:
         ended, queue = parse_micros(run.finished), unread.get(run.topic_id, deque())
         while queue and _reaches(run.cut, queue[0].end):  # no later epoch ends before an earlier one
-            found.append((run, _seconds_since(queue[0], ended), queue.popleft().records))
-    return found, sum(epoch.records for queue in unread.values() for epoch in queue)
+            run_waits.append((run, _seconds_since(queue[0], ended), queue.popleft().records))
+    return run_waits, sum(epoch.records for queue in unread.values() for epoch in queue)
 
 
 def _wait(epoch: EpochRecord) -> float | None:
@@ -75,8 +75,8 @@ def _reaches(cut: Mapping[int, int], end: Mapping[int, int]) -> bool:
     return all(cut.get(partition, 0) >= offset for partition, offset in end.items())
 
 
-def _summarize(found: Sequence[tuple[float, int]], *, waiting: int) -> Delay:
-    ordered, total = sorted(found), sum(records for _, records in found)
+def _summarize(waits: Sequence[tuple[float, int]], *, waiting: int) -> Delay:
+    ordered, total = sorted(waits), sum(records for _, records in waits)
     if not total:
         return Delay(records=0, waiting=waiting, p50=None, p90=None, p99=None, largest=None)
     p50, p90, p99 = (_quantile(ordered, share * total) for share in (0.5, 0.9, 0.99))
@@ -85,9 +85,9 @@ def _summarize(found: Sequence[tuple[float, int]], *, waiting: int) -> Delay:
 
 def _quantile(ordered: Sequence[tuple[float, int]], rank: float) -> float:
     """Return the least delay that at least `rank` records do not exceed."""
-    seen = 0
+    running_records = 0
     for delay, records in ordered:
-        seen += records
-        if seen >= rank:
+        running_records += records
+        if running_records >= rank:
             return round(delay, 3)
     return round(ordered[-1][0], 3)

@@ -71,11 +71,11 @@ def split_epochs(ordered: Iterable[EpochRecord]) -> Iterable[Spent]:
     Args:
         ordered: By their numbers.
     """
-    known: dict[str, PathCost] = {}
+    costs_by_run: dict[str, PathCost] = {}
     for epoch in ordered:
-        cost = None if epoch.cost is None else _subtract(epoch.cost, known.get(epoch.run_id))
+        cost = None if epoch.cost is None else _subtract(epoch.cost, costs_by_run.get(epoch.run_id))
         if epoch.cost is not None:
-            known[epoch.run_id] = epoch.cost
+            costs_by_run[epoch.run_id] = epoch.cost
         yield Spent(run_id=epoch.run_id, day=_day(epoch.processing_time), records=epoch.records, cost=cost)
 
 
@@ -84,20 +84,22 @@ def _split_run(run: BatchRun) -> Spent:
     return Spent(run_id=run.run_id, day=_day(run.finished), records=records, cost=run.cost)
 
 
-def add_up(spent: Sequence[Spent]) -> PathTotal:
+def add_up(run_costs: Sequence[Spent]) -> PathTotal:
     """Return totals of what has figures, and how many runs have none."""
-    runs = {one.run_id for one in spent}
-    known = [one for one in spent if one.cost is not None and one.cost.core_seconds is not None]
-    seconds = _sum(one.cost.core_seconds for one in spent if one.cost is not None)
-    measured = sum(one.records for one in known)
+    runs = {run_cost.run_id for run_cost in run_costs}
+    known_costs = [
+        run_cost for run_cost in run_costs if run_cost.cost is not None and run_cost.cost.core_seconds is not None
+    ]
+    seconds = _sum(run_cost.cost.core_seconds for run_cost in run_costs if run_cost.cost is not None)
+    measured = sum(run_cost.records for run_cost in known_costs)
     return PathTotal(
         runs=len(runs),
-        unknown_runs=len(runs - {one.run_id for one in known}),
-        records=sum(one.records for one in spent),
+        unknown_runs=len(runs - {run_cost.run_id for run_cost in known_costs}),
+        records=sum(run_cost.records for run_cost in run_costs),
         measured_records=measured,
         core_seconds=None if seconds is None else round(seconds, 3),
-        read_bytes=_sum(one.cost.read_bytes for one in spent if one.cost is not None),
-        written_bytes=_sum(one.cost.written_bytes for one in spent if one.cost is not None),
+        read_bytes=_sum(run_cost.cost.read_bytes for run_cost in run_costs if run_cost.cost is not None),
+        written_bytes=_sum(run_cost.cost.written_bytes for run_cost in run_costs if run_cost.cost is not None),
         core_seconds_per_million=None if seconds is None or not measured else round(seconds / measured * 1e6, 3),
     )
 
@@ -105,11 +107,11 @@ def add_up(spent: Sequence[Spent]) -> PathTotal:
 def _fold_days(
     streaming: Sequence[Spent], batch: Sequence[Spent], live: Sequence[EpochRecord], finished: Sequence[BatchRun]
 ) -> tuple[DayCost, ...]:
-    by_day = [_group((one.day, one) for one in path) for path in (streaming, batch)]
+    by_day = [_group((run_cost.day, run_cost) for run_cost in path) for path in (streaming, batch)]
     epochs = _group((_day(epoch.processing_time), epoch) for epoch in live)
     read, _ = delays.list_batch_waits(live, finished)
     waits = _group((_day(run.finished), (seconds, records)) for run, seconds, records in read)
-    days = sorted({day for found in by_day for day in found if day})[-DAYS_AT_MOST:]
+    days = sorted({day for grouped in by_day for day in grouped if day})[-DAYS_AT_MOST:]
     return tuple(
         DayCost(
             day=day,
@@ -122,10 +124,10 @@ def _fold_days(
     )
 
 
-def _group(found: Iterable[tuple[str, Grouped]]) -> Mapping[str, list[Grouped]]:
+def _group(pairs: Iterable[tuple[str, Grouped]]) -> Mapping[str, list[Grouped]]:
     by_day: dict[str, list[Grouped]] = {}
-    for day, one in found:
-        by_day.setdefault(day, []).append(one)
+    for day, item in pairs:
+        by_day.setdefault(day, []).append(item)
     return by_day
 
 
@@ -145,8 +147,8 @@ def _less(now: Number | None, number: Number | None) -> Number | None:
 
 
 def _sum(values: Iterable[Number | None]) -> Number | None:
-    found = [value for value in values if value is not None]
-    return sum(found) if found else None
+    known_values = [value for value in values if value is not None]
+    return sum(known_values) if known_values else None
 
 
 def _day(iso: str) -> str:
@@ -164,8 +166,8 @@ def _is_whole(total: PathTotal) -> bool:
 def _list_unknown(streaming: PathTotal, batch: PathTotal) -> Iterable[str]:
     for name, total in (("drivers", streaming), ("batch runs", batch)):
         if total.unknown_runs:
-            why = "an older release, executors elsewhere, or a kernel that does not show them"
-            yield f"{total.unknown_runs:,} of {total.runs:,} {name} left no core-seconds ({why}): no total has them."
+            reason = "an older release, executors elsewhere, or a kernel that does not show them"
+            yield f"{total.unknown_runs:,} of {total.runs:,} {name} left no core-seconds ({reason}): no total has them."
     for name, total in (("streaming", streaming), ("batch", batch)):
         if total.core_seconds_per_million is not None and total.measured_records < FEW_RECORDS:
             figures = f"{name} has read {total.measured_records:,} records"

@@ -36,8 +36,8 @@ def measure(settings: Settings, pipeline: Pipeline, agreement: Agreement | None)
 
 def find_agreement(settings: Settings, pipeline: Pipeline) -> Agreement | None:
     """Return what the comparison that speaks for a pipeline now has found; None where nothing was compared."""
-    found = history.find_present(settings, pipeline)
-    return None if found is None or not found.is_comparable else parse_agreement(found.result)
+    comparison = history.find_present(settings, pipeline)
+    return None if comparison is None or not comparison.is_comparable else parse_agreement(comparison.result)
 
 
 def measure_if_readable(settings: Settings, pipeline: Pipeline, outcome: ComparisonOutcome) -> PathCosts | None:

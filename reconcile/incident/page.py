@@ -38,9 +38,9 @@ class FilledPage:
 
     def to_text(self) -> str:
         """Return the details as a list, and the page behind them."""
-        listed = "\n".join(f"- {detail.name}: {detail.told}" for detail in self.details)
-        title, _, rest = self.text.partition("\n")
-        return f"{title}\n\n{listed}\n{rest}"
+        detail_lines = "\n".join(f"- {detail.name}: {detail.told}" for detail in self.details)
+        title, _, body = self.text.partition("\n")
+        return f"{title}\n\n{detail_lines}\n{body}"
 
 
 def fill_page(settings: Settings, pipeline: Pipeline, name: str, text: str, status: WatchStatus) -> FilledPage:
@@ -75,16 +75,16 @@ def _list_positions(status: WatchStatus) -> Iterator[Detail]:
     if status.epoch is not None:
         yield Detail(name="Newest epoch", told=number(status.epoch))
     places = (f"{format_number(p.partition)}: {number(p.read)} of {number(p.end)}" for p in status.partitions)
-    told = ", ".join(places)
-    if told:
-        yield Detail(name="Read up to (by partition)", told=told)
+    places_text = ", ".join(places)
+    if places_text:
+        yield Detail(name="Read up to (by partition)", told=places_text)
 
 
 def _find_report(settings: Settings, pipeline: Pipeline, name: str) -> Report | None:
     """Return the newest comparison, if its report names this page; its windows are none of another page's business."""
     try:
-        for one in history.newest_first(settings, pipeline)[:1]:
-            result = files.load(settings, pipeline.name, one.run_id)
+        for comparison in history.newest_first(settings, pipeline)[:1]:
+            result = files.load(settings, pipeline.name, comparison.run_id)
             return result if verdicts.runbook(result) == name else None
     except CutoverError:  # a page is wanted most where something cannot be read
         return None

@@ -49,7 +49,7 @@ def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
     )
     # Each history is in its own order. Only times tell which of their newest incidents is the newest, for a reader.
     newest = [history[-1] for history in map(list, histories) if history]
-    return max(newest, key=lambda one: one.at, default=None)
+    return max(newest, key=lambda incident: incident.at, default=None)
 
 
 def list_of_comparisons(lines: Iterable[RecordedComparison], name: str) -> Iterator[Incident]:
@@ -84,15 +84,15 @@ def list_of_losses(rows: Iterable[Loss], name: str) -> Iterator[Incident]:
         if OF_LOSSES.get(row.kind) == name or (row.kind == "anew" and name in ANEW):
             steps.setdefault(row.sequence, []).append(row)
     for step in steps.values():
-        first = step[0]
-        what = f"{count_noun(len(step), 'partition')} of {first.topic}, {first.who}: {first.why}"
-        yield Incident(at=first.at, text=f"a loss was accepted ({what})")
+        first_loss = step[0]
+        description = f"{count_noun(len(step), 'partition')} of {first_loss.topic}, {first_loss.who}: {first_loss.why}"
+        yield Incident(at=first_loss.at, text=f"a loss was accepted ({description})")
 
 
 def _pages(line: RecordedComparison) -> set[str | None]:
     """Return the pages that a comparison named: of its verdict, and of each broken part of its seal."""
-    within = bool((line.result.get("policy") or {}).get("within", True))
+    is_within_policy = bool((line.result.get("policy") or {}).get("within", True))
     breaches = (line.result.get("seal") or {}).get("breaches", [])
-    return {verdicts.RUNBOOKS[verdicts.name_outcome(line.verdict, within=within)]} | {
+    return {verdicts.RUNBOOKS[verdicts.name_outcome(line.verdict, within=is_within_policy)]} | {
         breach.get("runbook") for breach in breaches
     }

@@ -33,8 +33,8 @@ def may_read(user: Any, dag_id: str) -> bool:
 
 def list_reports_of_run(dag_id: str, run_id: str, map_index: int | None) -> Iterable[str]:
     """Return the addresses of reports that a run, or one mapped task of it, has left as XComs, in its tasks' order."""
-    chosen = {} if map_index is None else {"map_indexes": map_index}
-    query = XComModel.get_many(run_id=run_id, key=KEY, task_ids=TASK, dag_ids=dag_id, **chosen)
+    map_filter = {} if map_index is None else {"map_indexes": map_index}
+    query = XComModel.get_many(run_id=run_id, key=KEY, task_ids=TASK, dag_ids=dag_id, **map_filter)
     with create_session(scoped=False) as session:
         rows = sorted(session.scalars(query), key=lambda row: row.map_index)
         return [str(XComModel.deserialize_value(row)) for row in rows]

@@ -44,8 +44,8 @@ def render_pipeline(view: PipelineView) -> str:
     """Show gate, reports, stream, differences, cost, and the runbooks that its alerts and its verdict name."""
     stream, reports = view.stream.value, view.reports.value or ()
     firing = [alert.name for alert in stream.alerts] if stream else []
-    named = [report.runbook for report in reports[:1] if report.runbook]
-    return _render("pipeline", title=view.pipeline, v=view, runbooks=list(dict.fromkeys([*firing, *named])))
+    named_runbooks = [report.runbook for report in reports[:1] if report.runbook]
+    return _render("pipeline", title=view.pipeline, v=view, runbooks=list(dict.fromkeys([*firing, *named_runbooks])))
 
 
 def render_run(pipeline: str, names: Sequence[str]) -> str:

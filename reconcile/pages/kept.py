@@ -23,9 +23,9 @@ class Kept(Generic[Value]):
     def get(self, name: str, make: Callable[[], Value]) -> Value:
         """Return the value of a name; what `make` raises is raised, and kept by nobody."""
         with self._locks[name]:
-            before = self._values.get(name)
-            if before is not None and self.clock.monotonic() - before[0] < KEPT_SECONDS:
-                return before[1]
+            cached = self._values.get(name)
+            if cached is not None and self.clock.monotonic() - cached[0] < KEPT_SECONDS:
+                return cached[1]
             value = make()
             self._values[name] = (self.clock.monotonic(), value)
             return value

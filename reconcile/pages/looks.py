@@ -45,8 +45,8 @@ class Looks:
 
     def _scan(self) -> tuple[dict[str, Pipeline], tuple[str, ...]]:
         current = catalogue.read_catalogue(self.settings)
-        shown = recorded_definitions.list_shown(self.settings, current)
-        return shown | current.pipelines, tuple(map(str, current.problems))
+        recorded_pipelines = recorded_definitions.list_shown(self.settings, current)
+        return recorded_pipelines | current.pipelines, tuple(map(str, current.problems))
 
     def _gather(self, pipeline: Pipeline) -> PipelineView:
         gathering = self._gatherings.get(pipeline.name)

@@ -66,9 +66,9 @@ class _Routes:
 
     def list_pipelines(self, request: Request) -> Response:
         """Show those that the reader may read."""
-        known, problems = self._looks.find_pipelines()
-        mine = [one for name, one in sorted(known.items()) if self._may_read(request, name)]
-        return _show(html.render_index([self._looks.summary(one) for one in mine], problems))
+        pipelines, problems = self._looks.find_pipelines()
+        readable = [pipeline for name, pipeline in sorted(pipelines.items()) if self._may_read(request, name)]
+        return _show(html.render_index([self._looks.summary(pipeline) for pipeline in readable], problems))
 
     def show_pipeline(self, request: Request, name: str) -> Response:
         """Show the page of one."""
@@ -97,10 +97,14 @@ class _Routes:
         """Lead from a DAG, a run or a task to its report; where it has none, to the page of its pipeline."""
         name, _, path = dag_id.rpartition("_")
         pipeline = self._find(request, name)
-        found = self._find_reports(pipeline, dag_id, run_id, map_index) if path == "reconcile" else []
-        if len(found) == 1:
-            return _redirect(f"reports/{pipeline.name}/{found[0]}")
-        return _show(html.render_run(pipeline.name, found)) if found else _redirect(f"pipelines/{pipeline.name}")
+        report_paths = self._find_reports(pipeline, dag_id, run_id, map_index) if path == "reconcile" else []
+        if len(report_paths) == 1:
+            return _redirect(f"reports/{pipeline.name}/{report_paths[0]}")
+        return (
+            _show(html.render_run(pipeline.name, report_paths))
+            if report_paths
+            else _redirect(f"pipelines/{pipeline.name}")
+        )
 
     def refuse(self, rest: str) -> Response:  # noqa: ARG002 -- whatever it is
         """Say of every other address that nothing is there, to users alone."""
@@ -114,10 +118,10 @@ class _Routes:
             raise _not_here()
         if not self._may_read(request, name):
             raise HTTPException(403, "Forbidden")
-        found = self._looks.find_pipelines()[0].get(name)
-        if found is None:
+        pipeline = self._looks.find_pipelines()[0].get(name)
+        if pipeline is None:
             raise _not_here()
-        return found
+        return pipeline
 
     def _find_reports(self, pipeline: Pipeline, dag_id: str, run_id: str | None, map_index: str | None) -> list[str]:
         """Return the pages of reports that a DAG, a run or a task leads to, as far as they are there."""

@@ -151,15 +151,15 @@ def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ..
     """
     return tuple(
         ReportLine(
-            at=one.last_recorded,
-            epoch=one.epoch if one.has_cut else None,
-            verdict=str(one.verdict),
-            good=one.exit_code == 0,
-            run_id=one.run_id,
-            forms=list_forms(settings, pipeline.name, one.run_id),
-            runbook=one.result.get("runbook"),
+            at=comparison.last_recorded,
+            epoch=comparison.epoch if comparison.has_cut else None,
+            verdict=str(comparison.verdict),
+            good=comparison.exit_code == 0,
+            run_id=comparison.run_id,
+            forms=list_forms(settings, pipeline.name, comparison.run_id),
+            runbook=comparison.result.get("runbook"),
         )
-        for one in history.newest_first(settings, pipeline)[:SHOWN]
+        for comparison in history.newest_first(settings, pipeline)[:SHOWN]
     )
 
 
@@ -178,13 +178,21 @@ def _list_moves(settings: Settings, pipeline: Pipeline) -> tuple[MoveLine, ...]:
 
 
 def _list_differences(settings: Settings, pipeline: Pipeline) -> DifferenceList:
-    found = history.open_differences(settings, pipeline).values()
+    open_differences = history.open_differences(settings, pipeline).values()
     still = DifferenceState.OPEN
-    ordered = sorted(found, key=lambda one: (one.state is not still, one.first_seen, one.window_start, one.key))
+    ordered = sorted(
+        open_differences,
+        key=lambda difference: (
+            difference.state is not still,
+            difference.first_seen,
+            difference.window_start,
+            difference.key,
+        ),
+    )
     return DifferenceList(
         sentence=f"{count_states(pipeline.name, ordered)}.",
-        are_open=sum(one.state is still for one in ordered),
-        lines=tuple(_describe_difference(one, pipeline) for one in ordered[:SHOWN]),
+        are_open=sum(difference.state is still for difference in ordered),
+        lines=tuple(_describe_difference(difference, pipeline) for difference in ordered[:SHOWN]),
     )
 
 

@@ -41,13 +41,13 @@ def calendar_of_windows(result: Report) -> Chart | None:
 def waterfalls(result: Report, labels: SideNames) -> list[tuple[Waterfall, Chart | None]]:
     """Return each measure with its waterfall; None where nothing stands between the two totals."""
 
-    def picture(one: Waterfall) -> Chart | None:
-        if all(numeric(step.amount) == 0 for step in one.steps):
+    def picture(steps_of_measure: Waterfall) -> Chart | None:
+        if all(numeric(step.amount) == 0 for step in steps_of_measure.steps):
             return None
-        drawn = both(lambda width: waterfall.draw(one, labels, width))
-        return Chart(picture=drawn, table=waterfall.tabulate(one, labels))
+        drawings = both(lambda width: waterfall.draw(steps_of_measure, labels, width))
+        return Chart(picture=drawings, table=waterfall.tabulate(steps_of_measure, labels))
 
-    return [(one, picture(one)) for one in result.finding.waterfall]
+    return [(steps_of_measure, picture(steps_of_measure)) for steps_of_measure in result.finding.waterfall]
 
 
 def windows_over_time(result: Report, labels: SideNames) -> Chart | None:
@@ -66,18 +66,18 @@ def windows_over_time(result: Report, labels: SideNames) -> Chart | None:
 
 def lateness_histogram(result: Report) -> Chart | None:
     """Return how late the late records were."""
-    found = result.finding.lateness_histogram
-    if not any(one.events for one in found):
+    histogram = result.finding.lateness_histogram
+    if not any(lateness_bin.events for lateness_bin in histogram):
         return None
-    return Chart(picture=both(lambda width: lateness.draw(found, width)), table=lateness.tabulate(found))
+    return Chart(picture=both(lambda width: lateness.draw(histogram, width)), table=lateness.tabulate(histogram))
 
 
 def settlement_curve(result: Report) -> Chart | None:
     """Return what the log and the stream's answer hold of windows, by age."""
-    found = result.settlement
-    if found is None:
+    curve = result.settlement
+    if curve is None:
         return None
-    return Chart(picture=both(lambda width: settlement.draw(found, width)), table=settlement.tabulate(found))
+    return Chart(picture=both(lambda width: settlement.draw(curve, width)), table=settlement.tabulate(curve))
 
 
 def watermark_over_epochs(result: Report) -> Chart | None:

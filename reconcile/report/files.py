@@ -91,8 +91,8 @@ def show_latest(settings: Settings, pipeline: str, newest: Callable[[], Recorded
     try:
         with (folder / LOCK).open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            found = newest()
-            path = None if found is None else folder / f"{_check_name(found.run_id)}.html"
+            comparison = newest()
+            path = None if comparison is None else folder / f"{_check_name(comparison.run_id)}.html"
             if path is not None and path.is_file():
                 _replace(folder / "latest.html", path.read_text(encoding="utf-8"))
     except OSError as error:

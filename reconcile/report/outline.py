@@ -12,15 +12,15 @@ Section = tuple[str, str]
 
 def sections(result: Report) -> list[Section]:
     """Return the sections that a comparison has something to say in; what it is about first, then the evidence."""
-    found = [("compared", "What was compared")]
+    report_sections = [("compared", "What was compared")]
     if result.finding.verdict != "NOT_COMPARABLE":
-        found += _of_findings(result)
-    found += _of_evidence(result)
+        report_sections += _of_findings(result)
+    report_sections += _of_evidence(result)
     if verdicts.runbook(result):
-        found.append(("runbook", "What to do"))
+        report_sections.append(("runbook", "What to do"))
     if repeat.commands(result):
-        found.append(("deeper", "Do it again"))
-    return found
+        report_sections.append(("deeper", "Do it again"))
+    return report_sections
 
 
 def _of_findings(result: Report) -> Iterator[Section]:

@@ -76,9 +76,9 @@ def _escape_value(value: Any) -> Any:
     return text.message(cut(value, LONGEST_TEXT)) if is_text else value
 
 
-def cut(value: Any, most: int = text.LONGEST_VALUE) -> Any:
-    """Return a text with its length in place of what is beyond `most` characters; anything else as it is."""
-    return text.cut_text(value, most) if isinstance(value, str) and not isinstance(value, Markup) else value
+def cut(value: Any, limit: int = text.LONGEST_VALUE) -> Any:
+    """Return a text with its length in place of what is beyond `limit` characters; anything else as it is."""
+    return text.cut_text(value, limit) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def number(value: Scalar) -> str:
@@ -152,11 +152,11 @@ def _tables(result: Report) -> dict[str, Any]:
 
 def _causes(result: Report) -> list[tuple[str, int, int]]:
     """Return cause, rows, records; those that explain something first, `unexplained` always there."""
-    found = [(name, cause.rows, cause.events) for name, cause in result.finding.causes.items()]
-    return [c for c in found if c[1] or c[2] or c[0] == "unexplained"]
+    causes = [(name, cause.rows, cause.events) for name, cause in result.finding.causes.items()]
+    return [c for c in causes if c[1] or c[2] or c[0] == "unexplained"]
 
 
 def _worst(result: Report) -> list[tuple[Any, float]]:
     """Return the worst keys, each with its share of the worst one's rows, for the bar behind its number."""
-    most = max((key.rows for key in result.finding.worst_keys), default=1) or 1
-    return [(key, key.rows / most) for key in result.finding.worst_keys]
+    largest = max((key.rows for key in result.finding.worst_keys), default=1) or 1
+    return [(key, key.rows / largest) for key in result.finding.worst_keys]

@@ -22,22 +22,22 @@ def commands(result: Report) -> list[Command]:
     if result.finding.kind == "tables":
         return []
     name = shlex.quote(result.finding.pipeline)
-    found = [("the same comparison again, at this cut", _repeat(name, result))]
-    found += [_explain(result, cell) for cell in _pick_cells(result.finding.differences)[:2]]
+    repeat_commands = [("the same comparison again, at this cut", _repeat(name, result))]
+    repeat_commands += [_explain(result, cell) for cell in _pick_cells(result.finding.differences)[:2]]
     repaired = dict.fromkeys(cell.window_start for cell in result.finding.differences if cell.window_start)
     if repaired and result.finding.windows.merges:
-        found.append((_RECOMPUTE, f"cutover batch {name} && cutover reconcile {name}"))
+        repeat_commands.append((_RECOMPUTE, f"cutover batch {name} && cutover reconcile {name}"))
     elif repaired:
-        found.append((_REPAIR, _repair(name, [*repaired][:_WINDOWS_NAMED])))
+        repeat_commands.append((_REPAIR, _repair(name, [*repaired][:_WINDOWS_NAMED])))
     if result.finding.events.late:
-        found.append(
+        repeat_commands.append(
             (
                 "late records by window",
                 f'cutover sql {name}{format_option(result.finding.seal.stream_version)} "{_LATE}"',
             )
         )
     return [
-        *found,
+        *repeat_commands,
         ("when this verdict last was another, and what changed", f"cutover history {name}"),
         ("lag and watermark now", f"cutover watch {name} --once"),
         ("the evidence so far", f"cutover gate {name} show"),
@@ -47,14 +47,14 @@ def commands(result: Report) -> list[Command]:
 def _repeat(name: str, result: Report) -> str:
     """Return the command that compares the same windows at the same cut."""
     version = result.finding.seal.stream_version or None
-    asked = (
+    options = (
         ("--cut", result.finding.seal.epoch),
         ("--version", version),
         ("--from", result.finding.from_),
         ("--to", result.finding.to),
     )
-    given = "".join(f" {option} {shlex.quote(str(value))}" for option, value in asked if value is not None)
-    return f"cutover reconcile {name}{given} --json"
+    option_text = "".join(f" {option} {shlex.quote(str(value))}" for option, value in options if value is not None)
+    return f"cutover reconcile {name}{option_text} --json"
 
 
 def _repair(name: str, starts: list[str]) -> str:
@@ -64,11 +64,11 @@ def _repair(name: str, starts: list[str]) -> str:
 
 def _pick_cells(differences: tuple[Difference, ...]) -> list[Difference]:
     """Return one cell for each cause, of those whose key can be typed."""
-    found: dict[str, Difference] = {}
+    cells_by_cause: dict[str, Difference] = {}
     for cell in differences:
         if tree.explain_command("p", cell, None) is not None:
-            found.setdefault(cell.cause, cell)
-    return list(found.values())
+            cells_by_cause.setdefault(cell.cause, cell)
+    return list(cells_by_cause.values())
 
 
 def _explain(result: Report, cell: Difference) -> Command:

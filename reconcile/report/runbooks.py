@@ -24,6 +24,6 @@ def html(name: str, fill: Callable[[str], str] = str) -> Markup | None:
         return None
     body = split_head(text)[1].partition("\n")[2]
     deeper = re.sub(r"^(#+ )", r"#\1", body, flags=re.MULTILINE)
-    named = re.sub(r"\[([^\]]+)\]\((?:\.\./)?[\w/-]+\.md(?:#[\w-]+)?\)", r"`\1`", fill(deeper))
+    without_links = re.sub(r"\[([^\]]+)\]\((?:\.\./)?[\w/-]+\.md(?:#[\w-]+)?\)", r"`\1`", fill(deeper))
     # The text is ours, markup in it is switched off all the same.
-    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(named))  # noqa: S704 -- rendered with html off
+    return Markup(MarkdownIt("commonmark", {"html": False}).enable("table").render(without_links))  # noqa: S704 -- rendered with html off

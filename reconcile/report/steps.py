@@ -30,37 +30,41 @@ class Detail:
 
 def details(result: Report) -> list[Detail]:
     """Return pipeline, windows, offsets and cut that the steps are about; those without a cause before any others."""
-    found = [Detail(name="Pipeline", told=result.finding.pipeline)]
+    lines = [Detail(name="Pipeline", told=result.finding.pipeline)]
     cells = _choose_cells(result)
     starts = sorted({at for cell in cells if (at := moment(cell.window_start)) is not None})
     if starts:
         words = f"{count_noun(len(starts), 'window')} of those listed, "
-        found.append(Detail(name="Windows", told=words + _say_span(starts)))
-    found += _offsets(result)
-    found += _last_similar(result)
-    found += [
+        lines.append(Detail(name="Windows", told=words + _say_span(starts)))
+    lines += _offsets(result)
+    lines += _last_similar(result)
+    lines += [
         Detail(name=f"Cut of {log.topic}", told=", ".join(f"{p}: {number(n)}" for p, n in log.cut.items()))
         for log in result.finding.seal.logs
     ]
-    return found
+    return lines
 
 
 def _last_similar(result: Report) -> Iterator[Detail]:
     """Yield when the same verdict stood last before another one did: an incident that is over, not this one's begin."""
     name, is_over = verdicts.outcome(result), False
-    for one in reversed([run for run in result.trend if run.run_id != result.run.run_id]):
-        same = one.verdict == result.finding.verdict.value and one.within == result.finding.policy.within
-        if same and is_over and verdicts.runbook(result) is not None:
-            counted = f"{count_noun(one.rows, 'row')} in {count_noun(one.different, 'window')}"
-            told = f"{when(one.at)} UTC, {name} at epoch {one.epoch}, {counted} (run {one.run_id})"
-            yield Detail(name="Last similar incident", told=told)
+    for past_run in reversed([run for run in result.trend if run.run_id != result.run.run_id]):
+        is_same_verdict = (
+            past_run.verdict == result.finding.verdict.value and past_run.within == result.finding.policy.within
+        )
+        if is_same_verdict and is_over and verdicts.runbook(result) is not None:
+            counts_text = f"{count_noun(past_run.rows, 'row')} in {count_noun(past_run.different, 'window')}"
+            description = (
+                f"{when(past_run.at)} UTC, {name} at epoch {past_run.epoch}, {counts_text} (run {past_run.run_id})"
+            )
+            yield Detail(name="Last similar incident", told=description)
             return
-        is_over = is_over or not same
+        is_over = is_over or not is_same_verdict
 
 
 def _say_span(starts: list[datetime]) -> str:
-    first, last = (when(at.isoformat()) for at in (starts[0], starts[-1]))
-    return f"{first} UTC" if first == last else f"{first} to {last} UTC"
+    start, end = (when(at.isoformat()) for at in (starts[0], starts[-1]))
+    return f"{start} UTC" if start == end else f"{start} to {end} UTC"
 
 
 def _choose_cells(result: Report) -> list[Difference]:
@@ -71,20 +75,22 @@ def _choose_cells(result: Report) -> list[Difference]:
 
 def _offsets(result: Report) -> Iterator[Detail]:
     places = {(cell.window_start, tuple(cell.key.items())) for cell in _choose_cells(result)}
-    found: dict[int, list[int]] = {}
-    for one in result.finding.behind:
-        if (one.window_start, tuple(one.key.items())) in places:
-            found.setdefault(one.partition, []).append(one.offset)
-    told = []
-    for partition, offsets in sorted(found.items()):
+    offsets_by_partition: dict[int, list[int]] = {}
+    for record in result.finding.behind:
+        if (record.window_start, tuple(record.key.items())) in places:
+            offsets_by_partition.setdefault(record.partition, []).append(record.offset)
+    texts = []
+    for partition, offsets in sorted(offsets_by_partition.items()):
         records = count_noun(len(offsets), "record")
-        told.append(
+        texts.append(
             f"partition {format_number(partition)}: {number(min(offsets))} to {number(max(offsets))} ({records})"
         )
-    if told:
-        more = len(told) - PARTITIONS_AT_MOST
-        shown = "; ".join(told[:PARTITIONS_AT_MOST])
-        yield Detail(name="Offsets", told=shown + (f"; and {count_noun(more, 'partition')} more" if more > 0 else ""))
+    if texts:
+        more = len(texts) - PARTITIONS_AT_MOST
+        shown_text = "; ".join(texts[:PARTITIONS_AT_MOST])
+        yield Detail(
+            name="Offsets", told=shown_text + (f"; and {count_noun(more, 'partition')} more" if more > 0 else "")
+        )
 
 
 def fill(text: str, result: Report) -> str:
@@ -103,8 +109,8 @@ def fill(text: str, result: Report) -> str:
         text = text.replace("<window> <key>", place.removeprefix("cutover explain p "))
     starts = sorted(at for cell in _choose_cells(result) if (at := moment(cell.window_start)) is not None)
     if starts:
-        first, after = f"{starts[0]:%Y-%m-%d}", f"{_day_after(starts[-1]):%Y-%m-%d}"
-        text = text.replace("--from ... --to ...", f"--from {shlex.quote(first)} --to {shlex.quote(after)}")
+        first_day, day_after = f"{starts[0]:%Y-%m-%d}", f"{_day_after(starts[-1]):%Y-%m-%d}"
+        text = text.replace("--from ... --to ...", f"--from {shlex.quote(first_day)} --to {shlex.quote(day_after)}")
     return text
 
 

@@ -47,8 +47,8 @@ def build(result: Report) -> list[WindowBranch]:
     A difference that names no window has no place in it.
     """
     records: dict[_Place, list[RecordBehind]] = {}
-    for one in result.finding.behind:
-        records.setdefault(_place(one.window_start, one.key), []).append(one)
+    for record in result.finding.behind:
+        records.setdefault(_place(record.window_start, record.key), []).append(record)
     lives = {_place(life.window_start, life.key): life for life in result.lives}
     windows: dict[str, WindowBranch] = {}
     keys: dict[_Place, KeyBranch] = {}

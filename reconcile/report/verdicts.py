@@ -55,8 +55,12 @@ def name_outcome(verdict: Verdict, *, within: bool) -> str:
 
 def look(result: Report) -> VerdictStyle:
     """Word, sign and tone of the verdict, worded otherwise for two tables."""
-    found = _LOOKS[outcome(result)]
-    return replace(found, word=_TABLES.get(found.word, found.word)) if result.finding.kind == "tables" else found
+    verdict_style = _LOOKS[outcome(result)]
+    return (
+        replace(verdict_style, word=_TABLES.get(verdict_style.word, verdict_style.word))
+        if result.finding.kind == "tables"
+        else verdict_style
+    )
 
 
 def style(verdict: Verdict, *, within: bool) -> VerdictStyle:

@@ -51,40 +51,42 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
 ) -> None:
     """Write a rule that accepts differences: a file beside the definitions, to be reviewed and committed."""
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    definition = catalogue.get(settings, pipeline)
     now = SystemClock().now()
-    until = arguments.moment(expires, "--expires")
-    if not now < until <= now + LONGEST:
+    expiry = arguments.moment(expires, "--expires")
+    if not now < expiry <= now + LONGEST:
         msg = (
-            f"`--expires`: expected a time from now on, at most {LONGEST.days} days ahead, got {until:%Y-%m-%d %H:%M}."
+            f"`--expires`: expected a time from now on, at most {LONGEST.days} days ahead, got {expiry:%Y-%m-%d %H:%M}."
         )
         raise DefinitionError(msg)
-    start = None if window is None else parse_range_end(window, found.window, of="`--window`")
-    end = None if window_to is None else parse_range_end(window_to, found.window, of="`--window-to`")
+    start = None if window is None else parse_range_end(window, definition.window, of="`--window`")
+    end = None if window_to is None else parse_range_end(window_to, definition.window, of="`--window-to`")
     rule = _make_rule(
         reason=reason,
         owner=owner,
-        expires=until,
+        expires=expiry,
         max_rows=MAX_ACCEPTED_ROWS if max_rows is None else max_rows,
         max_volume=dict(map(_parse_volume, max_volume or [])),
         windows_from=start,
         windows_to=start + _EVERY_MOMENT if start is not None and end is None else end,
-        keys=[format_values(parse_key(one, found.key)) for one in key or []],
+        keys=[format_values(parse_key(key_text, definition.key)) for key_text in key or []],
         kinds=kind or [],
         measures=measure or [],
         all=every,
     )
-    acceptance_files.refuse_unfit(rule, found)
-    cells = _find_matching(settings, found, rule)
+    acceptance_files.refuse_unfit(rule, definition)
+    cells = _find_matching(settings, definition, rule)
     if max_rows is None:
-        rule = rule.model_copy(update={"max_rows": _check_count(found, len(cells))})
-    acceptance_files.parse(acceptance_files.format_rule(rule), found)
-    rules = acceptance_files.load(settings, found).rules
-    path = acceptance_files.write(settings, found, name or _make_name(reason, now), rule)
+        rule = rule.model_copy(update={"max_rows": _check_count(definition, len(cells))})
+    acceptance_files.parse(acceptance_files.format_rule(rule), definition)
+    rules = acceptance_files.load(settings, definition).rules
+    path = acceptance_files.write(settings, definition, name or _make_name(reason, now), rule)
     console = Console(highlight=False, soft_wrap=True)
     console.print(text.message_text(f"Wrote {path}: {text.count_noun(len(cells), 'open difference')} fit it."))
-    for said in _describe_others({one: rule for one, rule in rules.items() if f"{one}.toml" < path.name}, cells, now):
-        console.print(text.message_text(said))
+    for message in _describe_others(
+        {rule_name: rule for rule_name, rule in rules.items() if f"{rule_name}.toml" < path.name}, cells, now
+    ):
+        console.print(text.message_text(message))
     console.print(text.message_text(f"Next: commit it; `cutover reconcile {pipeline}` takes it into account."))
 
 
@@ -92,27 +94,27 @@ def _make_rule(**fields: object) -> AcceptanceRule:
     try:
         return AcceptanceRule.model_validate({name: value for name, value in fields.items() if value not in ([], {})})
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        option = "".join(f"`--{str(part).replace('_', '-')}`: " for part in first["loc"][:1])
-        said = first["msg"].removeprefix("Value error, ")
-        said = said.replace("`keys`", "`--key`").replace("`all = true`", "`--all`")
-        msg = f"Rule of acceptance: {option}{said}."
+        first_error = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        option = "".join(f"`--{str(part).replace('_', '-')}`: " for part in first_error["loc"][:1])
+        message = first_error["msg"].removeprefix("Value error, ")
+        message = message.replace("`keys`", "`--key`").replace("`all = true`", "`--all`")
+        msg = f"Rule of acceptance: {option}{message}."
         raise DefinitionError(msg) from None
 
 
-def _parse_volume(given: str) -> tuple[str, float]:
-    measure, _, most = given.partition("=")
+def _parse_volume(text: str) -> tuple[str, float]:
+    measure, _, limit = text.partition("=")
     try:
-        return measure.strip(), float(most)
+        return measure.strip(), float(limit)
     except ValueError:
-        msg = f"`--max-volume`: expected a measure and a number such as `amount=100`, got `{given[:80]}`."
+        msg = f"`--max-volume`: expected a measure and a number such as `amount=100`, got `{text[:80]}`."
         raise DefinitionError(msg) from None
 
 
 def _find_matching(settings: Settings, pipeline: Pipeline, rule: AcceptanceRule) -> list[Difference]:
     """Return the differences that are known now and fit a rule, whatever they differ in."""
     opened = history.open_differences(settings, pipeline).values()
-    cells = [_as_cell(one, pipeline) for one in opened if one.kind != BEYOND]
+    cells = [_as_cell(difference, pipeline) for difference in opened if difference.kind != BEYOND]
     return [cell for cell in cells if _matches(rule, cell)]
 
 
@@ -120,14 +122,16 @@ def _matches(rule: AcceptanceRule, cell: Difference) -> bool:
     return acceptance.fits(rule.model_copy(update={"measures": []}), [cell])
 
 
-def _describe_others(others: Mapping[str, AcceptanceRule], cells: Sequence[Difference], now: datetime) -> Iterator[str]:
+def _describe_others(
+    other_rules: Mapping[str, AcceptanceRule], cells: Sequence[Difference], now: datetime
+) -> Iterator[str]:
     """Yield a sentence for each rule that comes before a new one by name, and takes rows of its before it."""
-    for name, rule in others.items():
+    for name, rule in other_rules.items():
         count = sum(_matches(rule, cell) for cell in cells)
         if count:
             expired = ", and has expired" if rule.is_expired(now) else ""
-            said = f"Rule `{name}` comes first by name for {count:,} of them{expired}: they stay with it."
-            yield f"{said} Remove its file, or give this one a name that comes before it."
+            message = f"Rule `{name}` comes first by name for {count:,} of them{expired}: they stay with it."
+            yield f"{message} Remove its file, or give this one a name that comes before it."
 
 
 def _as_cell(open_difference: OpenDifference, pipeline: Pipeline) -> Difference:
@@ -146,9 +150,9 @@ def _as_cell(open_difference: OpenDifference, pipeline: Pipeline) -> Difference:
 def _check_count(pipeline: Pipeline, count: int) -> int:
     if 1 <= count <= MAX_ACCEPTED_ROWS:
         return count
-    got = "none" if not count else f"{count:,}"
+    count_text = "none" if not count else f"{count:,}"
     of = f"of `{pipeline.name}` that fit it"
-    msg = f"Rule of acceptance: expected 1 to {MAX_ACCEPTED_ROWS} open differences {of}, got {got}."
+    msg = f"Rule of acceptance: expected 1 to {MAX_ACCEPTED_ROWS} open differences {of}, got {count_text}."
     raise DefinitionError(
         msg + f"\nHint: `cutover differences {pipeline.name}` lists them; `--max-rows` says a number."
     )
@@ -170,15 +174,21 @@ def resolve(
     settings = load_settings()
     definition = find_definition(settings, pipeline)
     opened = history.open_differences(settings, definition)
-    wanted = (parse_range_end(window, definition.window, of="WINDOW"), format_values(parse_key(key, definition.key)))
-    one = next((one for one in opened.values() if _place_of(one, definition) == wanted), None)
-    if one is None:
-        msg = f"No difference of `{pipeline}` is known in window {text.when(wanted[0].isoformat())}, key {wanted[1]}."
+    wanted_place = (
+        parse_range_end(window, definition.window, of="WINDOW"),
+        format_values(parse_key(key, definition.key)),
+    )
+    difference = next(
+        (difference for difference in opened.values() if _place_of(difference, definition) == wanted_place), None
+    )
+    if difference is None:
+        window_text = text.when(wanted_place[0].isoformat())
+        msg = f"No difference of `{pipeline}` is known in window {window_text}, key {wanted_place[1]}."
         raise DefinitionError(msg + f"\nHint: `cutover differences {pipeline}` lists them.")
-    lifecycle.close(settings, pipeline, result_fingerprint(definition), one, why, SystemClock().now())
-    said = f"Window {text.when(one.window_start)}, key {wanted[1]} of {pipeline}: off the list."
-    again = f"Next: `cutover reconcile {pipeline}` says whether it is gone; a run that finds it brings it back."
-    Console(highlight=False, soft_wrap=True).print(text.message_text(f"{said} {again}"))
+    lifecycle.close(settings, pipeline, result_fingerprint(definition), difference, why, SystemClock().now())
+    message = f"Window {text.when(difference.window_start)}, key {wanted_place[1]} of {pipeline}: off the list."
+    next_step = f"Next: `cutover reconcile {pipeline}` says whether it is gone; a run that finds it brings it back."
+    Console(highlight=False, soft_wrap=True).print(text.message_text(f"{message} {next_step}"))
 
 
 def _place_of(open_difference: OpenDifference, pipeline: Pipeline) -> tuple[datetime | None, str]:

@@ -41,11 +41,11 @@ def cost(
     """Say what streaming and batch have cost: 0 shown, 2 nothing is known yet. Reads only."""
     settings = load_settings()
     definition = find_definition(settings, pipeline)
-    found = measure(settings, definition, find_agreement(settings, definition))
+    path_costs = measure(settings, definition, find_agreement(settings, definition))
     if as_json:
-        sys.stdout.write(json.dumps(encode(found), allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(encode(path_costs), allow_nan=False) + "\n")
     else:
-        _print(Console(highlight=False, soft_wrap=True), pipeline, found)
+        _print(Console(highlight=False, soft_wrap=True), pipeline, path_costs)
 
 
 def _print(console: Console, name: str, path_costs: PathCosts) -> None:
@@ -77,7 +77,7 @@ def _describe_rows(total: PathTotal, delay: Delay) -> list[tuple[str, str]]:
     if not total.runs:  # of a path that never ran nothing is unknown
         return [("runs", "0"), *((name, "no run") for name in _FIGURES)]
     runs = f"{total.runs:,}" + (f" ({total.unknown_runs:,} unknown)" if total.unknown_runs else "")
-    half, most = (("unknown" if value is None else duration(value)) for value in (delay.p50, delay.p99))
+    half, longest = (("unknown" if value is None else duration(value)) for value in (delay.p50, delay.p99))
     figures = (
         f"{total.records:,}",
         amount_text(total.core_seconds),
@@ -85,7 +85,7 @@ def _describe_rows(total: PathTotal, delay: Delay) -> list[tuple[str, str]]:
         size_text(total.read_bytes),
         size_text(total.written_bytes),
         half,
-        most,
+        longest,
     )
     return [("runs", runs), *zip(_FIGURES, figures, strict=True)]
 

@@ -35,43 +35,45 @@ def differences(
     settings = load_settings()
     definition = find_definition(settings, pipeline)
     opened = history.open_differences(settings, definition)
-    found = sorted(opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key))
+    ordered = sorted(
+        opened.values(), key=lambda one: (one.state is not OPEN, one.first_seen, one.window_start, one.key)
+    )
     if as_json:
-        sys.stdout.write(json.dumps([_object(one) for one in found], allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps([_object(one) for one in ordered], allow_nan=False) + "\n")
     else:
-        compared = bool(found or history.of_now(settings, definition)[0])
-        _print(Console(highlight=False), definition, found, most, compared=compared)
-    raise typer.Exit(1 if any(one.state is OPEN for one in found) else 0)
+        compared = bool(ordered or history.of_now(settings, definition)[0])
+        _print(Console(highlight=False), definition, ordered, most, compared=compared)
+    raise typer.Exit(1 if any(one.state is OPEN for one in ordered) else 0)
 
 
 def _object(open_difference: OpenDifference) -> dict[str, object]:
-    found: dict[str, object] = encode(open_difference)
-    return found | {"key": json.loads(open_difference.key)}
+    fields: dict[str, object] = encode(open_difference)
+    return fields | {"key": json.loads(open_difference.key)}
 
 
 def _print(
-    console: Console, pipeline: Pipeline, open_differences: list[OpenDifference], most: int, *, compared: bool
+    console: Console, pipeline: Pipeline, open_differences: list[OpenDifference], limit: int, *, compared: bool
 ) -> None:
     if not open_differences:
         console.print(text.message_text(_describe_none(pipeline.name, compared=compared)))
         return
     columns = ("window", "key", "row", "state", "first seen (UTC)", "last seen", "runs")
     table = Table(*columns, box=None, pad_edge=False)
-    for open_difference in open_differences[:most]:
+    for open_difference in open_differences[:limit]:
         key = REST if open_difference.kind == BEYOND else format_columns(read_key(open_difference, pipeline.key))
-        seen = (
+        first_seen = (
             f"{open_difference.first_seen:%Y-%m-%d %H:%M}",
             f"{open_difference.last_seen:%Y-%m-%d %H:%M}",
             f"{open_difference.runs:,}",
         )
         window, state = text.when(open_difference.window_start), text.message_text(describe_state(open_difference))
-        table.add_row(window, text.message_text(key), open_difference.kind.replace("_", " "), state, *seen)
+        table.add_row(window, text.message_text(key), open_difference.kind.replace("_", " "), state, *first_seen)
     console.print(table)
-    rest = f", the oldest {most:,} shown" if len(open_differences) > most else ""
-    console.print(text.message_text(f"{count_states(pipeline.name, open_differences)}{rest}."))
-    first = open_differences[0]
-    if first.kind != BEYOND and first.state is OPEN:
-        command = explain_line(pipeline.name, first.window_start, read_key(first, pipeline.key))
+    listed_part = f", the oldest {limit:,} shown" if len(open_differences) > limit else ""
+    console.print(text.message_text(f"{count_states(pipeline.name, open_differences)}{listed_part}."))
+    oldest = open_differences[0]
+    if oldest.kind != BEYOND and oldest.state is OPEN:
+        command = explain_line(pipeline.name, oldest.window_start, read_key(oldest, pipeline.key))
         console.print(text.message_text(f"Next: `{command}`."))
 
 
@@ -91,11 +93,11 @@ def describe_state(open_difference: OpenDifference) -> str:
 
 def count_states(pipeline: str, open_differences: Iterable[OpenDifference]) -> str:
     """Return how many differences are in each state, and that there are more than a list holds: a sentence's head."""
-    every = list(open_differences)
-    counted = Counter(one.state for one in every if one.kind != BEYOND)
-    parts = [f"{counted[state]:,} {state}" for state in DifferenceState if counted[state] or state is OPEN]
-    rest = f", and {REST}" if len(every) > counted.total() else ""
-    return f"Differences of {pipeline} without a cause: {', '.join(parts)}{rest}"
+    all_differences = list(open_differences)
+    counts = Counter(difference.state for difference in all_differences if difference.kind != BEYOND)
+    parts = [f"{counts[state]:,} {state}" for state in DifferenceState if counts[state] or state is OPEN]
+    beyond_text = f", and {REST}" if len(all_differences) > counts.total() else ""
+    return f"Differences of {pipeline} without a cause: {', '.join(parts)}{beyond_text}"
 
 
 COMMANDS = {"differences": differences}

@@ -50,11 +50,11 @@ def history(  # noqa: PLR0913 -- the options of a command line
     lines = _lines(settings, definition)
     if window is not None:
         start = parse_range_end(window, definition.window, of="`--window`")
-        shown = _follow(settings, definition, lines, to_micros(start))
-        _show(as_json, shown, lambda console: _print_window(console, definition, window, shown))
+        window_rows = _follow(settings, definition, lines, to_micros(start))
+        _show(as_json, window_rows, lambda console: _print_window(console, definition, window, window_rows))
     elif changes or before or after:
-        made = _compare(settings, definition, lines, before, after)
-        _show(as_json, encode(made), lambda console: _print_changes(console, made))
+        run_changes = _compare(settings, definition, lines, before, after)
+        _show(as_json, encode(run_changes), lambda console: _print_changes(console, run_changes))
     else:
         rows = [_row(line) for line in lines[-last:]]
         _show(as_json, rows, lambda console: _print_trend(console, definition, rows, len(lines)))
@@ -63,11 +63,11 @@ def history(  # noqa: PLR0913 -- the options of a command line
 
 def _lines(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
     """Return the comparisons under the definition in force in the order in which they speak, the newest last."""
-    mine, version = comparisons.of_now(settings, pipeline)
-    if not mine:
+    recorded_comparisons, version = comparisons.of_now(settings, pipeline)
+    if not recorded_comparisons:
         msg = f"History of `{pipeline.name}`: expected a comparison under the definition in force, found none."
         raise DefinitionError(msg + f"\nHint: `cutover reconcile {pipeline.name}` makes one.")
-    return records.in_order(mine, version)
+    return records.in_order(recorded_comparisons, version)
 
 
 def _row(line: RecordedComparison) -> dict[str, Any]:
@@ -138,9 +138,9 @@ def _load(settings: Settings, pipeline: Pipeline, line: RecordedComparison) -> R
         return None  # reports are files that people may clean up; the line stays
 
 
-def _show(as_json: bool, found: object, print_it: Any) -> None:
+def _show(as_json: bool, content: object, print_it: Any) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(found, allow_nan=False) + "\n")
+        sys.stdout.write(json.dumps(content, allow_nan=False) + "\n")
     else:
         print_it(Console(highlight=False))
 
@@ -159,10 +159,10 @@ def _print_trend(console: Console, pipeline: Pipeline, rows: Sequence[Mapping[st
         table.add_row(when(row["at"]), epoch, *figures, row["verdict"] + part, row["run_id"])
     console.print(table)
     agree, compared = (sum(map(of, rows)) for of in (_agrees, _is_comparable))
-    shown = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
+    title = f"{count_noun(total, 'comparison')}" + ("" if total == len(rows) else f", the newest {len(rows)} shown")
     console.print(
         message_text(
-            f"{pipeline.name}, {shown}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}"
+            f"{pipeline.name}, {title}: {agree} of {compared} that could compare agree. Newest: {rows[-1]['sentence']}"
         )
     )
     if compared > 1:
@@ -189,31 +189,31 @@ def _print_noise(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> No
 
 def _print_changes(console: Console, run_changes: RunChanges) -> None:
     table = _table("what", "window", "key", "measure", "before", "now")
-    for what, before, after in _list_changes(run_changes):
-        for one in filter(None, (after or before,)):
-            place = (when(one.window_start), message_text(format_columns(one.key)), message_text(one.measure))
-            table.add_row(what, *place, _cell(before), _cell(after))
+    for change_name, earlier, later in _list_changes(run_changes):
+        for cell in filter(None, (later or earlier,)):
+            place = (when(cell.window_start), message_text(format_columns(cell.key)), message_text(cell.measure))
+            table.add_row(change_name, *place, _cell(earlier), _cell(later))
     if run_changes.changes:
         console.print(table)
-    counted = (
+    counts_text = (
         f"{len(run_changes.new)} new, {len(run_changes.gone)} gone, {len(run_changes.other_cause)} with another cause"
     )
-    counted += f", {len(run_changes.other_amount)} with another amount, {run_changes.same} as they were"
+    counts_text += f", {len(run_changes.other_amount)} with another amount, {run_changes.same} as they were"
     part = (
         "" if run_changes.is_whole else " A report lists not all of its cells: what is new or gone may be in the rest."
     )
-    console.print(message_text(f"From {run_changes.before} to {run_changes.after}: {counted} (cells).{part}"))
+    console.print(message_text(f"From {run_changes.before} to {run_changes.after}: {counts_text} (cells).{part}"))
 
 
 def _list_changes(run_changes: RunChanges) -> list[tuple[str, Difference | None, Difference | None]]:
     """Return the first changes of each sort: what it is, before, now."""
     pairs: list[tuple[str, Sequence[tuple[Difference | None, Difference | None]]]] = [
-        ("new", [(None, one) for one in run_changes.new]),
-        ("other cause", [(one.before, one.after) for one in run_changes.other_cause]),
-        ("other amount", [(one.before, one.after) for one in run_changes.other_amount]),
-        ("gone", [(one, None) for one in run_changes.gone]),
+        ("new", [(None, cell) for cell in run_changes.new]),
+        ("other cause", [(change.before, change.after) for change in run_changes.other_cause]),
+        ("other amount", [(change.before, change.after) for change in run_changes.other_amount]),
+        ("gone", [(cell, None) for cell in run_changes.gone]),
     ]
-    return [(what, *pair) for what, of in pairs for pair in of[:_CELLS_SHOWN]]
+    return [(change_name, *pair) for change_name, of in pairs for pair in of[:_CELLS_SHOWN]]
 
 
 def _cell(difference: Difference | None) -> str:
@@ -224,16 +224,22 @@ def _cell(difference: Difference | None) -> str:
     )
 
 
-def _print_window(console: Console, pipeline: Pipeline, window: str, found: Sequence[Mapping[str, Any]]) -> None:
+def _print_window(console: Console, pipeline: Pipeline, window: str, window_rows: Sequence[Mapping[str, Any]]) -> None:
     table = _table("at (UTC)", "epoch", "state", "run")
-    for row in found:
+    for row in window_rows:
         table.add_row(
             when(row["at"]), "none" if row["epoch"] is None else str(row["epoch"]), row["state"], row["run_id"]
         )
     console.print(table)
-    last = next((row for row in reversed(found) if row["state"] == WindowState.EQUAL), None)
-    said = "never found equal" if last is None else f"last equal at epoch {last['epoch']}, {when(last['at'])}"
-    console.print(message_text(f"Window {window} of {pipeline.name}: {said}. Now: {found[-1]['state']}."))
+    last_equal = next((row for row in reversed(window_rows) if row["state"] == WindowState.EQUAL), None)
+    equality_text = (
+        "never found equal"
+        if last_equal is None
+        else f"last equal at epoch {last_equal['epoch']}, {when(last_equal['at'])}"
+    )
+    console.print(
+        message_text(f"Window {window} of {pipeline.name}: {equality_text}. Now: {window_rows[-1]['state']}.")
+    )
 
 
 def _table(*columns: str) -> Table:

@@ -46,23 +46,23 @@ class _Grid:
 
 def find_worst(calendar_day: CalendarDay) -> str | None:
     """Return the cause that a day is coloured by: unexplained, else the one with the most rows; None: all agree."""
-    found = [name for name, rows in calendar_day.causes.items() if rows]
+    causes = [name for name, rows in calendar_day.causes.items() if rows]
     rank = {name: place for place, name in enumerate(KNOWN)}
-    found.sort(key=lambda name: (name != KNOWN[0], -calendar_day.causes[name], rank.get(name, len(rank)), name))
-    return found[0] if found else ("other" if calendar_day.different else None)
+    causes.sort(key=lambda name: (name != KNOWN[0], -calendar_day.causes[name], rank.get(name, len(rank)), name))
+    return causes[0] if causes else ("other" if calendar_day.different else None)
 
 
 def draw(days: Sequence[CalendarDay], width: int) -> Markup:
     """Return the newest years as SVG; cells that agree are one shape, the others one each with a text to point at."""
-    left = 34.0
+    margin = 34.0
     grids = list(_grids(days, narrow=width <= NARROW))
-    most = max((cell.column for grid in grids for cell in grid.cells), default=0) + 1
-    columns = max(most, 27 if width <= NARROW else 53) if len(days[0].day) == _DAY else most
-    size = min((width - left) / columns, 22.0)
+    last_column = max((cell.column for grid in grids for cell in grid.cells), default=0) + 1
+    columns = max(last_column, 27 if width <= NARROW else 53) if len(days[0].day) == _DAY else last_column
+    size = min((width - margin) / columns, 22.0)
     parts: list[Markup] = []
     top = 0.0
     for grid in grids:
-        parts += _draw_grid(grid, Box(left=left, top=top + 34, width=size, height=size), is_titled=width > NARROW)
+        parts += _draw_grid(grid, Box(left=margin, top=top + 34, width=size, height=size), is_titled=width > NARROW)
         top += 34 + size * len(grid.rows) + 12
     differ = sum(1 for day in days if day.different)
     label = f"Calendar of {count_noun(len(days), _unit(days))} with windows; {number(differ)} with a difference"
@@ -75,36 +75,38 @@ def _draw_grid(grid: _Grid, cell: Box, *, is_titled: bool) -> Iterator[Markup]:
         yield svg.text(cell.left + column * cell.width, cell.top - 5, head)
     for row, label in enumerate(grid.rows):
         yield svg.text(cell.left - 7, cell.top + (row + 0.5) * cell.height + 4, label, anchor="end")
-    places = [(one, _place(one, cell)) for one in grid.cells]
-    agree = [box for one, box in places if not one.one.different]
+    places = [(grid_cell, _place(grid_cell, cell)) for grid_cell in grid.cells]
+    agree = [box for grid_cell, box in places if not grid_cell.one.different]
     if agree:
         squares = "".join(f"M{b.left:.1f} {b.top:.1f}h{b.width:.1f}v{b.height:.1f}h-{b.width:.1f}z" for b in agree)
         yield svg.element("path", svg.element("title", "every compared row agrees"), d=squares, class_="agree")
-    for one, box in places:
-        if one.one.different:
-            yield from _draw_different(one.one, box, is_titled=is_titled)
+    for grid_cell, box in places:
+        if grid_cell.one.different:
+            yield from _draw_different(grid_cell.one, box, is_titled=is_titled)
 
 
-def _place(one: _Cell, cell: Box) -> Box:
+def _place(grid_cell: _Cell, cell: Box) -> Box:
     gap = 1.5
     return Box(
-        left=cell.left + one.column * cell.width + gap / 2,
-        top=cell.top + one.row * cell.height + gap / 2,
+        left=cell.left + grid_cell.column * cell.width + gap / 2,
+        top=cell.top + grid_cell.row * cell.height + gap / 2,
         width=cell.width - gap,
         height=cell.height - gap,
     )
 
 
-def _draw_different(one: CalendarDay, box: Box, *, is_titled: bool) -> Iterator[Markup]:
+def _draw_different(calendar_day: CalendarDay, box: Box, *, is_titled: bool) -> Iterator[Markup]:
     """Draw a cell; on a narrow page nobody points at one, so its text would be weight alone."""
-    worst = find_worst(one) or "other"
-    title = f"{one.day}: {number(one.different)} of {count_noun(one.windows, 'window')} differ; {_say_causes(one)}"
+    worst = find_worst(calendar_day) or "other"
+    windows = count_noun(calendar_day.windows, "window")
+    title = f"{calendar_day.day}: {number(calendar_day.different)} of {windows} differ"
+    title += f"; {_describe_causes(calendar_day)}"
     yield svg.bar(box, tone(worst), title if is_titled else "")
     x, y = box.left + box.width / 2, box.top + box.height / 2 + 3.4
     yield svg.text(x, y, SIGNS.get(worst, OTHER), anchor="middle", class_="sign")
 
 
-def _say_causes(calendar_day: CalendarDay) -> str:
+def _describe_causes(calendar_day: CalendarDay) -> str:
     ordered = sorted(calendar_day.causes.items(), key=lambda item: (-item[1], item[0]))
     return ", ".join(f"{name} {count_noun(rows, 'row')}" for name, rows in ordered if rows) or "no cause recorded"
 
@@ -113,8 +115,8 @@ def _grids(days: Sequence[CalendarDay], *, narrow: bool) -> Iterator[_Grid]:
     if len(days[0].day) == _DAY:
         years = sorted({day.day[:4] for day in days})[-YEARS_AT_MOST:]
         for year in years:
-            mine = [day for day in days if day.day[:4] == year]
-            yield from _split_year(year, mine) if narrow else [_weeks(year, mine, range(1, 13))]
+            days_of_year = [day for day in days if day.day[:4] == year]
+            yield from _split_year(year, days_of_year) if narrow else [_weeks(year, days_of_year, range(1, 13))]
         return
     by_month = len(days[0].day) == _MONTH
     labels = sorted({_row_of(day) for day in days})[-ROWS_AT_MOST:]
@@ -134,9 +136,9 @@ def _row_of(calendar_day: CalendarDay) -> str:
 
 def _split_year(year: str, days: Sequence[CalendarDay]) -> Iterator[_Grid]:
     for name, months in (("January to June", range(1, 7)), ("July to December", range(7, 13))):
-        chosen = [day for day in days if int(day.day[5:7]) in months]
-        if chosen:
-            yield _weeks(f"{year}, {name}", chosen, months)
+        days_of_months = [day for day in days if int(day.day[5:7]) in months]
+        if days_of_months:
+            yield _weeks(f"{year}, {name}", days_of_months, months)
 
 
 def _weeks(name: str, days: Sequence[CalendarDay], months: Sequence[int]) -> _Grid:
@@ -160,19 +162,21 @@ def tabulate(days: Sequence[CalendarDay]) -> ChartTable:
     """Return the days that differ, the newest first; the sentence says how many agree."""
     unit = _unit(days)
     differ = [day for day in reversed(days) if day.different]
-    rows = [(one.day, _say_causes(one), number(one.different), number(one.windows)) for one in differ[:TABLE_AT_MOST]]
+    rows = [
+        (day.day, _describe_causes(day), number(day.different), number(day.windows)) for day in differ[:TABLE_AT_MOST]
+    ]
     more = len(differ) - len(rows)
-    rest = f"{count_noun(len(days) - len(differ), unit)} with windows agree in full."
+    summary = f"{count_noun(len(days) - len(differ), unit)} with windows agree in full."
     if more:
-        rest = f"And {count_noun(more, unit)} more that differ, in the Parquet. {rest}"
+        summary = f"And {count_noun(more, unit)} more that differ, in the Parquet. {summary}"
     heads = (f"{unit} (UTC)", "causes, by rows", "windows that differ", "windows")
     return ChartTable(
-        title=f"{unit}s with a difference".capitalize(), heads=heads, rows=tuple(rows), words=2, rest=rest
+        title=f"{unit}s with a difference".capitalize(), heads=heads, rows=tuple(rows), words=2, rest=summary
     )
 
 
 def legend(days: Sequence[CalendarDay]) -> list[tuple[str, str, str]]:
     """Return the causes that colour some day, worst first: name, letter, class of the style sheet."""
-    found = {worst for day in days if (worst := find_worst(day)) is not None}
-    known = [(name, SIGNS[name], tone(name)) for name in KNOWN if name in found]
-    return [*known, ("another cause", OTHER, tone(OTHER))] if found - set(KNOWN) else known
+    worst_causes = {worst for day in days if (worst := find_worst(day)) is not None}
+    legend_rows = [(name, SIGNS[name], tone(name)) for name in KNOWN if name in worst_causes]
+    return [*legend_rows, ("another cause", OTHER, tone(OTHER))] if worst_causes - set(KNOWN) else legend_rows

@@ -52,10 +52,10 @@ def _progress(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Ma
     times = [at for points in lines.values() for _, at in points]
     if not times:
         return [axes.caption(box, "event time: no watermark yet")]
-    first, last = min(times), max(times)
-    scale = Scale(low=first.timestamp(), high=last.timestamp(), first=box.bottom, last=box.top)
+    start, end = min(times), max(times)
+    scale = Scale(low=start.timestamp(), high=end.timestamp(), first=box.bottom, last=box.top)
     parts = [axes.caption(box, "event time reached")]
-    for at, label in svg.time_ticks(first, last, 5):
+    for at, label in svg.time_ticks(start, end, 5):
         y = scale(at.timestamp())
         parts += [
             svg.line(box.left, y, box.right, y, "grid"),
@@ -76,9 +76,9 @@ def _lag(epoch_points: list[EpochPoint], box: Box, place: Scale) -> list[Markup]
     points = [(p.epoch, p.lag) for p in epoch_points if p.lag is not None]
     if not points:
         return [axes.caption(box, "watermark lag: none yet")]
-    most = max(1.0, *(lag for _, lag in points))
-    size, unit = next(found for found in UNITS if most >= 2 * found[0] or found[0] == 1)
-    scale, parts = axes.vertical(box, 0, most / size, about=2)
+    longest = max(1.0, *(lag for _, lag in points))
+    size, unit = next(candidate for candidate in UNITS if longest >= 2 * candidate[0] or candidate[0] == 1)
+    scale, parts = axes.vertical(box, 0, longest / size, about=2)
     parts.append(axes.caption(box, f"watermark lag ({unit}), at most {duration(max(lag for _, lag in points))}"))
     parts.append(svg.path([(place(epoch), scale(lag / size)) for epoch, lag in points], "line-lag"))
     return parts
@@ -105,10 +105,10 @@ def tabulate(series: Sequence[EpochPoint]) -> ChartTable:
         )
         for p in epoch_points
     )
-    left = len(series) - len(epoch_points)
-    rest = f"Of neighbours the one that lagged most is listed; {left:,} epochs are left out." if left else ""
+    omitted = len(series) - len(epoch_points)
+    summary = f"Of neighbours the one that lagged most is listed; {omitted:,} epochs are left out." if omitted else ""
     heads = ("epoch", "watermark (UTC)", "newest event (UTC)", "lag", "records", "took")
-    return ChartTable(title="Watermark and lag by epoch", heads=heads, rows=rows, words=0, rest=rest)
+    return ChartTable(title="Watermark and lag by epoch", heads=heads, rows=rows, words=0, rest=summary)
 
 
 def describe_lag(series: Sequence[EpochPoint]) -> str | None:
@@ -116,8 +116,12 @@ def describe_lag(series: Sequence[EpochPoint]) -> str | None:
     lags = sorted(p.lag for p in series if p.lag is not None)
     if not lags:
         return None
-    half, most, last = lags[(len(lags) - 1) // 2], lags[-1], next(p.lag for p in reversed(series) if p.lag is not None)
+    half, longest, latest = (
+        lags[(len(lags) - 1) // 2],
+        lags[-1],
+        next(p.lag for p in reversed(series) if p.lag is not None),
+    )
     return (
         f"The watermark stayed {duration(half)} behind the newest event in half of the epochs, "
-        f"{duration(most)} at most, and {duration(last)} at the end."
+        f"{duration(longest)} at most, and {duration(latest)} at the end."
     )

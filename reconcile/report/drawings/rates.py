@@ -15,12 +15,12 @@ def rows(error_rates: ErrorRates | None) -> list[tuple[str, Rate, Markup]]:
     """Return what was measured: in words, as a share, as a picture; nothing without a self-test."""
     if error_rates is None:
         return []
-    named = (
+    named_rates = (
         ("planted differences found", error_rates.detection_rate),
         ("false alarms in clean windows", error_rates.false_alarm_rate),
         ("causes named right", error_rates.right_cause_rate),
     )
-    return [(name, one, draw(name, one)) for name, one in named]
+    return [(name, rate, draw(name, rate)) for name, rate in named_rates]
 
 
 def draw(name: str, rate: Rate) -> Markup:

@@ -48,11 +48,11 @@ def _share(point: SettlementPoint) -> float:
 
 def _pick_marks(marks: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
     """Leave out marks whose labels would lie on one another."""
-    chosen = list(marks[:1])
+    chosen_marks = list(marks[:1])
     for x, label in marks[1:]:
-        if x - chosen[-1][0] > _LETTER * (len(label) + len(chosen[-1][1])) / 2 + 10:
-            chosen.append((x, label))
-    return chosen
+        if x - chosen_marks[-1][0] > _LETTER * (len(label) + len(chosen_marks[-1][1])) / 2 + 10:
+            chosen_marks.append((x, label))
+    return chosen_marks
 
 
 def _describe(settlement: Settlement) -> str:
@@ -60,10 +60,10 @@ def _describe(settlement: Settlement) -> str:
     answer = f"Settlement curves: {_count(final)} windows are right in the stream's answer from their closing on"
     if not settlement.log:
         return f"{answer}, at {minutes(final.minutes)}; no window is old enough to show the log"
-    last = settlement.log[-1]
+    final_point = settlement.log[-1]
     return (
-        f"{answer}, at {minutes(final.minutes)}; the log is complete in {_count(last)} windows"
-        f" at {minutes(last.minutes)}"
+        f"{answer}, at {minutes(final.minutes)}; the log is complete in {_count(final_point)} windows"
+        f" at {minutes(final_point.minutes)}"
     )
 
 

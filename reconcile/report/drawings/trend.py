@@ -19,19 +19,19 @@ _LEAST = 2.0  # pixels of a bar whose share is too small to be seen
 
 def draw(runs: Sequence[RunOfTrend], width: int) -> Markup:
     """Return the newest runs as SVG, the oldest of them on the left."""
-    shown = runs[-14:] if width <= NARROW else runs
+    shown_runs = runs[-14:] if width <= NARROW else runs
     box = Box(left=52, top=26, width=width - 64, height=54)
-    scale, parts = axes.vertical(box, 0, max(1, *(one.rows for one in shown)), about=2, label=_format_whole)
+    scale, parts = axes.vertical(box, 0, max(1, *(run.rows for run in shown_runs)), about=2, label=_format_whole)
     parts.append(axes.caption(box, "rows that differ, by comparison"))
-    step = min(box.width / len(shown), _WIDEST)
-    for place, one in enumerate(shown):
+    step = min(box.width / len(shown_runs), _WIDEST)
+    for place, run in enumerate(shown_runs):
         slot = Box(left=box.left + place * step, top=box.top, width=step, height=box.height)
-        parts += _draw_run(one, slot, scale)
-    last = box.left + (len(shown) - 0.5) * step
-    parts.append(svg.text(box.left, box.bottom + 38, when(shown[0].at), class_="tick"))
-    if len(shown) > 1 and last > box.left + 240:
-        parts.append(svg.text(last + step / 2, box.bottom + 38, when(shown[-1].at), anchor="end"))
-    label = f"Trend of {len(shown)} comparisons: " + ", ".join(_say(one) for one in shown[-5:])
+        parts += _draw_run(run, slot, scale)
+    last_x = box.left + (len(shown_runs) - 0.5) * step
+    parts.append(svg.text(box.left, box.bottom + 38, when(shown_runs[0].at), class_="tick"))
+    if len(shown_runs) > 1 and last_x > box.left + 240:
+        parts.append(svg.text(last_x + step / 2, box.bottom + 38, when(shown_runs[-1].at), anchor="end"))
+    label = f"Trend of {len(shown_runs)} comparisons: " + ", ".join(_say(run) for run in shown_runs[-5:])
     return svg.drawing(width, box.bottom + 44, label, *parts)
 
 

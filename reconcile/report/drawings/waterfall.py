@@ -36,8 +36,8 @@ def draw(waterfall: Waterfall, sides: SideNames, width: int) -> Markup:
     """Draw a bar a cause, from the trusted total to the judged one."""
     rows = list(_rows(waterfall, sides))
     narrow = width <= NARROW
-    left, right = (92, 84) if narrow else (150, 130)
-    box = Box(left=left, top=26, width=width - left - right, height=ROW * len(rows))
+    left_margin, right = (92, 84) if narrow else (150, 130)
+    box = Box(left=left_margin, top=26, width=width - left_margin - right, height=ROW * len(rows))
     low, high = min(min(r.start, r.end) for r in rows), max(max(r.start, r.end) for r in rows)
     marks = svg.ticks(low, high, 2 if narrow else 5) if high > low else [0.0]
     scale = Scale(low=marks[0], high=marks[-1], first=box.left, last=box.right)
@@ -78,14 +78,16 @@ def _line(row: _Row, box: Box, scale: Scale, y: float) -> list[Markup]:
 def tabulate(waterfall: Waterfall, sides: SideNames) -> ChartTable:
     """Return the steps with the total after each, added up exactly; the last sentence says whether they meet."""
     rows = [(sides.expected, "", number(waterfall.batch))]
-    left = missing(waterfall)
-    total = Fraction() if left is None else exact(waterfall.batch)
+    missing_share = missing(waterfall)
+    total = Fraction() if missing_share is None else exact(waterfall.batch)
     for step in _telling(waterfall):
-        total += Fraction() if left is None else exact(step.amount)
-        rows.append((step.cause, format_signed(step.amount), "" if left is None else _format_exact(total)))
+        total += Fraction() if missing_share is None else exact(step.amount)
+        rows.append((step.cause, format_signed(step.amount), "" if missing_share is None else _format_exact(total)))
     rows.append((sides.actual, "", number(waterfall.streaming)))
     heads = ("step", "adds", f"{waterfall.measure} after it")
-    return ChartTable(title=f"{waterfall.measure}, step by step", heads=heads, rows=tuple(rows), rest=_say(left))
+    return ChartTable(
+        title=f"{waterfall.measure}, step by step", heads=heads, rows=tuple(rows), rest=_say(missing_share)
+    )
 
 
 def exact(value: Scalar) -> Fraction:

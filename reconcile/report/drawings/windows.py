@@ -47,16 +47,16 @@ def bins(series: Sequence[WindowPoint], places: int) -> tuple[timedelta, list[Bi
         return _DAY, []
     span = points[-1][0] - points[0][0]
     size = max(next((s for s in _SIZES if span / s < places), span / places), _narrowest([m for m, _ in points]))
-    found: dict[datetime, Bin] = {}
+    bins_by_start: dict[datetime, Bin] = {}
     origin = _MONDAY if size <= _SIZES[-1] else points[0][0]  # a place of years may begin before time does
     for at, point in points:
         start = origin + (at - origin) // size * size
-        place = found.setdefault(start, Bin(start))
+        place = bins_by_start.setdefault(start, Bin(start))
         place.batch += numeric(point.batch)
         place.streaming += numeric(point.streaming)
         place.windows += point.windows
         place.different += point.different_rows
-    return size, list(found.values())
+    return size, list(bins_by_start.values())
 
 
 def _narrowest(starts: list[datetime]) -> timedelta:
@@ -93,13 +93,13 @@ def _caption(measure: str, places: list[Bin], size: timedelta) -> str:
 
 
 def _time(places: list[Bin], size: timedelta, box: Box) -> Scale:
-    first, last = places[0].start, _plus(places[-1].start, size)
-    return Scale(low=first.timestamp(), high=last.timestamp(), first=box.left, last=box.right)
+    start, end = places[0].start, _plus(places[-1].start, size)
+    return Scale(low=start.timestamp(), high=end.timestamp(), first=box.left, last=box.right)
 
 
 def _time_marks(places: list[Bin], size: timedelta, time: Scale, about: int) -> list[tuple[float, str]]:
-    found = svg.time_ticks(places[0].start, _plus(places[-1].start, size), about)
-    return [(time(at.timestamp()), label) for at, label in found]
+    ticks = svg.time_ticks(places[0].start, _plus(places[-1].start, size), about)
+    return [(time(at.timestamp()), label) for at, label in ticks]
 
 
 def _plus(at: datetime, size: timedelta) -> datetime:
@@ -108,13 +108,13 @@ def _plus(at: datetime, size: timedelta) -> datetime:
 
 def _runs(points: list[tuple[datetime, float]], size: timedelta) -> list[list[tuple[datetime, float]]]:
     """Return stretches without a hole: a line over a hole would show what is not there."""
-    found: list[list[tuple[datetime, float]]] = []
+    stretches: list[list[tuple[datetime, float]]] = []
     for at, value in points:
-        if found and at - found[-1][-1][0] <= 3 * size:
-            found[-1].append((at, value))
+        if stretches and at - stretches[-1][-1][0] <= 3 * size:
+            stretches[-1].append((at, value))
         else:
-            found.append([(at, value)])
-    return found
+            stretches.append([(at, value)])
+    return stretches
 
 
 def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Scale, size: timedelta) -> Markup:
@@ -123,10 +123,10 @@ def _side(run: list[tuple[datetime, float]], class_: str, time: Scale, scale: Sc
 
 
 def _draw_different(places: list[Bin], size: timedelta, time: Scale, box: Box) -> list[Markup]:
-    most = max(place.different for place in places)
-    if most == 0:
+    highest = max(place.different for place in places)
+    if highest == 0:
         return [axes.caption(box, "different rows: none")]
-    scale, parts = axes.vertical(box, 0, most, about=1)
+    scale, parts = axes.vertical(box, 0, highest, about=1)
     parts.append(axes.caption(box, "different rows"))
     for place in (p for p in places if p.different):
         x1, x2 = time(place.start.timestamp()), time(_plus(place.start, size).timestamp())

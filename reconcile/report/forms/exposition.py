@@ -21,8 +21,8 @@ def render(reports: Iterable[Report]) -> str:
     """
     registry = CollectorRegistry()
     gauges = {
-        name: Gauge(f"cutover_reconciliation_{name}", told, ["pipeline", *labels], registry=registry)
-        for name, (told, labels) in _GAUGES.items()
+        name: Gauge(f"cutover_reconciliation_{name}", help_text, ["pipeline", *labels], registry=registry)
+        for name, (help_text, labels) in _GAUGES.items()
     }
     for result in reports:
         for name, labels, value in _samples(result):
@@ -48,14 +48,14 @@ Sample = tuple[str, tuple[str, ...], float]
 
 
 def _samples(result: Report) -> Iterable[Sample]:
-    made, windows, rows = (
+    created_at, windows, rows = (
         text.moment(result.run.repeated_at or result.run.at),
         result.finding.windows,
         result.finding.rows,
     )
     yield from (("verdict", (word.value,), float(word is result.finding.verdict)) for word in Verdict)
-    if made is not None:
-        yield "timestamp_seconds", (), made.timestamp()
+    if created_at is not None:
+        yield "timestamp_seconds", (), created_at.timestamp()
     if result.finding.seal.epoch is not None:
         yield "epoch", (), float(result.finding.seal.epoch)
     for state in ("compared", "different", "open", "incomplete"):

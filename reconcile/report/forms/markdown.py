@@ -34,7 +34,7 @@ def render(result: Report) -> str:
             run=result.run,
             report=result,
             causes=causes,
-            first=result.finding.differences[:SHOWN],
+            listed_differences=result.finding.differences[:SHOWN],
             advice_heads=advice_text.HEADS,
             proof_heads=advice_text.PROOF_HEADS,
             cost=cost_text.describe_lines(result.cost),
@@ -69,4 +69,4 @@ def _environment() -> Environment:
 
 def escape(value: object) -> str:
     """Return a text in which every sign that Markdown or HTML could read is a character reference."""
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", text.message(str(value)))
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text.message(str(value)))

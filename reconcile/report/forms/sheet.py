@@ -46,7 +46,7 @@ def _values(difference: Difference) -> list[object]:
 
 def _format_cut_line(result: Report, columns: int) -> Iterator[list[str]]:
     """Give the last line of a sheet that lists some of the differences only."""
-    listed = len(result.finding.differences)
-    if listed < result.finding.differences_total:
-        said = f"cut here: {listed:,} of {result.finding.differences_total:,} differing cells are listed"
-        yield [said, *("" for _ in range(1, columns))]
+    listed_count = len(result.finding.differences)
+    if listed_count < result.finding.differences_total:
+        cut_text = f"cut here: {listed_count:,} of {result.finding.differences_total:,} differing cells are listed"
+        yield [cut_text, *("" for _ in range(1, columns))]
