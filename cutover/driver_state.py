@@ -66,8 +66,8 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
 
 def make_unreadable_error(file: Path, name: str, error: Exception) -> LakeError:
     """Return the error of a heartbeat that is there and cannot be read."""
-    got = str(error).splitlines()[0] if str(error) else type(error).__name__
-    msg = f"File `{file}`, the heartbeat of `{name}`: expected the JSON object that a driver writes, got: {got}."
+    actual = str(error).splitlines()[0] if str(error) else type(error).__name__
+    msg = f"File `{file}`, the heartbeat of `{name}`: expected the JSON object that a driver writes, got: {actual}."
     hint = "\nHint: a driver that lives writes it again within seconds; without one, remove the file."
     return LakeError(msg + hint, runbook="TableUnreadable")
 
@@ -86,8 +86,8 @@ def may_live(settings: Settings, name: str) -> bool:
         return True
 
 
-def _measure_ahead(told: str | None, written: float) -> float:
-    return 0.0 if told is None else datetime.fromisoformat(told).timestamp() - written
+def _measure_ahead(description: str | None, written: float) -> float:
+    return 0.0 if description is None else datetime.fromisoformat(description).timestamp() - written
 
 
 def _lives(raw: object) -> bool:

@@ -54,9 +54,9 @@ def format_duration(micros: int) -> str:
 
 def shorten_duration(micros: int) -> str:
     """Return a length of time exactly, as reports print it and `parse_duration` reads it: `1 d 2 h`, `30 min`."""
-    parts, rest = [], micros
+    parts, remainder = [], micros
     for short, unit in reversed(_SHORT.items()):
-        count, rest = divmod(rest, MICROSECONDS[unit])
+        count, remainder = divmod(remainder, MICROSECONDS[unit])
         if count:
             parts.append(f"{count} {short}")
     return " ".join(parts) or "0 s"
@@ -73,9 +73,9 @@ def describe_length(seconds: float, *, space: str = " ") -> str:
         return f"{seconds * 1_000:.3g}{space}ms"
     if abs(seconds) < 10:  # noqa: PLR2004 -- below it, tenths matter
         return f"{seconds:.1f}".removesuffix(".0") + f"{space}s"
-    parts, rest = [], round(abs(seconds))
+    parts, remainder = [], round(abs(seconds))
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        amount, rest = divmod(rest, size)
+        amount, remainder = divmod(remainder, size)
         if amount:
             parts.append(f"{amount}{space}{unit}")
     return f"{'-' if seconds < 0 else ''}{' '.join(parts[:2])}"

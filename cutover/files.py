@@ -75,7 +75,9 @@ def read_json(path: Path) -> dict[str, object] | None:
         msg = f"File `{path}` cannot be read: expected a JSON object, got: {error}\nHint: remove it, then `cutover up`."
         raise CutoverError(msg) from None
     if not isinstance(value, dict):
-        got = type(value).__name__
-        msg = f"File `{path}` cannot be read: expected a JSON object, got {got}.\nHint: remove it, then `cutover up`."
+        actual = type(value).__name__
+        msg = (
+            f"File `{path}` cannot be read: expected a JSON object, got {actual}.\nHint: remove it, then `cutover up`."
+        )
         raise CutoverError(msg)
     return value

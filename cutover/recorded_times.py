@@ -17,7 +17,7 @@ CLOCKS_APART = timedelta(hours=1)
 """Largest difference between the clocks of two hosts that is tolerated: a time no further ahead than this means now."""
 
 
-def settle_times(recorded: Sequence[datetime]) -> list[datetime]:
+def settle_times(times: Sequence[datetime]) -> list[datetime]:
     """Return times that never go back, one for each record.
 
     The largest set of records whose times agree with their order is believed; of several as large the one that spans
@@ -25,26 +25,26 @@ def settle_times(recorded: Sequence[datetime]) -> list[datetime]:
     before it, those before the first one its time.
 
     Args:
-        recorded: In the order of their sequence.
+        times: In the order of their sequence.
     """
     ends: list[datetime] = []  # by length: the smallest last time of a set that agrees
     levels: list[list[_Chain]] = []  # by length: the sets that agree, and that no record makes larger by its end
-    for number, at in enumerate(recorded):
+    for number, at in enumerate(times):
         place = bisect_right(ends, at)
         if place == len(ends):
             ends.append(at)
             levels.append([])
         ends[place] = at
         fits = [chain for chain in levels[place - 1] if chain.at <= at] if place else []
-        before = max(fits, key=lambda chain: chain.first, default=None)
-        levels[place].append(_Chain(number=number, at=at, first=before.first if before else at, before=before))
+        longest = max(fits, key=lambda chain: chain.first, default=None)
+        levels[place].append(_Chain(number=number, at=at, first=longest.first if longest else at, before=longest))
     believed = set[int]()
     chain = min(levels[-1], key=lambda chain: chain.at - chain.first) if levels else None
     settled: list[datetime] = []
     while chain is not None:
         believed.add(chain.number)
         settled, chain = [chain.at], chain.before
-    for number, at in enumerate(recorded):
+    for number, at in enumerate(times):
         settled.append(at if number in believed else settled[-1])
     return settled[1:]
 
@@ -59,23 +59,23 @@ class _Chain:
     before: "_Chain | None"
 
 
-def find_latest_times(recorded: Sequence[datetime], now: datetime) -> list[datetime]:
+def find_latest_times(times: Sequence[datetime], now: datetime) -> list[datetime]:
     """Return the latest time at which each record can have been made: for what is kept where its age is in doubt.
 
     Args:
-        recorded: In the order of their sequence.
+        times: In the order of their sequence.
         now: By the clock of who asks. A time beyond it says nothing of its record but that it was made by now, and
             before the next one.
     """
     bounds: list[datetime] = []  # by the next record that is not of the future
-    bound = now
-    for at in reversed(recorded):
-        bound = at if at <= now else bound
-        bounds.append(bound)
+    upper_bound = now
+    for at in reversed(times):
+        upper_bound = at if at <= now else upper_bound
+        bounds.append(upper_bound)
     latest: list[datetime] = []
-    for at, following in zip(recorded, reversed(bounds), strict=True):
-        own = at if at <= now else following
-        latest.append(max(own, latest[-1]) if latest else own)
+    for at, following in zip(times, reversed(bounds), strict=True):
+        latest_time = at if at <= now else following
+        latest.append(max(latest_time, latest[-1]) if latest else latest_time)
     return latest
 
 
@@ -97,33 +97,33 @@ def find_earliest_times(
         None where nothing limits the age of a record.
     """
     limit = now + CLOCKS_APART
-    own = [None if at is None or at > limit else min(at, now) for at in recorded]
-    known = [[min(at, now) for at in times if at <= limit] for times in inputs or [()] * len(own)]
+    believed_times = [None if at is None or at > limit else min(at, now) for at in recorded]
+    input_times = [[min(at, now) for at in times if at <= limit] for times in inputs or [()] * len(believed_times)]
     bounds: list[datetime] = []
-    bound = now
-    for at, before in zip(reversed(own), reversed(known), strict=True):
-        if at is not None and all(one - at <= CLOCKS_APART for one in before):
-            bound = min(bound, at)
-        bounds.append(bound)
+    upper_bound = now
+    for at, inputs_of_record in zip(reversed(believed_times), reversed(input_times), strict=True):
+        if at is not None and all(time - at <= CLOCKS_APART for time in inputs_of_record):
+            upper_bound = min(upper_bound, at)
+        bounds.append(upper_bound)
     earliest: list[datetime | None] = []
-    for at, before, latest in zip(own, known, reversed(bounds), strict=True):
+    for at, inputs_of_record, latest in zip(believed_times, input_times, reversed(bounds), strict=True):
         reach = latest if at is None else min(at, latest) + CLOCKS_APART
-        candidates = [one for one in before if one <= reach]
+        candidates = [time for time in inputs_of_record if time <= reach]
         candidates += [] if at is None else [min(at, latest)]
-        candidates += [one for one in earliest[-1:] if one is not None]
+        candidates += [time for time in earliest[-1:] if time is not None]
         earliest.append(max(candidates, default=None))
     return earliest
 
 
-def settle_now(now: datetime, shown: Iterable[datetime]) -> datetime:
+def settle_now(now: datetime, witness_times: Iterable[datetime]) -> datetime:
     """Return the time that it is by a clock that may be behind: a later one counts once every witness is beyond it.
 
     Args:
         now: By the clock of who asks.
-        shown: Times of the newest records of several histories, that of the stream's epochs among them; fewer than two
-            show nothing.
+        witness_times: Times of the newest records of several histories, that of the stream's epochs among them;
+            fewer than two prove nothing.
     """
-    witnesses = list(shown)
+    witnesses = list(witness_times)
     return max(now, min(witnesses)) if len(witnesses) > 1 else now
 
 
@@ -135,17 +135,17 @@ class RecordAge:
     doubt: timedelta = timedelta(0)  # by how much it may be younger than since `since`
 
 
-def bound_age(recorded: datetime, after: Iterable[datetime], now: datetime) -> RecordAge:
+def bound_age(recorded_at: datetime, input_times: Iterable[datetime], now: datetime) -> RecordAge:
     """Return how old a record is.
 
     Args:
-        recorded: Its time.
-        after: Times, by other clocks, of what must have happened before it was made.
+        recorded_at: Its time.
+        input_times: Times, by other clocks, of what must have happened before it was made.
         now: By the clock of who asks.
     """
-    earliest = max((at for at in after if at <= now), default=None)
-    if recorded > now:
+    earliest = max((at for at in input_times if at <= now), default=None)
+    if recorded_at > now:
         return RecordAge(since=earliest or _UNKNOWN, doubt=FOREVER)
-    if earliest is None or earliest <= recorded:
-        return RecordAge(since=recorded)
-    return RecordAge(since=earliest, doubt=earliest - recorded)
+    if earliest is None or earliest <= recorded_at:
+        return RecordAge(since=recorded_at)
+    return RecordAge(since=earliest, doubt=earliest - recorded_at)

@@ -111,11 +111,11 @@ def _describe_value(value: object, module: str) -> str:
 def _of_holder(value: object, module: str) -> str:
     """Return the text of what holds others; of any other object its type alone."""
     if isinstance(value, tuple | list):
-        return f"[{', '.join(_describe_value(each, module) for each in value)}]"
+        return f"[{', '.join(_describe_value(item, module) for item in value)}]"
     if isinstance(value, set | frozenset):
-        return f"{{{', '.join(sorted(_describe_value(each, module) for each in value))}}}"
+        return f"{{{', '.join(sorted(_describe_value(item, module) for item in value))}}}"
     if isinstance(value, Mapping):
-        pairs = (f"{_describe_value(key, module)}: {_describe_value(each, module)}" for key, each in value.items())
+        pairs = (f"{_describe_value(key, module)}: {_describe_value(item, module)}" for key, item in value.items())
         return f"{{{', '.join(sorted(pairs))}}}"
     if isinstance(value, re.Pattern):
         return f"{value.pattern!r} {value.flags}"

@@ -108,9 +108,9 @@ def describe_error(error: duckdb.Error) -> str:
     file = re.search(r"(?m)^  file = (.+)$", text)
     where = "" if file is None else f" (`{Path(file[1]).name}`)"
     if place is not None:
-        sentence = next((found[0] for known in _CSV_ERRORS if (found := re.search(known, text))), _NO_CSV)
+        sentence = next((found[0] for pattern in _CSV_ERRORS if (found := re.search(pattern, text))), _NO_CSV)
         return f"line {place[1]}: {sentence}{where}"
-    of_file = next((said for known, said in _CSV_FILE_ERRORS.items() if known in text[:_LONGEST]), None)
+    of_file = next((message for fragment, message in _CSV_FILE_ERRORS.items() if fragment in text[:_LONGEST]), None)
     return text.partition("\n")[0] if of_file is None else f"{of_file}{where}"
 
 

@@ -141,12 +141,12 @@ def configuration(settings: Settings) -> dict[str, str]:
     return conf | settings.spark.conf | _java_options(conf, settings.spark.conf)
 
 
-def _java_options(ours: Mapping[str, str], given: Mapping[str, str]) -> dict[str, str]:
+def _java_options(ours: Mapping[str, str], argument: Mapping[str, str]) -> dict[str, str]:
     """Return the options of both JVMs, ours first: an installation adds its own and replaces none by leaving it out."""
     found = {}
     for role in ("driver", "executor"):
         key = f"spark.{role}.extraJavaOptions"
-        found[key] = " ".join(filter(None, [JAVA_OPTIONS, ours.get(key), given.get(key)]))
+        found[key] = " ".join(filter(None, [JAVA_OPTIONS, ours.get(key), argument.get(key)]))
     return found
 
 
@@ -157,8 +157,8 @@ def is_local(settings: Settings) -> bool:
 
 def cores(master: str) -> int:
     """Return the cores that a local master names: `local` 1, `local[4]` 4, `local[*]` all."""
-    wanted = master.removeprefix("local").strip("[]").split(",")[0]
-    return (os.cpu_count() or 1) if wanted == "*" else int(wanted or 1)
+    expected = master.removeprefix("local").strip("[]").split(",")[0]
+    return (os.cpu_count() or 1) if expected == "*" else int(expected or 1)
 
 
 def archive() -> Path:

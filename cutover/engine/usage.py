@@ -58,9 +58,11 @@ class UsageMeter:
             own = self._read(self._pid)
         except (OSError, ValueError, KeyError):
             return None
-        rest = [found for pid in self._found[1:] if (found := self._read_if_there(pid)) is not None]
-        seconds = own.core_seconds + sum(found.core_seconds for found in rest)
-        return Usage(core_seconds=seconds, read_bytes=own.read_bytes + sum(found.read_bytes for found in rest))
+        other_processes = [found for pid in self._found[1:] if (found := self._read_if_there(pid)) is not None]
+        seconds = own.core_seconds + sum(found.core_seconds for found in other_processes)
+        return Usage(
+            core_seconds=seconds, read_bytes=own.read_bytes + sum(found.read_bytes for found in other_processes)
+        )
 
     def _read_if_there(self, pid: int) -> Usage | None:
         try:

@@ -54,8 +54,8 @@ def topics(
     brokers = bootstrap_servers(settings).split(",")[0]
     for turn, (name, own) in enumerate(zip(topics_of(log), topics_of(log_id), strict=True)):
         ranges = [
-            {"partition": p % RIGHT_PARTITION_BASE} | ({} if first is None else {"from": first}) | {"to": end}
-            for p, (first, end) in sorted(read.items())
+            {"partition": p % RIGHT_PARTITION_BASE} | ({} if start is None else {"from": start}) | {"to": end}
+            for p, (start, end) in sorted(read.items())
             if p // RIGHT_PARTITION_BASE == turn
         ]
         facet = OffsetsInputDatasetFacet(topicId=own, clusterId=cluster_id, ranges=ranges)
@@ -106,12 +106,12 @@ def make_event(  # noqa: PLR0913 -- all that an event holds
         outputs: What was written.
         facets: What else is said of the run, as its facet `cutover_result`.
     """
-    said = RunFacet(producer=PRODUCER).with_additional_properties(**facets) if facets else None
+    message = RunFacet(producer=PRODUCER).with_additional_properties(**facets) if facets else None
     return RunEvent(
         eventTime=at,
         producer=PRODUCER,
         eventType=EventType(state),
-        run=Run(runId=run_id, facets={} if said is None else {"cutover_result": cast("RunFacet", said)}),
+        run=Run(runId=run_id, facets={} if message is None else {"cutover_result": cast("RunFacet", message)}),
         job=Job(namespace=job[0], name=job[1]),
         inputs=list(inputs),
         outputs=list(outputs),

@@ -139,7 +139,7 @@ class LogClient:
         for name in missing:
             self._refuse_hidden(name)
         if missing:
-            raise make_unknown_error(missing, tuple(known for known in found if not known.startswith("__")))
+            raise make_unknown_error(missing, tuple(topic for topic in found if not topic.startswith("__")))
         return tuple(
             topic_partitions.number_partition(i, p)
             for i, name in enumerate(topic_partitions.topics_of(topic))
@@ -174,10 +174,10 @@ class LogClient:
 
         Exact on unordered timestamps too. Before 1970 is as 1970: brokers take a negative one for a command.
         """
-        wanted = [topic_partitions.place(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
+        expected = [topic_partitions.place(topic, p, max(0, micros // 1000)) for p in self.partitions(topic)]
         consumer = self.consumer()
         try:
-            found = self._ask(lambda: consumer.offsets_for_times(wanted, timeout=self.timeout))
+            found = self._ask(lambda: consumer.offsets_for_times(expected, timeout=self.timeout))
         finally:
             consumer.close()
         failed = next((tp.error for tp in found if tp.error is not None), None)
@@ -194,13 +194,13 @@ class LogClient:
         new = NewTopic(topic, num_partitions=partitions, replication_factor=BROKERS_OWN, config=dict(config))
         self._ask(self._admin.create_topics([new], request_timeout=self.timeout)[topic].result)
         # The controller has made it; the broker that is asked next may not have heard of it yet.
-        known = Retrying(
+        retry = Retrying(
             stop=stop_after_delay(self.timeout),
             wait=wait_fixed(0.05),
             retry=retry_if_exception_type(LogError),
             reraise=True,
         )
-        known(self.topic_id, topic)
+        retry(self.topic_id, topic)
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic; wait until the broker tells of it no more, for `timeout` at most: somebody may make it again.
@@ -359,10 +359,10 @@ class LogClient:
 
     def _list_offsets(self, topic: str, spec: OffsetSpec, *, committed: bool) -> dict[int, ListOffsetsResultInfo]:
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        wanted = {topic_partitions.place(topic, p): spec for p in self.partitions(topic)}
+        expected = {topic_partitions.place(topic, p): spec for p in self.partitions(topic)}
 
         def ask() -> dict[int, ListOffsetsResultInfo]:
-            futures = self._admin.list_offsets(wanted, isolation_level=level, request_timeout=self.timeout)
+            futures = self._admin.list_offsets(expected, isolation_level=level, request_timeout=self.timeout)
             found = {topic_partitions.of_place(topic, tp): future.result() for tp, future in futures.items()}
             if any(info.offset == OFFSET_INVALID for info in found.values()):
                 # A line that was cut at the wrong moment: librdkafka calls it an answer, without an offset.

@@ -77,8 +77,8 @@ def find_obstacle(bootstrap: str, protocol: Protocol) -> Obstacle | None:
         if obstacle is None:
             return None
         found.append(obstacle)
-    message = "\n".join(one.message for one in found)
-    return Obstacle(message=message, lasting=all(one.lasting for one in found))
+    message = "\n".join(item.message for item in found)
+    return Obstacle(message=message, lasting=all(item.lasting for item in found))
 
 
 def make_obstacle_error(obstacle: Obstacle) -> LogError:

@@ -77,13 +77,13 @@ def find_missing_records(
         offset_range: The range. Of a batch that lies only partly in it and lacks records, that part counts as missing.
     """
     missing_records: list[MissingRecords] = []
-    for first, end, count in _list_gaps(batches, offset_range):
-        if missing_records and missing_records[-1].next == first:
+    for start, end, count in _list_gaps(batches, offset_range):
+        if missing_records and missing_records[-1].next == start:
             missing_records[-1] = MissingRecords(
                 partition, missing_records[-1].first, end, missing_records[-1].missing + count
             )
         else:
-            missing_records.append(MissingRecords(partition, first, end, count))
+            missing_records.append(MissingRecords(partition, start, end, count))
     return tuple(missing_records)
 
 
@@ -95,10 +95,10 @@ def _list_gaps(batches: Iterable[RecordBatch], offset_range: OffsetRange) -> Ite
             break
         if batch.first > at:
             yield at, batch.first, batch.first - at
-        first, last = max(at, batch.first), min(batch.next, end)
+        start, last = max(at, batch.first), min(batch.next, end)
         lacking = batch.next - batch.first - batch.records
-        if lacking > 0 and first < last:
-            yield first, last, min(lacking, last - first)
+        if lacking > 0 and start < last:
+            yield start, last, min(lacking, last - start)
         at = max(at, batch.next)
     if at < end:
         yield at, end, end - at
@@ -115,7 +115,7 @@ def exclude_recorded(
     """
 
     def is_recorded(gap: MissingRecords) -> bool:
-        return any(first <= gap.first and gap.next <= end for first, end in recorded.get(gap.partition, ()))
+        return any(start <= gap.first and gap.next <= end for start, end in recorded.get(gap.partition, ()))
 
     return tuple(gap for gap in missing if not is_recorded(gap))
 
@@ -136,8 +136,8 @@ def exclude_ranges(
     remaining = list[MissingRecords]()
     for gap in missing:
         at = gap.first
-        for first, end in (*sorted(excluded.get(gap.partition, ())), (gap.next, gap.next)):
-            part = min(first, gap.next)
+        for start, end in (*sorted(excluded.get(gap.partition, ())), (gap.next, gap.next)):
+            part = min(start, gap.next)
             if part > at:
                 remaining.append(MissingRecords(gap.partition, at, part, min(gap.missing, part - at)))
             at = max(at, end)

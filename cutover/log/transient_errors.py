@@ -87,14 +87,14 @@ def explain_silence(
         msg = f"Kafka at {bootstrap}: expected leave to ask, it refused: {refusal.str()}."
         hint = "\nHint: waiting changes nothing; look at user, password, certificate and rights (describe, read)."
         return LogError(msg + hint, runbook="KafkaRefused")
-    said = "none" if is_silent(cause) else f"`{otherwise if cause is None else cause.str()}`"
-    msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got {said}."
+    message = "none" if is_silent(cause) else f"`{otherwise if cause is None else cause.str()}`"
+    msg = f"Kafka at {bootstrap}: expected an answer within {seconds:g} s, got {message}."
     return LogError(msg + "\nHint: `cutover status` shows the broker.", runbook="KafkaUnreachable")
 
 
-def make_unknown_error(missing: Sequence[str], known: tuple[str, ...]) -> LogError:
+def make_unknown_error(missing: Sequence[str], known_names: tuple[str, ...]) -> LogError:
     """Return that a cluster lacks topics, each by its own name, and which ones it has."""
     of = "Topic" if len(missing) == 1 else "Topics"
-    there = f"it has {', '.join(sorted(known))}" if known else "it knows none of this name"
+    there = f"it has {', '.join(sorted(known_names))}" if known_names else "it knows none of this name"
     msg = f"{of} {' and '.join(f'`{topic}`' for topic in missing)}: expected a topic of this cluster, {there}."
     return LogError(msg + "\nHint: `cutover produce FILE --pipeline P` makes the topic of a pipeline.")

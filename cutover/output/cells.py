@@ -40,8 +40,8 @@ def visible(text: str) -> str:
 
 def escape_text(text: str) -> str:
     r"""Return a text as `visible` does, so that `unescape_text` gives it back: `\\n` for a backslash before an n."""
-    shown = visible(text)
-    return shown if unescape_text(shown) == text else visible(text.replace("\\", "\\\\"))
+    visible_form = visible(text)
+    return visible_form if unescape_text(visible_form) == text else visible(text.replace("\\", "\\\\"))
 
 
 def unescape_text(text: str) -> str:
@@ -77,14 +77,14 @@ def _would_run(text: str) -> bool:
     return text.startswith(_FIRST) or unicodedata.normalize("NFKC", bare[:1]).startswith(_FORMULA)
 
 
-def _escape_match(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape_match(match: re.Match[str]) -> str:
+    character = match[0]
     is_hidden = unicodedata.category(character) in _HIDDEN
     return character.encode("unicode_escape").decode("ascii") if is_hidden else character
 
 
-def _unescape_match(found: re.Match[str]) -> str:
-    escape = found[0]
+def _unescape_match(match: re.Match[str]) -> str:
+    escape = match[0]
     if escape in _NAMED:
         return _NAMED[escape]
     code = int.from_bytes(bytes.fromhex(escape[2:]))

@@ -97,8 +97,8 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
     raw = (high - low) / max(about, 1)
     size = 10 ** math.floor(math.log10(raw))
     step = next(size * factor for factor in (1, 2, 2.5, 5, 10) if size * factor >= raw * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(i * step, 10) for i in range(first, last + 1)]
+    start, end = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(i * step, 10) for i in range(start, end + 1)]
 
 
 _STEPS = [timedelta(minutes=m) for m in (1, 5, 15, 30, 60, 180, 360, 720, 1440, 2880, 10080)]

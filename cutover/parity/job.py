@@ -49,7 +49,7 @@ def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
         line = error.line if isinstance(error, TooLargeError) else 1
         trace.add_gap(line, "what comes behind: the file has more paths than are followed")
     functions = FunctionCalls(tree)
-    texts = {one for one in trace.sql if not (trace.zone and one[1] is Construct.TIME_ZONE)}
+    texts = {item for item in trace.sql if not (trace.zone and item[1] is Construct.TIME_ZONE)}
     texts |= {
         (line, Construct.NOT_UNDERSTOOD, f"{name}: a function of SQL that is not Spark's own")
         for line, name in trace.called
@@ -58,9 +58,11 @@ def check_job(source: str, file: str) -> tuple[ParityFinding, ...]:
     found = {*trace.found, *texts, *judge_queries(trace), *functions.find(has_zone=trace.zone)}
     if trace.steps == 0 and not found and functions.count() == 0:
         line, name = min((call for call in trace.outside if not is_pure(call[1])), default=(1, ""))
-        said = f"{name} is not followed, and nothing" if name else "nothing"
-        what = f"the whole file: {said} in it reads, changes or writes a DataFrame"
-        found.add((line, Construct.NOT_UNDERSTOOD, what))
+        message = f"{name} is not followed, and nothing" if name else "nothing"
+        subject = f"the whole file: {message} in it reads, changes or writes a DataFrame"
+        found.add((line, Construct.NOT_UNDERSTOOD, subject))
     return tuple(
-        sorted(ParityFinding(file=file, line=line, construct=construct, what=what) for line, construct, what in found)
+        sorted(
+            ParityFinding(file=file, line=line, construct=construct, what=subject) for line, construct, subject in found
+        )
     )

@@ -47,6 +47,6 @@ def check_text(text: str, file: str) -> tuple[ParityFinding, ...]:
 def _collect(found: "Iterable[Found]", file: str) -> tuple[ParityFinding, ...]:
     """Return each finding once: of an operator in two halves, as physical plans have them, the first."""
     first: dict[tuple[object, str], ParityFinding] = {}
-    for line, construct, what in found:
-        first.setdefault((construct, what), ParityFinding(file=file, line=line, construct=construct, what=what))
+    for line, construct, subject in found:
+        first.setdefault((construct, subject), ParityFinding(file=file, line=line, construct=construct, what=subject))
     return tuple(sorted(first.values()))

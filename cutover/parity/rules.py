@@ -150,8 +150,8 @@ class ParityFinding:
     def sentence(self) -> str:
         """Say what it is, why it matters, and what to write instead."""
         rule = RULES[self.construct]
-        said = f"{self.file}:{self.line}: {self.construct}: `{self.what}`: {rule.why}; instead: {rule.instead}"
-        return f"{said} ({self.page})."
+        message = f"{self.file}:{self.line}: {self.construct}: `{self.what}`: {rule.why}; instead: {rule.instead}"
+        return f"{message} ({self.page})."
 
     @property
     def page(self) -> str:

@@ -22,11 +22,13 @@ def check_script(text: str, file: str) -> tuple[ParityFinding, ...]:
     trace, lines = Trace(), text.splitlines()
     has_zone = False
     for statement in parse_statements(text):
-        said = statement.sql(dialect="spark")
+        description = statement.sql(dialect="spark")
         has_zone = (
-            has_zone or (isinstance(statement, exp.Set) and ZONE in said.lower()) or "SET TIME ZONE" in said.upper()
+            has_zone
+            or (isinstance(statement, exp.Set) and ZONE in description.lower())
+            or "SET TIME ZONE" in description.upper()
         )
-        follow_statements(trace, said, _find_line(statement, lines))
+        follow_statements(trace, description, _find_line(statement, lines))
     found = {*trace.found, *judge_queries(trace)}
     found |= {
         (line, Construct.NOT_UNDERSTOOD, f"{name}: a function that is not Spark's own")
@@ -34,11 +36,11 @@ def check_script(text: str, file: str) -> tuple[ParityFinding, ...]:
     }
     if not trace.steps and not found and not findings:
         found.add((1, Construct.NOT_UNDERSTOOD, "the whole file: it has no statement"))
-    findings |= {ParityFinding(file=file, line=line, construct=which, what=what) for line, which, what in found}
+    findings |= {ParityFinding(file=file, line=line, construct=which, what=subject) for line, which, subject in found}
     return tuple(sorted(finding for finding in findings if not (has_zone and finding.construct is Construct.TIME_ZONE)))
 
 
 def _find_line(statement: exp.Expr, lines: list[str]) -> int:
     """Return the line of the first name in a statement."""
-    placed = [int(node.meta["line"]) for node in statement.walk() if "line" in node.meta]
-    return min(placed, default=1) if lines else 1
+    placed_fields = [int(node.meta["line"]) for node in statement.walk() if "line" in node.meta]
+    return min(placed_fields, default=1) if lines else 1

@@ -79,9 +79,9 @@ def check_sql(text: str, file: str) -> tuple[ParityFinding, ...]:
         raise DefinitionError(msg) from None
     lines = text.splitlines()
     found = (
-        ParityFinding(file=file, line=_line(node, lines, what), construct=construct, what=what)
+        ParityFinding(file=file, line=_line(node, lines, subject), construct=construct, what=subject)
         for statement in statements
-        for node, construct, what in _find(statement)
+        for node, construct, subject in _find(statement)
     )
     return tuple(sorted(set(found)))
 
@@ -180,10 +180,10 @@ def _judge_window(node: exp.Window) -> Iterator[Found]:
         yield node, Construct.TIES, name_of(node.this)
 
 
-def _line(node: exp.Expr, lines: list[str], what: str) -> int:
+def _line(node: exp.Expr, lines: list[str], subject: str) -> int:
     """Return where a node stands; of nodes that the parser does not place, the first line with its name."""
     for part in (node, *node.find_all(exp.Func), *node.find_all(exp.Identifier)):
         if "line" in part.meta:
             return int(part.meta["line"])
-    word = what.split(maxsplit=1)[0]
+    word = subject.split(maxsplit=1)[0]
     return next((number for number, line in enumerate(lines, 1) if word in line.lower()), 1)

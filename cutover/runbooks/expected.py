@@ -15,10 +15,10 @@ def find_missing(expected: tuple[str, ...], printed: str) -> str | None:
             page does not show may stand between.
         printed: Output of the command.
     """
-    rest = iter(printed.splitlines())
+    remainder = iter(printed.splitlines())
     for line in expected:
         pattern = _compile(line)
-        if not any(pattern.search(one) for one in rest):
+        if not any(pattern.search(item) for item in remainder):
             return line
     return None
 

@@ -106,10 +106,10 @@ def _parse_seconds(name: str, key: str, value: str) -> float | None:
 
 def _split_sections(name: str, lines: list[str], first: int) -> dict[str, str]:
     found: dict[str, list[str]] = {}
-    inside, title = False, ""
+    is_inside, title = False, ""
     for at, line in enumerate(lines[first:], first):
-        inside ^= line.startswith(_FENCE)
-        if not inside and line.startswith("## "):
+        is_inside ^= line.startswith(_FENCE)
+        if not is_inside and line.startswith("## "):
             title = line.removeprefix("## ")
             if title in found:
                 _refuse(name, at, "each section once", title)
@@ -118,10 +118,10 @@ def _split_sections(name: str, lines: list[str], first: int) -> dict[str, str]:
             found[title].append(line)
     if tuple(found) != SECTIONS:
         _refuse(name, first, f"the sections {', '.join(SECTIONS)}", ", ".join(found))
-    sections = {one: "\n".join(body).strip() for one, body in found.items()}
-    for one, body in sections.items():
+    sections = {item: "\n".join(body).strip() for item, body in found.items()}
+    for item, body in sections.items():
         if not body:
-            _refuse(name, lines.index(f"## {one}"), "text in the section", "nothing")
+            _refuse(name, lines.index(f"## {item}"), "text in the section", "nothing")
     return sections
 
 
@@ -153,8 +153,8 @@ def _parse_block(name: str, section: str, at: int, lines: list[str]) -> Block:
         if line.startswith("$ "):
             commands.append(Command(line=line.removeprefix("$ "), expected=()))
         elif commands:
-            last = commands.pop()
-            commands.append(Command(line=last.line, expected=(*last.expected, line)))
+            end = commands.pop()
+            commands.append(Command(line=end.line, expected=(*end.expected, line)))
         else:
             _refuse(name, at + 1, "a command behind `$ ` first", line)
     if not commands:
@@ -167,6 +167,6 @@ def _place(name: str, at: int) -> str:
     return f"docs/runbooks/{name}.md, line {at + 1}"
 
 
-def _refuse(name: str, at: int, expected: str, got: str) -> NoReturn:
-    msg = f"{_place(name, at)}: expected {expected}, got `{got[:120]}`."
+def _refuse(name: str, at: int, expected: str, actual: str) -> NoReturn:
+    msg = f"{_place(name, at)}: expected {expected}, got `{actual[:120]}`."
     raise DefinitionError(msg)

@@ -30,12 +30,12 @@ def check(pipeline: Pipeline) -> None:
     if not isinstance(note.why, str) or not 1 <= len(note.why.strip()) <= _LONGEST_WHY:
         refuse("change.why", f"a reason of 1 to {_LONGEST_WHY} characters", repr(note.why)[:80])
     _check_measures(pipeline, note)
-    for field, kinds, known in (
+    for field, kinds, known_names in (
         ("rows", note.rows, get_args(RowChange)),
         ("classes", note.classes, get_args(ClassChange)),
     ):
-        if not isinstance(kinds, tuple) or set(kinds) - set(known):
-            refuse(f"change.{field}", f"a tuple of any of {', '.join(known)}", repr(kinds)[:80])
+        if not isinstance(kinds, tuple) or set(kinds) - set(known_names):
+            refuse(f"change.{field}", f"a tuple of any of {', '.join(known_names)}", repr(kinds)[:80])
     if note.within is not None and not (note.changed or note.rows):
         refuse("change.within", "`changed` measures or `rows` beside it", "none", "it says where these may differ")
     compile_within(pipeline)
@@ -119,6 +119,6 @@ def _refuse_other_rows(new: Pipeline, old: Pipeline) -> None:
         _refuse(new, "key", f"that of `{old.name}` ({', '.join(old.key)})", ", ".join(new.key), hint)
 
 
-def _refuse(pipeline: Pipeline, field: str, expected: str, got: str, hint: str = "") -> None:
-    msg = f"Pipeline `{pipeline.name}`: {field}: expected {expected}, got {got}."
+def _refuse(pipeline: Pipeline, field: str, expected: str, actual: str, hint: str = "") -> None:
+    msg = f"Pipeline `{pipeline.name}`: {field}: expected {expected}, got {actual}."
     raise DefinitionError(msg + (f"\nHint: {hint}." if hint else ""))

@@ -32,10 +32,12 @@ def check_contract(pipeline: Pipeline) -> None:
         if expectation.severity not in {"critical", "warning", "info"}:
             refuse("contract", "severity critical, warning or info", repr(expectation.severity))
         check_name(expectation.type, of="contract")
-        kind, known = expectation.type, list_expectation_types()
-        if known and kind not in known:
-            _refuse_unknown("an expectation of Great Expectations", kind, known, "such as `expect_column_to_exist`")
-        taken = list_arguments(kind) if known else None
+        kind, known_names = expectation.type, list_expectation_types()
+        if known_names and kind not in known_names:
+            _refuse_unknown(
+                "an expectation of Great Expectations", kind, known_names, "such as `expect_column_to_exist`"
+            )
+        taken = list_arguments(kind) if known_names else None
         if taken is not None:
             _check_arguments(expectation, taken)
         _check_columns(expectation, pipeline)
@@ -53,12 +55,12 @@ def _check_arguments(expectation: Expect, taken: Sequence[str]) -> None:
 
 def _check_columns(expectation: Expect, pipeline: Pipeline) -> None:
     """Refuse columns that the batch result does not have."""
-    shown = ("window_start", "window_end", *pipeline.key, *pipeline.measures)
+    result_columns = ("window_start", "window_end", *pipeline.key, *pipeline.measures)
     states = compile_pipeline(pipeline).states if isinstance(pipeline.batch, SameDefinition) else ()
-    known = (*shown, "_n", "_epoch", *(state.column for state in states))
+    known_names = (*result_columns, "_n", "_epoch", *(state.column for state in states))
     for name in _list_columns(expectation):
-        if name not in known:
-            _refuse_unknown(f"a column of {', '.join(shown)}", name, known)
+        if name not in known_names:
+            _refuse_unknown(f"a column of {', '.join(result_columns)}", name, known_names)
 
 
 def _list_columns(expectation: Expect) -> Iterator[str]:
@@ -79,8 +81,8 @@ def _check_text(argument: str, name: object) -> str:
     return name
 
 
-def _refuse_unknown(expected: str, name: str, known: Sequence[str], otherwise: str = "") -> NoReturn:
-    close = get_close_matches(name, known, n=1)
+def _refuse_unknown(expected: str, name: str, known_names: Sequence[str], otherwise: str = "") -> NoReturn:
+    close = get_close_matches(name, known_names, n=1)
     refuse("contract", expected, f"`{name}`", f"did you mean `{close[0]}`?" if close else otherwise)
 
 

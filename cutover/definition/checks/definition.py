@@ -64,8 +64,8 @@ def check(pipeline: Pipeline) -> None:
         check_field_types(pipeline)
     except DefinitionError as error:
         place = f"{pipeline.file.name}: " if pipeline.file else ""
-        said = str(error).removeprefix(f"Pipeline `{pipeline.name}`: ")
-        msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {said}"
+        message = str(error).removeprefix(f"Pipeline `{pipeline.name}`: ")
+        msg = f"{place}pipeline `{str(pipeline.name)[:80]}`: {message}"
         raise DefinitionError(msg) from None
 
 
@@ -91,8 +91,8 @@ def _check_meaning(pipeline: Pipeline) -> None:
     change.check(pipeline)
 
 
-def _refuse_unknown(field: str, name: str, known: Iterable[str]) -> NoReturn:
-    names = list(known)
+def _refuse_unknown(field: str, name: str, known_names: Iterable[str]) -> NoReturn:
+    names = list(known_names)
     close = get_close_matches(str(name), names, n=1)
     refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
 
@@ -218,10 +218,10 @@ def _check_ids(pipeline: Pipeline) -> None:
         if topic.id_horizon is not None:
             refuse("source.id_horizon", "a topic with a record_id", "none", "without ids nothing is remembered")
         return
-    known = {field.name: field for field in list_fields(topic)}
-    if topic.record_id not in known:
-        _refuse_unknown("source.record_id", topic.record_id, known)
-    field = known[topic.record_id]
+    fields_by_name = {field.name: field for field in list_fields(topic)}
+    if topic.record_id not in fields_by_name:
+        _refuse_unknown("source.record_id", topic.record_id, fields_by_name)
+    field = fields_by_name[topic.record_id]
     if field.nullable:
         hint = f"write `{field.name} {field.type} NOT NULL`: a record without an id is malformed(missing) then"
         refuse("source.record_id", "a NOT NULL column", f"`{field.name} {field.type}`, which may be null", hint)
@@ -240,8 +240,8 @@ def _check_panes(pipeline: Pipeline) -> None:
     if trigger is not None and not isinstance(trigger, Trigger):
         refuse("trigger", "a trigger such as Repeat(AtWatermark()), or None", repr(trigger))
     if not isinstance(accumulation, Accumulation):
-        known = ", ".join(f"Accumulation.{one.name}" for one in Accumulation)
-        refuse("accumulation", f"one of {known}", repr(accumulation))
+        accumulation_names = ", ".join(f"Accumulation.{item.name}" for item in Accumulation)
+        refuse("accumulation", f"one of {accumulation_names}", repr(accumulation))
     _check_changelog(pipeline)
 
 

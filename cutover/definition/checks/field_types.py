@@ -10,19 +10,19 @@ from cutover.definition.checks.measures import refuse
 _SHOWN = 80  # characters of what was given
 
 
-def check_field_types(given: object, place: str = "") -> None:
+def check_field_types(argument: object, place: str = "") -> None:
     """Look at each field of a dataclass, and at those of the dataclasses in it.
 
     Args:
-        given: A definition, or a part of one.
+        argument: A definition, or a part of one.
         place: How messages name the part.
 
     Raises:
         DefinitionError: The first field that holds something else than its annotation says.
     """
-    hints = get_type_hints(type(given))
-    for field in fields(given):  # type: ignore[arg-type]
-        value, name = getattr(given, field.name), f"{place}{field.name}"
+    hints = get_type_hints(type(argument))
+    for field in fields(argument):  # type: ignore[arg-type]
+        value, name = getattr(argument, field.name), f"{place}{field.name}"
         if not _fits(value, hints[field.name]):
             refuse(name, _describe(hints[field.name]), repr(value)[:_SHOWN])
         for part, inner in _list_parts(name, value):
@@ -46,7 +46,7 @@ def _fits(value: object, hint: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_fits(value, argument) for argument in arguments)
     if origin is tuple:
-        return isinstance(value, list | tuple) and all(_fits(one, arguments[0]) for one in value)
+        return isinstance(value, list | tuple) and all(_fits(item, arguments[0]) for item in value)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, inner = arguments
         return isinstance(value, Mapping) and all(_fits(k, key) and _fits(v, inner) for k, v in value.items())

@@ -78,19 +78,19 @@ def _check_on(pipeline: Pipeline, on: Mapping[str, str]) -> None:
         refuse("join.on", "at least one column that both sides share", repr(getattr(pipeline.join, "on", None)))
     compiled = compile_pipeline(pipeline)
     left, right = compiled.own_types, compiled.right.own_types
-    for ours, theirs in on.items():
+    for ours, right_column in on.items():
         _check_column("join.on, left side", ours, left)
-        _check_column("join.on, right side", theirs, right)
-        if left[ours] != right[theirs]:
-            got = f"`{ours}` of type {left[ours]} and `{theirs}` of type {right[theirs]}"
-            refuse("join.on", "columns of one type", got, "cast one of them by hand in `derive`")
+        _check_column("join.on, right side", right_column, right)
+        if left[ours] != right[right_column]:
+            actual = f"`{ours}` of type {left[ours]} and `{right_column}` of type {right[right_column]}"
+            refuse("join.on", "columns of one type", actual, "cast one of them by hand in `derive`")
     if not isinstance(pipeline.key, str) and sorted(pipeline.key) != sorted(on):
         expected = f"the columns of `join.on`: ({', '.join(repr(name) for name in on)})"
         refuse("key", expected, repr(pipeline.key), "a pair is of one key; derive a column to join on")
 
 
-def _check_column(field: str, name: str, known: Iterable[str]) -> None:
-    names = list(known)
+def _check_column(field: str, name: str, known_names: Iterable[str]) -> None:
+    names = list(known_names)
     if name not in names:
         close = get_close_matches(str(name), names, n=1)
         refuse(field, f"a column of {', '.join(names)}", f"`{name}`", f"did you mean `{close[0]}`?" if close else "")
@@ -100,7 +100,7 @@ def _check_measures(pipeline: Pipeline) -> None:
     for name, measure in pipeline.measures.items():
         kind = compile_pipeline(pipeline).measured_type(name)
         if not isinstance(measure, MEASURES):
-            allowed = ", ".join(one.__name__ for one in MEASURES)
+            allowed = ", ".join(item.__name__ for item in MEASURES)
             refuse(f"measures.{name}", f"one of {allowed} over the pairs of a join", type(measure).__name__)
         digits = parse_decimal_type(kind or "bigint")
         if isinstance(measure, Sum | Avg) and digits is not None and digits[0] > SUMMABLE_DIGITS:

@@ -20,15 +20,15 @@ def check(lookups: Mapping[str, Lookup], schema: Mapping[str, str], keywords: Co
     Raises:
         DefinitionError: The first thing that does not fit.
     """
-    known = dict(schema)
+    column_types = dict(schema)
     for name, lookup in lookups.items():
         field = f"lookups.{name}"
         check_name(name, of="lookups")
         if not isinstance(lookup, Lookup):
             refuse(field, "Lookup(table=..., on={...}, columns={...})", repr(lookup)[:80])
         _check_table(field, lookup)
-        _check_on(field, lookup, known)
-        known |= _columns(field, lookup, known, keywords)
+        _check_on(field, lookup, column_types)
+        column_types |= _columns(field, lookup, column_types, keywords)
 
 
 def _check_table(field: str, lookup: Lookup) -> None:
@@ -39,26 +39,26 @@ def _check_table(field: str, lookup: Lookup) -> None:
         refuse(f"{field}.table", "a name, an absolute path or a URI", f"`{lookup.table[:80]}`", hint)
 
 
-def _check_on(field: str, lookup: Lookup, known: Mapping[str, str]) -> None:
+def _check_on(field: str, lookup: Lookup, column_types: Mapping[str, str]) -> None:
     if not lookup.on:
         refuse(f"{field}.on", "at least one column of the row, such as {'ad_id': 'ad_id'}", "none")
-    for column, theirs in lookup.on.items():
-        if column not in known:
-            close = get_close_matches(str(column), list(known), n=1)
+    for column, right_column in lookup.on.items():
+        if column not in column_types:
+            close = get_close_matches(str(column), list(column_types), n=1)
             hint = f"did you mean `{close[0]}`?" if close else "derived columns are made later"
-            refuse(f"{field}.on", f"a column of {', '.join(known)}", f"`{column}`", hint)
-        if known[column] == "double":
+            refuse(f"{field}.on", f"a column of {', '.join(column_types)}", f"`{column}`", hint)
+        if column_types[column] == "double":
             refuse(f"{field}.on", "a type with exact equality", f"`{column}` of type double")
-        check_name(theirs, of=f"{field}.on")
+        check_name(right_column, of=f"{field}.on")
     if len(set(lookup.on.values())) < len(lookup.on):
         refuse(f"{field}.on", "each column of the dimension once", ", ".join(lookup.on.values()))
 
 
-def _columns(field: str, lookup: Lookup, known: Mapping[str, str], keywords: Collection[str]) -> dict[str, str]:
+def _columns(field: str, lookup: Lookup, column_types: Mapping[str, str], keywords: Collection[str]) -> dict[str, str]:
     """Return name to type of the columns that are taken."""
     if not lookup.columns:
         refuse(f"{field}.columns", "at least one column of the dimension with its type", "none")
-    taken = {name.lower() for name in known}
+    taken = {name.lower() for name in column_types}
     for name in lookup.columns:
         check_name(name, of=f"{field}.columns")
         if name.lower() in taken:

@@ -16,13 +16,13 @@ LEAST_ERROR = 1e-4
 SLACK = 1e-6  # 0.1 * 10^6 need not be whole in doubles
 
 
-def refuse(field: str, expected: str, got: str, hint: str = "") -> NoReturn:
+def refuse(field: str, expected: str, actual: str, hint: str = "") -> NoReturn:
     """Refuse what stands in a field.
 
     Raises:
         DefinitionError: Always.
     """
-    msg = f"{field}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
+    msg = f"{field}: expected {expected}, got {actual}." + (f"\nHint: {hint}" if hint else "")
     raise DefinitionError(msg)
 
 

@@ -57,42 +57,46 @@ def check_schedule(schedule: str) -> None:
     """
     from croniter import CroniterBadDateError, croniter  # noqa: PLC0415 -- a tenth of a second that most can do without
 
-    got = f"`{schedule[:80]}`"
+    actual = f"`{schedule[:80]}`"
     if not croniter.is_valid(schedule):
-        refuse("schedule", _EXPECTED, got)
+        refuse("schedule", _EXPECTED, actual)
     if not schedule.strip().startswith("@"):
-        _check_fields(schedule.lower().split(), got)
+        _check_fields(schedule.lower().split(), actual)
     try:
         croniter(schedule, _SOME_DAY).get_next()
     except CroniterBadDateError:
-        refuse("schedule", "cron that comes round, got one of a day that no calendar has", got)
+        refuse("schedule", "cron that comes round, got one of a day that no calendar has", actual)
 
 
-def _check_fields(texts: list[str], got: str) -> None:
+def _check_fields(texts: list[str], actual: str) -> None:
     if len(texts) != len(_FIELDS):
-        refuse("schedule", f"{_EXPECTED}, of five fields: minute, hour, day of the month, month, day of the week", got)
+        refuse(
+            "schedule", f"{_EXPECTED}, of five fields: minute, hour, day of the month, month, day of the week", actual
+        )
     for kind, text in zip(_FIELDS, texts, strict=True):
         for part in text.split(","):
-            _check_part(kind, part, got)
+            _check_part(kind, part, actual)
     days, months = (list(_list_values(kind, text)) for kind, text in zip(_FIELDS[2:4], texts[2:4], strict=True))
     if days and not any(day <= _DAYS[month - 1] for day in days for month in months or range(1, 13)):
-        refuse("schedule", "cron that comes round, got one of a day that no calendar has", got)
+        refuse("schedule", "cron that comes round, got one of a day that no calendar has", actual)
 
 
-def _check_part(kind: _Field, part: str, got: str) -> None:
+def _check_part(kind: _Field, part: str, actual: str) -> None:
     if part[0] in "hr" and not part.startswith(tuple(kind.names)):
-        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is drawn anew by each process", got)
+        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` is drawn anew by each process", actual)
     match = _PART.fullmatch(part)
     if match is None:  # such as `L`, `15w`, `mon#2`: which the library has checked
         return
-    first = kind.first if match["all"] else kind.read(match["first"])
-    last = first if match["last"] is None else kind.read(match["last"], ends_range=True)
-    if last < first:
-        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` ends before it begins: two ranges with a comma", got)
+    start = kind.first if match["all"] else kind.read(match["first"])
+    last = start if match["last"] is None else kind.read(match["last"], ends_range=True)
+    if last < start:
+        refuse(
+            "schedule", f"{_EXPECTED}; the {kind.name} `{part}` ends before it begins: two ranges with a comma", actual
+        )
     end = last if match["last"] else kind.last
-    if match["step"] and int(match["step"]) > end - first:
-        expected = f"a step of at most {end - first} from {first} to {end}"
-        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", got)
+    if match["step"] and int(match["step"]) > end - start:
+        expected = f"a step of at most {end - start} from {start} to {end}"
+        refuse("schedule", f"{_EXPECTED}; the {kind.name} `{part}` needs {expected}", actual)
 
 
 def _list_values(kind: _Field, text: str) -> Iterator[int]:
@@ -100,6 +104,6 @@ def _list_values(kind: _Field, text: str) -> Iterator[int]:
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is not None and not match["all"]:
-            first = kind.read(match["first"])
-            last = kind.read(match["last"]) if match["last"] else kind.last if match["step"] else first
-            yield from range(first, last + 1, int(match["step"] or 1))
+            start = kind.read(match["first"])
+            end = kind.read(match["last"]) if match["last"] else kind.last if match["step"] else start
+            yield from range(start, end + 1, int(match["step"] or 1))

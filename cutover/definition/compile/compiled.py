@@ -112,8 +112,8 @@ class CompiledPipeline:
     @cached_property
     def expressions(self) -> tuple[Expression, ...]:
         """Every expression over rows: where, derived columns, and measures or the sides of a self join."""
-        last = self.measured if self.definition.join is None else self.side_conditions
-        found = (self.where, *self.derived.values(), *last.values())
+        end = self.measured if self.definition.join is None else self.side_conditions
+        found = (self.where, *self.derived.values(), *end.values())
         return tuple(item for item in found if item is not None)
 
     @cached_property
@@ -182,8 +182,8 @@ class CompiledPipeline:
     @cached_property
     def pair_types(self) -> Types:
         """Columns that a pair has in hand: the key's and those of both bags."""
-        kept = {*self.definition.key, *(name for side in self.sides for name in side.types)}
-        return {name: kind for name, kind in self.measured_types.items() if name in kept}
+        retained = {*self.definition.key, *(name for side in self.sides for name in side.types)}
+        return {name: kind for name, kind in self.measured_types.items() if name in retained}
 
     @cached_property
     def _looked_at(self) -> Mapping[str, frozenset[str]]:
@@ -192,9 +192,9 @@ class CompiledPipeline:
 
     def _make_side(self, name: Name) -> Side:
         join, key = self.definition.join, self.definition.key
-        wanted = frozenset[str]().union(*self._looked_at.values())
-        known = self.own_types if name == "left" else self.right_types
-        types = {c: kind for c, kind in known.items() if c.lower() in wanted and c not in key}
+        expected = frozenset[str]().union(*self._looked_at.values())
+        types_of_side = self.own_types if name == "left" else self.right_types
+        types = {c: kind for c, kind in types_of_side.items() if c.lower() in expected and c not in key}
         if isinstance(join, Join):
             here, prefix = f"_partition {'<' if name == 'left' else '>='} {RIGHT_PARTITION_BASE}", ""
         else:

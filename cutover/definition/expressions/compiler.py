@@ -53,16 +53,16 @@ def compile_expression(
     Raises:
         DefinitionError: It does not parse, uses something that is not on the list, or an unknown column.
     """
-    shown = text if len(text) <= 200 else text[:200] + "..."  # noqa: PLR2004 -- a readable message
+    shown_text = text if len(text) <= 200 else text[:200] + "..."  # noqa: PLR2004 -- a readable message
     try:
         term = _root(text, types, limit)
     except UnknownColumnError as error:
         raise DefinitionError(_format_unknown_column(of, error.name, list(types))) from None
     except DefinitionError as error:
-        msg = f"{of}: `{shown}`: {error}"
+        msg = f"{of}: `{shown_text}`: {error}"
         raise DefinitionError(msg) from None
     except RecursionError:
-        msg = f"{of}: `{shown}`: expected fewer nested parts."
+        msg = f"{of}: `{shown_text}`: expected fewer nested parts."
         raise DefinitionError(msg) from None
     failure = term.failed or Both(NEVER, NEVER)
     return Expression(
@@ -99,7 +99,7 @@ def _root(text: str, types: Mapping[str, str], limit: float | None) -> Term:
     return term
 
 
-def _format_unknown_column(of: str, name: str, known: list[str]) -> str:
-    close = get_close_matches(name.lower(), known, n=1)
+def _format_unknown_column(of: str, name: str, known_names: list[str]) -> str:
+    close = get_close_matches(name.lower(), known_names, n=1)
     hint = f"\nHint: did you mean `{close[0]}`?" if close else ""
-    return f"{of}: unknown column `{name}`; expected one of {', '.join(known)}.{hint}"
+    return f"{of}: unknown column `{name}`; expected one of {', '.join(known_names)}.{hint}"

@@ -32,10 +32,10 @@ def expect(terms: tuple[Term, ...], *kinds: str) -> None:
         msg = f"expected {len(kinds)} argument(s), got {len(terms)}"
         raise DefinitionError(msg)
     for term, kind in zip(terms, kinds, strict=True):
-        wanted = kind.rstrip("!")
-        fits = wanted == "any" or term.type in {wanted, "null"} or (wanted == "number" and numeric(term.type))
+        expected = kind.rstrip("!")
+        fits = expected == "any" or term.type in {expected, "null"} or (expected == "number" and numeric(term.type))
         if not fits or (kind.endswith("!") and term.literal is None):
-            msg = f"expected {'a constant ' if kind.endswith('!') else ''}{wanted}, got {term.type}"
+            msg = f"expected {'a constant ' if kind.endswith('!') else ''}{expected}, got {term.type}"
             raise DefinitionError(msg)
 
 

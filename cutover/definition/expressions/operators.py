@@ -110,11 +110,11 @@ def choice(conditions: list[Term], results: list[Term]) -> Term:
 
 def _choice_failed(conditions: list[Term], results: tuple[Term, ...]) -> Both | None:
     """Return, from the last branch backwards: condition failed, or it holds and its result failed, or the rest did."""
-    rest = results[-1].failed
+    otherwise_failed = results[-1].failed
     for condition, result in reversed(list(zip(conditions, results, strict=False))):
         taken = Both(*(f"({text} IS TRUE)" for text in condition.value))
         missed = Both(*(f"({text} IS NOT TRUE)" for text in condition.value))
         here = None if result.failed is None else both(taken, "AND", result.failed)
-        there = None if rest is None else both(missed, "AND", rest)
-        rest = either(condition.failed, here, there)
-    return rest
+        there = None if otherwise_failed is None else both(missed, "AND", otherwise_failed)
+        otherwise_failed = either(condition.failed, here, there)
+    return otherwise_failed

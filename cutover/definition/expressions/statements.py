@@ -21,4 +21,4 @@ def parse_statements(text: str) -> tuple[exp.Expr, ...]:
     for token, behind in pairwise(tokens):
         if token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN:
             token.token_type = TokenType.VAR
-    return tuple(one for one in dialect.parser().parse(tokens, text) if one is not None)
+    return tuple(item for item in dialect.parser().parse(tokens, text) if item is not None)

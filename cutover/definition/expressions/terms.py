@@ -74,8 +74,8 @@ def own_failure(value: Both, terms: tuple[Term, ...]) -> Both:
     """Hold on rows where every operand is given and the value is null: the failure is this operator's own."""
     there = [term.value for term in terms if term.literal is None]
     sides = zip(*there, strict=True) if there else ((), ())
-    given = [" AND ".join(f"{text} IS NOT NULL" for text in side) for side in sides]
-    return Both(*(f"({g} AND {v} IS NULL)" if g else f"({v} IS NULL)" for g, v in zip(given, value, strict=True)))
+    conditions = [" AND ".join(f"{text} IS NOT NULL" for text in side) for side in sides]
+    return Both(*(f"({g} AND {v} IS NULL)" if g else f"({v} IS NULL)" for g, v in zip(conditions, value, strict=True)))
 
 
 def constant(kind: str, spark: str, duckdb: str, literal: str | float | bool | None) -> Term:

@@ -320,11 +320,11 @@ def _function(node: exp.Expr, types: Mapping[str, str]) -> Term:
     except UnknownColumnError:
         raise
     except DefinitionError as error:
-        shown = function_name(node)
+        called = function_name(node)
         msg = (
             str(error)
             if str(error).startswith(("in `", "function", "`"))
-            else f"in `{shown}`: {error} (usage: {FUNCTIONS[name].usage})"
+            else f"in `{called}`: {error} (usage: {FUNCTIONS[name].usage})"
         )
         raise DefinitionError(msg) from None
 

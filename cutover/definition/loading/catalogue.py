@@ -38,7 +38,7 @@ class Catalogue:
     @property
     def problems(self) -> tuple[DefinitionError, ...]:
         """Return what is wrong, each problem once."""
-        return tuple(dict.fromkeys(each for found in self.problems_by_file.values() for each in found))
+        return tuple(dict.fromkeys(item for found in self.problems_by_file.values() for item in found))
 
 
 def read_catalogue(settings: Settings) -> Catalogue:
@@ -81,11 +81,11 @@ def get(settings: Settings, name: str) -> Pipeline:
         return found.pipelines[name]
     if found.problems:
         raise _join(found.problems_by_file.get((settings.pipelines / f"{name}.py").resolve()) or found.problems)
-    known = found.pipelines
-    close = get_close_matches(name, known, n=1)
+    pipelines = found.pipelines
+    close = get_close_matches(name, pipelines, n=1)
     hint = f"\nHint: did you mean `{close[0]}`?" if close else "\nHint: `cutover init NAME --from FILE` writes one."
-    msg = f"Unknown pipeline `{name[:80]}`: expected one of {', '.join(known) or 'none'} in {settings.pipelines}.{hint}"
-    raise DefinitionError(msg)
+    msg = f"Unknown pipeline `{name[:80]}`: expected one of {', '.join(pipelines) or 'none'} in {settings.pipelines}."
+    raise DefinitionError(msg + hint)
 
 
 def _join(problems: Sequence[DefinitionError]) -> DefinitionError:

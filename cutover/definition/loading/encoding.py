@@ -41,8 +41,8 @@ def decode_definition(raw: object) -> Pipeline:
     try:
         decoded = _decode(raw)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        got = f"{type(error).__name__}: {error}"
-        msg = f"Recorded definition: expected the classes and fields of this release, got {got}."
+        actual = f"{type(error).__name__}: {error}"
+        msg = f"Recorded definition: expected the classes and fields of this release, got {actual}."
         raise DefinitionError(msg) from error
     if not isinstance(decoded, Pipeline):
         msg = f"Recorded definition: expected a `Pipeline`, got {type(decoded).__name__}."

@@ -126,8 +126,8 @@ def _format_value(value: Scalar, *, empty: str = "") -> str:
     if text is None:
         return "null"
     escaped = escape_text(text)
-    shown = f"'{escaped}" if strip_guard(escaped) != escaped else escaped
-    return '"' + shown.replace('"', '""') + '"' if _MISREAD.search(shown) else shown or empty
+    guarded = f"'{escaped}" if strip_guard(escaped) != escaped else escaped
+    return '"' + guarded.replace('"', '""') + '"' if _MISREAD.search(guarded) else guarded or empty
 
 
 def _make_cell(value: Scalar) -> object:

@@ -30,8 +30,8 @@ class Accumulation(StrEnum):
     RETRACTING = "retracting"  # accumulating; the same firing first retracts each pane that it supersedes
 
 
-def _reject(thing: str, expected: str, got: str, hint: str) -> NoReturn:
-    msg = f"Trigger `{thing}`: expected {expected}, got {got}.\nHint: {hint}"
+def _reject(thing: str, expected: str, actual: str, hint: str) -> NoReturn:
+    msg = f"Trigger `{thing}`: expected {expected}, got {actual}.\nHint: {hint}"
     raise DefinitionError(msg)
 
 

@@ -53,14 +53,16 @@ def judge_batch(trace: Trace, query: Query) -> Iterator[Found]:
 def _judge_full_append(trace: Trace, query: Query, removals: Sequence[JobStep], source: str) -> Found:
     """Judge an append of a whole source: repeated in each run, or unknown because rows may be removed or selected."""
     doubt = next((removal for removal in removals if _may_cover(removal, query)), None)
-    others = (each for each in trace.queries if each.site == query.site and each is not query)
+    others = (
+        other_query for other_query in trace.queries if other_query.site == query.site and other_query is not query
+    )
     if doubt is not None:
-        what = doubt.what if isinstance(doubt, Removal) else "overwrite"
-        said = f"{what} (line {doubt.line}): whether it removes what line {query.line} appends"
-        return query.line, Construct.NOT_UNDERSTOOD, said
+        subject = doubt.what if isinstance(doubt, Removal) else "overwrite"
+        message = f"{subject} (line {doubt.line}): whether it removes what line {query.line} appends"
+        return query.line, Construct.NOT_UNDERSTOOD, message
     if query.writer.frame.arms and any(_is_bounded(other) for other in others):
-        said = f"append of all of {source} where no condition selects what is new: whether that runs again"
-        return query.line, Construct.NOT_UNDERSTOOD, said
+        message = f"append of all of {source} where no condition selects what is new: whether that runs again"
+        return query.line, Construct.NOT_UNDERSTOOD, message
     return query.line, Construct.APPENDED_AGAIN, f"append of all of {source}"
 
 
@@ -79,8 +81,8 @@ def _judge_subtraction(query: Query, lineage: Sequence[Frame]) -> Iterator[Found
     for frame in subtractions:
         names = {normalize_target(node.what) for node in list_ancestors(frame.parents[1]) if node.op == "source"}
         if names and not any(_is_same(name, query.target) for name in names):
-            what = f"{frame.what} with {', '.join(sorted(names))}: whether it leaves out what was appended"
-            yield frame.line, Construct.NOT_UNDERSTOOD, what
+            subject = f"{frame.what} with {', '.join(sorted(names))}: whether it leaves out what was appended"
+            yield frame.line, Construct.NOT_UNDERSTOOD, subject
 
 
 def makes_target(query: Query) -> bool:
@@ -136,18 +138,18 @@ def _may_cover(step: JobStep, query: Query) -> bool:
     return may_run or (is_certain(step, query) and not _covers(step, query))
 
 
-def _is_exact(one: str, other: str) -> bool:
+def _is_exact(item: str, other: str) -> bool:
     """Return whether two names certainly denote the same table or path: equal, or with the same database and table."""
-    parts = one.split("."), other.split(".")
-    return one == other or (min(map(len, parts)) > 1 and parts[0][-2:] == parts[1][-2:])
+    parts = item.split("."), other.split(".")
+    return item == other or (min(map(len, parts)) > 1 and parts[0][-2:] == parts[1][-2:])
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same(item: str, other: str) -> bool:
     """Return whether two names may denote the same table; a name without a database matches any database."""
-    if not one or not other or "/" in one + other:
-        return bool(one) and one == other
-    is_short = "." not in one or "." not in other
-    return _is_exact(one, other) or (is_short and one.rpartition(".")[2] == other.rpartition(".")[2])
+    if not item or not other or "/" in item + other:
+        return bool(item) and item == other
+    is_short = "." not in item or "." not in other
+    return _is_exact(item, other) or (is_short and item.rpartition(".")[2] == other.rpartition(".")[2])
 
 
 def _is_full(reader: Reader) -> bool:

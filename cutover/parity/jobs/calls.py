@@ -156,23 +156,23 @@ def _call_imported(job: Walk, path: str, arguments: Arguments) -> JobValue:  # n
 
 def _make_function_column(job: Walk, name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     """Return the column that a function of Spark's makes."""
-    first = arguments.get(0, "col", "timeColumn")
-    if name in {"col", "column"} and first is not None:
-        return make_column(first)
-    if name == "expr" and first is not None:
-        text = get_text(first)
+    argument = arguments.get(0, "col", "timeColumn")
+    if name in {"col", "column"} and argument is not None:
+        return make_column(argument)
+    if name == "expr" and argument is not None:
+        text = get_text(argument)
         job.trace.check_sql(text, arguments.node.lineno)
         return parse_column(text) if text is not None else JobColumn(varies=True)
-    if name == "broadcast" and first is not None:
-        return first
-    if name in {"window", "session_window"} and first is not None:
-        return replace(make_column(first), alias=None, is_window=True)
-    if name == "window_time" and first is not None:
-        return replace(make_column(first), alias=None)
-    if name == "lit" and first is not None:
-        return JobColumn() if isinstance(first, Constant) else make_column(first)
-    if name in {"udf", "pandas_udf"} and isinstance(first, JobFunction | Imported | UnknownValue):
-        note_user_function(job, first, name, arguments.node.lineno)
+    if name == "broadcast" and argument is not None:
+        return argument
+    if name in {"window", "session_window"} and argument is not None:
+        return replace(make_column(argument), alias=None, is_window=True)
+    if name == "window_time" and argument is not None:
+        return replace(make_column(argument), alias=None)
+    if name == "lit" and argument is not None:
+        return JobColumn() if isinstance(argument, Constant) else make_column(argument)
+    if name in {"udf", "pandas_udf"} and isinstance(argument, JobFunction | Imported | UnknownValue):
+        note_user_function(job, argument, name, arguments.node.lineno)
     if name in {"udf", "pandas_udf"}:
         return Imported("pyspark.sql.functions.call_udf")
     if ".types." in path:
@@ -186,33 +186,35 @@ def _reduce(job: Walk, arguments: Arguments) -> JobValue:
     """Return what `functools.reduce` makes of a list."""
     function, items = arguments.get(0), arguments.get(1)
     values = list_items(items, arguments.node) if items is not None else []
-    first = arguments.get(2)
-    values = [first, *values] if first is not None else values
+    argument = arguments.get(2)
+    values = [argument, *values] if argument is not None else values
     if function is None or not values:
         return UnknownValue("reduce")
     result = values[0]
     for value in values[1:]:
         step = Arguments(node=arguments.node, positional=(result, value), keywords={})
         result = choose(
-            methods.call_unbound(job, each, step) if isinstance(each, Imported) else call(job, each, step)
-            for each in alternatives(function)
+            methods.call_unbound(job, alternative, step)
+            if isinstance(alternative, Imported)
+            else call(job, alternative, step)
+            for alternative in alternatives(function)
         )
     return result
 
 
 def _call_on_lists(job: Walk, name: str, arguments: Arguments) -> JobValue | None:  # noqa: PLR0911 -- one return for each kind
     """Return what a function of Python's over lists yields; None for other functions."""
-    first = arguments.get(0)
-    if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(first, Listing | Table):
-        return first
+    argument = arguments.get(0)
+    if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(argument, Listing | Table):
+        return argument
     if name == "map" and len(arguments.positional) == 2:  # noqa: PLR2004 -- a function and one list
         return call_for_each(job, arguments)
     if name == "filter" and isinstance(arguments.get(1), Listing):
         return arguments.positional[1]
-    if name == "next" and isinstance(first, Listing) and first.items:
-        return choose(first.items)
-    if name == "enumerate" and isinstance(first, Listing):
-        return Listing([Listing([Constant(n), item]) for n, item in enumerate(first.items)])
+    if name == "next" and isinstance(argument, Listing) and argument.items:
+        return choose(argument.items)
+    if name == "enumerate" and isinstance(argument, Listing):
+        return Listing([Listing([Constant(n), item]) for n, item in enumerate(argument.items)])
     if name == "zip" and all(isinstance(value, Listing) for value in arguments.positional):
         lists = [value.items for value in arguments.positional if isinstance(value, Listing)]
         return Listing([Listing(list(row)) for row in zip(*lists, strict=False)])
@@ -220,22 +222,24 @@ def _call_on_lists(job: Walk, name: str, arguments: Arguments) -> JobValue | Non
 
 
 def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
-    first = arguments.get(0)
+    argument = arguments.get(0)
     job_value = _call_on_lists(job, name, arguments)
     if job_value is not None:
         return job_value
     if name == "range" and 0 < len(arguments.positional) <= 3:  # noqa: PLR2004 -- start, stop, step
         return _list_numbers(arguments)
     if name == "dict":
-        is_complete = arguments.is_complete and (first is None or (isinstance(first, Table) and first.is_complete))
-        table = Table(dict(first.items) if isinstance(first, Table) else {}, is_complete=is_complete)
+        is_complete = arguments.is_complete and (
+            argument is None or (isinstance(argument, Table) and argument.is_complete)
+        )
+        table = Table(dict(argument.items) if isinstance(argument, Table) else {}, is_complete=is_complete)
         table.items.update(arguments.keywords)
         return table
     if name == "super" and not arguments.positional and job.functions:
         return _find_super(job.functions[-1]) or UnknownValue("super()")
-    if name == "str" and first is not None:
-        return first
-    if name == "getattr" and first is not None and has_rows(first):
+    if name == "str" and argument is not None:
+        return argument
+    if name == "getattr" and argument is not None and has_rows(argument):
         job.trace.add_gap(arguments.node.lineno, "getattr: which method is called")
         return call_opaque(job, "getattr", arguments)
     return UnknownValue(f"{name}()") if name in HARMLESS else call_outside(job, name, arguments)
@@ -248,10 +252,10 @@ def _find_super(function: JobFunction) -> JobValue | None:
     while owner is not None and pending:
         of = pending.pop()
         bases = [of.scope.find(base.id) for base in of.node.bases if isinstance(base, ast.Name)]
-        known = [base for base in bases if isinstance(base, JobClass)]
-        if function.node in of.node.body and known:
-            return Instance(known[0], owner.attributes)
-        pending += known
+        job_bases = [base for base in bases if isinstance(base, JobClass)]
+        if function.node in of.node.body and job_bases:
+            return Instance(job_bases[0], owner.attributes)
+        pending += job_bases
     return None
 
 
@@ -269,8 +273,8 @@ def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
     name = name.removeprefix("builtins.")
     target, values = arguments.get(-1, "target"), arguments.get(-1, "args")
     if isinstance(target, JobFunction) and name.endswith(("Thread", "Process")):
-        given = values.items if isinstance(values, Listing) else ()
-        call(job, target, Arguments(node=arguments.node, positional=given, keywords={}))
+        items = values.items if isinstance(values, Listing) else ()
+        call(job, target, Arguments(node=arguments.node, positional=items, keywords={}))
         return UnknownValue(name)
     if any(isinstance(value, Session) for value in arguments.values) and not name.startswith(OWN):
         job.trace.add_gap(arguments.node.lineno, f"{name}: what it does with the session")
@@ -287,14 +291,14 @@ def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
     job.trace.outside.add((arguments.node.lineno, name))
     if not is_pure(name):
         note_collected_rows(job, name, arguments, arguments.node.lineno)
-    taint = frozenset(mark for one in walk(arguments.values) if isinstance(one, UnknownValue) for mark in one.taint)
-    said = ", ".join(describe(value) for value in arguments.values)
+    taint = frozenset(mark for item in walk(arguments.values) if isinstance(item, UnknownValue) for mark in item.taint)
+    description = ", ".join(describe(value) for value in arguments.values)
     if any(isinstance(value, JobColumn) for value in walk(arguments.values)):
         if "{" not in name:
             job.trace.add_gap(arguments.node.lineno, f"{name}: what it computes from a column")
         return merge_columns(map(make_column, arguments.values))
     default = arguments.get(1, "default") if name in {"os.getenv", "os.environ.get"} else None
-    return UnknownValue(f"{name}({said})", taint, default)
+    return UnknownValue(f"{name}({description})", taint, default)
 
 
 def note_undefined(job: Walk, name: str, arguments: Arguments) -> None:

@@ -48,16 +48,16 @@ def bound_join(join: Frame) -> JoinBound:
     """
     if join.is_bounded is None:
         return JoinBound.UNKNOWN
-    above = list_ancestors(join)[1:]
+    parent = list_ancestors(join)[1:]
     left, right = (_list_times(side) for side in join.parents)
     keys = join.keys or ()
-    if any(find_window(key, above) or (key.is_plain and key.names & left & right) for key in keys):
+    if any(find_window(key, parent) or (key.is_plain and key.names & left & right) for key in keys):
         return JoinBound.BOTH
     upper = [pair for pair in join.comparisons if pair[0] & left and pair[1] & right]
     lower = [pair for pair in join.comparisons if pair[0] & right and pair[1] & left]
     if upper and lower and len(upper + lower) > 1 + (upper == lower):  # `a.at > b.at` has one name on both sides
         return JoinBound.BOTH
-    if any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in above) or any(
+    if any(frame.op in {"opaque", "unknown"} or frame.what in RENAMES for frame in parent) or any(
         key.varies and not key.names for key in keys
     ):
         return JoinBound.UNKNOWN
@@ -77,15 +77,19 @@ def find_window(key: JobColumn, frames: Iterable[Frame]) -> JobColumn | None:
     if not key.is_plain:
         return None
     named = (column for frame in frames for column in frame.columns)
-    return next((one for one in named if one.is_window and (one.alias or "window") in key.names), None)
+    return next((item for item in named if item.is_window and (item.alias or "window") in key.names), None)
 
 
 def find_loss(state: Frame, mark: Frame) -> Frame | None:
     """Return the operation after which the column of a watermark no longer carries the event time."""
-    known: dict[int, frozenset[str]] = {}
-    _carry(state, mark, known, into_keys=True)
+    names_by_frame: dict[int, frozenset[str]] = {}
+    _carry(state, mark, names_by_frame, into_keys=True)
     behind = [frame for frame in list_ancestors(state)[1:] if mark in list_ancestors(frame) and frame is not mark]
-    lost = [frame for frame in behind if frame.op != "arm" and not _carry(frame, mark, known) & mark.columns[0].names]
+    lost = [
+        frame
+        for frame in behind
+        if frame.op != "arm" and not _carry(frame, mark, names_by_frame) & mark.columns[0].names
+    ]
     return lost[-1] if lost else None
 
 
@@ -93,15 +97,17 @@ def _carries(column: JobColumn, names: frozenset[str]) -> bool:
     return column.is_plain and bool(column.names & names)
 
 
-def _carry(frame: Frame, mark: Frame, known: dict[int, frozenset[str]], *, into_keys: bool = False) -> frozenset[str]:
+def _carry(
+    frame: Frame, mark: Frame, names_by_frame: dict[int, frozenset[str]], *, into_keys: bool = False
+) -> frozenset[str]:
     """Return the columns of a DataFrame, or those that its keys are made of, that carry the event time."""
     if frame is mark:
         return mark.columns[0].names
-    if id(frame) not in known:
+    if id(frame) not in names_by_frame:
         parents = frame.parents[:1] if frame.what in UNIONS else frame.parents
-        before = NO_NAMES.union(*(_carry(parent, mark, known) for parent in parents))
-        known[id(frame)] = before if into_keys else _pass_on(frame, before)
-    return known[id(frame)]
+        before = NO_NAMES.union(*(_carry(parent, mark, names_by_frame) for parent in parents))
+        names_by_frame[id(frame)] = before if into_keys else _pass_on(frame, before)
+    return names_by_frame[id(frame)]
 
 
 def _pass_on(frame: Frame, names: frozenset[str]) -> frozenset[str]:
@@ -112,13 +118,13 @@ def _pass_on(frame: Frame, names: frozenset[str]) -> frozenset[str]:
         return frozenset(name for key, column in pairs if _carries(column, names) for name in _name(key))
     if frame.op != "step":
         return names
-    given = {column.alias: column for column in frame.columns if column.alias}
-    kept = {
+    columns_by_alias = {column.alias: column for column in frame.columns if column.alias}
+    retained = {
         alias
-        for alias, column in given.items()
+        for alias, column in columns_by_alias.items()
         if _carries(column, names) or (column.is_window and names & {alias, "window"})
     }
-    return frozenset({*(names - given.keys()), *kept})
+    return frozenset({*(names - columns_by_alias.keys()), *retained})
 
 
 def _name(key: JobColumn) -> frozenset[str]:

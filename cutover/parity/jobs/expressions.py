@@ -67,7 +67,9 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
             return _find_unbound(job, node.id) if value is None else select_possible(value, job.trace.branches)
         case ast.Attribute():
             owner = evaluate(job, node.value, scope)
-            owners = [each for each in alternatives(owner) if not _is_none(each)] or [owner]  # None has no attributes
+            owners = [alternative for alternative in alternatives(owner) if not _is_none(alternative)] or [
+                owner
+            ]  # None has no attributes
             return select_possible(choose(get_attribute(job, owner, node) for owner in owners), job.trace.branches)
         case ast.Call():
             return _evaluate_call(job, node, scope)
@@ -76,7 +78,7 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
         case ast.FormattedValue():
             return evaluate(job, node.value, scope)
         case ast.BinOp() | ast.BoolOp() | ast.UnaryOp() | ast.Compare():
-            parts = [evaluate(job, each, scope) for each in ast.iter_child_nodes(node) if isinstance(each, ast.expr)]
+            parts = [evaluate(job, value, scope) for value in ast.iter_child_nodes(node) if isinstance(value, ast.expr)]
             return operate(node, parts)
         case ast.Lambda():
             return JobFunction(node, scope)
@@ -206,7 +208,7 @@ def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
     arguments = Arguments(node=node, positional=positional, keywords=keywords, is_complete=is_complete)
     if isinstance(node.func, ast.Name) and isinstance(target, UnknownValue) and scope.find(node.func.id) is None:
         calls.note_undefined(job, node.func.id, arguments)
-    return choose([calls.call(job, each, arguments) for each in alternatives(target)])
+    return choose([calls.call(job, alternative, arguments) for alternative in alternatives(target)])
 
 
 def make_test_arms(job: Walk, test: ast.expr, scope: Scope) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
@@ -243,7 +245,7 @@ def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  #
             key = evaluate(job, node.slice, scope)
             owner = evaluate(job, node.value, scope)
             return select_possible(
-                choose(_get_item(each, key, node) for each in alternatives(owner)), job.trace.branches
+                choose(_get_item(alternative, key, node) for alternative in alternatives(owner)), job.trace.branches
             )
         case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
             rounds: list[JobValue] = []
@@ -301,9 +303,9 @@ def _make_table(pairs: list[JobValue]) -> Table:
 def _evaluate_list(job: Walk, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Listing:
     items: list[JobValue] = []
     is_complete = True
-    for each in node.elts:
-        value = evaluate(job, each, scope)
-        if not isinstance(each, ast.Starred):
+    for element in node.elts:
+        value = evaluate(job, element, scope)
+        if not isinstance(element, ast.Starred):
             items.append(value)
         elif isinstance(value, Listing):
             items += value.items
@@ -330,7 +332,7 @@ def _evaluate_dict(job: Walk, node: ast.Dict, scope: Scope) -> Table:
 
 def _slice(items: list[JobValue], part: ast.Slice) -> list[JobValue]:
     """Return a part of a list; all of it where its bounds are not written as numbers."""
-    bounds = [None if each is None else ast.unparse(each) for each in (part.lower, part.upper, part.step)]
+    bounds = [None if value is None else ast.unparse(value) for value in (part.lower, part.upper, part.step)]
     if any(bound is not None and not re.fullmatch(r"-?[1-9]\d*|0", bound) for bound in bounds):
         return items
     start, stop, step = (None if bound is None else int(bound) for bound in bounds)
@@ -352,7 +354,7 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue: 
     if isinstance(owner, Listing | Table) and owner.is_complete:
         values = owner.items if isinstance(owner, Listing) else list(owner.items.values())
         return choose(values) if values else UnknownValue()
-    said = describe(owner)
-    text = ast.unparse(node) if "?" in said else f"{{{said.strip('{}')}[{ast.unparse(node.slice)}]}}"
-    is_one = isinstance(constant, int) and said in COLLECTS  # one row of those that were collected
+    description = describe(owner)
+    text = ast.unparse(node) if "?" in description else f"{{{description.strip('{}')}[{ast.unparse(node.slice)}]}}"
+    is_one = isinstance(constant, int) and description in COLLECTS  # one row of those that were collected
     return UnknownValue(text, get_taint(owner) - ({"rows"} if is_one else set()))

@@ -82,8 +82,8 @@ def _run_match(job: Walk, node: ast.Match, scope: Scope) -> bool:
             test = ast.Compare(left=node.subject, ops=[ast.Eq()], comparators=[literal], lineno=literal.lineno)
             taken += expressions.make_test_arms(job, test, scope)[0]
         bodies.append((case.body, taken))
-    last = node.cases[-1]
-    if last.guard is not None or not isinstance(last.pattern, ast.MatchAs) or last.pattern.pattern is not None:
+    end = node.cases[-1]
+    if end.guard is not None or not isinstance(end.pattern, ast.MatchAs) or end.pattern.pattern is not None:
         bodies.append(([], (Arm(id(node), number=len(bodies), line=node.lineno),)))
     return _run_arms(job, bodies, scope)
 
@@ -162,13 +162,15 @@ def _join_without_rounds(job: Walk, node: ast.stmt, changes: Assignments) -> Non
 
 def _is_marked(value: JobValue) -> bool:
     """Return whether a DataFrame has a watermark."""
-    frames = [each for each in alternatives(value) if isinstance(each, Frame)]
+    frames = [alternative for alternative in alternatives(value) if isinstance(alternative, Frame)]
     return any(node.op == "watermark" for frame in frames for node in list_ancestors(frame))
 
 
 def _has_more_options(value: JobValue) -> bool:
     """Return whether a reader or a writer may have options that are not in the file."""
-    return any(isinstance(each, Reader | Writer) and not each.is_complete for each in alternatives(value))
+    return any(
+        isinstance(alternative, Reader | Writer) and not alternative.is_complete for alternative in alternatives(value)
+    )
 
 
 def _run_with(job: Walk, node: ast.With | ast.AsyncWith, scope: Scope) -> bool:

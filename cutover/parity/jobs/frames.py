@@ -113,10 +113,12 @@ def call_on_frame(job: Walk, frame: Frame, name: str, arguments: Arguments, line
         text = get_text(arguments.get(0, "condition") or UnknownValue())
         job.trace.check_sql(text, line)
         condition = parse_column(text) if text is not None else merge_columns(columns)
-        what = read_condition(text) if text is not None else ""
+        subject = read_condition(text) if text is not None else ""
         if "isNull" in condition.functions and (joined := _find_left_join(frame)) is not None:
             frame = replace(frame, parents=joined.parents, what=joined.what, is_bounded=True)
-        return keep(derive((frame,), "filter", line, what=what, is_bounded=condition.varies or bool(condition.taint)))
+        return keep(
+            derive((frame,), "filter", line, what=subject, is_bounded=condition.varies or bool(condition.taint))
+        )
     if name == "withWatermark":
         of = make_column(arguments.get(0, "eventTime") or UnknownValue())
         return keep(derive((frame,), "watermark", line, what=name, columns=(of,)))
@@ -133,17 +135,17 @@ def call_on_frame(job: Walk, frame: Frame, name: str, arguments: Arguments, line
 
 
 def _call_on_frame_further(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: PLR0911 -- one return for each kind
-    first = arguments.get(0, "name", "func")
-    if name in VIEWS and first is not None:
+    argument = arguments.get(0, "name", "func")
+    if name in VIEWS and argument is not None:
         job.trace.steps += 1
-        job.trace.assignment_log.assign(job.trace.views, describe(first).lower(), frame)
+        job.trace.assignment_log.assign(job.trace.views, describe(argument).lower(), frame)
         return Constant(None)
-    if name in {"transform", "pipe"} and first is not None:
+    if name in {"transform", "pipe"} and argument is not None:
         values = (frame, *arguments.positional[1:])
         given = replace(arguments, positional=values)
-        return choose(_call_with_frame(job, each, given, name) for each in alternatives(first))
+        return choose(_call_with_frame(job, alternative, given, name) for alternative in alternatives(argument))
     if name in ROW_FUNCTIONS:
-        note_user_function(job, first, name, line)
+        note_user_function(job, argument, name, line)
         return job.trace.keep(derive((frame,), "step", line, what=name))
     if name == "writeTo":
         options = {} if (table := arguments.get(0, "table")) is None else {"path": table}
@@ -218,8 +220,8 @@ def _combine(job: Walk, frame: Frame, name: str, arguments: Arguments, line: int
             continue
         on, how = arguments.get(1, "on"), get_text(arguments.get(2, "how") or Constant("inner")) or ""
         if frame.is_stream is False or right.is_stream is False:
-            what = "left join" if how.startswith("left") and "anti" not in how else "join"
-            results.append(derive((frame, right), "step", line, what=what, is_bounded="anti" in how))
+            subject = "left join" if how.startswith("left") and "anti" not in how else "join"
+            results.append(derive((frame, right), "step", line, what=subject, is_bounded="anti" in how))
             continue
         results.append(derive((frame, right), "join", line, what=name, **_read_condition(on)))
     for result in results:
@@ -295,8 +297,16 @@ def _note_named_aggregates(job: Walk, arguments: Arguments, line: int) -> None:
 
 
 def _keep_state(job: Walk, group: Grouped, name: str, arguments: Arguments, line: int) -> Frame:
-    said = " ".join(_name_timer(value) for value in arguments.values)
-    timer = "processing" if "processing" in said else "event" if "event" in said else "none" if "none" in said else None
+    message = " ".join(_name_timer(value) for value in arguments.values)
+    timer = (
+        "processing"
+        if "processing" in message
+        else "event"
+        if "event" in message
+        else "none"
+        if "none" in message
+        else None
+    )
     frame = derive((group.frame,), "state-function", line, what=name, keys=group.keys, timer=timer)
     calls = {part.attr for node in _list_nodes(arguments) for part in ast.walk(node) if isinstance(part, ast.Attribute)}
     if timer == "processing" or calls & CLOCK_TIMERS:
@@ -317,19 +327,19 @@ def _list_nodes(arguments: Arguments) -> Iterator[ast.AST]:
 
 def _name_timer(value: JobValue) -> str:
     """Return `processing`, `event` or `none` if a value says when a state's timer fires."""
-    said = value.path if isinstance(value, Imported) else get_text(value) or ""
-    last = said.rpartition(".")[2].lower()
-    known = {"processingtimetimeout": "processing", "processingtime": "processing", "eventtimetimeout": "event"}
-    return known.get(last, "") or {"eventtime": "event", "notimeout": "none", "none": "none"}.get(last, "")
+    message = value.path if isinstance(value, Imported) else get_text(value) or ""
+    end = message.rpartition(".")[2].lower()
+    timeout_kinds = {"processingtimetimeout": "processing", "processingtime": "processing", "eventtimetimeout": "event"}
+    return timeout_kinds.get(end, "") or {"eventtime": "event", "notimeout": "none", "none": "none"}.get(end, "")
 
 
 def note_user_function(job: Walk, function: JobValue | None, name: str, line: int) -> None:
     """Note a function over rows that is not in the file; one that is there is read as functions of users are."""
-    for each in alternatives(function or UnknownValue()):
-        if isinstance(each, JobFunction | JobClass):
-            job.called.add(each.node)
-        elif not isinstance(each, JobColumn):  # a function that `udf` was applied to
-            job.trace.add_gap(line, f"{name}({describe(each).strip('{}')}): what it computes")
+    for alternative in alternatives(function or UnknownValue()):
+        if isinstance(alternative, JobFunction | JobClass):
+            job.called.add(alternative.node)
+        elif not isinstance(alternative, JobColumn):  # a function that `udf` was applied to
+            job.trace.add_gap(line, f"{name}({describe(alternative).strip('{}')}): what it computes")
 
 
 def note_collected_rows(job: Walk, name: str, arguments: Arguments, line: int) -> None:

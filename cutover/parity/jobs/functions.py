@@ -98,18 +98,18 @@ class FunctionCalls:
 
     def _is_sorted(self, call: ast.Call) -> bool:
         return any(
-            self.name(above) in sql.SORTS and above is not call and call in ast.walk(above) for above in self.calls
+            self.name(parent) in sql.SORTS and parent is not call and call in ast.walk(parent) for parent in self.calls
         )
 
     def _is_over(self, call: ast.Call) -> bool:
         """Return whether an aggregate is taken over a window of rows whose order tells any two of them apart."""
-        over = any(_get_method(above) == "over" and call in ast.walk(above.func) for above in self.calls)
+        over = any(_get_method(parent) == "over" and call in ast.walk(parent.func) for parent in self.calls)
         return over and bool(self._list_order(call) & sql.POSITION)
 
     def _list_order(self, call: ast.Call) -> set[str]:
         """Return the texts in the statement of a call, and in those that define the names in it."""
-        inside = [statement for statement in self.statements if call in ast.walk(statement)]
-        statement = min(inside, key=lambda node: len(list(ast.walk(node))), default=self.tree)
+        is_inside = [statement for statement in self.statements if call in ast.walk(statement)]
+        statement = min(is_inside, key=lambda node: len(list(ast.walk(node))), default=self.tree)
         words, names = _list_words(statement), {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
         for other in self.statements:
             if isinstance(other, ast.Assign) and names & {t.id for t in other.targets if isinstance(t, ast.Name)}:
@@ -152,8 +152,8 @@ class FunctionCalls:
                     if isinstance(method, ast.FunctionDef) and method.name != "__init__":
                         yield f"{name}.{method.name}", method
             case ast.Call() if depth < DEPTH:
-                for each in argument.args:
-                    yield from self._find_functions(each, depth + 1)
+                for value in argument.args:
+                    yield from self._find_functions(value, depth + 1)
             case _:
                 return
 

@@ -161,30 +161,32 @@ class Interpreter:
     def _bind(self, function: JobFunction, arguments: Arguments, scope: Scope) -> None:
         signature = function.node.args
         names = [*signature.posonlyargs, *signature.args]
-        given = list(arguments.positional)
+        positional = list(arguments.positional)
         if function.owner is not None:
-            given.insert(0, function.owner)
+            positional.insert(0, function.owner)
         defaults: list[ast.expr | None] = [None] * (len(names) - len(signature.defaults)) + list(signature.defaults)
         for place, name in enumerate(names):
-            value = given[place] if place < len(given) else arguments.keywords.get(name.arg)
+            value = positional[place] if place < len(positional) else arguments.keywords.get(name.arg)
             scope.names[name.arg] = value or self._default(name, defaults[place], function.scope)
         for name, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True):
             scope.names[name.arg] = arguments.keywords.get(name.arg) or self._default(name, default, function.scope)
         if signature.vararg is not None:
-            scope.names[signature.vararg.arg] = Listing(list(given[len(names) :]), is_complete=arguments.is_complete)
+            scope.names[signature.vararg.arg] = Listing(
+                list(positional[len(names) :]), is_complete=arguments.is_complete
+            )
         if signature.kwarg is not None:
-            known = {name.arg for name in (*names, *signature.kwonlyargs)}
-            rest: dict[object, JobValue] = {n: v for n, v in arguments.keywords.items() if n not in known}
-            scope.names[signature.kwarg.arg] = Table(rest, is_complete=arguments.is_complete)
+            known_names = {name.arg for name in (*names, *signature.kwonlyargs)}
+            remainder: dict[object, JobValue] = {n: v for n, v in arguments.keywords.items() if n not in known_names}
+            scope.names[signature.kwarg.arg] = Table(remainder, is_complete=arguments.is_complete)
 
     def _default(self, name: ast.arg, default: ast.expr | None, scope: Scope) -> JobValue:
         if default is not None and not self.is_root:
             return expressions.evaluate(self, default, scope)
-        said = "" if name.annotation is None else ast.unparse(name.annotation)
-        if said.endswith("DataFrame"):
+        message = "" if name.annotation is None else ast.unparse(name.annotation)
+        if message.endswith("DataFrame"):
             self.trace.steps -= 1  # what is done to it counts, not that it is there
             return self.trace.keep(Frame(op="unknown", line=name.lineno, what=f"parameter {name.arg}"))
-        if said.endswith("SparkSession"):
+        if message.endswith("SparkSession"):
             return Session()
         value = expressions.guess(name.arg)
         if default is not None and isinstance(value, UnknownValue):
@@ -196,8 +198,8 @@ class Interpreter:
         call = ast.Call(func=ast.Name(id=node.name, lineno=node.lineno), args=[], keywords=[], lineno=node.lineno)
         instance = None
         if owner is not None:
-            known = self.module.find(owner.name)
-            of = known if isinstance(known, JobClass) else JobClass(owner, self.module)
+            job_class = self.module.find(owner.name)
+            of = job_class if isinstance(job_class, JobClass) else JobClass(owner, self.module)
             instance = self.instantiate(of, Arguments(node=call, positional=(), keywords={}))
         self.trace.root = node.lineno
         if node not in self.called:
@@ -248,9 +250,9 @@ class Interpreter:
             self.assign(scope, target.id, value)
         elif isinstance(target, ast.Tuple | ast.List):
             items = value.items if isinstance(value, Listing) and len(value.items) == len(target.elts) else None
-            for place, each in enumerate(target.elts):
+            for place, element in enumerate(target.elts):
                 part = items[place] if items is not None else _take_part(value, place)
-                self.bind_target(each, part, scope)
+                self.bind_target(element, part, scope)
         elif isinstance(target, ast.Attribute):
             for owner in alternatives(expressions.evaluate(self, target.value, scope)):
                 if isinstance(owner, Instance):
@@ -284,7 +286,7 @@ class Interpreter:
         return True
 
     def _run_functiondef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> bool:
-        for default in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
+        for default in (*node.args.defaults, *(item for item in node.args.kw_defaults if item is not None)):
             expressions.evaluate(self, default, scope)
         self.assign(scope, node.name, JobFunction(node, scope))
         return True
@@ -350,7 +352,7 @@ def _list_roots(tree: ast.Module) -> list[Owned]:
         for node in ast.walk(function):
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             named.setdefault(name, set()).add(function)
-    return [(one, owner) for one, owner in functions if not named.get(one.name, set()) - {one}]
+    return [(item, owner) for item, owner in functions if not named.get(item.name, set()) - {item}]
 
 
 def _call_decorated(job: Walk, function: JobFunction, arguments: Arguments) -> JobValue:
@@ -371,9 +373,9 @@ def _call_decorated(job: Walk, function: JobFunction, arguments: Arguments) -> J
     values = (*owner, *arguments.positional)
     result = calls.call(job, target, replace(arguments, positional=values))
     if unknown and any(isinstance(value, Frame) for value in walk([result])):
-        said = f"decorator {', '.join(unknown)}"
-        job.trace.add_gap(function.node.lineno, f"{said}: what it does to a DataFrame")
-        return calls.call_opaque(job, said, replace(arguments, positional=alternatives(result), keywords={}))
+        message = f"decorator {', '.join(unknown)}"
+        job.trace.add_gap(function.node.lineno, f"{message}: what it does to a DataFrame")
+        return calls.call_opaque(job, message, replace(arguments, positional=alternatives(result), keywords={}))
     return result
 
 

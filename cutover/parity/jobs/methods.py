@@ -96,18 +96,21 @@ def call_method(job: Walk, method: Method, arguments: Arguments) -> JobValue:  #
 
 def call_unbound(job: Walk, target: Imported, arguments: Arguments) -> JobValue:
     """Return what `DataFrame.unionByName(a, b)` yields."""
-    first = arguments.get(0)
-    rest = replace(arguments, positional=arguments.positional[1:])
-    if first is None:
+    argument = arguments.get(0)
+    remainder = replace(arguments, positional=arguments.positional[1:])
+    if argument is None:
         return UnknownValue(target.path)
     name = target.path.rpartition(".")[2]
-    return choose(call_method(job, Method(each, name, arguments.node.lineno), rest) for each in alternatives(first))
+    return choose(
+        call_method(job, Method(alternative, name, arguments.node.lineno), remainder)
+        for alternative in alternatives(argument)
+    )
 
 
 def _call_on_column(column: JobColumn, name: str, arguments: Arguments) -> JobColumn:
-    first = arguments.get(0)
-    if name in {"alias", "name"} and first is not None:
-        return replace(column, alias=get_text(first))
+    argument = arguments.get(0)
+    if name in {"alias", "name"} and argument is not None:
+        return replace(column, alias=get_text(argument))
     others = [
         JobColumn() if isinstance(value, Constant) else make_column(value)
         for value in walk(arguments.values)
@@ -161,10 +164,10 @@ def _call_on_table(job: Walk, table: Table, name: str, arguments: Arguments) -> 
         return Listing(rows, is_complete=table.is_complete)
     key, journal = arguments.get(0), job.trace.assignment_log
     if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
-        known = table.items.get(key.value)
-        if known is None and name == "setdefault":
+        existing = table.items.get(key.value)
+        if existing is None and name == "setdefault":
             journal.assign(table.items, key.value, arguments.get(1) or Constant(None))
-        return known or arguments.get(1) or (Constant(None) if table.is_complete else UnknownValue())
+        return existing or arguments.get(1) or (Constant(None) if table.is_complete else UnknownValue())
     if name == "copy":
         return replace(table, items=dict(table.items))
     if name == "update":
@@ -183,8 +186,8 @@ def _call_on_text(text: str | None, name: str, arguments: Arguments) -> JobValue
     if text is not None and name == "format":
         return _format_text(text, arguments)
     taint = frozenset(mark for value in arguments.values for mark in get_taint(value))
-    said = ", ".join(describe(value) for value in arguments.values)
-    return UnknownValue(f"{text}.{name}({said})", taint)
+    description = ", ".join(describe(value) for value in arguments.values)
+    return UnknownValue(f"{text}.{name}({description})", taint)
 
 
 def _format_text(text: str, arguments: Arguments) -> JobValue:
@@ -205,43 +208,43 @@ def _format_text(text: str, arguments: Arguments) -> JobValue:
 
 
 def _call_on_unknown(job: Walk, receiver: JobValue, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
-    said = describe(receiver)
-    first = arguments.get(0)
+    description = describe(receiver)
+    argument = arguments.get(0)
     if name == "getOrCreate":
         return Session()
-    if name == "run" and said.endswith("notebook"):
-        job.trace.add_gap(line, f"{said.strip('{}')}.run: what the notebook does that it runs")
+    if name == "run" and description.endswith("notebook"):
+        job.trace.add_gap(line, f"{description.strip('{}')}.run: what the notebook does that it runs")
     if name in DISTINCTIVE:
-        frame = job.trace.keep(Frame(op="unknown", line=line, what=said.strip("{}")))
+        frame = job.trace.keep(Frame(op="unknown", line=line, what=description.strip("{}")))
         return call_on_frame(job, frame, name, arguments, line)
     if name in MERGES:
         return _note_merge(job, name, arguments, line)
     if name in POOLS and any(isinstance(value, JobFunction) for value in arguments.positional):
         return _run_elsewhere(job, name, arguments)
-    if name in {"add_argument", "setCurrentDatabase"} and first is not None:
-        _note_default(job, name, first, arguments)
-    if name == "sql" and first is not None and get_text(first) is not None:
-        return follow_sql(job, first, line)
-    if _note_unknown_removal(job, said, name, arguments, line):
+    if name in {"add_argument", "setCurrentDatabase"} and argument is not None:
+        _note_default(job, name, argument, arguments)
+    if name == "sql" and argument is not None and get_text(argument) is not None:
+        return follow_sql(job, argument, line)
+    if _note_unknown_removal(job, description, name, arguments, line):
         return UnknownValue(name)
-    if name == "toDF" and "DeltaTable" in said:
+    if name == "toDF" and "DeltaTable" in description:
         return read_table(job, receiver, line)
     if name in {"foreachRDD", *DSTREAM_WINDOWS} and name != "window":
         job.trace.found.add((line, Construct.DSTREAM, name))
         return Legacy("dstream")
-    if name in {"register", "registerFunction"} and first is not None:
-        job.trace.registered.add(describe(first).lower())
+    if name in {"register", "registerFunction"} and argument is not None:
+        job.trace.registered.add(describe(argument).lower())
         note_user_function(job, arguments.get(1, "f"), name, line)
         return JobColumn()
     taint = receiver.taint if isinstance(receiver, UnknownValue) else frozenset[str]()
-    if has_rows(Listing(list(arguments.values))) and said not in {"merge", "logger", "{log}", "{logger}"}:
-        job.trace.add_gap(line, f"{said.strip('{}')}.{name}: what it does to a DataFrame")
+    if has_rows(Listing(list(arguments.values))) and description not in {"merge", "logger", "{log}", "{logger}"}:
+        job.trace.add_gap(line, f"{description.strip('{}')}.{name}: what it does to a DataFrame")
         parents = tuple(list_frames(arguments.values))
         return job.trace.keep(derive(parents, "opaque", line, what=name))
     note_collected_rows(job, name, arguments, line)
     values = ", ".join(describe(value) for value in arguments.values)
     default = arguments.get(1, "default", "fallback") if name in {"get", "getenv", "pop"} else None
-    return UnknownValue(f"{said}.{name}({values})", taint, default)
+    return UnknownValue(f"{description}.{name}({values})", taint, default)
 
 
 def _note_merge(job: Walk, name: str, arguments: Arguments, line: int) -> JobValue:
@@ -257,13 +260,15 @@ def _note_merge(job: Walk, name: str, arguments: Arguments, line: int) -> JobVal
 def _run_elsewhere(job: Walk, name: str, arguments: Arguments) -> JobValue:
     """Follow a function that a pool of threads or processes runs, once or for each item of a list."""
     place = next(n for n, value in enumerate(arguments.positional) if isinstance(value, JobFunction))
-    rest = arguments.positional[place:]
-    many = list_items(rest[1], arguments.node) if "map" in name and len(rest) > 1 else None
-    rounds = [rest[1:]] if many is None else [(item,) for item in many]
+    remainder = arguments.positional[place:]
+    many = list_items(remainder[1], arguments.node) if "map" in name and len(remainder) > 1 else None
+    rounds = [remainder[1:]] if many is None else [(item,) for item in many]
     values: list[JobValue] = []
-    for number, given in enumerate(rounds):
+    for number, round_arguments in enumerate(rounds):
         job.trace.site.append(-1 - number)
-        values.append(job.call_value(rest[0], replace(arguments, positional=given)) or UnknownValue(name))
+        values.append(
+            job.call_value(remainder[0], replace(arguments, positional=round_arguments)) or UnknownValue(name)
+        )
         job.trace.site.pop()
     return Listing(values)
 
@@ -297,18 +302,18 @@ DELETES = re.compile(r"^[^(]*DeltaTable\.for(?:Name|Path)\(.*?, (.*)\)$")
 REMOVES = re.compile(r"\s*(truncate|delete|drop)\b", re.IGNORECASE)
 
 
-def _note_unknown_removal(job: Walk, said: str, name: str, arguments: Arguments, line: int) -> bool:
+def _note_unknown_removal(job: Walk, message: str, name: str, arguments: Arguments, line: int) -> bool:
     """Note rows that a call on something that is not Spark's own removes; return whether it does."""
-    first = arguments.get(0, "condition", "path")
-    table = DELETES.match(said)
+    argument = arguments.get(0, "condition", "path")
+    table = DELETES.match(message)
     if table is not None and name == "delete":
-        text = None if first is None else read_condition(mark_parameters(describe(first))) or "?"
-        job.trace.add_removal(table[1], line, f"{said}.delete", text)
+        text = None if argument is None else read_condition(mark_parameters(describe(argument))) or "?"
+        job.trace.add_removal(table[1], line, f"{message}.delete", text)
         return True
-    if first is not None and said.strip("{}").endswith(".fs") and name in {"rm", "delete"}:
-        job.trace.add_removal(describe(first), line, f"{said.strip('{}')}.{name}")
+    if argument is not None and message.strip("{}").endswith(".fs") and name in {"rm", "delete"}:
+        job.trace.add_removal(describe(argument), line, f"{message.strip('{}')}.{name}")
         return True
-    if first is not None and REMOVES.match(describe(first)):
-        note_removals(job.trace, mark_parameters(describe(first)), line)
+    if argument is not None and REMOVES.match(describe(argument)):
+        note_removals(job.trace, mark_parameters(describe(argument)), line)
         return True
     return False

@@ -52,8 +52,8 @@ def operate(node: Operation, parts: list[JobValue]) -> JobValue:  # noqa: PLR091
     if isinstance(node, ast.BoolOp):
         return choose(parts)  # `a or b` is one of them
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and get_text(parts[0]) is not None:
-        given = parts[1].items if isinstance(parts[1], Listing) else parts[1:]
-        return fill_text(re.split(r"%[sdif]", get_text(parts[0]) or ""), list(given))
+        values = parts[1].items if isinstance(parts[1], Listing) else parts[1:]
+        return fill_text(re.split(r"%[sdif]", get_text(parts[0]) or ""), list(values))
     if all(isinstance(part, Constant) for part in parts):
         return _compute(node, [part.value for part in parts if isinstance(part, Constant)])
     return join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])

@@ -110,8 +110,8 @@ class AssignmentLog:
 
     def leave(self, start: int, ends: Sequence[End], *, goes_on: bool) -> None:
         """Join the exits of a function or a round with the path that reaches its last statement."""
-        rest = self.undo(start)
-        self.join([*ends, *([(rest, ())] if goes_on else [])])
+        remainder = self.undo(start)
+        self.join([*ends, *([(remainder, ())] if goes_on else [])])
 
     def begin_attempt(self) -> list[Assignment]:
         """Return the list of assignments that grows until the attempt is popped."""
@@ -129,8 +129,8 @@ class AssignmentLog:
 def _merge_changes(entries: Iterable[Assignment]) -> Assignments:
     changes: Assignments = {}
     for entry in entries:
-        known = changes.setdefault((id(entry.store), entry.key), replace(entry, values=[]))
-        known.values += entry.values
+        change = changes.setdefault((id(entry.store), entry.key), replace(entry, values=[]))
+        change.values += entry.values
     return changes
 
 
@@ -145,11 +145,11 @@ def join_values(values: Sequence[tuple[JobValue | None, tuple[Arm, ...]]]) -> Jo
 def take_arms(value: JobValue, arms: Iterable[Arm]) -> Iterator[JobValue]:
     """Yield the alternatives of a value, with the arms of the path added to DataFrames."""
     taken = frozenset(arms)
-    for each in alternatives(value):
-        if isinstance(each, Frame) and taken:
-            yield derive((each,), "arm", each.line, arms=each.arms | taken)
+    for alternative in alternatives(value):
+        if isinstance(alternative, Frame) and taken:
+            yield derive((alternative,), "arm", alternative.line, arms=alternative.arms | taken)
         else:
-            yield each
+            yield alternative
 
 
 def exclude_each_other(arms: Iterable[Arm]) -> bool:
@@ -190,10 +190,10 @@ def _describe_existence_test(test: ast.expr, evaluate: Evaluate) -> str:
     """Return the call by which a test checks that a table or a path exists, with its arguments; else nothing."""
     if isinstance(test, ast.Call):
         arguments = ", ".join(describe(evaluate(argument)) for argument in test.args)
-        said = f"{ast.unparse(test.func)}({arguments})"
+        description = f"{ast.unparse(test.func)}({arguments})"
     else:
-        said = describe(evaluate(test))
-    return said if "exist" in said.lower() or "isDeltaTable" in said else ""
+        description = describe(evaluate(test))
+    return description if "exist" in description.lower() or "isDeltaTable" in description else ""
 
 
 def _strip_negation(test: ast.expr) -> tuple[ast.expr, bool]:

@@ -77,11 +77,11 @@ def judge_queries(trace: Trace) -> Iterator[Found]:
         else:
             certain |= {(query.line, finding) for finding in findings}
     yield from (finding for _, finding in certain)
-    known = {(place, construct) for place, (_, construct, _) in certain}
-    for place, (line, construct, what), handled in doubtful:
-        if (place, construct) not in known:
-            said = f"{what}, if the try of line {handled} fails"
-            yield line, Construct.NOT_UNDERSTOOD, what if construct is Construct.NOT_UNDERSTOOD else said
+    certain_places = {(place, construct) for place, (_, construct, _) in certain}
+    for place, (line, construct, subject), handled in doubtful:
+        if (place, construct) not in certain_places:
+            message = f"{subject}, if the try of line {handled} fails"
+            yield line, Construct.NOT_UNDERSTOOD, subject if construct is Construct.NOT_UNDERSTOOD else message
     yield from _judge_checkpoints(trace)
     yield from _judge_open_streams(trace)
 
@@ -117,8 +117,8 @@ def _judge_start(frame: Frame, begins: JobValue, option: str) -> Iterator[Found]
     texts, is_open = list_settings(begins)
     end = next((text for text in texts if _is_end(text, option)), None)
     if end is not None:
-        said = ", unless something outside of the file says otherwise" if is_open else ""
-        yield frame.line, Construct.OFFSETS, f"{option} {end[:40]}{said}"
+        message = ", unless something outside of the file says otherwise" if is_open else ""
+        yield frame.line, Construct.OFFSETS, f"{option} {end[:40]}{message}"
     elif "@latest" in describe(begins).lower():
         yield frame.line, Construct.OFFSETS, f"{option} @latest"
     elif is_open:
@@ -145,10 +145,10 @@ def _judge_stream(query: Query) -> Iterator[Found]:
         yield query.line, Construct.NOT_UNDERSTOOD, "outputMode: a value that is not in the file"
     elif mode in {"update", "complete"} and not is_replaced(writer, mode, REPLACED):
         overwrites = isinstance(writer.sink, Sink) and "overwrite" in {
-            get_mode(one.writer) for one in writer.sink.writes
+            get_mode(item.writer) for item in writer.sink.writes
         }
-        said = " and a foreachBatch that overwrites: what did not change is lost" if overwrites else ""
-        yield query.line, Construct.OUTPUT_MODE, f"outputMode({mode}){said}"
+        message = " and a foreachBatch that overwrites: what did not change is lost" if overwrites else ""
+        yield query.line, Construct.OUTPUT_MODE, f"outputMode({mode}){message}"
     if isinstance(writer.sink, Sink):
         yield from judge_sink(writer.sink, query)
     elif writer.format == "kafka":
@@ -179,16 +179,16 @@ def judge_state(lineage: Sequence[Frame], mode: str) -> Iterator[Found]:
     """Find stateful operations of a stream, and the effect of its watermarks on them."""
     states = [frame for frame in lineage if frame.op in STATEFUL and frame.is_stream is not False]
     for state in states:
-        above = list_ancestors(state)[1:]
-        lower = next((frame for frame in above if frame in states), None)
+        parent = list_ancestors(state)[1:]
+        lower = next((frame for frame in parent if frame in states), None)
         if lower is not None:
             yield state.line, Construct.CHAINED, f"{state.what} after {lower.what}"
         if state.op == "dedup":
             yield state.line, Construct.DEDUP, state.what
         if state.op == "aggregate":
-            yield from _judge_groups(state, above)
+            yield from _judge_groups(state, parent)
         elif state.op == "join":
-            yield from _judge_join(state, above)
+            yield from _judge_join(state, parent)
     for mark in (frame for frame in lineage if frame.op == "watermark" and frame.is_stream is not False):
         yield from _judge_watermark(mark, states, lineage, mode)
 
@@ -266,12 +266,12 @@ def _explain_idle(state: Frame, mark: Frame, mode: str) -> str | None:
         return ""
     if mode == "complete":
         return "complete mode keeps every group"
-    above = list_ancestors(state)[1:]
-    has_time = has_event_time(state, mark, above)
+    parent = list_ancestors(state)[1:]
+    has_time = has_event_time(state, mark, parent)
     if has_time is None or has_time:
         return "" if has_time else None
     rejected = "; in append mode Spark rejects such a query" if mode == "append" else ""
-    return _explain_grouping(state, mark, above) + rejected
+    return _explain_grouping(state, mark, parent) + rejected
 
 
 def _explain_grouping(state: Frame, mark: Frame, frames: Sequence[Frame]) -> str:
@@ -306,10 +306,14 @@ def _judge_checkpoints(trace: Trace) -> Iterator[Found]:
     for place, queries in by_place.items():
         for query in queries:
             described = _describe_query(query)
-            others = (each for each in queries if each.site != query.site and _describe_query(each) != described)
+            others = (
+                other_query
+                for other_query in queries
+                if other_query.site != query.site and _describe_query(other_query) != described
+            )
             if any(not exclude_each_other(query.branches | other.branches) for other in others):
-                said = place.replace("{", "").replace("}", "")
-                yield query.line, Construct.CHECKPOINT, f"checkpointLocation {said} of several queries"
+                message = place.replace("{", "").replace("}", "")
+                yield query.line, Construct.CHECKPOINT, f"checkpointLocation {message} of several queries"
 
 
 def _describe_query(query: Query) -> tuple[object, ...]:
@@ -335,8 +339,8 @@ def _judge_open_streams(trace: Trace) -> Iterator[Found]:
         lineage = list_ancestors(frame)
         if frame.is_stream:
             yield from judge_state(lineage, "?")
-        elif any(_depends_on_stream(one) for one in lineage):
-            unknown = next((one for one in lineage if one.op in {"unknown", "opaque"}), frame)
+        elif any(_depends_on_stream(item) for item in lineage):
+            unknown = next((item for item in lineage if item.op in {"unknown", "opaque"}), frame)
             yield unknown.line, Construct.NOT_UNDERSTOOD, f"{unknown.what}: whether it is a stream"
 
 

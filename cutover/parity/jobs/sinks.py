@@ -70,11 +70,11 @@ def _judge_replacement(write: Query, lineage: list[Frame], sink: Sink, query: Qu
     keeps_old = any(frame.op in {"unknown", "opaque"} or _adds_old_rows(frame, target) for frame in lineage)
     if is_fixed and has_batch and not keeps_old and get_mode(query.writer) == "append":
         if not write.is_partial:
-            what = "foreachBatch that overwrites: rows of the micro-batches before are lost"
-            yield query.line, Construct.OUTPUT_MODE, what
+            subject = "foreachBatch that overwrites: rows of the micro-batches before are lost"
+            yield query.line, Construct.OUTPUT_MODE, subject
         elif NUMBERED not in normalize_target(describe(write.writer.options.get("replaceWhere", Constant("")))):
-            what = "foreachBatch that overwrites partitions: whether they hold rows of the micro-batches before"
-            yield write.line, Construct.NOT_UNDERSTOOD, what
+            subject = "foreachBatch that overwrites partitions: whether they hold rows of the micro-batches before"
+            yield write.line, Construct.NOT_UNDERSTOOD, subject
 
 
 def _adds_old_rows(frame: Frame, target: str) -> bool:

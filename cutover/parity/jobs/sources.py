@@ -46,11 +46,11 @@ def note_setting(job: Walk, arguments: Arguments) -> None:
 
 def call_on_session(job: Walk, name: str, arguments: Arguments, line: int) -> JobValue:
     """Return what a method of the session yields."""
-    first = arguments.get(0, "sqlQuery", "tableName")
-    if name == "sql" and first is not None:
-        return choose(follow_sql(job, each, line) for each in alternatives(first))
-    if name == "table" and first is not None:
-        return choose(read_table(job, each, line) for each in alternatives(first))
+    argument = arguments.get(0, "sqlQuery", "tableName")
+    if name == "sql" and argument is not None:
+        return choose(follow_sql(job, alternative, line) for alternative in alternatives(argument))
+    if name == "table" and argument is not None:
+        return choose(read_table(job, alternative, line) for alternative in alternatives(argument))
     if name in {"createDataFrame", "range"}:
         rows = next((value for value in walk(arguments.values) if isinstance(value, Frame)), None)
         return rows or job.trace.keep(Frame(op="literal", line=line, what=name, is_stream=False))
@@ -73,13 +73,13 @@ def note_taint(job: Walk, values: Iterable[JobValue], line: int) -> None:
 def follow_sql(job: Walk, text: JobValue, line: int) -> JobValue:
     """Return the DataFrame of a statement; parts of its text that are not known stand for names."""
     note_taint(job, (text,), line)
-    said = mark_parameters(describe(text)) if not isinstance(text, Constant) else get_text(text)
+    message = mark_parameters(describe(text)) if not isinstance(text, Constant) else get_text(text)
     job.trace.steps += 1
-    if not isinstance(text, Constant) and not STATEMENT.match(said or ""):
-        said = None  # a text from elsewhere, not one with parts that are not known
-    job.trace.check_sql(said, line, is_statement=True)
+    if not isinstance(text, Constant) and not STATEMENT.match(message or ""):
+        message = None  # a text from elsewhere, not one with parts that are not known
+    job.trace.check_sql(message, line, is_statement=True)
     try:
-        frame = follow_statements(job.trace, said or "(", line)
+        frame = follow_statements(job.trace, message or "(", line)
     except (sqlglot.errors.SqlglotError, ValueError):
         job.trace.add_gap(line, "sql: a text that is put together at run time, or no SQL of Spark")
         return job.trace.keep(Frame(op="unknown", line=line, what="sql"))
@@ -94,8 +94,8 @@ def read_table(job: Walk, place: JobValue, line: int, reader: Reader | None = No
         return view
     note_taint(job, (place,), line)
     reader = reader or Reader(is_stream=False, line=line)
-    known = reader.is_complete and isinstance(place, Constant)
-    source = replace(reader, format=reader.format or "table", is_complete=known)
+    is_known = reader.is_complete and isinstance(place, Constant)
+    source = replace(reader, format=reader.format or "table", is_complete=is_known)
     return job.trace.keep(Frame(op="source", line=line, what=name, is_stream=reader.is_stream, source=source))
 
 
@@ -104,18 +104,18 @@ def call_on_reader(job: Walk, reader: Reader, name: str, arguments: Arguments, l
     if name in {"option", "options"}:
         options, is_complete = merge_options(reader.options, arguments, single=name == "option")
         return replace(reader, options=options, is_complete=reader.is_complete and is_complete)
-    first = arguments.get(0, "source", "path", "tableName")
+    argument = arguments.get(0, "source", "path", "tableName")
     if name == "format":
-        return replace(reader, format=get_text(first or UnknownValue()))
+        return replace(reader, format=get_text(argument or UnknownValue()))
     if name == "schema":
         return reader
-    if name == "table" and first is not None:
-        return choose(read_table(job, each, line, reader) for each in alternatives(first))
+    if name == "table" and argument is not None:
+        return choose(read_table(job, alternative, line, reader) for alternative in alternatives(argument))
     options, is_complete = merge_options(reader.options, replace(arguments, positional=()), single=False)
-    if first is not None and name != "load":
-        options = {**options, "path": first}
-    elif first is not None:
-        options = {**options, "path": first} if get_text(first) is None or "path" not in options else options
+    if argument is not None and name != "load":
+        options = {**options, "path": argument}
+    elif argument is not None:
+        options = {**options, "path": argument} if get_text(argument) is None or "path" not in options else options
     whole = arguments.get(-1, "format")
     form = reader.format if name == "load" else name
     reader = replace(
@@ -125,15 +125,15 @@ def call_on_reader(job: Walk, reader: Reader, name: str, arguments: Arguments, l
         format=form if whole is None else get_text(whole),
     )
     note_taint(job, options.values(), line)
-    what = (
+    subject = (
         describe(options["path"]).replace("{", "").replace("}", "") if "path" in options else reader.format or "source"
     )
-    return job.trace.keep(Frame(op="source", line=line, what=what, is_stream=reader.is_stream, source=reader))
+    return job.trace.keep(Frame(op="source", line=line, what=subject, is_stream=reader.is_stream, source=reader))
 
 
-def merge_options(known: object, arguments: Arguments, *, single: bool) -> tuple[dict[str, JobValue], bool]:
+def merge_options(known_options: object, arguments: Arguments, *, single: bool) -> tuple[dict[str, JobValue], bool]:
     """Return options with those of a call, and whether all of them are known."""
-    options: dict[str, JobValue] = dict(known) if isinstance(known, dict) else {}
+    options: dict[str, JobValue] = dict(known_options) if isinstance(known_options, dict) else {}
     if not single:
         options.update(arguments.keywords)
         return options, arguments.is_complete

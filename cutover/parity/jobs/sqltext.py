@@ -114,8 +114,8 @@ def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
             for sink in trace.sinks:
                 sink.merges = True
                 sink.merged += [] if source is None else [source]
-            whens = [each for each in statement.find_all(exp.When) if each.args.get("condition") is None]
-            if any(_sums_up(each) for when in whens for each in when.find_all(exp.EQ)):
+            whens = [clause for clause in statement.find_all(exp.When) if clause.args.get("condition") is None]
+            if any(_sums_up(clause) for when in whens for clause in when.find_all(exp.EQ)):
                 trace.add_sum(line)
         elif isinstance(statement, exp.Update) and _adds_up(statement):
             trace.add_gap(line, "UPDATE by its own column: whether it runs again over the same rows")
@@ -137,9 +137,9 @@ def _is_silent(statement: exp.Command) -> bool:
 
 def _sums_up(change: exp.EQ) -> bool:
     """Return whether a column is set to a sum of itself and another column."""
-    sums = [each for each in change.expression.find_all(exp.Add, exp.Sub) if each.find(exp.Column)]
+    sums = [clause for clause in change.expression.find_all(exp.Add, exp.Sub) if clause.find(exp.Column)]
     return any(
-        _list_names(change.this) & _list_names(each) and len(list(each.find_all(exp.Column))) > 1 for each in sums
+        _list_names(change.this) & _list_names(clause) and len(list(clause.find_all(exp.Column))) > 1 for clause in sums
     )
 
 
@@ -259,8 +259,8 @@ class _Selection:
         if isinstance(query, exp.SetOperation):
             is_subtraction = isinstance(query, exp.Except | exp.Intersect)
             parents = (self.follow(query.this), self.follow(query.expression))
-            what = "except" if is_subtraction else "union"
-            return self._keep(derive(parents, "step", self.line, what=what, is_bounded=is_subtraction))
+            subject = "except" if is_subtraction else "union"
+            return self._keep(derive(parents, "step", self.line, what=subject, is_bounded=is_subtraction))
         if isinstance(query, exp.Subquery):
             return self.follow(query.this)
         return self._follow_select(query)
@@ -275,14 +275,16 @@ class _Selection:
         origin = select.args.get("from_") or select.args.get("from")
         frame = self.follow_source(origin.this) if origin is not None else Frame(op="source", line=self.line)
         where = select.args.get("where")
-        has_null = where is not None and any(isinstance(each.expression, exp.Null) for each in where.find_all(exp.Is))
+        has_null = where is not None and any(
+            isinstance(clause.expression, exp.Null) for clause in where.find_all(exp.Is)
+        )
         for join in select.args.get("joins") or ():
             frame = self._follow_join(frame, join, is_anti=_is_anti(join) or (has_null and join.side == "LEFT"))
         if where is not None:
             column = make_sql_column(where.this)
             is_bounded = column.varies or _has_other_rows(where.this)
-            what = normalize_condition(where)
-            frame = derive((frame,), "filter", self.line, what=what, is_bounded=is_bounded)
+            subject = normalize_condition(where)
+            frame = derive((frame,), "filter", self.line, what=subject, is_bounded=is_bounded)
         projection = tuple(make_sql_column(node) for node in select.expressions)
         group = select.args.get("group")
         if group is not None:
@@ -318,12 +320,12 @@ class _Selection:
         if isinstance(node, exp.Table) and node.name:
             view = self.shared.get(node.name.lower()) or self.trace.views.get(node.name.lower())
             if view is not None and node.db.lower() in {"", "global_temp"}:  # a qualified name is a table
-                frames = [each for each in alternatives(view) if isinstance(each, Frame)]
+                frames = [alternative for alternative in alternatives(view) if isinstance(alternative, Frame)]
                 if frames:
                     return frames[0] if len(frames) == 1 else derive(tuple(frames), "step", self.line)
             reader = Reader(is_stream=False, line=self.line, format="table", is_complete="__param" not in node.sql())
-            what = ".".join(part.name for part in node.parts)
-            return self._keep(Frame(op="source", line=self.line, what=what, is_stream=False, source=reader))
+            subject = ".".join(part.name for part in node.parts)
+            return self._keep(Frame(op="source", line=self.line, what=subject, is_stream=False, source=reader))
         if isinstance(node, exp.Subquery | exp.Query):
             return self.follow(node)
         if isinstance(node, exp.Values) or (isinstance(node, exp.Table) and isinstance(node.this, exp.Func)):
@@ -358,7 +360,7 @@ def is_moving_query(text: str) -> bool:
         (statement,) = parse_statements(text.strip().removeprefix("(").rpartition(")")[0] if text[:1] == "(" else text)
     except (sqlglot.errors.SqlglotError, ValueError):
         return True  # no SQL of Spark: it may select what is new
-    return any(is_moving(each) or _has_other_rows(each.this) for each in statement.find_all(exp.Where))
+    return any(is_moving(clause) or _has_other_rows(clause.this) for clause in statement.find_all(exp.Where))
 
 
 def _has_other_rows(condition: exp.Expr) -> bool:

@@ -91,9 +91,9 @@ class Trace:
     checkpoint_root: bool = False  # spark.sql.streaming.checkpointLocation is set
     steps: int = 0  # operations of Spark that were followed
 
-    def add_gap(self, line: int, what: str) -> None:
+    def add_gap(self, line: int, subject: str) -> None:
         """Note a place that cannot be followed."""
-        self.found.add((line, Construct.NOT_UNDERSTOOD, what))
+        self.found.add((line, Construct.NOT_UNDERSTOOD, subject))
         for sink in self.sinks:
             sink.has_gap = True
 
@@ -117,7 +117,7 @@ class Trace:
         else:
             self.queries.append(query)
 
-    def add_removal(self, target: str, line: int, what: str, condition: str | None = None) -> None:
+    def add_removal(self, target: str, line: int, subject: str, condition: str | None = None) -> None:
         """Note rows of a table or a path that the job removes."""
         self.places += 1
         removal = Removal(
@@ -127,7 +127,7 @@ class Trace:
             target=self._qualify(target),
             place=self.places,
             root=self.root,
-            what=what,
+            what=subject,
             condition=condition,
         )
         (self.sinks[-1].removals if self.sinks else self.removals).append(removal)

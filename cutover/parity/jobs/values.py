@@ -235,16 +235,16 @@ def choose(values: Iterable[JobValue]) -> JobValue:
     """Return one value for several branches, without repetition and at most `MOST`."""
     distinct: dict[object, JobValue] = {}
     for value in values:
-        for each in alternatives(value):
-            distinct.setdefault(_identity(each), each)
-    kept = tuple(distinct.values())
-    if len(kept) > MOST:
-        kept = tuple({_sign(value): value for value in reversed(kept)}.values())[::-1]
-    if len(kept) > MOST:
-        kept = (*kept[: MOST - 1], UnknownValue(f"one of {len(kept)} values"))
-    if not kept:
+        for alternative in alternatives(value):
+            distinct.setdefault(_identity(alternative), alternative)
+    retained = tuple(distinct.values())
+    if len(retained) > MOST:
+        retained = tuple({_sign(value): value for value in reversed(retained)}.values())[::-1]
+    if len(retained) > MOST:
+        retained = (*retained[: MOST - 1], UnknownValue(f"one of {len(retained)} values"))
+    if not retained:
         return Constant(None)
-    return kept[0] if len(kept) == 1 else OneOf(kept)
+    return retained[0] if len(retained) == 1 else OneOf(retained)
 
 
 def _sign(value: JobValue) -> object:
@@ -294,11 +294,11 @@ def list_settings(value: JobValue) -> tuple[list[str], bool]:
     """Return the texts that an option may have, a default among them, and whether another one is possible."""
     texts: list[str] = []
     is_open = False
-    for each in alternatives(value):
-        if isinstance(each, UnknownValue) and each.default is not None:
-            texts += list_settings(each.default)[0]
-        if isinstance(each, Constant):
-            texts.append(str(each.value).lower())
+    for alternative in alternatives(value):
+        if isinstance(alternative, UnknownValue) and alternative.default is not None:
+            texts += list_settings(alternative.default)[0]
+        if isinstance(alternative, Constant):
+            texts.append(str(alternative.value).lower())
         else:
             is_open = True
     return texts, is_open
@@ -353,8 +353,8 @@ def make_column(value: JobValue) -> JobColumn:
         return value
     if isinstance(value, Method) and isinstance(value.receiver, Frame):
         return JobColumn(names=frozenset({value.name}), is_plain=True)
-    said = describe(value) if isinstance(value, UnknownValue | Method) else "?"
-    names = frozenset[str]() if "?" in said else frozenset({said})
+    description = describe(value) if isinstance(value, UnknownValue | Method) else "?"
+    names = frozenset[str]() if "?" in description else frozenset({description})
     return JobColumn(names=names, is_plain=bool(names), varies=not isinstance(value, Constant), taint=get_taint(value))
 
 
@@ -403,9 +403,9 @@ def join_texts(parts: list[JobValue]) -> JobValue:
 
 def _mark_unknown(part: JobValue) -> str:
     """Return the text of a part; one that is not known stands in braces."""
-    said = describe(part)
-    is_marked = isinstance(part, Constant) or not said.strip() or "{" in said
-    return said if is_marked else f"{{{said}}}"
+    description = describe(part)
+    is_marked = isinstance(part, Constant) or not description.strip() or "{" in description
+    return description if is_marked else f"{{{description}}}"
 
 
 def fill_text(pieces: list[str], values: list[JobValue]) -> JobValue:
@@ -418,13 +418,13 @@ def fill_text(pieces: list[str], values: list[JobValue]) -> JobValue:
 
 def mark_parameters(text: str) -> str:
     """Return a text in which each part in braces is a name that marks a parameter."""
-    said, depth = "", 0
+    message, depth = "", 0
     for letter in text:
         if letter == "{":
-            said += "__param_" if depth == 0 else "_"
+            message += "__param_" if depth == 0 else "_"
             depth += 1
         elif letter == "}":
             depth -= 1
         else:
-            said += letter if depth == 0 or letter.isalnum() else "_"
-    return said
+            message += letter if depth == 0 or letter.isalnum() else "_"
+    return message

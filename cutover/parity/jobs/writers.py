@@ -35,13 +35,13 @@ ASIDE = frozenset({"partitionBy", "bucketBy", "sortBy", "clusterBy", "using", "t
 
 def call_on_writer(job: Walk, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     """Return what a method of a writer yields."""
-    first = arguments.get(0, "source", "saveMode", "outputMode", "func", "f")
+    argument = arguments.get(0, "source", "saveMode", "outputMode", "func", "f")
     if name in {"option", "options"}:
         return _set_options(writer, arguments, single=name == "option")
     if name == "format":
-        return replace(writer, format=_get_word(first))
+        return replace(writer, format=_get_word(argument))
     if name in {"mode", "outputMode"}:
-        return replace(writer, mode=_get_word(first))
+        return replace(writer, mode=_get_word(argument))
     if name == "queryName":
         return replace(writer, options={**writer.options, name: arguments.get(0, name) or UnknownValue()})
     if name == "trigger":
@@ -89,9 +89,9 @@ def _read_end(writer: Writer, name: str, arguments: Arguments) -> Writer:
         writer = replace(writer, format=_get_word(named.pop("format")))
     if name == "insertInto":
         overwrite = arguments.get(1, "overwrite")
-        said = writer.mode or "append" if overwrite is None else str(describe(overwrite)).lower()
-        known = {"true": "overwrite", "false": "append", "overwrite": "overwrite", "append": "append"}
-        writer = replace(writer, mode=known.get(said, "?"))
+        description = writer.mode or "append" if overwrite is None else str(describe(overwrite)).lower()
+        modes = {"true": "overwrite", "false": "append", "overwrite": "overwrite", "append": "append"}
+        writer = replace(writer, mode=modes.get(description, "?"))
     elif name in FORMATS:
         place = 2 if name == "jdbc" else 1
         mode = arguments.get(place)
@@ -127,13 +127,13 @@ def _follow_batches(job: Walk, writer: Writer, function: JobValue | None, line: 
     """Follow the function of foreachBatch with a micro-batch, and keep what it does."""
     sink = Sink(loops=len(job.loops))
     node = ast.Call(func=ast.Name(id="foreachBatch"), args=[], keywords=[], lineno=line)
-    for each in alternatives(function if function is not None else UnknownValue()):
+    for alternative in alternatives(function if function is not None else UnknownValue()):
         batch = job.trace.keep(Frame(op="batch", line=line, what="micro-batch", is_stream=False))
         values = (batch, UnknownValue(f"{{{NUMBER}}}"))
         sink.batches.append(batch)
         job.trace.sinks.append(sink)
-        if job.call_value(each, Arguments(node=node, positional=values, keywords={})) is None:
-            job.trace.add_gap(line, f"foreachBatch({describe(each).strip('{}')}): what it writes")
+        if job.call_value(alternative, Arguments(node=node, positional=values, keywords={})) is None:
+            job.trace.add_gap(line, f"foreachBatch({describe(alternative).strip('{}')}): what it writes")
         job.trace.sinks.pop()
     return replace(writer, kind="foreachBatch", sink=sink)
 

@@ -30,7 +30,7 @@ def read_json(text: str, file: str) -> tuple[PlanNode, ...]:
     if not _is_tree(found):
         msg = f"{file}: expected a list of operators, each with `class` and `{CHILDREN}`, got other JSON."
         raise DefinitionError(msg)
-    return tuple(_make_node(number, fields, above) for number, (fields, above) in enumerate(_place(found, file), 1))
+    return tuple(_make_node(number, fields, parent) for number, (fields, parent) in enumerate(_place(found, file), 1))
 
 
 def _is_tree(found: object) -> bool:
@@ -38,8 +38,8 @@ def _is_tree(found: object) -> bool:
     return (
         isinstance(found, list)
         and bool(found)
-        and all(isinstance(one, dict) and isinstance(one.get("class"), str) for one in found)
-        and all(isinstance(one.get(CHILDREN), int) and one[CHILDREN] >= 0 for one in found)
+        and all(isinstance(node, dict) and isinstance(node.get("class"), str) for node in found)
+        and all(isinstance(node.get(CHILDREN), int) and node[CHILDREN] >= 0 for node in found)
     )
 
 
@@ -62,15 +62,15 @@ def _place(tree: Sequence[Fields], file: str) -> Iterator[tuple[Fields, int]]:
         open_places.append([place, int(str(fields[CHILDREN]))])
 
 
-def _make_node(number: int, fields: Fields, above: int) -> PlanNode:
+def _make_node(number: int, fields: Fields, parent: int) -> PlanNode:
     trees = [tree for value in fields.values() for tree in _find_trees(value)]
-    has_window = any(_name(one) == "WindowExpression" for tree in trees for one in tree)
+    has_window = any(_name(node) == "WindowExpression" for tree in trees for node in tree)
     name = "Window" if has_window else _name(fields)  # the parser leaves windows where they were written
     return PlanNode(
         line=number,
         name=name,
         text=name + _describe_sorts(fields, trees),
-        above=above,
+        above=parent,
         calls=tuple(_join_calls(trees, is_join=name == "Join")),
         order=frozenset(column for tree in trees for column in _find_order(tree)) if has_window else frozenset(),
         is_streaming=name.startswith("StreamingRelation") or fields.get("isStreaming") is True,
@@ -80,7 +80,7 @@ def _make_node(number: int, fields: Fields, above: int) -> PlanNode:
 def _describe_sorts(fields: Fields, trees: Sequence[list[Fields]]) -> str:
     """Return what Spark would print of what is sorted: only the rows of each partition, or those of a group."""
     is_local = ", false" if fields.get("global") is False else ""
-    has_order = any(_name(one) == "SortOrder" for tree in trees for one in tree)
+    has_order = any(_name(node) == "SortOrder" for tree in trees for node in tree)
     return is_local + (" WITHIN GROUP" if has_order else "")
 
 
@@ -93,15 +93,15 @@ def _find_trees(value: object) -> Iterator[list[Fields]]:
     if _is_tree(value):
         yield value  # type: ignore[misc]  # just looked at
     elif isinstance(value, list):
-        for one in value:
-            yield from _find_trees(one)
+        for node in value:
+            yield from _find_trees(node)
 
 
 def _find_order(tree: list[Fields]) -> Iterator[str]:
     """Yield the columns that a window is ordered by."""
     sorts: set[int] = set()
-    for place, (fields, above) in enumerate(_place(tree, "a plan")):
-        if above in sorts or _name(fields) == "SortOrder":
+    for place, (fields, parent) in enumerate(_place(tree, "a plan")):
+        if parent in sorts or _name(fields) == "SortOrder":
             sorts.add(place)
             yield str(fields.get("name") or fields.get("nameParts") or "").strip("[]").rpartition(",")[2].strip()
 
@@ -110,30 +110,30 @@ def _join_calls(trees: Sequence[list[Fields]], *, is_join: bool) -> Iterator[Pla
     """Yield the functions of all trees of an operator, one after another, without what Spark wraps them in."""
     total = 0
     for tree in trees:
-        placed = list(_place(tree, "a plan"))
-        inside = {ROOT: ROOT}
-        for place, (fields, above) in enumerate(placed):
+        placed_fields = list(_place(tree, "a plan"))
+        is_inside = {ROOT: ROOT}
+        for place, (fields, parent) in enumerate(placed_fields):
             if _name(fields) in {"AggregateExpression", "Alias", "AttributeReference", "Literal"}:
-                inside[place] = inside[above]
+                is_inside[place] = is_inside[parent]
                 continue
-            inside[place] = total
+            is_inside[place] = total
             total += 1
-            yield _make_call(placed, place, inside[above], is_join=is_join)
+            yield _make_call(placed_fields, place, is_inside[parent], is_join=is_join)
 
 
-def _make_call(placed: Sequence[tuple[Fields, int]], place: int, above: int, *, is_join: bool) -> PlanCall:
-    fields = placed[place][0]
-    below = [one for one, upper in placed if upper == place]
+def _make_call(placed_fields: Sequence[tuple[Fields, int]], place: int, parent: int, *, is_join: bool) -> PlanCall:
+    fields = placed_fields[place][0]
+    below = [node for node, upper in placed_fields if upper == place]
     name = name_function(_unresolved_name(fields) or _name(fields))
     is_bound = is_join and (
         _name(fields) in {"LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"}
-        or (_name(fields) == "EqualTo" and any(_is_time(one) for one in below))
+        or (_name(fields) == "EqualTo" and any(_is_time(node) for node in below))
     )
     return PlanCall(
         name="bounded" if is_bound else name,
-        above=above,
-        sums_float=name in sql.MOMENTS or (name in {"sum", "avg"} and _is_float(placed, place)),
-        needs_zone=name in sql.TIME_ZONE and (name not in DATES or "Cast" in {_name(one) for one in below}),
+        above=parent,
+        sums_float=name in sql.MOMENTS or (name in {"sum", "avg"} and _is_float(placed_fields, place)),
+        needs_zone=name in sql.TIME_ZONE and (name not in DATES or "Cast" in {_name(node) for node in below}),
     )
 
 
@@ -150,11 +150,11 @@ def _is_time(fields: Fields) -> bool:
     return str(kind) in TIMES or isinstance(kind, dict)  # a window is a structure
 
 
-def _is_float(placed: Sequence[tuple[Fields, int]], place: int) -> bool:
+def _is_float(placed_fields: Sequence[tuple[Fields, int]], place: int) -> bool:
     """Return whether the argument of a function is a floating-point number: by its type, else by its parts'."""
-    for below, (fields, above) in enumerate(placed):
-        if above == place:
+    for below, (fields, parent) in enumerate(placed_fields):
+        if parent == place:
             kind = fields.get("dataType")  # of a structure an object
-            if str(kind) in FLOAT or (kind is None and _is_float(placed, below)):
+            if str(kind) in FLOAT or (kind is None and _is_float(placed_fields, below)):
                 return True
     return False

@@ -105,9 +105,9 @@ def _judge_stream(nodes: Sequence[PlanNode], place: int, streaming: frozenset[in
     node = nodes[place]
     below = [nodes[under] for under in list_under(nodes, place)]
     if node.name == "EventTimeWatermark":
-        why = _explain_idle(nodes, place, streaming)
-        if why is not None:
-            yield node.line, Construct.IDLE_WATERMARK if why else Construct.WATERMARK, "withWatermark" + why
+        reason = _explain_idle(nodes, place, streaming)
+        if reason is not None:
+            yield node.line, Construct.IDLE_WATERMARK if reason else Construct.WATERMARK, "withWatermark" + reason
     elif node.name in DEDUPLICATIONS:
         yield node.line, Construct.DEDUP, "dropDuplicates"
     elif _is_sort(node):
@@ -123,12 +123,12 @@ def _explain_idle(nodes: Sequence[PlanNode], place: int, streaming: frozenset[in
     behind = [n for n, _ in enumerate(nodes) if place in list_under(nodes, n) and _is_stateful(nodes, n, streaming)]
     if not behind:
         return None
-    if not any("[" in nodes[above].text for above in behind):
+    if not any("[" in nodes[parent].text for parent in behind):
         return ""  # JSON does not tell which column has the watermark
-    for above in behind:
-        between = (nodes[under] for under in (above, *list_under(nodes, above)))
+    for parent in behind:
+        between = (nodes[under] for under in (parent, *list_under(nodes, parent)))
         names = {call.name for node in between for call in node.calls}
-        if nodes[above].name not in AGGREGATES or names & EVENT_TIME or MARKED.search(nodes[above].text):
+        if nodes[parent].name not in AGGREGATES or names & EVENT_TIME or MARKED.search(nodes[parent].text):
             return ""
     return ": no event time in the grouping"
 
@@ -150,7 +150,7 @@ def _judge_state(
 ) -> Iterator[Found]:
     """Look at operators that keep state: one behind another, or one that never lets go."""
     node = nodes[place]
-    has_watermark = any(one.name == "EventTimeWatermark" for one in below)
+    has_watermark = any(node.name == "EventTimeWatermark" for node in below)
     if not _is_stateful(nodes, place, streaming):
         return
     lower = [under for under in list_under(nodes, place) if _is_stateful(nodes, under, streaming)]

@@ -37,11 +37,11 @@ def read_live(frame: Any) -> tuple[PlanNode, ...]:
     waiting = [(plan.queryExecution().analyzed(), ROOT)]
     nodes: list[PlanNode] = []
     while waiting:
-        tree, above = waiting.pop()
+        tree, parent = waiting.pop()
         calls, plans = _read_calls(tree)
-        nodes.append(_make_node(tree, above, len(nodes) + 1, calls))
+        nodes.append(_make_node(tree, parent, len(nodes) + 1, calls))
         below = [*_list(tree.children()), *plans]
-        waiting.extend((one, len(nodes) - 1) for one in reversed(below))
+        waiting.extend((node, len(nodes) - 1) for node in reversed(below))
     return tuple(nodes)
 
 
@@ -55,10 +55,10 @@ def _list(values: Any) -> list[Any]:
     return [values.apply(place) for place in range(values.size())]
 
 
-def _make_node(tree: Any, above: int, number: int, calls: tuple[PlanCall, ...]) -> PlanNode:
+def _make_node(tree: Any, parent: int, number: int, calls: tuple[PlanCall, ...]) -> PlanNode:
     name = str(tree.nodeName())
     order = (
-        [str(one.name()) for part in _list(tree.orderSpec()) for one in _list(part.references().toSeq())]
+        [str(node.name()) for part in _list(tree.orderSpec()) for node in _list(part.references().toSeq())]
         if (name == "Window")
         else []
     )
@@ -67,7 +67,7 @@ def _make_node(tree: Any, above: int, number: int, calls: tuple[PlanCall, ...]) 
         line=number,
         name=name,
         text=str(tree.simpleString(ALL_FIELDS)),
-        above=above,
+        above=parent,
         calls=calls,
         order=frozenset(order),
         is_streaming=is_streaming,
@@ -80,35 +80,35 @@ def _read_calls(tree: Any) -> tuple[tuple[PlanCall, ...], list[Any]]:
     calls: list[PlanCall] = []
     plans: list[Any] = []
     is_join = str(tree.nodeName()) == "Join"
-    waiting = [(one, ROOT, "") for one in reversed(_list(tree.expressions()))]
+    waiting = [(node, ROOT, "") for node in reversed(_list(tree.expressions()))]
     while waiting:
-        expression, above, wrapper = waiting.pop()
+        expression, parent, wrapper = waiting.pop()
         name = str(expression.nodeName())
         below = _list(expression.children())
         if name in SUBQUERIES:  # judged by their plans
             plans.append(expression.plan())
             continue
-        place = above
+        place = parent
         if name not in WRAPPERS:
-            calls.append(_make_call(expression, name, above, wrapper, is_join=is_join))
+            calls.append(_make_call(expression, name, parent, wrapper, is_join=is_join))
             place = len(calls) - 1
-        waiting.extend((one, place, name) for one in reversed(below))
+        waiting.extend((node, place, name) for node in reversed(below))
     return tuple(calls), plans
 
 
-def _make_call(expression: Any, name: str, above: int, wrapper: str, *, is_join: bool) -> PlanCall:
+def _make_call(expression: Any, name: str, parent: int, wrapper: str, *, is_join: bool) -> PlanCall:
     below = _list(expression.children())
     called = name_function(name)
-    types = [str(one.dataType().simpleString()) for one in below] if called in TYPED else []
+    types = [str(node.dataType().simpleString()) for node in below] if called in TYPED else []
     is_bound = is_join and (
         name in COMPARISONS or (name == "EqualTo" and any(type_.startswith(TIMES) for type_ in types))
     )
     is_udf = "UDF" in name
     impure = functions.find_impure(expression) if is_udf else ""
-    own = not expression.deterministic() and all(one.deterministic() for one in below)
+    own = not expression.deterministic() and all(node.deterministic() for node in below)
     return PlanCall(
         name="bounded" if is_bound else str(expression.name()) if name == "PythonUDF" else called,
-        above=above,
+        above=parent,
         is_deterministic=not own,
         is_aggregate=wrapper == "AggregateExpression",
         sums_float=called in sql.MOMENTS or (called in {"sum", "avg"} and bool(types) and types[0] in FLOAT),

@@ -49,8 +49,8 @@ def read_printed(text: str, file: str) -> tuple[PlanNode, ...]:
     else:
         nodes = ()
     if not nodes:
-        wanted = 'a plan of Spark\'s: what df.explain("extended") or df.explain("formatted") prints, or toJSON of one'
-        msg = f"{file}: expected {wanted}, got a text without an analysed or a formatted physical plan."
+        expected = 'a plan of Spark\'s: what df.explain("extended") or df.explain("formatted") prints, or toJSON of one'
+        msg = f"{file}: expected {expected}, got a text without an analysed or a formatted physical plan."
         raise DefinitionError(msg)
     return nodes
 
@@ -104,63 +104,63 @@ def _join_lines(lines: list[str], start: int) -> list[tuple[int, int, str]]:
 
 def _read_calls(text: str, floats: frozenset[str]) -> tuple[PlanCall, ...]:
     """Return the functions of an operator; a column that is named like a call is none."""
-    found = [_Span(name="", first=0, last=len(text), above=ROOT)]
+    spans = [_Span(name="", start=0, end=len(text), parent=ROOT)]
     stack: list[int] = []
     for match in CALL.finditer(text):
         if match[0] != ")":
-            outer = next((place for place in reversed(stack) if found[place].name), ROOT)
-            found.append(_Span(name=match[1] or "", first=match.end(), last=len(text), above=outer))
-            stack.append(len(found) - 1)
+            outer = next((place for place in reversed(stack) if spans[place].name), ROOT)
+            spans.append(_Span(name=match[1] or "", start=match.end(), end=len(text), parent=outer))
+            stack.append(len(spans) - 1)
         elif stack:
-            found[stack.pop()].last = match.start()
-    kept: dict[int, int] = {ROOT: ROOT}
+            spans[stack.pop()].end = match.start()
+    retained: dict[int, int] = {ROOT: ROOT}
     calls: list[PlanCall] = []
-    named = [one for one in found if one.is_column(text)]
-    for place, span in enumerate(found):
-        if not span.name or any(one.first <= span.first <= one.last for one in named):
+    columns = [span for span in spans if span.is_column(text)]
+    for place, span in enumerate(spans):
+        if not span.name or any(column.start <= span.start <= column.end for column in columns):
             continue
-        kept[place] = len(calls)
-        calls.append(_make_call(span, text, floats, kept.get(span.above, ROOT)))
+        retained[place] = len(calls)
+        calls.append(_make_call(span, text, floats, retained.get(span.parent, ROOT)))
     return tuple(calls)
 
 
 class _Span:
     """Where the arguments of a call stand."""
 
-    def __init__(self, *, name: str, first: int, last: int, above: int) -> None:
-        self.name, self.first, self.last, self.above = name, first, last, above
+    def __init__(self, *, name: str, start: int, end: int, parent: int) -> None:
+        self.name, self.start, self.end, self.parent = name, start, end, parent
 
     def is_column(self, text: str) -> bool:
         """Return whether this is the name of a column: `count(1)#4`, and not `count(x#3)#4`."""
-        is_numbered = ATTRIBUTE.match(text, self.last + 1) is not None
-        return bool(self.name) and is_numbered and ATTRIBUTE.search(text[self.first : self.last]) is None
+        is_numbered = ATTRIBUTE.match(text, self.end + 1) is not None
+        return bool(self.name) and is_numbered and ATTRIBUTE.search(text[self.start : self.end]) is None
 
 
-def _make_call(span: _Span, text: str, floats: frozenset[str], above: int) -> PlanCall:
-    name, inside = name_function(span.name), text[span.first : span.last]
-    columns = set(COLUMN.findall(inside))
-    is_float = bool(columns & floats or re.search(r"as (double|float)\)", inside)) and "as decimal(" not in inside
-    alias = re.match(r"(?:#\d+L?)? AS (\w+)#", text[span.last + 1 :])
+def _make_call(span: _Span, text: str, floats: frozenset[str], parent: int) -> PlanCall:
+    name, is_inside = name_function(span.name), text[span.start : span.end]
+    columns = set(COLUMN.findall(is_inside))
+    is_float = bool(columns & floats or re.search(r"as (double|float)\)", is_inside)) and "as decimal(" not in is_inside
+    alias = re.match(r"(?:#\d+L?)? AS (\w+)#", text[span.end + 1 :])
     result_is_float = name == "sum" and alias is not None and alias[1] in floats
     return PlanCall(
         name=name,
-        above=above,
+        above=parent,
         sums_float=name in sql.MOMENTS or (name in {"sum", "avg"} and is_float) or result_is_float,
-        needs_zone=name in sql.TIME_ZONE and (name not in DATES or " as date)" in inside),
+        needs_zone=name in sql.TIME_ZONE and (name not in DATES or " as date)" in is_inside),
     )
 
 
 def _read_order(text: str) -> frozenset[str]:
     """Return the columns of a window's order: the last of its three lists."""
-    depth, groups, first = 0, [], 0
+    depth, groups, start = 0, [], 0
     for place, letter in enumerate(text):
         if letter == "[":
-            first = place if depth == 0 else first
+            start = place if depth == 0 else start
             depth += 1
         elif letter == "]":
             depth -= 1
             if depth == 0:
-                groups.append(text[first:place])
+                groups.append(text[start:place])
     return frozenset(COLUMN.findall(groups[2])) if len(groups) > 2 else frozenset()  # noqa: PLR2004 -- three lists
 
 
