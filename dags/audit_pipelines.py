@@ -37,22 +37,22 @@ def audit_dag(pipeline: Pipeline) -> None:
             return audit_sample(pipeline.name)
 
         @task(doc_md="Moves to LAMBDA if the audit found a regression; skips if it agrees.")
-        def put_back(found: dict[str, Any]) -> None:
+        def put_back(audit_result: dict[str, Any]) -> None:
             from cutover_tasks.audit_task import put_back_regression  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            put_back_regression(pipeline.name, found)
+            put_back_regression(pipeline.name, audit_result)
 
         @task(doc_md="Is red: says what was found, and which page to open.")
-        def report_regression(found: dict[str, Any]) -> None:
+        def report_regression(audit_result: dict[str, Any]) -> None:
             from cutover_tasks.audit_task import report  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            report(pipeline.name, found)
+            report(pipeline.name, audit_result)
 
-        found = audit_windows()
-        put_back(found) >> start_batch(pipeline.name) >> report_regression(found)
+        audit_result = audit_windows()
+        put_back(audit_result) >> start_batch(pipeline.name) >> report_regression(audit_result)
 
     audit()
 
 
-for each in pipelines():
-    audit_dag(each)
+for definition in pipelines():
+    audit_dag(definition)

@@ -69,5 +69,5 @@ def batch_dag(pipeline: Pipeline) -> None:
     batch()
 
 
-for each in pipelines():
-    batch_dag(each)
+for definition in pipelines():
+    batch_dag(definition)

@@ -69,5 +69,5 @@ def cutover_dag(pipeline: Pipeline) -> None:
     cutover()
 
 
-for each in pipelines():
-    cutover_dag(each)
+for definition in pipelines():
+    cutover_dag(definition)

@@ -15,9 +15,9 @@ def pipelines() -> tuple[Pipeline, ...]:
     """
     settings = load_settings()
     current = catalogue.read_catalogue(settings)
-    found = _list_recorded(settings, current) | current.pipelines
-    shown = (found[name] for name in sorted(found))
-    return tuple(pipeline for pipeline in shown if not samples.is_off(settings, pipeline))
+    definitions = _list_recorded(settings, current) | current.pipelines
+    ordered = (definitions[name] for name in sorted(definitions))
+    return tuple(pipeline for pipeline in ordered if not samples.is_off(settings, pipeline))
 
 
 def _list_recorded(settings: Settings, current: catalogue.Catalogue) -> dict[str, Pipeline]:

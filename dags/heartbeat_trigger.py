@@ -45,15 +45,15 @@ class HeartbeatTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Watch; yield how the driver ended (`cutover_tasks.driver_end.DriverEnd` as an event)."""
-        settings, told, looks = load_settings(), "", 0
+        settings, last_state, looks = load_settings(), "", 0
         while True:
             beat = await asyncio.to_thread(read, settings, self.pipeline)
             end = judge(beat, epoch=self.epoch, failures=self.failures)
             if end is not None:
                 break
-            if beat is not None and (beat.state != told or looks % REPORT_EVERY == 0):
+            if beat is not None and (beat.state != last_state or looks % REPORT_EVERY == 0):
                 self.log.info(describe(beat))
-                told = beat.state
+                last_state = beat.state
             looks += 1
             await asyncio.sleep(POLL)
         self._announce(end)

@@ -77,5 +77,5 @@ def reconcile_dag(pipeline: Pipeline) -> None:
     reconcile()
 
 
-for each in pipelines():
-    reconcile_dag(each)
+for definition in pipelines():
+    reconcile_dag(definition)

@@ -55,14 +55,14 @@ def repair_dag(pipeline: Pipeline) -> None:
         def publish(looks: list[dict[str, Any]], **context: Any) -> dict[str, Any]:
             from cutover_tasks.repair_task import publish_windows  # noqa: PLC0415 -- the task's work, loaded when it runs
 
-            done = publish_windows(pipeline.name, list(looks), context["params"])
-            context["outlet_events"][asset].extra = done
-            return done
+            published = publish_windows(pipeline.name, list(looks), context["params"])
+            context["outlet_events"][asset].extra = published
+            return published
 
         publish(look.expand(window=collect_windows()))
 
     repair()
 
 
-for each in pipelines():
-    repair_dag(each)
+for definition in pipelines():
+    repair_dag(definition)

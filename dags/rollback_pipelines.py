@@ -43,5 +43,5 @@ def rollback_dag(pipeline: Pipeline) -> None:
     rollback()
 
 
-for each in pipelines():
-    rollback_dag(each)
+for definition in pipelines():
+    rollback_dag(definition)

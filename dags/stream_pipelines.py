@@ -49,5 +49,5 @@ def stream_dag(pipeline: Pipeline) -> None:
     stream()
 
 
-for each in pipelines():
-    stream_dag(each)
+for definition in pipelines():
+    stream_dag(definition)

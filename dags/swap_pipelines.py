@@ -73,6 +73,6 @@ def swap_dag(pipeline: Pipeline) -> None:
     swap()
 
 
-for each in pipelines():
-    if each.change is not None:
-        swap_dag(each)
+for definition in pipelines():
+    if definition.change is not None:
+        swap_dag(definition)

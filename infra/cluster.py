@@ -70,8 +70,8 @@ def running(folder: Path, *, workers: int = 2, cores: int = 1, memory: str = "15
         _await(started[0], folder / "master.log", lambda: _listens(port))
         for number in range(workers):
             name = f"worker-{number}"
-            own = ("--cores", str(cores), "--memory", memory, "--work-dir", str(folder / name), address)
-            started.append(_spawn(folder, name, WORKER, *own))
+            arguments = ("--cores", str(cores), "--memory", memory, "--work-dir", str(folder / name), address)
+            started.append(_spawn(folder, name, WORKER, *arguments))
         for number, process in enumerate(started[1:]):
             log = folder / f"worker-{number}.log"
             _await(process, log, functools.partial(_has_registered, log))
@@ -92,12 +92,12 @@ def _spawn(folder: Path, name: str, main: str, *arguments: str) -> "subprocess.P
         "PYSPARK_PYTHON": sys.executable,
     }
     command = [str(home / "bin" / "spark-class"), main, "--host", LOOPBACK, "--webui-port", "0", *arguments]
-    with (folder / f"{name}.log").open("wb") as out:
+    with (folder / f"{name}.log").open("wb") as log_file:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
+            stdout=log_file,
+            stderr=log_file,
             env=environment,
             start_new_session=True,
         )

@@ -97,10 +97,10 @@ def _python() -> Diagnosis:
 
 
 def _java() -> Diagnosis:
-    found = java.version()
-    if java.fits(found):
-        return Diagnosis(thing="java", grade="ok", found=str(found))
-    return Diagnosis(thing="java", grade="broken", found=found or "none", hint=java.HINT)
+    java_version = java.version()
+    if java.fits(java_version):
+        return Diagnosis(thing="java", grade="ok", found=str(java_version))
+    return Diagnosis(thing="java", grade="broken", found=java_version or "none", hint=java.HINT)
 
 
 def _jars(jar_set: jars.JarSet) -> Diagnosis:
@@ -127,8 +127,8 @@ def _package(name: str) -> Diagnosis:
 
 
 def _disk(home: Path) -> Diagnosis:
-    there = next(p for p in (home.resolve(), *home.resolve().parents) if p.exists())
-    return disk(shutil.disk_usage(there).free, there)
+    existing = next(p for p in (home.resolve(), *home.resolve().parents) if p.exists())
+    return disk(shutil.disk_usage(existing).free, existing)
 
 
 def disk(free: int, path: Path) -> Diagnosis:
@@ -159,26 +159,26 @@ def _definitions(settings: Settings) -> list[Diagnosis]:
     if not settings.pipelines.is_dir():
         found, hint = f"{settings.pipelines.resolve()} is not there", "set CUTOVER_PIPELINES"
         return [Diagnosis(thing="pipelines", grade="broken", found=found, hint=hint)]
-    known, problems = catalogue.scan(settings)
-    named = f"{', '.join(known) or 'none'} in {settings.pipelines.resolve()}"
+    pipelines, problems = catalogue.scan(settings)
+    pipeline_names = f"{', '.join(pipelines) or 'none'} in {settings.pipelines.resolve()}"
     broken = [Diagnosis(thing="definition", grade="broken", found=str(p), hint="cutover lint") for p in problems]
-    return [Diagnosis(thing="pipelines", grade="ok", found=named), *broken]
+    return [Diagnosis(thing="pipelines", grade="ok", found=pipeline_names), *broken]
 
 
 def _ports(settings: Settings) -> Diagnosis:
     ports = ports_module.load(ports_path(settings))
     if ports is None:
         return Diagnosis(thing="ports", grade="note", found="none chosen yet", hint="cutover up")
-    named = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())
+    port_names = ", ".join(f"{name} {port}" for name, port in ports.by_name().items())
     if any(program.pid for program in status.look(settings).programs):
-        return Diagnosis(thing="ports", grade="ok", found=f"{named}, in use by this installation")
-    taken = {name: port for name, port in ports.by_name().items() if not ports_module.is_free(port)}
-    if taken:
-        held = "; ".join(f"{name} {port} by {ports_module.holder(port)}" for name, port in taken.items())
+        return Diagnosis(thing="ports", grade="ok", found=f"{port_names}, in use by this installation")
+    taken_ports = {name: port for name, port in ports.by_name().items() if not ports_module.is_free(port)}
+    if taken_ports:
+        holders = "; ".join(f"{name} {port} by {ports_module.holder(port)}" for name, port in taken_ports.items())
         return Diagnosis(
-            thing="ports", grade="broken", found=f"held by others: {held}", hint=f"rm {ports_path(settings)}"
+            thing="ports", grade="broken", found=f"held by others: {holders}", hint=f"rm {ports_path(settings)}"
         )
-    return Diagnosis(thing="ports", grade="ok", found=f"{named}, free")
+    return Diagnosis(thing="ports", grade="ok", found=f"{port_names}, free")
 
 
 def _services(settings: Settings) -> list[Diagnosis]:
@@ -200,12 +200,12 @@ def _broker(settings: Settings, now: status.InstallationStatus) -> Diagnosis:
 def _timestamps(settings: Settings, now: status.InstallationStatus) -> list[Diagnosis]:
     if not now.kafka_answers or now.kafka is None:
         return []
-    wanted = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in topics_of(log_of(pipeline))}
+    topics = {topic for pipeline in catalogue.scan(settings)[0].values() for topic in topics_of(log_of(pipeline))}
     return [
         Diagnosis(
             thing=f"topic {topic.name}", grade="ok" if topic.bounded else "note", found=topic.says, hint=topic.hint
         )
-        for topic in timestamps.topics(settings, now.kafka, names=wanted)
+        for topic in timestamps.topics(settings, now.kafka, names=topics)
     ]
 
 

@@ -9,19 +9,19 @@ Tell = Callable[[str], None]
 
 
 @contextmanager
-def progress(first: str) -> Iterator[Tell]:
-    """Show `first` on stderr, then whatever is told, for as long as the block lasts."""
+def progress(first_text: str) -> Iterator[Tell]:
+    """Show `first_text` on stderr, then whatever is told, for as long as the block lasts."""
     console = Console(stderr=True, highlight=False)
     if console.is_terminal:
-        with console.status(first) as status:
+        with console.status(first_text) as status:
             yield status.update
         return
-    said: list[str] = []
+    lines: list[str] = []
 
     def line(text: str) -> None:
-        if text not in said[-1:]:
-            said.append(text)
+        if text not in lines[-1:]:
+            lines.append(text)
             console.print(text, markup=False, soft_wrap=True)
 
-    line(first)
+    line(first_text)
     yield line

@@ -87,7 +87,7 @@ def _source(path: tuple[str, ...], environment: set[str], toml: Mapping[str, obj
     one_key = "CUTOVER_" + "__".join(path).upper() + "__"  # of a mapping
     if any(name.startswith(one_key) for name in environment):
         return f"{one_key}*"
-    found: object = toml
+    value: object = toml
     for part in path:
-        found = found.get(part) if isinstance(found, Mapping) else None
-    return "default" if found is None else "cutover.toml"
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return "default" if value is None else "cutover.toml"

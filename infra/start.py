@@ -70,13 +70,13 @@ def programs(settings: Settings) -> tuple[Program, ...]:
 def _start(settings: Settings, *, broker_only: bool, tell: Tell) -> Ports:
     supervisor = Supervisor(settings.home.resolve())
     own_broker = not settings.kafka.bootstrap_servers
-    wanted = {"kafka"} if own_broker else set()
-    wanted |= set() if broker_only else {instance.GROUP}
+    groups = {"kafka"} if own_broker else set()
+    groups |= set() if broker_only else {instance.GROUP}
     if supervisor.identity() is None:
         # A supervisor that was killed leaves its children: they would hold the ports.
         family.stop(supervisor.leftovers(), within=20)
         supervisor.forget()
-    missing = wanted - _up_groups(supervisor)
+    missing = groups - _up_groups(supervisor)
     ports = ports_module.settle(ports_path(settings), needed=_port_names(missing))
     if "kafka" in missing:
         tell("preparing the broker")

@@ -61,7 +61,9 @@ def look(settings: Settings, *, definitions: tuple[str, ...] = ()) -> Installati
     ports = ports_module.load(ports_path(settings))
     programs = tuple(Supervisor(settings.home.resolve()).states())
     kafka = _kafka(settings)
-    asked = kafka if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in programs) else None
+    asked_broker = (
+        kafka if settings.kafka.bootstrap_servers or any(p.group == "kafka" and p.pid for p in programs) else None
+    )
     scheduled = ports is not None and any(p.group == instance.GROUP and p.pid for p in programs)
     return InstallationStatus(
         home=settings.home.resolve(),
@@ -69,7 +71,7 @@ def look(settings: Settings, *, definitions: tuple[str, ...] = ()) -> Installati
         drivers=tuple(drivers.list_drivers(settings.run_dir)),
         ports=ports,
         kafka=kafka,
-        kafka_answers=asked is not None and server.answers(settings, asked),
+        kafka_answers=asked_broker is not None and server.answers(settings, asked_broker),
         airflow=None if ports is None else instance.address(ports),
         airflow_health=instance.api(settings, ports).health() if ports is not None and scheduled else {},
         password_file=instance.passwords_file(settings),

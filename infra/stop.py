@@ -56,8 +56,8 @@ def _stop_airflow(supervisor: Supervisor, tell: Tell) -> None:
     tell("stopping Airflow")
     supervisor.stop_group(instance.GROUP)
     # A task runs in a process group of its own, so it may outlive its scheduler.
-    kept = {member.pid for member in processes.family(identity)}
-    processes.stop([p for p in supervisor.leftovers() if p.pid not in kept], within=TASK_SECONDS)
+    family_pids = {member.pid for member in processes.family(identity)}
+    processes.stop([p for p in supervisor.leftovers() if p.pid not in family_pids], within=TASK_SECONDS)
 
 
 def _stop_drivers(living: list[drivers.DetachedDriver], tell: Tell) -> list[Identity]:

@@ -41,9 +41,9 @@ def until(title: str, look: Callable[[Tell], Found | None], *, within: float, hi
         CutoverError: It did not come in time.
     """
     with show_wait(title) as tell:
-        found = poll_until(lambda: look(tell), within=within, every=POLL)
-    if found is not None:
-        return found
+        result = poll_until(lambda: look(tell), within=within, every=POLL)
+    if result is not None:
+        return result
     msg = f"{title}: expected an end within {within:.0f} s, got none.\nHint: {hint}"
     raise CutoverError(msg)
 
@@ -54,8 +54,8 @@ def _bar(title: str) -> Iterator[Tell]:
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as progress:
         task = progress.add_task(title, total=None, note="")
 
-        def tell(note: str, done: int, total: int | None) -> None:
-            progress.update(task, note=note, completed=done, total=total)
+        def tell(note: str, completed: int, total: int | None) -> None:
+            progress.update(task, note=note, completed=completed, total=total)
 
         yield tell
         shown = progress.tasks[0].total or 1

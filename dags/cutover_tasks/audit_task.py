@@ -38,47 +38,47 @@ def audit_sample(pipeline: str) -> dict[str, Any]:
     if definition.policy.audit is None:
         msg = f"{pipeline} is not audited: its policy says `audit=None`."
         raise AirflowSkipException(msg)
-    found = read_end(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
-    if found["state"] == _NOTHING_NEW:
-        raise AirflowSkipException(found["reason"])
-    return found
+    command_end = read_end(run_command(["audit", "windows", pipeline, "--json"], on_line=log.info))
+    if command_end["state"] == _NOTHING_NEW:
+        raise AirflowSkipException(command_end["reason"])
+    return command_end
 
 
 def read_end(end: ChildEnd) -> dict[str, Any]:
     """Return what the command printed; raises what `audit_sample` does for its exit codes."""
-    found = end.value if isinstance(end.value, dict) else {}
-    if end.exit_code in {_AGREES, _REGRESSION} and "state" in found:
-        log.info("%s", found["reason"])
-        return dict(found)
+    audit_result = end.value if isinstance(end.value, dict) else {}
+    if end.exit_code in {_AGREES, _REGRESSION} and "state" in audit_result:
+        log.info("%s", audit_result["reason"])
+        return dict(audit_result)
     if end.exit_code == _REFUSED:
-        raise AirflowFailException(found.get("reason") or end.message)
+        raise AirflowFailException(audit_result.get("reason") or end.message)
     msg = f"`cutover audit windows` ended with {end.exit_code}: {end.message}"
     raise RuntimeError(msg)
 
 
-def put_back_regression(pipeline: str, found: Mapping[str, Any]) -> None:
+def put_back_regression(pipeline: str, audit_result: Mapping[str, Any]) -> None:
     """Move to LAMBDA by the audit, unless that is done.
 
     Raises:
         AirflowSkipException: The audit agrees: there is nothing to do.
     """
-    if found["state"] != "regression":
+    if audit_result["state"] != "regression":
         msg = f"Audit of {pipeline}: the windows of the sample agree with the log."
         raise AirflowSkipException(msg)
     from cutover.reconcile.gate import stage  # noqa: PLC0415 -- as above
 
     with fail_without_retries():
         settings = load_settings()
-        moved = stage.roll_back_regression(settings, find_definition(settings, pipeline), SystemClock())
-    log.info("%s %s", pipeline, "is back in LAMBDA" if moved else "was moved already")
+        rolled_back = stage.roll_back_regression(settings, find_definition(settings, pipeline), SystemClock())
+    log.info("%s %s", pipeline, "is back in LAMBDA" if rolled_back else "was moved already")
 
 
-def report(pipeline: str, found: Mapping[str, Any]) -> None:
+def report(pipeline: str, audit_result: Mapping[str, Any]) -> None:
     """Say what was found.
 
     Raises:
         AirflowFailException: Always: a run with a regression did not end well.
     """
-    first = f", such as {found['examples'][0]}" if found["examples"] else ""
-    msg = f"{pipeline}: {found['unexplained']:,} rows of final windows differ from their recomputation{first}."
+    example = f", such as {audit_result['examples'][0]}" if audit_result["examples"] else ""
+    msg = f"{pipeline}: {audit_result['unexplained']:,} rows of final windows differ from their recomputation{example}."
     raise AirflowFailException(msg + " Batch serves again: docs/runbooks/RetirementRegression.md.")

@@ -33,13 +33,13 @@ def recompute_run(pipeline: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """
     with fail_without_retries():
         settings = load_settings()
-        found = catalogue.get(settings, pipeline)
-        if current_stage(settings, found) is Stage.KAPPA:
+        definition = catalogue.get(settings, pipeline)
+        if current_stage(settings, definition) is Stage.KAPPA:
             msg = f"{pipeline} is in KAPPA: the stream serves alone, there is no batch to compute."
             raise AirflowSkipException(msg)
         run = context["dag_run"]
         run_range = requested_range(
-            context["params"], found.window, run_type=str(run.run_type), logical_date=run.logical_date
+            context["params"], definition.window, run_type=str(run.run_type), logical_date=run.logical_date
         )
     refuse_empty(pipeline, run_range)
     end = run_command(batch_arguments(pipeline, run_range), on_line=log.info)
@@ -79,9 +79,9 @@ def make_event(pipeline: str, end: ChildEnd) -> dict[str, Any]:
         raise RuntimeError(msg)
     if end.value.get("nothing_computed"):
         raise AirflowSkipException(str(end.value["nothing_computed"]))
-    kept = {name: end.value.get(name) for name in ("epoch", "run_id", "batch_version")}
+    fields = {name: end.value.get(name) for name in ("epoch", "run_id", "batch_version")}
     start, stop = end.value.get("wanted") or (None, None)
-    return {**kept, "from": _iso(start), "to": _iso(stop)}
+    return {**fields, "from": _iso(start), "to": _iso(stop)}
 
 
 def _iso(micros: int | None) -> str | None:

@@ -51,7 +51,7 @@ def scrub(pipeline: str) -> dict[str, Any]:
 
     with fail_without_retries():
         settings = load_settings()
-        found = scrub(settings, find_definition(settings, pipeline))
-    if found.damaged:
-        raise AirflowFailException("\n".join([*found.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
-    return found.to_json()
+        scrubbed = scrub(settings, find_definition(settings, pipeline))
+    if scrubbed.damaged:
+        raise AirflowFailException("\n".join([*scrubbed.damaged, "Runbook: docs/runbooks/TableUnreadable.md"]))
+    return scrubbed.to_json()

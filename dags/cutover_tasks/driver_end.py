@@ -58,19 +58,19 @@ def judge(beat: Heartbeat | None, *, epoch: int | None, failures: int) -> Driver
     """
     if beat is not None and beat.alive:
         return None
-    reached = epoch if beat is None or beat.epoch is None else beat.epoch
-    progress = reached is not None and (epoch is None or reached > epoch)
+    last_epoch = epoch if beat is None or beat.epoch is None else beat.epoch
+    progress = last_epoch is not None and (epoch is None or last_epoch > epoch)
     count = 1 if progress else failures + 1
     if beat is None:
         message = "the driver left no heartbeat"
-        return DriverEnd(outcome="gone", message=message, epoch=reached, failures=count, runbook="StreamNotRunning")
+        return DriverEnd(outcome="gone", message=message, epoch=last_epoch, failures=count, runbook="StreamNotRunning")
     if beat.state == "STOPPED":
         message = f"driver {beat.pid} was stopped outside Airflow"
-        return DriverEnd(outcome="gone", message=message, epoch=reached, failures=1)
+        return DriverEnd(outcome="gone", message=message, epoch=last_epoch, failures=1)
     outcome: Outcome = "gone"
     if beat.state == "FAILED" and beat.exit_code == REFUSED and beat.runbook not in MENDS_ITSELF:
         outcome = "refused"
-    return DriverEnd(outcome=outcome, message=_cause(beat), epoch=reached, failures=count, runbook=beat.runbook)
+    return DriverEnd(outcome=outcome, message=_cause(beat), epoch=last_epoch, failures=count, runbook=beat.runbook)
 
 
 def _cause(beat: Heartbeat) -> str:

@@ -56,9 +56,9 @@ class DriverTask(BaseOperator):
         with fail_without_retries():
             settings = load_settings()
             pipeline = find_definition(settings, self.pipeline, running=True)
-            before, epoch = read(settings, self.pipeline), newest_epoch(settings, pipeline)
+            heartbeat_before, epoch = read(settings, self.pipeline), newest_epoch(settings, pipeline)
             try:
-                self._announce(before, detached.ensure(settings, self.pipeline), epoch)
+                self._announce(heartbeat_before, detached.ensure(settings, self.pipeline), epoch)
             except CutoverError as error:
                 beat = read(settings, self.pipeline)
                 if error.runbook not in wait_for and not (beat is not None and beat.alive):

@@ -42,26 +42,26 @@ def report(pipeline: str, request: Request, context: Mapping[str, Any]) -> dict[
 
     with fail_without_retries():
         settings = load_settings()
-        chosen = catalogue.get(settings, pipeline)
-        run_range = requested_range(request, chosen.window, run_type="manual", logical_date=None)
-        found = reconcile(settings, chosen, start=run_range.start, end=run_range.end, epoch=request["epoch"])
-    where = address(settings, found.run.report_path)
+        definition = catalogue.get(settings, pipeline)
+        run_range = requested_range(request, definition.window, run_type="manual", logical_date=None)
+        found = reconcile(settings, definition, start=run_range.start, end=run_range.end, epoch=request["epoch"])
+    report_address = address(settings, found.run.report_path)
     result = {
         "verdict": str(found.finding.verdict),
         "exit_code": found.finding.exit_code,
         "sentence": found.finding.sentence,
-        "report": where,
+        "report": report_address,
     }
     for name, value in result.items():
         context["ti"].xcom_push(key=name, value=value)
     log.info("%s", found.finding.sentence)
-    log.info("report: %s", where)
+    log.info("report: %s", report_address)
     if found.run.speaks_for is not None:  # a retried or cleared task, or one that comes late
         log.warning("%s", found.run.speaks_for)
     _show_open(settings, pipeline, context)
     if found.finding.exit_code != 0:
         page = f"\nRunbook: docs/runbooks/{found.finding.runbook}.md" if found.finding.runbook else ""
-        msg = f"{found.finding.verdict}: {found.finding.sentence}\nReport: {where}{page}"
+        msg = f"{found.finding.verdict}: {found.finding.sentence}\nReport: {report_address}{page}"
         raise AirflowFailException(msg)
     return result
 
@@ -71,10 +71,10 @@ def _show_open(settings: Settings, pipeline: str, context: Mapping[str, Any]) ->
     from cutover.reconcile.cli.recorded.differences import count_states  # noqa: PLC0415 -- as above
     from cutover.reconcile.verdict import history  # noqa: PLC0415
 
-    known = history.open_differences(settings, find_definition(settings, pipeline)).values()
-    context["ti"].xcom_push(key="open", value=sum(one.state == "open" for one in known))
-    if known:
-        log.info("%s; `cutover differences %s` lists them", count_states(pipeline, known), pipeline)
+    differences = history.open_differences(settings, find_definition(settings, pipeline)).values()
+    context["ti"].xcom_push(key="open", value=sum(difference.state == "open" for difference in differences))
+    if differences:
+        log.info("%s; `cutover differences %s` lists them", count_states(pipeline, differences), pipeline)
 
 
 def address(settings: Settings, path: str | None) -> str:

@@ -26,14 +26,16 @@ def collect_starts(pipeline: str, params: Mapping[str, Any]) -> list[str]:
     """
     with fail_without_retries():
         window = catalogue.get(load_settings(), pipeline).window
-        named = [str(text).strip() for text in params.get("windows") or () if str(text).strip()]
-        return sorted({parse_range_end(text, window, of="Window").isoformat() for text in named}) or [DIRTY]
+        windows = [str(text).strip() for text in params.get("windows") or () if str(text).strip()]
+        return sorted({parse_range_end(text, window, of="Window").isoformat() for text in windows}) or [DIRTY]
 
 
 def repair_arguments(pipeline: str, windows: Sequence[str]) -> list[str]:
     """Return the words of the command that looks at windows."""
-    named = [word for start in windows for word in ("--window", start)] if DIRTY not in windows else ["--dirty"]
-    return ["repair", pipeline, *named, "--json"]
+    window_arguments = (
+        [word for start in windows for word in ("--window", start)] if DIRTY not in windows else ["--dirty"]
+    )
+    return ["repair", pipeline, *window_arguments, "--json"]
 
 
 def look_at(pipeline: str, window: str) -> dict[str, Any]:
@@ -46,10 +48,10 @@ def look_at(pipeline: str, window: str) -> dict[str, Any]:
         AirflowFailException: It was refused; the message is the command's own.
         RuntimeError: The child ended in a way that nobody expected.
     """
-    found = read_end(pipeline, run_command(repair_arguments(pipeline, [window]), on_line=log.info))
-    said = {name: found.get(name) for name in ("id", "would_change", "counts", "changes")}
-    log.info("%s: %s rows would change", window or "all dirty windows", said["would_change"])
-    return {"window": window, **said}
+    draft = read_end(pipeline, run_command(repair_arguments(pipeline, [window]), on_line=log.info))
+    fields = {name: draft.get(name) for name in ("id", "would_change", "counts", "changes")}
+    log.info("%s: %s rows would change", window or "all dirty windows", fields["would_change"])
+    return {"window": window, **fields}
 
 
 def read_end(pipeline: str, end: ChildEnd) -> dict[str, Any]:
@@ -85,10 +87,10 @@ def publish_windows(pipeline: str, looks: Sequence[Mapping[str, Any]], params: M
     if not params.get("publish"):
         msg = f"Dry run: {rows} rows in {len(differing)} windows of {pipeline} would change. Set `publish` to do it."
         raise AirflowSkipException(msg)
-    why = ["--why", str(params["why"])] if params.get("why") else []
-    arguments = [*repair_arguments(pipeline, differing), "--publish", *why]
-    found = read_end(pipeline, run_command(arguments, on_line=log.info))
-    run = found.get("run")
+    reason_arguments = ["--why", str(params["why"])] if params.get("why") else []
+    arguments = [*repair_arguments(pipeline, differing), "--publish", *reason_arguments]
+    published = read_end(pipeline, run_command(arguments, on_line=log.info))
+    run = published.get("run")
     if not isinstance(run, dict):
         msg = f"Nothing would change any more in {len(differing)} windows of {pipeline}."
         raise AirflowSkipException(msg)

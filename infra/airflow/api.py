@@ -138,17 +138,18 @@ class Api:
 
         Every request of ours may be made twice: it asks, says how something shall be, or makes something by its name.
         """
-        again = Retrying(
-            retry=retry_if_exception_type(self._failure) | retry_if_result(lambda found: found.status_code >= BROKEN),
+        retry = Retrying(
+            retry=retry_if_exception_type(self._failure)
+            | retry_if_result(lambda response: response.status_code >= BROKEN),
             stop=stop_after_attempt(PATIENCE),
             wait=wait_fixed(POLL_SECONDS),
-            retry_error_callback=lambda last: last.outcome.result() if last.outcome is not None else None,
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
         )
         try:
-            answer: httpx.Response = again(self._request_with_token, method, path, **arguments)
+            answer: httpx.Response = retry(self._request_with_token, method, path, **arguments)
             if answer.status_code == UNAUTHORIZED:  # the token expired
                 self._token = None
-                answer = again(self._request_with_token, method, path, **arguments)
+                answer = retry(self._request_with_token, method, path, **arguments)
         except self._failure as error:
             msg = f"Airflow at {self.address}: expected an answer to {method} {path}, got {error}."
             raise AirflowError(msg + "\nHint: `cutover status` shows what runs; `cutover up` starts it.") from error

@@ -57,12 +57,14 @@ class DefinitionsBundle(LocalDagBundle):  # type: ignore[misc]  # Airflow brings
 def copy_dag_files(source: Path, folder: Path) -> None:
     """Write each DAG file whose copy differs, and remove copies of files that have gone."""
     ignored = set((source / ".airflowignore").read_text(encoding="utf-8").split())
-    wanted = {file.name: file.read_text(encoding="utf-8") for file in source.glob("*.py") if file.name not in ignored}
+    source_texts = {
+        file.name: file.read_text(encoding="utf-8") for file in source.glob("*.py") if file.name not in ignored
+    }
     files.private_folder(folder)
     for copy in folder.glob("*.py"):
-        if copy.name not in wanted:
+        if copy.name not in source_texts:
             copy.unlink()
-    for name, text in wanted.items():
+    for name, text in source_texts.items():
         copy = folder / name
         if not copy.is_file() or copy.read_text(encoding="utf-8") != text:
             files.write(copy, text)
@@ -72,11 +74,11 @@ def take_fingerprint() -> Fingerprint:
     """Return path, time, size and inode of every file that decides which DAGs there are, sorted by path."""
     settings = load_settings()
     candidates = [*settings.pipelines.rglob("*.py"), settings.home / "samples.json"]
-    found: list[tuple[str, int, int, int]] = []
+    entries: list[tuple[str, int, int, int]] = []
     for file in candidates:
         try:
             stat = file.stat()
         except FileNotFoundError:
             continue
-        found.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
-    return tuple(sorted(found))
+        entries.append((str(file), stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(sorted(entries))

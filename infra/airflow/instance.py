@@ -60,11 +60,11 @@ def passwords_file(settings: Settings) -> Path:
 def password(settings: Settings, user: str = ADMIN) -> str:
     """Return a user's password, made on the first call."""
     path = passwords_file(settings)
-    known = files.read_json(path)
-    if known is None or not known.keys() >= USERS.keys():
-        known = {name: secrets.token_urlsafe(18) for name in USERS}
-        files.write_json(path, known)
-    return str(known[user])
+    passwords = files.read_json(path)
+    if passwords is None or not passwords.keys() >= USERS.keys():
+        passwords = {name: secrets.token_urlsafe(18) for name in USERS}
+        files.write_json(path, passwords)
+    return str(passwords[user])
 
 
 def api(settings: Settings, ports: Ports) -> Api:
@@ -127,8 +127,8 @@ def airflow_variables(settings: Settings, ports: Ports) -> dict[str, str]:
         "METRICS": _send_metrics_to(settings.metrics.airflow_port),
         "USAGE_DATA_COLLECTION": {"ENABLED": "False"},
     }
-    named = {f"AIRFLOW__{s}__{key}": value for s, keys in sections.items() for key, value in keys.items()}
-    return {"AIRFLOW_HOME": str(home)} | named
+    variables = {f"AIRFLOW__{s}__{key}": value for s, keys in sections.items() for key, value in keys.items()}
+    return {"AIRFLOW_HOME": str(home)} | variables
 
 
 def _bundles(home: Path) -> str:
@@ -182,7 +182,7 @@ def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
         CutoverError: Airflow could not; with the end of what it said.
     """
     files.private_folder(folder(settings))
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "airflow", "db", "migrate"],
         env=dict(variables),
         stdin=subprocess.DEVNULL,
@@ -192,9 +192,9 @@ def migrate(settings: Settings, variables: Mapping[str, str]) -> None:
         check=False,
         umask=0o077,
     )
-    if done.returncode != 0:
-        msg = f"Airflow's database in `{folder(settings)}`: expected it migrated, got exit {done.returncode}:\n"
-        raise CutoverError(msg + (done.stdout + done.stderr)[-2000:])
+    if completed.returncode != 0:
+        msg = f"Airflow's database in `{folder(settings)}`: expected it migrated, got exit {completed.returncode}:\n"
+        raise CutoverError(msg + (completed.stdout + completed.stderr)[-2000:])
     files.write(folder(settings) / "migrated", version("apache-airflow"))
 
 

@@ -29,16 +29,16 @@ def turn_on(settings: Settings, names: Iterable[str]) -> tuple[str, ...]:
     Raises:
         DefinitionError: One of the names is no sample.
     """
-    wanted = set(names)
-    unknown = sorted(wanted - set(FURTHER))
+    sample_names = set(names)
+    unknown = sorted(sample_names - set(FURTHER))
     if unknown:
         msg = f"Option `--sample`: expected one of {', '.join(FURTHER)}, got `{unknown[0][:80]}`."
         raise DefinitionError(msg + "\nHint: the demonstration's sample and your own definitions always have DAGs.")
-    asked = tuple(sorted(_read(settings) | wanted))
-    files.write_json(settings.home.resolve() / _FILE, {_ON: list(asked)})
-    return asked
+    enabled = tuple(sorted(_read(settings) | sample_names))
+    files.write_json(settings.home.resolve() / _FILE, {_ON: list(enabled)})
+    return enabled
 
 
 def _read(settings: Settings) -> set[str]:
-    kept = (files.read_json(settings.home.resolve() / _FILE) or {}).get(_ON)
-    return {str(name) for name in kept} if isinstance(kept, list) else set()
+    enabled = (files.read_json(settings.home.resolve() / _FILE) or {}).get(_ON)
+    return {str(name) for name in enabled} if isinstance(enabled, list) else set()

@@ -79,7 +79,7 @@ def prepare(home: Path, ports: Ports) -> None:
         return
     files.private_folder(folder(home) / "data")
     arguments = ("format", "--standalone", "--ignore-formatted", "--cluster-id", new_cluster_id(), "-c", str(config))
-    done = subprocess.run(
+    completed = subprocess.run(
         java(home, "kafka.tools.StorageTool", *arguments, heap="128m", flags=SHORT),
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -87,9 +87,9 @@ def prepare(home: Path, ports: Ports) -> None:
         timeout=FORMAT_SECONDS,
         check=False,
     )
-    if done.returncode != 0:
-        msg = f"Storage of the broker, `{folder(home)}`: expected it formatted, got exit {done.returncode}:\n"
-        raise LogError(msg + (done.stderr or done.stdout)[-2000:])
+    if completed.returncode != 0:
+        msg = f"Storage of the broker, `{folder(home)}`: expected it formatted, got exit {completed.returncode}:\n"
+        raise LogError(msg + (completed.stderr or completed.stdout)[-2000:])
 
 
 def new_cluster_id() -> str:

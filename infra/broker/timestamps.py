@@ -31,14 +31,14 @@ class TopicTimestamps:
         """Describe in words for people who sets timestamps, and how far ahead they may be."""
         if self.kind == "LogAppendTime":
             return "timestamps by the broker (LogAppendTime)"
-        bound = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
-        return f"timestamps by the producer ({self.kind}), {bound}"
+        limit_text = f"at most {self.ahead_ms} ms ahead" if self.bounded else "without a bound"
+        return f"timestamps by the producer ({self.kind}), {limit_text}"
 
     @property
     def hint(self) -> str:
         """Return what to do; empty if nothing."""
-        wanted = "message.timestamp.type=LogAppendTime, or set message.timestamp.after.max.ms"
-        return "" if self.bounded else f"a producer with a wrong clock moves event time: {wanted}"
+        expected = "message.timestamp.type=LogAppendTime, or set message.timestamp.after.max.ms"
+        return "" if self.bounded else f"a producer with a wrong clock moves event time: {expected}"
 
 
 def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> list[TopicTimestamps]:
@@ -50,9 +50,9 @@ def topics(settings: Settings, bootstrap: str, *, names: Collection[str]) -> lis
     admin = AdminClient(options.librdkafka(settings.kafka, bootstrap))
     timeout_seconds = settings.kafka.timeout_seconds
     try:
-        there = sorted(set(names) & admin.list_topics(timeout=timeout_seconds).topics.keys())
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in there]
-        answers = admin.describe_configs(asked, request_timeout=timeout_seconds) if asked else {}
+        existing = sorted(set(names) & admin.list_topics(timeout=timeout_seconds).topics.keys())
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in existing]
+        answers = admin.describe_configs(resources, request_timeout=timeout_seconds) if resources else {}
         return [_topic(resource.name, future.result(timeout_seconds)) for resource, future in answers.items()]
     except KafkaException as error:
         msg = f"Kafka at `{bootstrap}`: expected the settings of its topics, got {error}."

@@ -39,11 +39,11 @@ def drill(
     if show:
         _list(as_json=as_json)
         return
-    chosen = list(DRILLS.values()) if every else [DRILLS[_check_name(name)] for name in names or ()]
-    if not chosen:
+    drills = list(DRILLS.values()) if every else [DRILLS[_check_name(name)] for name in names or ()]
+    if not drills:
         msg = "`cutover drill`: expected the name of a drill, or --all, got neither."
         raise DefinitionError(msg + "\nHint: `cutover drill --list`.")
-    failed = _run(load_settings(), chosen, home=home, results=results, as_json=as_json)
+    failed = _run(load_settings(), drills, home=home, results=results, as_json=as_json)
     if failed:
         raise typer.Exit(1)
 
@@ -60,15 +60,15 @@ def _check_name(name: str) -> str:
 def _list(*, as_json: bool) -> None:
     from cutover.infra.drills.catalogue import DRILLS
 
-    for one in DRILLS.values():
+    for drill in DRILLS.values():
         if as_json:
-            sys.stdout.write(json.dumps({"name": one.name, "title": one.title, "quick": one.quick}) + "\n")
+            sys.stdout.write(json.dumps({"name": drill.name, "title": drill.title, "quick": drill.quick}) + "\n")
         else:
-            sys.stdout.write(f"{one.name:26} {one.title}\n")
+            sys.stdout.write(f"{drill.name:26} {drill.title}\n")
 
 
 def _run(
-    settings: Settings, chosen: Sequence["Drill"], *, home: Path | None, results: Path | None, as_json: bool
+    settings: Settings, drills: Sequence["Drill"], *, home: Path | None, results: Path | None, as_json: bool
 ) -> list[str]:
     """Run drills one after another on one stack and return the names of those that failed."""
     from cutover.infra.drills import results_file
@@ -80,10 +80,10 @@ def _run(
 
     failed: list[str] = []
     with _ended_by_signal():
-        for one, outcome in run_drills(settings, chosen, home=home, tell=tell):
+        for drill, outcome in run_drills(settings, drills, home=home, tell=tell):
             if isinstance(outcome, CutoverError):
-                failed.append(one.name)
-                sys.stderr.write(f"{one.name}: failed.\n{outcome}\n")
+                failed.append(drill.name)
+                sys.stderr.write(f"{drill.name}: failed.\n{outcome}\n")
                 continue
             if results is not None:
                 results_file.add(results, outcome)
@@ -94,11 +94,11 @@ def _run(
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
     """Let SIGTERM end the block as Ctrl-C does, so that no broker is left."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    previous_handler = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)
 
 
 def _sentence(outcome: "DrillOutcome") -> str:

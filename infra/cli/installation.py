@@ -25,15 +25,15 @@ def up(
 
     os.umask(0o077)
     settings = load_settings()
-    asked = samples.turn_on(settings, sample) if sample else ()
+    enabled = samples.turn_on(settings, sample) if sample else ()
     with progress("starting") as tell:
         running = start.up(settings, broker_only=broker_only, tell=tell)
     sys.stdout.write(f"Kafka    {running.bootstrap}\n")
     if running.airflow is not None:
-        shown = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
-        sys.stdout.write(f"Airflow  {running.airflow}  (user {instance.ADMIN}, password {shown})\n")
-    if asked:
-        sys.stdout.write(f"Samples  {', '.join(asked)}: Airflow shows their DAGs within half a minute.\n")
+        password = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
+        sys.stdout.write(f"Airflow  {running.airflow}  (user {instance.ADMIN}, password {password})\n")
+    if enabled:
+        sys.stdout.write(f"Samples  {', '.join(enabled)}: Airflow shows their DAGs within half a minute.\n")
 
 
 def down() -> None:
@@ -54,11 +54,11 @@ def show_status(*, as_json: AsJson = False) -> None:
     from cutover.infra.cli import screens
 
     settings = load_settings()
-    found = status.look(settings, definitions=status.check_definitions(settings))
+    installation = status.look(settings, definitions=status.check_definitions(settings))
     if as_json:
-        sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
+        sys.stdout.write(json.dumps(installation.to_json(), indent=2) + "\n")
     else:
-        screens.show_status(found)
+        screens.show_status(installation)
 
 
 def diagnose(*, as_json: AsJson = False) -> None:
@@ -67,14 +67,14 @@ def diagnose(*, as_json: AsJson = False) -> None:
     from cutover.infra.cli import screens
 
     try:
-        found = doctor.examine(load_settings())
+        examination = doctor.examine(load_settings())
     except DefinitionError as error:  # of the settings: its hint sends people here, so the list is shown all the same
-        found = doctor.refuse_settings(error)
+        examination = doctor.refuse_settings(error)
     if as_json:
-        sys.stdout.write(json.dumps(found.to_json(), indent=2) + "\n")
+        sys.stdout.write(json.dumps(examination.to_json(), indent=2) + "\n")
     else:
-        screens.show_findings(found)
-    if found.broken:
+        screens.show_findings(examination)
+    if examination.broken:
         raise typer.Exit(2)
 
 

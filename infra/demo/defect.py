@@ -41,29 +41,29 @@ def plant(settings: Settings, pipeline: Pipeline, *, column: str, share: float) 
     with queries.connect() as connection:
         delta.bind(connection, "held", table)
         connection.execute("CREATE TEMP TABLE rows AS SELECT * FROM held WHERE _kind = 'partial'")
-        own, place = identifier(column), ", ".join(["window_start", *map(identifier, pipeline.key)])
-        chosen = (
-            f"_class = 'accepted' AND {own} IS NOT NULL AND epoch_us(window_start) > ?"
+        column_name, place = identifier(column), ", ".join(["window_start", *map(identifier, pipeline.key)])
+        condition = (
+            f"_class = 'accepted' AND {column_name} IS NOT NULL AND epoch_us(window_start) > ?"
             f" AND hash({place}) % 1000 < {int(share * 1000)}"
         )
-        since = int(newest) - _DAYS * 86_400_000_000
-        where = f"WHERE {chosen}"
-        ((changed,),) = connection.execute(f"SELECT count(*) FROM rows {where}", [since]).fetchall()  # noqa: S608 -- ours
-        connection.execute(f"UPDATE rows SET {own} = {own} + 1 {where}", [since])  # noqa: S608 -- ours
+        cutoff = int(newest) - _DAYS * 86_400_000_000
+        where_clause = f"WHERE {condition}"
+        ((changed_count,),) = connection.execute(f"SELECT count(*) FROM rows {where_clause}", [cutoff]).fetchall()  # noqa: S608 -- ours
+        connection.execute(f"UPDATE rows SET {column_name} = {column_name} + 1 {where_clause}", [cutoff])  # noqa: S608 -- ours
         rows = queries.read_table(connection, "SELECT * FROM rows").cast(epoch_log_schema(pipeline))
     _put(table.table_uri, rows)
-    return int(changed)
+    return int(changed_count)
 
 
 def _put(uri: str, rows: pa.Table) -> None:
     table = delta.open_table(uri)
-    listed = [action for action in delta.actions(table) if action["partition._kind"] == "partial"]
-    weight = checksums.weight_word(checksums.total(str(action["path"]) for action in listed))
-    own = pa.schema([field for field in delta.read_schema(table) if field.name != "_kind"])
-    made = data_files.write(
+    partial_files = [action for action in delta.actions(table) if action["partition._kind"] == "partial"]
+    weight = checksums.weight_word(checksums.total(str(action["path"]) for action in partial_files))
+    file_schema = pa.schema([field for field in delta.read_schema(table) if field.name != "_kind"])
+    new_files = data_files.write(
         uri,
-        rows.drop_columns(["_kind"]).cast(own),
+        rows.drop_columns(["_kind"]).cast(file_schema),
         checksums.new_stem("planted", weight),
         partition={"_kind": "partial"},
     )
-    commits.replace(table, listed, [made])
+    commits.replace(table, partial_files, [new_files])

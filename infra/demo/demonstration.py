@@ -79,11 +79,11 @@ def _send(part: SamplePart, settings: Settings) -> None:
 def main(settings: Settings, *, pipeline: str, count: int) -> int:
     """Bring everything up, do the demonstration, say where to look, and return the verdict's exit code."""
     wanted = steps(pipeline, count)  # refused before anything starts
-    begun = time.monotonic()
+    started = time.monotonic()
     with progress("starting") as tell:
         running = start.up(settings, broker_only=False, tell=tell)
     outcome = run(settings, running.ports, wanted)
-    outcome = replace(outcome, seconds=time.monotonic() - begun)
+    outcome = replace(outcome, seconds=time.monotonic() - started)
     sys.stdout.write("\n".join(closing_lines(settings, outcome, running.ports, pipeline)) + "\n")
     return outcome.exit_code
 
@@ -94,12 +94,12 @@ def run(settings: Settings, ports: Ports, demo_steps: Sequence[DemoStep]) -> Dem
     Raises:
         CutoverError: A step failed; the message says which and where its log is.
     """
-    begun, api = time.monotonic(), instance.api(settings, ports)
+    started, api = time.monotonic(), instance.api(settings, ports)
     with PeakMemory(lambda: roots(settings)) as memory:
-        shown = [show(settings, api, step) for step in demo_steps]
+        summaries = [show(settings, api, step) for step in demo_steps]
     return DemoOutcome(
-        verdicts=tuple(verdict for verdicts in shown for verdict in verdicts),
-        seconds=time.monotonic() - begun,
+        verdicts=tuple(verdict for verdicts in summaries for verdict in verdicts),
+        seconds=time.monotonic() - started,
         peak_bytes=memory.peak,
         pipelines=len(demo_steps[-1].pipelines),
     )
@@ -109,12 +109,12 @@ def show(settings: Settings, api: Api, step: DemoStep) -> list[RunVerdict]:
     """Send a step's input; let each pipeline's stream read it, recompute it, compare, and say the verdict."""
     samples.turn_on(settings, set(step.pipelines) & set(samples.FURTHER))
     step.send(settings)
-    since = datetime.now(UTC) + SETTLED
+    settled_by = datetime.now(UTC) + SETTLED
     verdicts = []
     for name in step.pipelines:
         runs = Runs(api=api, settings=settings, pipeline=name)
         runs.start_stream()
-        epoch = runs.read_all(since=since)
+        epoch = runs.read_all(since=settled_by)
         sys.stdout.write(f"{name}: the stream has read the log up to its end, epoch {epoch}.\n")
         batch_run = runs.recompute()
         sys.stdout.write(f"{name}: {describe_recompute(settings, name)}\n")
@@ -149,7 +149,7 @@ def closing_lines(settings: Settings, outcome: DemoOutcome, ports: Ports, name: 
     secret = instance.password(settings) if sys.stdout.isatty() else f"in {instance.passwords_file(settings)}"
     return [
         "",
-        *(line for last in newest for line in (f"{last.verdict}: {last.sentence}", f"Report    {last.report}")),
+        *(line for report in newest for line in (f"{report.verdict}: {report.sentence}", f"Report    {report.report}")),
         f"Airflow   {url}  (user {instance.ADMIN}, password {secret})",
         f"Elsewhere ssh -L {ports.airflow}:127.0.0.1:{ports.airflow} {user}  makes it reachable from another machine",
         f"Took      {outcome.seconds:.0f} s, at most {outcome.peak_bytes / 1e9:.1f} GB of memory in all processes",

@@ -102,9 +102,9 @@ class Retirement:
         def look(tell: Tell) -> int | None:
             with views.connect(self.settings, pipeline) as connection:
                 query = "SELECT count(*) FROM serving WHERE _state = 'final' AND _served_by <> 'batch'"
-                ((left,),) = connection.execute(query).fetchall()
-            tell(f"{left:,} final rows come from the stream", 0, None)
-            return 1 if not left else None
+                ((remaining,),) = connection.execute(query).fetchall()
+            tell(f"{remaining:,} final rows come from the stream", 0, None)
+            return 1 if not remaining else None
 
         until(f"{PIPELINE}_batch: catches up", look, within=_ANSWERED_WITHIN, hint=self.runs.page(f"{PIPELINE}_batch"))
         self.story.tell("batch", "batch has caught up from the log and serves every final window")
@@ -135,7 +135,7 @@ class Retirement:
 
 def main(settings: Settings) -> int:
     """Do the act on an installation of its own; write the page, print one line, and leave all up."""
-    begun = time.monotonic()
+    started = time.monotonic()
     with progress("starting") as tell:
         running = start.up(settings, broker_only=False, tell=tell)
     _refuse_begun(settings)
@@ -157,7 +157,7 @@ def main(settings: Settings) -> int:
     act.expect("LAMBDA")
     story.tell("stage", f"{PIPELINE} is back in LAMBDA, by the audit")
     act.await_batch()
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - started
     page = story.write(seconds)
     sys.stdout.write(f"Batch was retired, a defect came and was found, batch is back, in {seconds:.0f} s: {page}\n")
     return 0

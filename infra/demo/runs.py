@@ -75,17 +75,17 @@ class Runs:
         Raises:
             CutoverError: The run of the stream's DAG failed, or reading takes too long.
         """
-        dag, most = f"{self.pipeline}_stream", 0
+        dag, largest_lag = f"{self.pipeline}_stream", 0
 
         def look(tell: Tell) -> int | None:
-            nonlocal most
+            nonlocal largest_lag
             beat = self.heartbeat()
             lag, epoch = beat.get("lag"), beat.get("epoch")
             if not isinstance(lag, int) or datetime.fromisoformat(str(beat["at"])) <= since:
                 tell("starting", 0, None)
             else:
-                most = max(most, lag)
-                tell(f"epoch {epoch}, {lag:,} offsets unread", most - lag, most or None)
+                largest_lag = max(largest_lag, lag)
+                tell(f"epoch {epoch}, {lag:,} offsets unread", largest_lag - lag, largest_lag or None)
                 if lag == 0 and isinstance(epoch, int):
                     return epoch
             if not self._runs(dag, "running", "queued"):
@@ -149,8 +149,12 @@ class Runs:
                 return state
             tasks = self._tasks(dag, run)
             at_work = sorted({str(task["task_id"]) for task in tasks if task["state"] == "running"})
-            done = sum(task["state"] in FINAL for task in tasks)
-            tell(f"{', '.join(at_work) or state}, {done} of {len(tasks)} tasks done", done, len(tasks) or None)
+            final_count = sum(task["state"] in FINAL for task in tasks)
+            tell(
+                f"{', '.join(at_work) or state}, {final_count} of {len(tasks)} tasks done",
+                final_count,
+                len(tasks) or None,
+            )
             return None
 
         return _await(f"{dag}: {title}", look, within=RUN_WITHIN, hint=f"look at {self.page(dag, run)}")
@@ -169,13 +173,13 @@ class Runs:
 
         def look(tell: Tell) -> str | None:
             nonlocal answered
-            found = self.api.get(task)
-            tell(f"approve is {found['state']}", 0, None)
-            if found["state"] in {"awaiting_input", "deferred"} and found["try_number"] != answered:
+            task_instances = self.api.get(task)
+            tell(f"approve is {task_instances['state']}", 0, None)
+            if task_instances["state"] in {"awaiting_input", "deferred"} and task_instances["try_number"] != answered:
                 time.sleep(ASKED_SECONDS)
                 self.api.patch(f"{task}/-1/hitlDetails", {"chosen_options": [option], "params_input": {"why": why}})
-                answered = found["try_number"]
-            return str(found["state"]) if found["state"] in FINAL else None
+                answered = task_instances["try_number"]
+            return str(task_instances["state"]) if task_instances["state"] in FINAL else None
 
         if _await(f"{dag}: is answered", look, within=ANSWERED_WITHIN, hint=self.page(dag, run)) != "success":
             self._explain(dag, run)
@@ -193,8 +197,8 @@ class Runs:
         return identity is not None and is_alive(identity)
 
     def _runs(self, dag: str, *states: str) -> list[Mapping[str, Any]]:
-        found = self.api.get(f"dags/{dag}/dagRuns", state=list(states), order_by="-run_after", limit=5)
-        return list(found["dag_runs"])
+        dag_runs = self.api.get(f"dags/{dag}/dagRuns", state=list(states), order_by="-run_after", limit=5)
+        return list(dag_runs["dag_runs"])
 
     def _tasks(self, dag: str, run: str) -> list[Mapping[str, Any]]:
         return list(self.api.get(f"dags/{dag}/dagRuns/{quote(run, safe='')}/taskInstances")["task_instances"])
@@ -212,9 +216,9 @@ class Runs:
         tasks = [task for task in self._tasks(dag, run) if task["task_id"] == "compare"]
         for index in sorted((int(t["map_index"]) for t in tasks), reverse=True):
             entries = f"{base}/compare/xcomEntries"
-            known = {entry["key"] for entry in self.api.get(entries, map_index=index)["xcom_entries"]}
+            keys = {entry["key"] for entry in self.api.get(entries, map_index=index)["xcom_entries"]}
             names = [field.name for field in fields(RunVerdict)]
-            if known.issuperset(names):
+            if keys.issuperset(names):
                 values = {n: self.api.get(f"{entries}/{n}", map_index=index, stringify=False)["value"] for n in names}
                 return RunVerdict(**values)
         return None
@@ -223,9 +227,9 @@ class Runs:
         state = self.api.state(dag, run)
         error = self.heartbeat().get("error") if dag.endswith("_stream") else None
         msg = f"DAG {dag}, run {run}: expected success, got {state}."
-        said = f"\n{error}" if error else ""
+        error_text = f"\n{error}" if error else ""
         hint = f"\nHint: the task's log says why: {self.page(dag, run)}"
-        raise CutoverError(msg + said + hint)
+        raise CutoverError(msg + error_text + hint)
 
 
 def _await(title: str, look: Callable[[Tell], Found | None], *, within: float, hint: str) -> Found:
@@ -238,13 +242,13 @@ def _await(title: str, look: Callable[[Tell], Found | None], *, within: float, h
     def ask_again(tell: Tell) -> Found | None:
         nonlocal refusals
         try:
-            found = look(tell)
+            result = look(tell)
         except AirflowError:
             refusals += 1
             if refusals >= REFUSALS:
                 raise
             return None
         refusals = 0
-        return found
+        return result
 
     return until(title, ask_again, within=within, hint=hint)

@@ -47,16 +47,16 @@ def find_missing(part: SamplePart, produced_runs: Iterable[ProducedRun]) -> Samp
         part: The stretch.
         produced_runs: Runs of `produce` with this very file.
     """
-    left = part
+    remaining = part
     for entry in sorted(produced_runs, key=lambda e: e.start or 0):
-        begun = entry.start is None or (left.start is not None and entry.start <= left.start)
-        if not (begun and entry.finished):
+        has_begun = entry.start is None or (remaining.start is not None and entry.start <= remaining.start)
+        if not (has_begun and entry.finished):
             continue
-        if entry.end is None or (left.end is not None and entry.end >= left.end):
+        if entry.end is None or (remaining.end is not None and entry.end >= remaining.end):
             return None
-        if left.start is None or entry.end > left.start:
-            left = replace(left, start=entry.end)
-    return left
+        if remaining.start is None or entry.end > remaining.start:
+            remaining = replace(remaining, start=entry.end)
+    return remaining
 
 
 def send(settings: Settings, pipeline: str, topic: str, part: SamplePart) -> int:

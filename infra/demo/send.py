@@ -17,9 +17,9 @@ def run(*words: str) -> None:
         DefinitionError: It refused; it has said why.
     """
     command = [sys.executable, "-m", "cutover.cli.app", *words]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
-    if done.returncode != 0:
-        msg = f"The sample was not sent: expected exit code 0 of `cutover {words[0]}`, got {done.returncode}."
+    completed = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+    if completed.returncode != 0:
+        msg = f"The sample was not sent: expected exit code 0 of `cutover {words[0]}`, got {completed.returncode}."
         raise DefinitionError(msg + "\nHint: an interrupted start is cleared away by `make purge`.")
 
 

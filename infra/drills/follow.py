@@ -40,15 +40,15 @@ def follow(stack: Stack, page: Page, section: str, *, case: str | None, tell: Te
 
 
 def _run(stack: Stack, command: Command, section: str, *, place: str, tell: Tell) -> Step:
-    done = stack.run(command.line)
-    tell(f"  $ {command.line}  (exit {done.exit_code}, {done.seconds:.1f} s)")
-    output = f"{done.printed}\n{done.errors}"
-    said = "".join(f"\n  {line}" for line in output.strip().splitlines()[-SAID_LINES:])
-    if section != "Diagnose" and done.exit_code != 0:
-        msg = f"{place}: `{command.line}`: expected exit code 0, got {done.exit_code}:{said}"
+    completed = stack.run(command.line)
+    tell(f"  $ {command.line}  (exit {completed.exit_code}, {completed.seconds:.1f} s)")
+    output = f"{completed.printed}\n{completed.errors}"
+    output_lines = "".join(f"\n  {line}" for line in output.strip().splitlines()[-SAID_LINES:])
+    if section != "Diagnose" and completed.exit_code != 0:
+        msg = f"{place}: `{command.line}`: expected exit code 0, got {completed.exit_code}:{output_lines}"
         raise CutoverError(msg)
     missing = find_missing(command.expected, output)
     if missing is not None:
-        msg = f"{place}: `{command.line}`: expected the line `{missing}`, got:{said}"
+        msg = f"{place}: `{command.line}`: expected the line `{missing}`, got:{output_lines}"
         raise CutoverError(msg)
-    return Step(section=section, line=command.line, exit_code=done.exit_code, seconds=round(done.seconds, 1))
+    return Step(section=section, line=command.line, exit_code=completed.exit_code, seconds=round(completed.seconds, 1))

@@ -137,6 +137,6 @@ def _check(stack: Stack) -> dict[str, str]:
 
 
 def _verify(stack: Stack) -> tuple[dict[str, str], str]:
-    done = stack.require(f"cutover verify {PIPELINE} --all --json", 0, 1, 2)
-    states = {one["check"]: str(one["state"]) for one in json.loads(done.printed)["checks"]}
-    return {name: states.get(name, UNKNOWN) for name in CHECKS}, done.printed
+    completed = stack.require(f"cutover verify {PIPELINE} --all --json", 0, 1, 2)
+    states = {check["check"]: str(check["state"]) for check in json.loads(completed.printed)["checks"]}
+    return {name: states.get(name, UNKNOWN) for name in CHECKS}, completed.printed

@@ -10,25 +10,25 @@ from cutover.settings import Settings
 
 
 @contextmanager
-def own_place(settings: Settings, given: Path | None) -> Iterator[Path]:
+def own_place(settings: Settings, given_path: Path | None) -> Iterator[Path]:
     """Give a folder for a drill's stack; one that was not named is removed afterwards.
 
     Args:
         settings: As they are where the drill is started.
-        given: A folder that somebody wants to look into afterwards; None: a temporary one, or the home that the
+        given_path: A folder that somebody wants to look into afterwards; None: a temporary one, or the home that the
             settings name.
 
     Raises:
         DefinitionError: The settings name a cluster or a lake, or the folder holds something.
     """
     refuse_real_pipelines(settings)
-    chosen = given if given is not None else settings.home if "home" in settings.model_fields_set else None
-    if chosen is None:
-        with TemporaryDirectory(prefix="cutover-drill-", ignore_cleanup_errors=True) as made:
-            yield Path(made)
+    home = given_path if given_path is not None else settings.home if "home" in settings.model_fields_set else None
+    if home is None:
+        with TemporaryDirectory(prefix="cutover-drill-", ignore_cleanup_errors=True) as folder:
+            yield Path(folder)
         return
-    refuse_used_folder(chosen)
-    yield chosen.resolve()
+    refuse_used_folder(home)
+    yield home.resolve()
 
 
 def refuse_real_pipelines(settings: Settings) -> None:
@@ -37,8 +37,8 @@ def refuse_real_pipelines(settings: Settings) -> None:
     Raises:
         DefinitionError: They name a cluster or a lake.
     """
-    named = {"kafka.bootstrap_servers": settings.kafka.bootstrap_servers, "lake": settings.lake}
-    for name, value in named.items():
+    named_settings = {"kafka.bootstrap_servers": settings.kafka.bootstrap_servers, "lake": settings.lake}
+    for name, value in named_settings.items():
         if value is not None:
             msg = f"Drill: expected a place without real pipelines, got the setting `{name}`, which names some."
             hint = "run drills on another machine, or from a folder without that `cutover.toml` or variable."

@@ -24,14 +24,19 @@ class Records:
 
     def make_producer(self, **options: object) -> Producer:
         """Return a producer of this log, with options of its own such as `transactional.id`."""
-        own = {"bootstrap.servers": self._bootstrap, "linger.ms": 1, "enable.idempotence": True, "log_level": 0}
-        return Producer({**own, **options})
+        producer_config = {
+            "bootstrap.servers": self._bootstrap,
+            "linger.ms": 1,
+            "enable.idempotence": True,
+            "log_level": 0,
+        }
+        return Producer({**producer_config, **options})
 
     def send_history(self) -> None:
         """Send the records of the last twenty minutes, in order of their times."""
-        first = time.time() - HISTORY_SECONDS
+        start = time.time() - HISTORY_SECONDS
         for n in range(HISTORY_RECORDS):
-            self.send(1, at=first + n * HISTORY_SECONDS / HISTORY_RECORDS, flush=False)
+            self.send(1, at=start + n * HISTORY_SECONDS / HISTORY_RECORDS, flush=False)
         self.send(2 * PARTITIONS)
 
     def send(  # noqa: PLR0913 -- each is one way in which a record may be wrong

@@ -33,8 +33,8 @@ one look. The times are those of one run, on the machine and under the load that
 
 def add(file: Path, outcome: DrillOutcome) -> None:
     """Put an outcome in the place of the one that the file of results has of this drill."""
-    known = dict(files.read_json(file) or {})
-    files.write(file, _to_text({**known, outcome.name: asdict(outcome)}), mode=0o644)
+    results = dict(files.read_json(file) or {})
+    files.write(file, _to_text({**results, outcome.name: asdict(outcome)}), mode=0o644)
 
 
 def read(file: Path) -> Recorded:
@@ -64,7 +64,7 @@ def make_page(pages: Iterable[Page], recorded: Recorded) -> str:
     """
     pages = list(pages)
     drilled = [_format_row(page, recorded[page.name]) for page in pages if page.name in recorded]
-    others = [f"| [{p.name}](runbooks/{p.name}.md) | {_say_reason(p)} |" for p in pages if p.name not in recorded]
+    other_lines = [f"| [{p.name}](runbooks/{p.name}.md) | {_say_reason(p)} |" for p in pages if p.name not in recorded]
     commands = sum(len(row["steps"]) for row in recorded.values())
     return "\n".join(
         (
@@ -77,7 +77,7 @@ def make_page(pages: Iterable[Page], recorded: Recorded) -> str:
             "",
             "| page | why |",
             "|---|---|",
-            *others,
+            *other_lines,
             "",
         )
     )

@@ -95,7 +95,7 @@ class Stack:
     def environment(self) -> dict[str, str]:
         """Return what commands of this stack see: our environment without any setting, then this home's own."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("CUTOVER_", "AIRFLOW"))}
-        own = {
+        variables_of_stack = {
             "CUTOVER_HOME": str(self.home),
             "CUTOVER_PIPELINES": str(self.root / "pipelines"),
             "CUTOVER_STREAM__TRIGGER_SECONDS": "0.2",
@@ -104,7 +104,7 @@ class Stack:
             "NO_COLOR": "1",
         }
         scaled = {f"CUTOVER_ALERTS__{name.upper()}": str(value) for name, value in self.limits.items()}
-        return {**kept, **own, **scaled}
+        return {**kept, **variables_of_stack, **scaled}
 
     def start(self, line: str, **variables: str) -> subprocess.Popen[str]:
         """Start a command, with further variables of its environment; it ends when we do."""
@@ -139,12 +139,13 @@ class Stack:
         Raises:
             CutoverError: It ended otherwise; with what it said.
         """
-        done = self.run(line, **variables)
-        if done.exit_code not in (codes or (0,)):
-            said = "\n".join((done.errors or done.printed).splitlines()[-6:])
-            msg = f"Drill, `{line}`: expected exit code {' or '.join(map(str, codes or (0,)))}, got {done.exit_code}:"
-            raise CutoverError(f"{msg}\n{said}")  # noqa: EM102 -- what it said follows
-        return done
+        completed = self.run(line, **variables)
+        if completed.exit_code not in (codes or (0,)):
+            output_end = "\n".join((completed.errors or completed.printed).splitlines()[-6:])
+            expected = " or ".join(map(str, codes or (0,)))
+            msg = f"Drill, `{line}`: expected exit code {expected}, got {completed.exit_code}:"
+            raise CutoverError(f"{msg}\n{output_end}")  # noqa: EM102 -- what it said follows
+        return completed
 
     # -- the installation
 
@@ -162,8 +163,8 @@ class Stack:
         """Begin anew: another topic with records, another lake, both paths up to date and compared."""
         if (self.home / "run" / PIPELINE).exists():
             self.run(f"cutover stream {PIPELINE} --stop")
-        for gone in (self.home / "lake", self.home / "run" / PIPELINE, self.home / "reports"):
-            shutil.rmtree(gone, ignore_errors=True)
+        for folder in (self.home / "lake", self.home / "run" / PIPELINE, self.home / "reports"):
+            shutil.rmtree(folder, ignore_errors=True)
         self._topics += 1
         self.make_topic()
         self.define(**_USUAL)

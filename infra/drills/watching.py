@@ -60,23 +60,23 @@ class Watching:
         Raises:
             CutoverError: It fires still when the time is over.
         """
-        first = self._looks + 1  # a look that is under way may have begun before what has changed since
+        first_sample = self._looks + 1  # a look that is under way may have begun before what has changed since
 
         def look() -> bool | None:
             meanwhile()
             firing = self._read()
-            return True if self._looks > first and name not in firing else None
+            return True if self._looks > first_sample and name not in firing else None
 
         self._wait(look, within, f"{name} to clear within {within:g} s")
 
     def _wait(self, look: Callable[[], Found | None], within: float, expected: str) -> Found:
-        found = poll_until(look, within=within, every=INTERVAL / 2)
-        if found is None:
+        result = poll_until(look, within=within, every=INTERVAL / 2)
+        if result is None:
             firing = ", ".join(f"{name} ({text})" for name, text in self._read().items()) or "none"
-            said = "".join(f"\n  {line}" for line in self._said)
-            msg = f"Drill: expected {expected}, got these alerts: {firing}.{said}"
+            output_lines = "".join(f"\n  {line}" for line in self._said)
+            msg = f"Drill: expected {expected}, got these alerts: {firing}.{output_lines}"
             raise CutoverError(msg)
-        return found
+        return result
 
     def _read(self) -> Mapping[str, str]:
         if self._process is None or self._process.poll() is not None:
@@ -92,8 +92,8 @@ class Watching:
     def _follow_looks(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None  # noqa: S101 -- the stack pipes it
         for line in process.stdout:
-            found = json.loads(line)
-            self._firing = {one["name"]: one["text"] for one in found["alerts"]}
+            status = json.loads(line)
+            self._firing = {alert["name"]: alert["text"] for alert in status["alerts"]}
             self._looks += 1
 
     def _follow_errors(self, process: subprocess.Popen[str]) -> None:

@@ -97,8 +97,8 @@ def _end(session: "SparkSession") -> None:
 
 def main() -> int:
     """Make the archive of this environment; without one everything works, and starts more slowly."""
-    made = make(spark.archive())
-    if not made:
+    archive = make(spark.archive())
+    if not archive:
         sys.stdout.write("  this Java writes no class archive: Spark starts some seconds more slowly\n")
     sys.stdout.flush()
     return 0

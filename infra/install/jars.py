@@ -92,14 +92,14 @@ def ivy_command(jar_set: JarSet, scratch: Path, target: Path) -> list[str]:
 
     `CUTOVER_IVY_SETTINGS` may name an Ivy settings file: that is how a site with its own mirror hands it in.
     """
-    own = os.environ.get("CUTOVER_IVY_SETTINGS")
+    ivy_settings = os.environ.get("CUTOVER_IVY_SETTINGS")
     return [
         "java",
         f"-Divy.home={scratch / 'home'}",
         "-jar",
         str(_ivy_jar()),
         "-warn",
-        *(["-settings", own] if own else []),
+        *(["-settings", ivy_settings] if ivy_settings else []),
         *("-cache", str(scratch / "cache")),
         *("-ivy", str(HERE / f"{jar_set}-ivy.xml")),
         *("-retrieve", str(target / PATTERN)),
@@ -117,9 +117,9 @@ def _ivy_jar() -> Path:
 
 def _run_ivy(jar_set: JarSet, scratch: Path, target: Path, tell: Callable[[str], None]) -> None:
     log = scratch / "ivy.log"
-    with log.open("wb") as out:
+    with log.open("wb") as log_file:
         process = subprocess.Popen(
-            ivy_command(jar_set, scratch, target), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            ivy_command(jar_set, scratch, target), stdin=subprocess.DEVNULL, stdout=log_file, stderr=subprocess.STDOUT
         )
         _wait(process, f"{len(read_locked_checksums(jar_set))} JARs for {jar_set}", tell)
     if process.returncode != 0:
@@ -129,15 +129,15 @@ def _run_ivy(jar_set: JarSet, scratch: Path, target: Path, tell: Callable[[str],
         raise JarError(msg)
 
 
-def _wait(process: subprocess.Popen[bytes], what: str, tell: Callable[[str], None]) -> None:
+def _wait(process: subprocess.Popen[bytes], subject: str, tell: Callable[[str], None]) -> None:
     began = time.monotonic()
-    tell(f"fetching {what}")
+    tell(f"fetching {subject}")
     try:
         while True:
             try:
                 process.wait(timeout=TELL_EVERY_SECONDS)
             except subprocess.TimeoutExpired:
-                tell(f"fetching {what}: {time.monotonic() - began:.0f} s")
+                tell(f"fetching {subject}: {time.monotonic() - began:.0f} s")
             else:
                 return
     except BaseException:

@@ -12,16 +12,16 @@ HINT = "apt install openjdk-17-jre-headless | dnf install java-17-openjdk-headle
 def version() -> str | None:
     """Return the version on PATH, such as `17.0.15`; None when there is none that runs."""
     try:
-        done = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=30, check=False)
+        completed = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "([^"]+)"', done.stderr + done.stdout)
-    return found.group(1) if found else None
+    match = re.search(r'version "([^"]+)"', completed.stderr + completed.stdout)
+    return match.group(1) if match else None
 
 
-def fits(found: str | None) -> bool:
+def fits(java_version: str | None) -> bool:
     """Return whether a version is new enough."""
-    return found is not None and int(re.split(r"[.\-+_]", found)[0]) >= NEEDED
+    return java_version is not None and int(re.split(r"[.\-+_]", java_version)[0]) >= NEEDED
 
 
 def require() -> None:
@@ -30,7 +30,7 @@ def require() -> None:
     Raises:
         CutoverError: It is not.
     """
-    found = version()
-    if not fits(found):
-        msg = f"Java: expected {NEEDED} or newer on PATH, got {found or 'none'}.\nHint: {HINT}"
+    java_version = version()
+    if not fits(java_version):
+        msg = f"Java: expected {NEEDED} or newer on PATH, got {java_version or 'none'}.\nHint: {HINT}"
         raise CutoverError(msg)

@@ -77,8 +77,8 @@ def _follow(stream: IO[str], on_line: Callable[[str], None], tail: list[str]) ->
 
 
 def _event_line(event: dict[str, object]) -> str:
-    rest = (f"{key}={value}" for key, value in event.items() if key not in {"event", "level", "timestamp"})
-    return " ".join((str(event["event"]), *rest))
+    fields = (f"{key}={value}" for key, value in event.items() if key not in {"event", "level", "timestamp"})
+    return " ".join((str(event["event"]), *fields))
 
 
 def _parse(text: str) -> object:

@@ -30,11 +30,11 @@ def list_drivers(run_dir: Path) -> list[DetachedDriver]:
     """
     drivers = []
     for path in sorted(run_dir.glob("*/driver.json")):
-        started, first = _read(path)
+        started, first_error = _read(path)
         heartbeat, second = _read(path.parent / "heartbeat.json")
         identity = parse_identity(started) or parse_identity(heartbeat)
         if identity is not None:
-            name, problem = path.parent.name, first or second
+            name, problem = path.parent.name, first_error or second
             drivers.append(DetachedDriver(pipeline=name, identity=identity, heartbeat=heartbeat, problem=problem))
     return drivers
 

@@ -52,10 +52,10 @@ def choose(*, free: Callable[[int], bool] = is_free, avoid: Iterable[int] = ()) 
     Raises:
         PortError: None was found.
     """
-    taken = set(avoid)
+    taken_ports = set(avoid)
     for _ in range(ATTEMPTS):
         port = FIRST + secrets.randbelow(LAST - FIRST)
-        if port not in taken and free(port):
+        if port not in taken_ports and free(port):
             return port
     msg = f"No free port on {LOOPBACK}: tried {ATTEMPTS} between {FIRST} and {LAST}.\nHint: `ss -ltn` lists them."
     raise PortError(msg)
@@ -107,12 +107,12 @@ def settle(path: Path, *, needed: Iterable[str], free: Callable[[int], bool] = i
         PortError: A port in use before is taken.
     """
     ports = load(path)
-    taken = [] if ports is None else [n for n in needed if not free(ports.by_name()[n])]
-    if ports is None or (taken and not ports.used):
+    taken_ports = [] if ports is None else [n for n in needed if not free(ports.by_name()[n])]
+    if ports is None or (taken_ports and not ports.used):
         ports = fresh(free=free)
         save(path, ports)
-    elif taken:
-        raise PortError(_format_taken_ports(path, ports, taken), runbook="PortInUse")
+    elif taken_ports:
+        raise PortError(_format_taken_ports(path, ports, taken_ports), runbook="PortInUse")
     return ports
 
 

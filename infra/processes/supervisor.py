@@ -123,8 +123,8 @@ class Supervisor:
         root = os.geteuid() == 0
         text = configuration(programs, home=self.home, socket=socket, directory=Path.cwd(), root=root)
         files.write(conf, text)
-        out = self.home / "logs" / "supervisord.out"
-        with out.open("wb") as sink:
+        output_path = self.home / "logs" / "supervisord.out"
+        with output_path.open("wb") as sink:
             process = subprocess.Popen(
                 [sys.executable, "-m", "supervisor.supervisord", "-c", str(conf)],
                 env=dict(environment),
@@ -136,7 +136,7 @@ class Supervisor:
         identity = identify(process.pid)
         record = {**({} if identity is None else asdict(identity)), "socket": str(socket)}
         files.write_json(self._record, record)
-        self._wait_answer(process, out)
+        self._wait_answer(process, output_path)
 
     def states(self) -> list[ProgramState]:
         """Return the state of every program; empty when no supervisor runs.
@@ -203,8 +203,8 @@ class Supervisor:
 
         if poll_until(look, within=ANSWER_SECONDS, every=0.05):
             return
-        said = path.read_text(encoding="utf-8", errors="replace")[-2000:]
-        msg = f"Supervisor of `{self.home}`: expected an answer within {ANSWER_SECONDS:.0f} s, got none.\n{said}"
+        output_end = path.read_text(encoding="utf-8", errors="replace")[-2000:]
+        msg = f"Supervisor of `{self.home}`: expected an answer within {ANSWER_SECONDS:.0f} s, got none.\n{output_end}"
         raise SupervisorError(msg)
 
     def _call(self, method: str, *arguments: object) -> object:

@@ -17,8 +17,8 @@ def as_cell(text: str) -> str:
 def name_of_person(answer: Mapping[str, Any] | None) -> str:
     """Return who answered, by Airflow's own list of users; an empty text where nobody did, or the task was marked."""
     person = (answer or {}).get("responded_by_user") or {}
-    known = (_read_visible(person.get(field)) for field in ("name", "id"))
-    name = next(filter(None, known), "")
+    names = (_read_visible(person.get(field)) for field in ("name", "id"))
+    name = next(filter(None, names), "")
     return f"airflow:{name}" if name else ""
 
 

@@ -61,15 +61,15 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     if proposal is None:
         msg = f"Nothing to put back: no move of {pipeline} was proposed."
         raise AirflowSkipException(msg)
-    wanted = parse_proposal(proposal)
+    agreed = parse_proposal(proposal)
     with fail_without_retries():
         settings = load_settings()
-        stage.withdraw(settings, wanted, NOT_MADE, SystemClock())  # a task that was marked failed may still be at it
-        if not approval.has_moved(settings, wanted):
+        stage.withdraw(settings, agreed, NOT_MADE, SystemClock())  # a task that was marked failed may still be at it
+        if not approval.has_moved(settings, agreed):
             msg = f"Nothing to put back: {pipeline} was not moved."
             raise AirflowSkipException(msg)
-        why = "rolled back by Airflow: what is served was not in order after the move"
+        reason = "rolled back by Airflow: what is served was not in order after the move"
         definition = find_definition(settings, pipeline)
-        stage.roll_back(settings, definition, why, SystemClock(), back_to=Stage(wanted.stage))
-    msg = f"{pipeline} is back in {wanted.stage}: `verify_move` says why."
+        stage.roll_back(settings, definition, reason, SystemClock(), back_to=Stage(agreed.stage))
+    msg = f"{pipeline} is back in {agreed.stage}: `verify_move` says why."
     raise AirflowFailException(msg)

@@ -45,19 +45,19 @@ def collect(pipeline: str) -> dict[str, Any]:
     return asdict(proposal) | {"text": text}
 
 
-def parse_proposal(said: Mapping[str, Any]) -> "Proposal":
+def parse_proposal(fields: Mapping[str, Any]) -> "Proposal":
     """Return a proposal as `collect` handed it on, without its text."""
     from cutover.reconcile.gate import approval  # noqa: PLC0415 -- as above
 
-    return approval.parse({name: value for name, value in said.items() if name != "text"})
+    return approval.parse({name: value for name, value in fields.items() if name != "text"})
 
 
 def _numbers(condition: "Condition") -> str:
     """Return a condition's number and its threshold as one cell."""
     from cutover.reconcile.gate.condition_text import describe_number, describe_threshold  # noqa: PLC0415 -- as above
 
-    said = asdict(condition)
-    return as_cell(f"{describe_number(said)}, {describe_threshold(said)}")
+    fields = asdict(condition)
+    return as_cell(f"{describe_number(fields)}, {describe_threshold(fields)}")
 
 
 def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
@@ -75,14 +75,14 @@ def move_on(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any
 
     with fail_without_retries():
         settings = load_settings()
-        wanted = parse_proposal(proposal)
-        if approval.has_moved(settings, wanted):
-            log.info("%s is in %s already by this approval", pipeline, wanted.target)
-            return wanted.target
-        yes, why = approval.Approval(proposal=wanted, who=name_of_person(answer)), read_reason(answer)
+        agreed = parse_proposal(proposal)
+        if approval.has_moved(settings, agreed):
+            log.info("%s is in %s already by this approval", pipeline, agreed.target)
+            return agreed.target
+        yes, reason = approval.Approval(proposal=agreed, who=name_of_person(answer)), read_reason(answer)
         definition = catalogue.get(settings, pipeline)
-        decision = stage.move(settings, definition, "advance", why, SystemClock(), approved=yes)
+        decision = stage.move(settings, definition, "advance", reason, SystemClock(), approved=yes)
     if not decision.allowed:
         raise AirflowFailException(f"{pipeline} stays in {decision.stage}: " + "; ".join(decision.missing))
-    log.info("%s: %s to %s, approved by %s: %s", pipeline, decision.stage, decision.target, yes.who, why)
+    log.info("%s: %s to %s, approved by %s: %s", pipeline, decision.stage, decision.target, yes.who, reason)
     return str(decision.target)

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 log = logging.getLogger("airflow.task")
 
 
-def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str | None) -> str:
+def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, author: str | None) -> str:
     """Move a pipeline back, or leave it where that is, and return the stage that it is in then.
 
     Args:
         pipeline: Its name.
         params: `why`, and `to`: the stage.
         run_id: Of the DAG run; a move that it has made is not made again.
-        who: Airflow's name of the person; None: it knows none.
+        author: Airflow's name of the person; None: it knows none.
 
     Raises:
         AirflowFailException: There is no way back from here to that stage, or no reason was given.
@@ -35,21 +35,21 @@ def move_back_to(pipeline: str, params: Mapping[str, Any], run_id: str, who: str
 
     with fail_without_retries():
         settings = load_settings()
-        definition, wanted = find_definition(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
-        made = [event for event in read_events(settings, pipeline) if _is_of_run(event, run_id)]
-        if made:
-            log.info("%s was in %s by this run", pipeline, made[-1].stage)
-            return made[-1].stage
-        why, clock = str(params.get("why") or ""), SystemClock()
-        kept: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{who or 'unknown'}"}
-        decision = stage.roll_back(settings, definition, why, clock, back_to=wanted, **kept)
-    if stage.stays(decision, wanted):
-        log.info("%s stays in %s: %s; a move that had begun cannot be made now", pipeline, wanted, why)
-        return str(wanted)
+        definition, target = find_definition(settings, pipeline), Stage(str(params.get("to") or "LAMBDA"))
+        events_of_run = [event for event in read_events(settings, pipeline) if _is_of_run(event, run_id)]
+        if events_of_run:
+            log.info("%s was in %s by this run", pipeline, events_of_run[-1].stage)
+            return events_of_run[-1].stage
+        reason, clock = str(params.get("why") or ""), SystemClock()
+        evidence: dict[str, Any] = {"because": {"run": run_id}, "who": f"airflow:{author or 'unknown'}"}
+        decision = stage.roll_back(settings, definition, reason, clock, back_to=target, **evidence)
+    if stage.stays(decision, target):
+        log.info("%s stays in %s: %s; a move that had begun cannot be made now", pipeline, target, reason)
+        return str(target)
     if decision.target is None:
-        msg = f"{pipeline} stays in {decision.stage}: there is no way back from it to {wanted}."
+        msg = f"{pipeline} stays in {decision.stage}: there is no way back from it to {target}."
         raise AirflowFailException(msg)
-    log.info("%s: %s to %s: %s", pipeline, decision.stage, decision.target, why)
+    log.info("%s: %s to %s: %s", pipeline, decision.stage, decision.target, reason)
     return str(decision.target)
 
 

@@ -38,8 +38,8 @@ def compare(pipeline: str, run: str) -> dict[str, Any]:
     with fail_without_retries():
         settings = load_settings()
         new, old = _load(settings, pipeline)
-        proposal, found = approval.make_proposal(settings, new, old, run=run, clock=SystemClock())
-    text = _describe(new, old, proposal, found)
+        proposal, comparison = approval.make_proposal(settings, new, old, run=run, clock=SystemClock())
+    text = _describe(new, old, proposal, comparison)
     log.info("%s", text)
     return proposal.to_json() | {"text": text}
 
@@ -53,16 +53,22 @@ def _load(settings: Settings, pipeline: str) -> tuple[Pipeline, Pipeline]:
     return new, catalogue.get(settings, new.change.of)
 
 
-def _describe(new: Pipeline, old: Pipeline, proposal: "SwapProposal", found: "StreamComparison") -> str:
+def _describe(new: Pipeline, old: Pipeline, proposal: "SwapProposal", comparison: "StreamComparison") -> str:
     """Return what a person is asked to approve: every word of the note, and what was counted."""
     note = {} if new.change is None else asdict(new.change)
-    said = [(f"note: {name}", _as_text(value)) for name, value in note.items() if value and name != "of"]
+    lines = [(f"note: {name}", _as_text(value)) for name, value in note.items() if value and name != "of"]
     rows = [
-        *said,
-        ("rows compared, none of which differs otherwise", f"{found.rows:,}"),
-        ("rows that differ as the note declares", _as_text(found.declared) or "none"),
-        ("rows read otherwise, other records being late", f"{found.otherwise:,}"),
-        ("cut", f"epoch {found.epochs[0]} of {found.serving}, epoch {found.epochs[1]} of {found.beside}"),
+        *lines,
+        ("rows compared, none of which differs otherwise", f"{comparison.rows:,}"),
+        ("rows that differ as the note declares", _as_text(comparison.declared) or "none"),
+        ("rows read otherwise, other records being late", f"{comparison.otherwise:,}"),
+        (
+            "cut",
+            (
+                f"epoch {comparison.epochs[0]} of {comparison.serving}, "
+                f"epoch {comparison.epochs[1]} of {comparison.beside}"
+            ),
+        ),
     ]
     head = f"**{old.name} is to be served by {new.name}**, comparison `{proposal.digest[:12]}`"
     return "\n".join([head, "", "| of | is |", "|---|---|", *(f"| {a} | {as_cell(b)} |" for a, b in rows)])
@@ -75,11 +81,11 @@ def _as_text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
-def parse_proposal(said: Mapping[str, Any]) -> "SwapProposal":
+def parse_proposal(fields: Mapping[str, Any]) -> "SwapProposal":
     """Return a proposal as `compare` handed it on, without its text."""
     from cutover.streaming.beside.approval import SwapProposal  # noqa: PLC0415 -- as above
 
-    return SwapProposal.from_json(said)
+    return SwapProposal.from_json(fields)
 
 
 def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[str, Any] | None) -> str:
@@ -95,20 +101,20 @@ def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
     """
     from cutover.streaming.beside import approval, serve, swap  # noqa: PLC0415 -- as above
 
-    wanted, why = parse_proposal(proposal), read_reason(answer)
-    yes = approval.SwapApproval(proposal=wanted, who=name_of_person(answer))
+    agreed, reason = parse_proposal(proposal), read_reason(answer)
+    yes = approval.SwapApproval(proposal=agreed, who=name_of_person(answer))
     with fail_without_retries():
         settings = load_settings()
         new, old = _load(settings, pipeline)
-        if approval.find_state(settings, wanted) is approval.SwapState.MADE:
+        if approval.find_state(settings, agreed) is approval.SwapState.MADE:
             log.info("%s is served by %s already by this approval", old.name, new.name)
             return old.name
         try:
-            swap.swap(settings, new, old, why=why, agreed=serve.Agreed(), clock=SystemClock(), approved=yes)
+            swap.swap(settings, new, old, why=reason, agreed=serve.Agreed(), clock=SystemClock(), approved=yes)
         except CutoverError:  # perhaps since the try before lived on, and has made it
-            if approval.find_state(settings, wanted) is not approval.SwapState.MADE:
+            if approval.find_state(settings, agreed) is not approval.SwapState.MADE:
                 raise
-    log.info("%s is served by %s, approved by %s: %s", old.name, new.name, yes.who, why)
+    log.info("%s is served by %s, approved by %s: %s", old.name, new.name, yes.who, reason)
     return old.name
 
 
@@ -161,26 +167,26 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     if proposal is None:
         msg = f"Nothing to swap back: no swap to {pipeline} was proposed."
         raise AirflowSkipException(msg)
-    wanted = parse_proposal(proposal)
-    name = wanted.basis.of
+    agreed = parse_proposal(proposal)
+    name = agreed.basis.of
     with fail_without_retries():
         settings = load_settings()
-        approval.withdraw(settings, wanted, NOT_MADE, SystemClock())  # a task that was marked failed may still be at it
-        state, serves = approval.find_state(settings, wanted), swaps.served_by(settings, name)
+        approval.withdraw(settings, agreed, NOT_MADE, SystemClock())  # a task that was marked failed may still be at it
+        state, serves = approval.find_state(settings, agreed), swaps.served_by(settings, name)
         if state is approval.SwapState.NEITHER or serves not in {pipeline, name}:
             msg = f"Nothing to swap back: {serves} serves {name}, and a swap of this run is not the newest one."
             raise AirflowSkipException(msg)
         old = find_definition(settings, name)
         if state is approval.SwapState.TAKEN_BACK:  # by the try before, which may have ended before the publication
-            behind = serving_table.keep_up(settings, old)
+            lagging = serving_table.keep_up(settings, old)
         else:
-            why, turn = "swapped back by Airflow: the swap was not verified", wanted.basis.turns[1] + 1
+            reason, turn = "swapped back by Airflow: the swap was not verified", agreed.basis.turns[1] + 1
             try:
-                done = swap.swap_back(settings, old, why=why, clock=SystemClock(), who="airflow", turn=turn)[1]
+                swapped = swap.swap_back(settings, old, why=reason, clock=SystemClock(), who="airflow", turn=turn)[1]
             except CutoverError as error:
                 msg = f"{pipeline} still serves {name}, unverified: {error}\nMend that, and clear this task."
                 raise AirflowFailException(msg) from None
-            behind = done.behind
-    said = "; its serving table follows with the next epoch" if name in behind else ""
-    msg = f"{name} serves its name again{said}. The tasks before this one say why."
+            lagging = swapped.behind
+    note = "; its serving table follows with the next epoch" if name in lagging else ""
+    msg = f"{name} serves its name again{note}. The tasks before this one say why."
     raise AirflowFailException(msg)

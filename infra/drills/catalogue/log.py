@@ -45,8 +45,8 @@ def _change(stack: Stack, ask: Callable[[AdminClient], Mapping[Any, Future[Any]]
 
 def add_partitions(stack: Stack) -> None:
     """Give the topic twice as many partitions, and send to all of them."""
-    wanted = NewPartitions(stack.topic, 2 * PARTITIONS)
-    _change(stack, lambda client: client.create_partitions([wanted]))
+    new_partitions = NewPartitions(stack.topic, 2 * PARTITIONS)
+    _change(stack, lambda client: client.create_partitions([new_partitions]))
     send_to_new(stack)
 
 

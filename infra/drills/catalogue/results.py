@@ -29,9 +29,9 @@ def pin_for_too_long(stack: Stack) -> None:
 def release(stack: Stack) -> None:
     """Let it go, whichever epochs came since: the holder is done."""
     now = SystemClock().now()
-    for held in pins.list_held_by_version(stack.settings, stack.version, now=now):
-        if held.holder == HOLDER:
-            pins.release(stack.settings, stack.version, held.epoch, holder=HOLDER, now=now)
+    for pin in pins.list_held_by_version(stack.settings, stack.version, now=now):
+        if pin.holder == HOLDER:
+            pins.release(stack.settings, stack.version, pin.epoch, holder=HOLDER, now=now)
 
 
 def compare(stack: Stack) -> None:
