@@ -47,14 +47,14 @@ def recompute_apart(
     opened = open_run(apart, pipeline, None, tuple(windows), clock, anew=True, begins_at=begins_at)
     try:
         with opened as work:
-            done = recompute(work, probes.silent, clock)
+            completed = recompute(work, probes.silent, clock)
         try:
             yield apart
         finally:
             version = versions.current(settings, pipeline)
             if version is not None:
-                holder = pins.batch_holder(done.run_id)
-                pins.release(settings, version, done.epoch, holder=holder, now=clock.now())
+                holder = pins.batch_holder(completed.run_id)
+                pins.release(settings, version, completed.epoch, holder=holder, now=clock.now())
     finally:
         _remove(uri)
 

@@ -60,7 +60,7 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
         for option, text in (("--from", start), ("--to", end))
     )
     with console.status(f"{pipeline}: reading the log") as status:
-        done = run(
+        completed = run(
             settings,
             definition,
             start=first,
@@ -70,13 +70,13 @@ def batch(  # noqa: PLR0913 -- each is an option of the command
             probe=lambda point, _: status.update(f"{pipeline}: {STEPS.get(point, point)}"),
         )
     if as_json:
-        sys.stdout.write((json.dumps({"skipped": "KAPPA"}) if done is None else _json(done)) + "\n")
-    elif done is None:
+        sys.stdout.write((json.dumps({"skipped": "KAPPA"}) if completed is None else _json(completed)) + "\n")
+    elif completed is None:
         Console().print(f"{pipeline} is in KAPPA: the stream alone is served, batch does not run.")
     else:
-        Console().print(summary_table(definition, done))
-        if done.does_nothing:
-            Console().print(nothing_computed(done))
+        Console().print(summary_table(definition, completed))
+        if completed.does_nothing:
+            Console().print(nothing_computed(completed))
 
 
 def summary_table(pipeline: Pipeline, run: BatchRun) -> Table:
@@ -125,9 +125,9 @@ def _left_out(run: BatchRun) -> str:
 def nothing_computed(run: BatchRun) -> str:
     """Return why a run computed no window of the range that it was asked for, and what to do."""
     at = "not known yet" if run.watermark is None else _time(run.watermark)
-    wanted = _ranges([run.wanted] if run.wanted else [])
+    requested = _ranges([run.wanted] if run.wanted else [])
     return (
-        f"Nothing was computed: expected a closed window within {wanted} that the log still holds, got none: "
+        f"Nothing was computed: expected a closed window within {requested} that the log still holds, got none: "
         f"at the cut of epoch {run.epoch} the watermark is {at}, {len(run.incomplete)} stretches are incomplete.\n"
         "Hint: a window closes once the watermark is past its end by the allowed lateness; wait, or name another range."
     )
@@ -140,9 +140,9 @@ def _json(run: BatchRun) -> str:
 
 
 def _ranges(ranges: tuple[Range, ...] | list[Range]) -> str:
-    shown = [f"{_start(start)} to {_time(end)}" for start, end in ranges[:_SHOWN]]
+    range_texts = [f"{_start(start)} to {_time(end)}" for start, end in ranges[:_SHOWN]]
     more = [f"and {len(ranges) - _SHOWN} more ranges"] if len(ranges) > _SHOWN else []
-    return "\n".join([*shown, *more]) or "none"
+    return "\n".join([*range_texts, *more]) or "none"
 
 
 def _start(micros: int) -> str:

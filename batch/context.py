@@ -77,8 +77,8 @@ class RunContext:
         """
         records = read(self.spark, self.settings, self.pipeline, reads)
         self.judging.note(records, self.pipeline, self.history)
-        frame, counted = count_records(records, reads)
-        self.counted.append(counted)
+        frame, counted_read = count_records(records, reads)
+        self.counted.append(counted_read)
         return frame
 
     def check_reads(self) -> None:
@@ -115,8 +115,8 @@ class RunContext:
     @property
     def behind(self) -> bool:
         """Return whether an earlier run has read beyond the cut: of another stream version, or of a later epoch."""
-        done = self.history.scanned
-        return any(offset < done.get(partition, 0) for partition, offset in self.target.record.end.items())
+        scanned = self.history.scanned
+        return any(offset < scanned.get(partition, 0) for partition, offset in self.target.record.end.items())
 
     @property
     def new(self) -> Offsets:

@@ -58,11 +58,12 @@ def check_log(pipeline: Pipeline, record: EpochRecord, log: LogId) -> None:
     Raises:
         LogError: The topic was deleted and made again, or the cluster is another one.
     """
-    expected, got = (record.cluster_id, record.topic_id), (log.cluster_id, log.topic_id)
-    if expected != got:
+    expected, actual = (record.cluster_id, record.topic_id), (log.cluster_id, log.topic_id)
+    if expected != actual:
         msg = (
             f"Topic `{log.topic}` of `{pipeline.name}`: expected cluster and topic id {expected[0]}, {expected[1]} "
-            f"as of epoch {record.epoch}, got {got[0]}, {got[1]}.\nHint: the topic was made again, and is another log."
+            f"as of epoch {record.epoch}, got {actual[0]}, {actual[1]}."
+            "\nHint: the topic was created again and is another log."
         )
         raise LogError(msg, runbook="TopicIdentityChanged")
 

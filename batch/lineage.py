@@ -20,13 +20,13 @@ def find_touched(settings: Settings, pipeline: Pipeline, batch_run: BatchRun | N
     return Touched(inputs=tuple(read), outputs=tuple(outputs), facets=facets)
 
 
-def find_touched_by_repair(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun, bool]) -> Touched:
+def find_touched_by_repair(settings: Settings, pipeline: Pipeline, outcome: tuple[BatchRun, bool]) -> Touched:
     """Return what a repair wrote; nothing, where it had been published before."""
-    made, was_there = found
-    return find_touched(settings, pipeline, None if was_there else made)
+    run, was_published = outcome
+    return find_touched(settings, pipeline, None if was_published else run)
 
 
-def find_touched_by_undo(settings: Settings, pipeline: Pipeline, found: tuple[BatchRun | None, str, bool]) -> Touched:
+def find_touched_by_undo(settings: Settings, pipeline: Pipeline, outcome: tuple[BatchRun | None, str, bool]) -> Touched:
     """Return what taking a repair back wrote; nothing, where it was a draft, or had been taken back before."""
-    made, _, was_there = found
-    return find_touched(settings, pipeline, None if was_there else made)
+    run, _, was_undone = outcome
+    return find_touched(settings, pipeline, None if was_undone else run)

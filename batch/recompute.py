@@ -88,40 +88,40 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         LakeError: Another run did not end, or a table cannot be read.
     """
     spark.configuration(settings)
-    wanted = make_wanted_range(start, end)
-    if wanted is not None:
-        wanted = _align_range(pipeline, wanted)
+    requested = make_wanted_range(start, end)
+    if requested is not None:
+        requested = _align_range(pipeline, requested)
     if current_stage(settings, pipeline) is Stage.KAPPA:
         log.info("batch_skipped", pipeline=pipeline.name, stage=Stage.KAPPA.value)
         return None
-    ranges, meter, clock = None if wanted is None else (wanted,), UsageMeter(), clock or SystemClock()
+    ranges, meter, clock = None if requested is None else (requested,), UsageMeter(), clock or SystemClock()
     try:
         with open_run(settings, pipeline, epoch, ranges, clock, anew=anew, meter=meter) as work:
-            done = recompute(work, probe, clock)
+            completed = recompute(work, probe, clock)
     except OtherSettings as changed:
         log.warning("batch_begins_anew", pipeline=pipeline.name, why="settings in force changed", runbook="SealBroken")
-        again = open_run(settings, pipeline, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
-        with again as work:
-            done = recompute(work, probe, clock)
+        next_run = open_run(settings, pipeline, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
+        with next_run as work:
+            completed = recompute(work, probe, clock)
     serving_table.keep_up(settings, pipeline)
-    return done
+    return completed
 
 
-def _align_range(pipeline: Pipeline, wanted: Range) -> Range:
+def _align_range(pipeline: Pipeline, requested: Range) -> Range:
     """Widen a range to whole windows; sessions have none that a range could end at."""
     if isinstance(pipeline.window, Sessions):
         msg = f"Range of windows of `{pipeline.name}`: expected none with sessions, which may lie across its ends."
         raise DefinitionError(msg + "\nHint: without `--from` and `--to` all sessions that changed are computed.")
-    first, last = extend_to_windows(pipeline.window, wanted)
-    return first, last
+    start, end = extend_to_windows(pipeline.window, requested)
+    return start, end
 
 
 def recompute(work: RunContext, probe: probes.Probe, clock: Clock) -> BatchRun:
     """Scan, plan, compute, check, publish."""
-    found = compute(work, probe)
-    recorded = publish.publish(work, found, probe, clock)
-    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded))
-    return recorded
+    run_output = compute(work, probe)
+    recorded_run = publish.publish(work, run_output, probe, clock)
+    log.info("batch_committed", pipeline=work.pipeline.name, **publish.summary(recorded_run))
+    return recorded_run
 
 
 def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
@@ -204,16 +204,16 @@ def _stage_run(work: RunContext, scanned: Offsets) -> StagedRun:
         computed = sessions.compute(work, window, work.new)
         stage_rows(work, computed.query)
         plan, incomplete, open_from = computed.plan, computed.incomplete, computed.open_from
-        kept = computed.kept
+        kept_rows = computed.kept
     else:
         plan, incomplete = plan_windows(work, window, work.new)
         stage_result(work, plan)
-        open_from, kept = None, keep_uncomputed(work, plan.computed) if work.anew else None
+        open_from, kept_rows = None, keep_uncomputed(work, plan.computed) if work.anew else None
     work.check_reads()
     checks = plan.computed if isinstance(window, Sessions) else plan.compute
     results = contract.check(work.pipeline, work.connection, STAGED) if checks else ()
     return StagedRun(
-        scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from, kept=kept
+        scanned=scanned, plan=plan, incomplete=incomplete, contract=results, open_from=open_from, kept=kept_rows
     )
 
 
@@ -245,13 +245,13 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
         if not anew:
             refuse_foreign(settings, pipeline)
         client = LogClient(settings)
-        recorded = losses.up_to(settings, target.version)
+        recorded_losses = losses.up_to(settings, target.version)
         log_id = target.record.cut.log
         trusted = batch_runs.open_recorded_table(settings, pipeline) if anew else None
         if anew:
             earlier = IndexHistory(runs=(), next_sequence=batch_runs.next_sequence(settings, pipeline))
         else:
-            earlier = index.load(settings, pipeline, log_id, recorded, judging=judging)
+            earlier = index.load(settings, pipeline, log_id, recorded_losses, judging=judging)
         yield RunContext(
             settings=settings,
             pipeline=pipeline,
@@ -262,7 +262,7 @@ def open_run(  # noqa: PLR0913 -- a cut, a range, and on which runs it builds
             recorded_table=None if trusted is None else trusted.table,
             earliest=first_retained(client, pipeline, target),
             history=still_held(client, earlier),
-            recorded=recorded,
+            recorded=recorded_losses,
             lookups=BatchEnrichment(settings, pipeline, target),
             staged=staged,
             run_id=run_id,
@@ -285,8 +285,11 @@ def _list_held(
 
 def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, at: int) -> dict[int, int]:
     """Return the offset before which every record of a partition has a log timestamp before a time, within the cut."""
-    found, end = client.offsets_for_time(log_of(pipeline), at), target.record.end
-    return {p: last if (first := found.get(p)) is None else min(first, last) for p, last in end.items()}
+    offsets_at_time, end = client.offsets_for_time(log_of(pipeline), at), target.record.end
+    return {
+        p: end_offset if (time_offset := offsets_at_time.get(p)) is None else min(time_offset, end_offset)
+        for p, end_offset in end.items()
+    }
 
 
 def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:

@@ -75,61 +75,69 @@ def compute(work: RunContext, window: Sessions, offsets: Offsets, read: Read = r
         read: Stages offsets as the view `read_again`.
     """
     closed_end = find_closed_end(work.pipeline, work.target.record.watermark_after)
-    before = work.history.newest
+    newest_run = work.history.newest
     if work.behind:
         stale = _list_ranges_ahead(work, window)
-        incomplete = () if before is None else before.incomplete
+        incomplete = () if newest_run is None else newest_run.incomplete
         return ComputedSessions(
-            plan=_plan((), stale), incomplete=incomplete, query=None, open_from=before.open_from if before else None
+            plan=_plan((), stale),
+            incomplete=incomplete,
+            query=None,
+            open_from=newest_run.open_from if newest_run else None,
         )
     _bind_table(work)
     sessions_since = _since(work, window, offsets, closed_end)
     incomplete = _list_incomplete(work, sessions_since.sessions)
     if sessions_since.rows is None:
         return ComputedSessions(
-            plan=_plan((), ()), incomplete=incomplete, query=None, open_from=before.open_from if before else None
+            plan=_plan((), ()),
+            incomplete=incomplete,
+            query=None,
+            open_from=newest_run.open_from if newest_run else None,
         )
-    first = max(sessions_since.rows, sessions_since.sessions)
-    computed, known = pieces(first, closed_end, work.lost), pieces(first, LATEST, work.lost)
-    _fold(work, _query_rows(work, sessions_since.rows, read), computed, known, sessions_since.folded)
+    first_hour = max(sessions_since.rows, sessions_since.sessions)
+    computed, known_ranges = pieces(first_hour, closed_end, work.lost), pieces(first_hour, LATEST, work.lost)
+    _fold(work, _query_rows(work, sessions_since.rows, read), computed, known_ranges, sessions_since.folded)
     return ComputedSessions(
         plan=_plan(computed, ()),
         incomplete=incomplete,
         query=f"SELECT * EXCLUDE (__published, __kept), {int(work.target.record.epoch)}::BIGINT AS _epoch"
         f" FROM {FOLDED} WHERE __published",
         open_from=_find_first_open(work, sessions_since.rows),
-        kept=_list_kept(work, known) if work.anew else None,
+        kept=_list_kept(work, known_ranges) if work.anew else None,
     )
 
 
-def pieces(first: int, last: int | None, lost: Iterable[Range]) -> tuple[Range, ...]:
+def pieces(next_start: int, end_limit: int | None, lost_ranges: Iterable[Range]) -> tuple[Range, ...]:
     """Return the ranges that hold, wholly inside, the sessions of a stretch of time that no loss touches.
 
     Args:
-        first: No session starts earlier, microseconds.
-        last: None ends later; None: there are none.
-        lost: Stretches `[from, to)` by whose touch a session may miss records; ascending, disjoint.
+        next_start: No session starts earlier, microseconds.
+        end_limit: None ends later; None: there are none.
+        lost_ranges: Stretches `[from, to)` by whose touch a session may miss records; ascending, disjoint.
     """
-    if last is None:
+    if end_limit is None:
         return ()
-    found = []
-    for start, end in lost:
-        found.append((first, min(start - 1, last)))
-        first = max(first, end)
-    found.append((first, last))
-    return tuple((start, end) for start, end in found if start < end)
+    ranges = []
+    for start, end in lost_ranges:
+        ranges.append((next_start, min(start - 1, end_limit)))
+        next_start = max(next_start, end)
+    ranges.append((next_start, end_limit))
+    return tuple((start, end) for start, end in ranges if start < end)
 
 
 def _plan(computed: Sequence[Range], stale: Sequence[Range]) -> RunPlan:
     return RunPlan(compute=(), computed=tuple(computed), stale=tuple(stale), expired=())
 
 
-def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | None) -> SessionsSince:
+def _since(work: RunContext, window: Sessions, offsets: Offsets, closed_end: int | None) -> SessionsSince:
     """Return from when on there is something to compute, and where the log has an end."""
     starts = sorted({touch.window.start for touch in index.touches(work.connection)})
-    left = whole_from(work, offsets, starts, HOURS)
-    sessions = max(frozen_before(work), limits.MIN_MICROS if left is None else left + window.gap_micros)
-    rows = _find_first_changed(work, last)
+    complete_from = whole_from(work, offsets, starts, HOURS)
+    sessions = max(
+        frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from + window.gap_micros
+    )
+    rows = _find_first_changed(work, closed_end)
     expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
     readable = max((HOURS.next_start(start) for start in expired_windows), default=limits.MIN_MICROS)
     if rows is not None and rows < readable:
@@ -139,13 +147,15 @@ def _since(work: RunContext, window: Sessions, offsets: Offsets, last: int | Non
     return SessionsSince(rows=rows, sessions=sessions, folded=limits.MIN_MICROS if rows is None else rows)
 
 
-def _find_first_changed(work: RunContext, last: int | None) -> int | None:
+def _find_first_changed(work: RunContext, closed_end: int | None) -> int | None:
     """Return the start of the first session that has changed or was not computed; None: there is none."""
-    before = work.history.newest
-    if before is None:
+    newest_run = work.history.newest
+    if newest_run is None:
         return limits.MIN_MICROS
-    touched, then = _find_first_touched(work), find_closed_end(work.pipeline, before.watermark)
-    later = before.open_from if last is not None and (then is None or then < last) else None
+    touched, closed_then = _find_first_touched(work), find_closed_end(work.pipeline, newest_run.watermark)
+    later = (
+        newest_run.open_from if closed_end is not None and (closed_then is None or closed_then < closed_end) else None
+    )
     return min((start for start in (touched, later) if start is not None), default=None)
 
 
@@ -154,28 +164,28 @@ def _find_first_touched(work: RunContext) -> int | None:
     keys = ", ".join(identifier(name) for name in work.pipeline.key)
     columns = f"{keys}, window_start, window_end"
     new = f"SELECT DISTINCT {columns}, true AS __new FROM {scan.SCAN} WHERE _class = '{Class.ACCEPTED}'"
-    same = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(identifier, work.pipeline.key))
-    of_these_keys = f"EXISTS (SELECT 1 FROM {scan.SCAN} s WHERE {same})"
+    same_key = " AND ".join(f"s.{key} IS NOT DISTINCT FROM f.{key}" for key in map(identifier, work.pipeline.key))
+    of_these_keys = f"EXISTS (SELECT 1 FROM {scan.SCAN} s WHERE {same_key})"
     both = f"(SELECT {columns}, false AS __new FROM found_sessions f WHERE {of_these_keys} UNION ALL {new})"
     joined = group_sessions_sql(work.pipeline.key, both)
     query = (
         f"SELECT epoch_us(min(window_start)) AS opens FROM ({joined}) GROUP BY {keys}, {SESSION} HAVING bool_or(__new)"
     )
-    (first,) = work.connection.execute(f"SELECT min(opens) FROM ({query})").fetchall()[0]
-    return None if first is None else int(first)
+    (first_opening,) = work.connection.execute(f"SELECT min(opens) FROM ({query})").fetchall()[0]
+    return None if first_opening is None else int(first_opening)
 
 
-def _query_rows(work: RunContext, since: int, read: Read) -> str:
+def _query_rows(work: RunContext, start: int, read: Read) -> str:
     """Return the query of the rows since a time, and perhaps some before it."""
     sources = [scan.SCAN]
-    again = segments.reads(_spans(work, since))
-    if again:
-        read(work, again)
+    reads_sql = segments.reads(_spans(work, start))
+    if reads_sql:
+        read(work, reads_sql)
         sources.append(scan.AGAIN)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)
 
 
-def _fold(work: RunContext, rows: str, computed: Sequence[Range], known: Sequence[Range], since: int) -> None:
+def _fold(work: RunContext, rows: str, computed: Sequence[Range], known_ranges: Sequence[Range], start: int) -> None:
     """Make the table of all sessions that start since a time, and say of each whether it is published.
 
     A session that the table keeps may hold rows that are read here too: such a part of it is none of its own.
@@ -184,49 +194,48 @@ def _fold(work: RunContext, rows: str, computed: Sequence[Range], known: Sequenc
         work: The run.
         rows: The query of what they are folded from.
         computed: Ranges whose sessions are published.
-        known: The same, with those that are open: sessions of the table outside of them are kept.
-        since: Microseconds.
+        known_ranges: The same, with those that are open: sessions of the table outside of them are kept.
+        start: Microseconds.
     """
-    inside = index.inside_sql(computed)
+    inside_sql = index.inside_sql(computed)
     keys = " AND ".join(f"k.{key} IS NOT DISTINCT FROM f.{key}" for key in map(identifier, work.pipeline.key))
     touches = f"k.window_start <= f.window_end AND f.window_start <= k.window_end AND {keys}"
     holds = f"k.window_start <= f.window_start AND f.window_end <= k.window_end AND {keys}"
-    work.connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {KEPT} AS SELECT * FROM found_sessions WHERE NOT ({index.inside_sql(known)})"
-    )
+    unknown = f"NOT ({index.inside_sql(known_ranges)})"
+    work.connection.execute(f"CREATE OR REPLACE TEMP TABLE {KEPT} AS SELECT * FROM found_sessions WHERE {unknown}")
     work.connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {FOLDED} AS SELECT *,"
-        f" ({inside}) AND NOT EXISTS (SELECT 1 FROM {KEPT} k WHERE {touches}) AS __published,"
+        f" ({inside_sql}) AND NOT EXISTS (SELECT 1 FROM {KEPT} k WHERE {touches}) AS __published,"
         f" EXISTS (SELECT 1 FROM {KEPT} k WHERE {holds}) AS __kept"
-        f" FROM ({finish_sql(work.pipeline, f'({rows})')}) f WHERE epoch_us(window_start) >= {since}"
+        f" FROM ({finish_sql(work.pipeline, f'({rows})')}) f WHERE epoch_us(window_start) >= {start}"
     )
 
 
-def _spans(work: RunContext, since: int) -> list[segments.OffsetSpan]:
+def _spans(work: RunContext, start: int) -> list[segments.OffsetSpan]:
     """Return where the rows since a time lie, as earlier scans found them, as far as the log still holds them."""
     work.connection.execute(
         "CREATE OR REPLACE TEMP VIEW since_hours AS"
-        f" SELECT DISTINCT window_start FROM ranges WHERE window_end > {int(since)}"
+        f" SELECT DISTINCT window_start FROM ranges WHERE window_end > {int(start)}"
     )
-    found = index.spans(work.connection, "since_hours", before=work.scan)
-    left = ((span, max(span.first, work.earliest.get(span.partition, 0))) for span in found)
+    offset_spans = index.spans(work.connection, "since_hours", scan=work.scan)
+    remaining_spans = ((span, max(span.first, work.earliest.get(span.partition, 0))) for span in offset_spans)
     return [
-        segments.OffsetSpan(partition=span.partition, first=first, last=span.last)
-        for span, first in left
-        if first <= span.last
+        segments.OffsetSpan(partition=span.partition, first=offset, last=span.last)
+        for span, offset in remaining_spans
+        if offset <= span.last
     ]
 
 
-def _find_first_open(work: RunContext, since: int) -> int | None:
+def _find_first_open(work: RunContext, start: int) -> int | None:
     query = f"SELECT epoch_us(min(window_start)) FROM {FOLDED} WHERE NOT __published AND NOT __kept"
-    (first,) = work.connection.execute(query).fetchall()[0]
-    return None if first is None else max(int(first), since)
+    (first_open,) = work.connection.execute(query).fetchall()[0]
+    return None if first_open is None else max(int(first_open), start)
 
 
-def _list_kept(work: RunContext, known: Sequence[Range]) -> KeptRows:
+def _list_kept(work: RunContext, known_ranges: Sequence[Range]) -> KeptRows:
     """Return the sessions of earlier runs outside of the ranges from which on all sessions are known again."""
-    gaps = [(end, start) for (_, end), (start, _) in pairwise([(0, limits.MIN_MICROS), *known, (LATEST, 0)])]
-    parts = [(max(first, gap), min(end, until)) for first, end in work.held for gap, until in gaps]
+    gaps = [(end, start) for (_, end), (start, _) in pairwise([(0, limits.MIN_MICROS), *known_ranges, (LATEST, 0)])]
+    parts = [(max(range_start, gap), min(end, gap_end)) for range_start, end in work.held for gap, gap_end in gaps]
     rows = queries.read_table(work.connection, f"SELECT * FROM {KEPT}").cast(batch_schema(work.pipeline))
     return KeptRows(rows=rows, ranges=tuple(sorted({part for part in parts if part[0] < part[1]})))
 
@@ -242,15 +251,18 @@ def _bind_table(work: RunContext) -> None:
         work.connection.register("found_sessions", batch_schema(work.pipeline).empty_table())
 
 
-def _list_incomplete(work: RunContext, since: int) -> tuple[Incomplete, ...]:
-    lost = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
-    return (*(() if since == limits.MIN_MICROS else (retention.make_frozen_entry(since, work.pipeline),)), *lost)
+def _list_incomplete(work: RunContext, start: int) -> tuple[Incomplete, ...]:
+    lost_entries = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
+    return (
+        *(() if start == limits.MIN_MICROS else (retention.make_frozen_entry(start, work.pipeline),)),
+        *lost_entries,
+    )
 
 
 def _list_ranges_ahead(work: RunContext, window: Sessions) -> list[Range]:
     """Return the stretches of time in which the batch table holds more than the cut, or less since they were open."""
     hours = sorted(index.beyond(work.connection, work.target.record.end))
-    held = [(start, HOURS.next_start(start) - 1 + window.gap_micros) for start in hours]
+    hour_ranges = [(start, HOURS.next_start(start) - 1 + window.gap_micros) for start in hours]
     marks = [find_closed_end(work.pipeline, run.watermark) for run in work.history.runs if run.computed]
-    last = max((mark for mark in marks if mark is not None), default=limits.MIN_MICROS)
-    return [*held, (last + 1, LATEST)]
+    latest_mark = max((mark for mark in marks if mark is not None), default=limits.MIN_MICROS)
+    return [*hour_ranges, (latest_mark + 1, LATEST)]

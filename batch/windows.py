@@ -29,32 +29,32 @@ def plan_windows(work: RunContext, window: AlignedWindowFn, offsets: Offsets) ->
     """
     touches = index.touches(work.connection)
     starts = sorted(touch.window.start for touch in touches)
-    found = whole_from(work, offsets, starts, window)
-    since = max(frozen_before(work), limits.MIN_MICROS if found is None else found)
+    complete_from = whole_from(work, offsets, starts, window)
+    first_complete = max(frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from)
     expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
     bounds = PlanBounds(
         window=window,
         closed=find_closed_end(work.pipeline, work.target.record.watermark_after),
         wanted=work.wanted,
-        expired=lambda start: start < since or start in expired_windows or is_touched(start, work.lost),
+        expired=lambda start: start < first_complete or start in expired_windows or is_touched(start, work.lost),
         ahead=_find_windows_ahead(work),
     )
     planned = dirty.plan(touches, [run.computed for run in work.history.runs], bounds)
     expired = [
-        Interval(limits.MIN_MICROS, since),
+        Interval(limits.MIN_MICROS, first_complete),
         *(Interval(start, window.next_start(start)) for start in expired_windows),
     ]
-    lost = [Interval(*starts) for starts in work.lost]
+    lost_intervals = [Interval(*starts) for starts in work.lost]
     if work.begins_anew or work.anew:
-        planned = dirty.cover_recomputable(planned, work.held, bounds, [*expired, *lost])
-    left_out = dirty.list_left_out(bounds, {LOST: lost, EXPIRED: expired})
-    return replace(planned, left_out=left_out), _list_incomplete(work, planned, since)
+        planned = dirty.cover_recomputable(planned, work.held, bounds, [*expired, *lost_intervals])
+    left_out = dirty.list_left_out(bounds, {LOST: lost_intervals, EXPIRED: expired})
+    return replace(planned, left_out=left_out), _list_incomplete(work, planned, first_complete)
 
 
 def frozen_before(work: RunContext) -> int:
     """Return the start before which windows have expired, as the run before has it."""
-    known = [entry for run in work.history.runs[-1:] for entry in run.incomplete]
-    return max((retention.frozen_before(entry, work.pipeline) for entry in known), default=limits.MIN_MICROS)
+    known_incomplete = [entry for run in work.history.runs[-1:] for entry in run.incomplete]
+    return max((retention.frozen_before(entry, work.pipeline) for entry in known_incomplete), default=limits.MIN_MICROS)
 
 
 def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: AlignedWindowFn) -> int | None:
@@ -70,8 +70,8 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: Al
         starts: Of the windows that hold records, ascending.
         window: Which windows there are.
     """
-    mine = [loss for loss in list_ends(work.recorded) if loss.topic_id == work.target.record.topic_id]
-    gaps = retention.find_unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, mine)
+    losses_of_topic = [loss for loss in list_ends(work.recorded) if loss.topic_id == work.target.record.topic_id]
+    gaps = retention.find_unrecorded_gaps(retention.first_left(offsets, work.earliest), offsets, losses_of_topic)
     if not gaps:
         return None
     log.warning(
@@ -81,18 +81,22 @@ def whole_from(work: RunContext, offsets: Offsets, starts: list[int], window: Al
         scanned_to=name_offsets(work.history.scanned),
     )
     topic = log_of(work.pipeline)
-    left = retention.remaining_offsets(offsets, work.earliest)
-    found = (
+    remaining = retention.remaining_offsets(offsets, work.earliest)
+    complete_start = (
         retention.whole_from(starts, gaps, work.pipeline, lambda at: work.client.offsets_for_time(topic, at))
-        if gaps.keys() <= left.keys()
+        if gaps.keys() <= remaining.keys()
         else None
     )
-    if found is None:
+    if complete_start is None:
         # Nothing left bounds what is gone: it may belong to any window of which the stream has read a record.
         read = (select_last_window(window, at).start for at in work.target.record.max_event.values())
-        found = window.next_start(max([*starts, *read], default=limits.MIN_MICROS))
-    lost = None if isinstance(work.pipeline.batch, Sql) else _find_newest_lost(work, offsets, gaps)
-    return found if lost is None else min(found, window.next_start(select_last_window(window, lost).start))
+        complete_start = window.next_start(max([*starts, *read], default=limits.MIN_MICROS))
+    newest_lost = None if isinstance(work.pipeline.batch, Sql) else _find_newest_lost(work, offsets, gaps)
+    return (
+        complete_start
+        if newest_lost is None
+        else min(complete_start, window.next_start(select_last_window(window, newest_lost).start))
+    )
 
 
 def _find_newest_lost(work: RunContext, offsets: Offsets, gaps: Mapping[int, int]) -> int | None:
@@ -111,12 +115,14 @@ def _find_windows_ahead(work: RunContext) -> frozenset[int] | None:
     return index.beyond(work.connection, work.target.record.end)
 
 
-def _list_incomplete(work: RunContext, planned: RunPlan, since: int) -> tuple[Incomplete, ...]:
+def _list_incomplete(work: RunContext, planned: RunPlan, first_complete: int) -> tuple[Incomplete, ...]:
     alone = tuple(
         Incomplete(window_start=start, window_end=end, reason=EXPIRED)
         for start, end in planned.expired
-        if start >= since and not is_touched(start, work.lost)
+        if start >= first_complete and not is_touched(start, work.lost)
     )
-    lost = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
-    before = () if since == limits.MIN_MICROS else (retention.make_frozen_entry(since, work.pipeline),)
-    return (*before, *lost, *alone)
+    lost_entries = tuple(retention.make_lost_entry(starts, work.pipeline) for starts in work.lost)
+    frozen_entries = (
+        () if first_complete == limits.MIN_MICROS else (retention.make_frozen_entry(first_complete, work.pipeline),)
+    )
+    return (*frozen_entries, *lost_entries, *alone)

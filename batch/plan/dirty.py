@@ -88,10 +88,10 @@ def cover_recomputable(
         bounds: The bounds by which the plan was made.
         barriers: Window starts `[from, to)` that cannot be computed any more: their rows stay.
     """
-    held = [*former, *plan.computed]
-    if bounds.closed is None or not held:
+    held_ranges = [*former, *plan.computed]
+    if bounds.closed is None or not held_ranges:
         return plan
-    first, last = min(start for start, _ in held), min(max(end for _, end in held), bounds.closed)
+    first, last = min(start for start, _ in held_ranges), min(max(end for _, end in held_ranges), bounds.closed)
     ranges: list[Range] = []
     for barrier in merge_intervals(barrier for barrier in barriers if barrier.start < barrier.end):
         if first < barrier.start:
@@ -99,7 +99,7 @@ def cover_recomputable(
         first = max(first, barrier.end)
     ranges.append((first, last))
     if bounds.wanted is not None:
-        ranges = [(max(a, first), min(b, end)) for a, b in ranges for first, end in bounds.wanted]
+        ranges = [(max(a, start), min(b, end)) for a, b in ranges for start, end in bounds.wanted]
     return replace(plan, computed=tuple(span for span in ranges if holds_a_window(bounds.window, *span)))
 
 
@@ -110,9 +110,9 @@ def list_left_out(bounds: PlanBounds, barriers: Mapping[str, Sequence[Interval]]
         bounds: With `wanted`; without it nothing is left out.
         barriers: Reason -> window starts `[from, to)` that cannot be computed any more.
     """
-    wanted = bounds.wanted or ()
+    requested = bounds.wanted or ()
     if bounds.ahead is not None:
-        return {AHEAD: wanted} if wanted else {}
+        return {AHEAD: requested} if requested else {}
     last_end, open_from = bounds.window.last_end_before, bounds.window.start_after
     spans = {
         reason: [(start, last_end(end)) for start, end in merge_intervals(starts) if start < end]
@@ -120,14 +120,14 @@ def list_left_out(bounds: PlanBounds, barriers: Mapping[str, Sequence[Interval]]
     }
     spans[OPEN] = [(EARLIEST if bounds.closed is None else open_from(bounds.closed), LATEST)]
     parts = {
-        reason: [(max(a, first), min(b, end)) for a, b in ranges for first, end in wanted]
+        reason: [(max(a, start), min(b, end)) for a, b in ranges for start, end in requested]
         for reason, ranges in spans.items()
     }
-    whole = {
+    complete_windows = {
         reason: tuple(part for part in ranges if holds_a_window(bounds.window, *part))
         for reason, ranges in parts.items()
     }
-    return {reason: ranges for reason, ranges in whole.items() if ranges}
+    return {reason: ranges for reason, ranges in complete_windows.items() if ranges}
 
 
 def inside(window: Interval, span: Range) -> bool:
@@ -135,14 +135,14 @@ def inside(window: Interval, span: Range) -> bool:
     return span[0] <= window.start and window.end <= span[1]
 
 
-def holds_a_window(window: AlignedWindowFn, first: int, end: int) -> bool:
+def holds_a_window(window: AlignedWindowFn, start: int, end: int) -> bool:
     """Return whether some window lies wholly between two times, microseconds."""
-    if first >= end:
+    if start >= end:
         return False
-    earliest = select_last_window(window, first)
-    if earliest.start < first:
+    earliest = select_last_window(window, start)
+    if earliest.start < start:
         earliest = select_last_window(window, window.next_start(earliest.start))
-    return inside(earliest, (first, end))
+    return inside(earliest, (start, end))
 
 
 def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
@@ -150,54 +150,54 @@ def _label(window: Interval, dirty: bool, horizon: PlanBounds) -> str:
         return "open"
     if horizon.ahead is not None:
         return "stale" if dirty or window.start in horizon.ahead else "clean"
-    wanted = horizon.wanted is not None and any(inside(window, span) for span in horizon.wanted)
-    if not dirty and (not wanted or horizon.expired(window.start)):
+    is_requested = horizon.wanted is not None and any(inside(window, span) for span in horizon.wanted)
+    if not dirty and (not is_requested or horizon.expired(window.start)):
         return "clean"
     if horizon.expired(window.start):
         return "expired"
-    return "compute" if wanted or horizon.wanted is None else "stale"
+    return "compute" if is_requested or horizon.wanted is None else "stale"
 
 
 def _list_computed(labels: list[Labelled], horizon: PlanBounds) -> tuple[Range, ...]:
     if horizon.wanted is None:
         return _ranges(labels, "compute")
-    found: list[Range] = []
+    ranges: list[Range] = []
     for span in horizon.wanted:
-        whole = _find_whole_range(labels, span, horizon)
+        whole_range = _find_whole_range(labels, span, horizon)
         of_span = [(label, window) for label, window in labels if inside(window, span)]
-        found += _ranges(of_span, "compute") if whole is None else (whole,)
-    return tuple(found)
+        ranges += _ranges(of_span, "compute") if whole_range is None else (whole_range,)
+    return tuple(ranges)
 
 
-def _find_whole_range(labels: list[Labelled], wanted: Range, horizon: PlanBounds) -> Range | None:
+def _find_whole_range(labels: list[Labelled], requested: Range, horizon: PlanBounds) -> Range | None:
     """Return the closed part of a wanted range, if every window in it can be computed: those without a record too.
 
     Rows that lie there without a record are cleared; to compute only from the first touched window on would keep them.
     """
     if horizon.closed is None or horizon.ahead is not None:
         return None
-    first, end = wanted[0], min(wanted[1], horizon.closed)
-    within = [label for label, window in labels if inside(window, (first, end))]
-    if not holds_a_window(horizon.window, first, end) or horizon.expired(first):
+    start, end = requested[0], min(requested[1], horizon.closed)
+    labels_within = [label for label, window in labels if inside(window, (start, end))]
+    if not holds_a_window(horizon.window, start, end) or horizon.expired(start):
         return None
-    return None if any(label != "compute" for label in within) else (first, end)
+    return None if any(label != "compute" for label in labels_within) else (start, end)
 
 
 def _last_computed(windows: Sequence[Interval], history: Sequence[Sequence[Range]]) -> list[int]:
     """Return the ordinal of the newest scan whose run computed each window; -1: none did."""
-    found = [-1] * len(windows)
+    positions = [-1] * len(windows)
     for scan, ranges in enumerate(history):
-        for first, end in ranges:
-            earliest = bisect_left(windows, first, key=lambda window: window.start)
+        for start, end in ranges:
+            earliest = bisect_left(windows, start, key=lambda window: window.start)
             inner = slice(earliest, bisect_right(windows, end, key=lambda window: window.end))
-            found[inner] = [scan] * len(found[inner])
-    return found
+            positions[inner] = [scan] * len(positions[inner])
+    return positions
 
 
-def _ranges(labels: Sequence[Labelled], wanted: str) -> tuple[Range, ...]:
+def _ranges(labels: Sequence[Labelled], label_wanted: str) -> tuple[Range, ...]:
     """Join neighbours of one label to ranges of starts, first and last inclusive.
 
     A stretch of time that no record touched splits no run: it holds no row on the batch side, and counts as covered.
     """
-    runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == wanted)
+    runs = (list(run) for label, run in groupby(labels, key=lambda pair: pair[0]) if label == label_wanted)
     return tuple((run[0][1].start, run[-1][1].end) for run in runs)

@@ -20,8 +20,8 @@ def first_left(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
 
 def remaining_offsets(offsets: Offsets, earliest: Mapping[int, int]) -> Offsets:
     """Cut offset ranges down to what retention left; partitions without any go."""
-    kept = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
-    return {p: span for p, span in kept.items() if span[0] < span[1]}
+    remaining = {p: (max(start, earliest.get(p, 0)), end) for p, (start, end) in offsets.items()}
+    return {p: span for p, span in remaining.items() if span[0] < span[1]}
 
 
 def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, losses: Iterable[Loss]) -> dict[int, int]:
@@ -32,11 +32,11 @@ def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, losses: Iter
         offsets: What no run had scanned.
         losses: Losses of this very log.
     """
-    reached = {partition: offsets[partition][0] for partition in gaps}
+    next_offsets = {partition: offsets[partition][0] for partition in gaps}
     for loss in sorted(losses, key=lambda loss: loss.first):
-        if loss.next is not None and not loss.again and loss.first <= reached.get(loss.partition, -1):
-            reached[loss.partition] = max(reached[loss.partition], loss.next)
-    return {partition: gap for partition, gap in gaps.items() if reached[partition] < gap}
+        if loss.next is not None and not loss.again and loss.first <= next_offsets.get(loss.partition, -1):
+            next_offsets[loss.partition] = max(next_offsets[loss.partition], loss.next)
+    return {partition: gap for partition, gap in gaps.items() if next_offsets[partition] < gap}
 
 
 def is_outdated(run: BatchRun, losses: Iterable[Loss]) -> bool:
@@ -88,17 +88,17 @@ def find_newest_lost(records: Sequence[EpochRecord], offsets: Offsets, gaps: Map
     newest = limits.MIN_MICROS
     for partition, gap in gaps.items():
         start, end = offsets[partition]
-        behind = [record for record in records if record.end.get(partition, 0) >= min(gap, end)]
-        if not behind or records[0].start.get(partition, 0) > start:
+        later_records = [record for record in records if record.end.get(partition, 0) >= min(gap, end)]
+        if not later_records or records[0].start.get(partition, 0) > start:
             return None
-        newest = max(newest, behind[0].max_event.get(partition, limits.MIN_MICROS))
+        newest = max(newest, later_records[0].max_event.get(partition, limits.MIN_MICROS))
     return newest
 
 
-def make_frozen_entry(before: int, pipeline: Pipeline) -> Incomplete:
+def make_frozen_entry(frozen_before: int, pipeline: Pipeline) -> Incomplete:
     """Return the entry that stands for every window that starts before a time."""
     return Incomplete(
-        window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end_before(before), reason=EXPIRED
+        window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end_before(frozen_before), reason=EXPIRED
     )
 
 
@@ -117,4 +117,4 @@ def frozen_before(entry: Incomplete, pipeline: Pipeline) -> int:
 def _holds_all(found: Mapping[int, int | None], gaps: Mapping[int, int]) -> bool:
     # No answer: every record left is older than that, and those lost are older still.
     offsets = ((found.get(partition), gap) for partition, gap in gaps.items())
-    return all(offset is None or offset > first for offset, first in offsets)
+    return all(offset is None or offset > first_gap for offset, first_gap in offsets)

@@ -37,10 +37,10 @@ class BatchEnrichment:
         Raises:
             LakeError: A dimension cannot be joined as it is now, and a recorded version can no longer be read.
         """
-        found = {} if self._rejoin is None else self._rejoin.resolve_versions(self._known, reads)
-        for name, spans in found.items():
+        joined_versions = {} if self._rejoin is None else self._rejoin.resolve_versions(self._known, reads)
+        for name, spans in joined_versions.items():
             self._spans[name] += spans
-        return found
+        return joined_versions
 
     def frames(self, spark: "SparkSession", spans: Spans) -> Dimensions:
         """Return what the records of resolved offsets are joined with."""

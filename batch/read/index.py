@@ -86,9 +86,9 @@ def load(
     """
     fingerprint = batch_fingerprint(pipeline)
     sequence = batch_runs.next_sequence(settings, pipeline)
-    known = batch_runs.runs(settings, pipeline)
-    begun = max((number for number, run in enumerate(known) if run.anew), default=0)
-    newest_first = reversed(known[begun:])
+    runs_of_version = batch_runs.runs(settings, pipeline)
+    first_in_force = max((number for number, run in enumerate(runs_of_version) if run.anew), default=0)
+    newest_first = reversed(runs_of_version[first_in_force:])
 
     def goes_on(run: BatchRun) -> bool:
         is_alike = judging is None or run.in_force in {None, judging}
@@ -131,7 +131,7 @@ def touches(connection: duckdb.DuckDBPyConnection) -> list[TouchedWindow]:
 
 
 def find_expired_windows(
-    connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], before: int
+    connection: duckdb.DuckDBPyConnection, earliest: Mapping[int, int], scan: int
 ) -> frozenset[int]:
     """Return the starts of windows with records that have left the log, as scans before a scan found them."""
     _bind_offsets(connection, "earliest", earliest)
@@ -139,7 +139,7 @@ def find_expired_windows(
         SELECT DISTINCT window_start FROM ranges JOIN earliest ON partition = _partition
         WHERE first_offset < first AND scan < ?
     """
-    return frozenset(row[0] for row in connection.execute(query, [before]).fetchall())
+    return frozenset(row[0] for row in connection.execute(query, [scan]).fetchall())
 
 
 def beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> frozenset[int]:
@@ -152,17 +152,17 @@ def beyond(connection: duckdb.DuckDBPyConnection, cut: Mapping[int, int]) -> fro
     return frozenset(row[0] for row in connection.execute(query).fetchall())
 
 
-def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, before: int) -> list[OffsetSpan]:
+def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, scan: int) -> list[OffsetSpan]:
     """Return where the records of some windows lie, as scans before a scan found them.
 
     Args:
         connection: With `ranges`.
         windows: A relation with `window_start` (microseconds).
-        before: Ordinal of the first scan left out.
+        scan: Ordinal of the first scan left out.
     """
     query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- names of ours
-    rows = connection.execute(query, [before]).fetchall()
-    return [OffsetSpan(partition=partition, first=first, last=last) for partition, first, last in rows]
+    rows = connection.execute(query, [scan]).fetchall()
+    return [OffsetSpan(partition=partition, first=start, last=end) for partition, start, end in rows]
 
 
 def inside_sql(ranges: Sequence[Range]) -> str:
@@ -209,8 +209,8 @@ def record_run(
     table = delta.ensure(batch_uri(settings, pipeline, "batch_index"), BATCH_INDEX)
     _refuse_overtaken(table, pipeline, sequence)
     for name, count in rows.items():
-        held = table if name == "batch_index" else delta.open_table(batch_uri(settings, pipeline, name))
-        if count and not _holds_scan(held, run.run_id, count):
+        index_table = table if name == "batch_index" else delta.open_table(batch_uri(settings, pipeline, name))
+        if count and not _holds_scan(index_table, run.run_id, count):
             raise _make_overtaken_error(pipeline, sequence)
     stem = checksums.new_stem("run", run.run_id)
     weights = {name: _weight(settings, pipeline, name) for name in BATCH_TABLES}
@@ -235,8 +235,8 @@ def _holds_scan(table: DeltaTable, run_id: str, count: int) -> bool:
         return True
     with queries.connect() as connection, delta.naming(table):
         delta.bind(connection, "found", table)
-        ((held,),) = connection.execute("SELECT count(*) FROM found WHERE _run = ?", [run_id]).fetchall()
-    return int(held) == count
+        ((row_count,),) = connection.execute("SELECT count(*) FROM found WHERE _run = ?", [run_id]).fetchall()
+    return int(row_count) == count
 
 
 def _refuse_overtaken(table: DeltaTable, pipeline: Pipeline, sequence: int) -> None:
@@ -269,8 +269,8 @@ def _replace_orphans(
     table = delta.ensure(uri, schema)
     if name == "batch_index":
         _refuse_overtaken(table, pipeline, history.next_sequence)
-    kept = [run.run_id for run in history.runs]
-    _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", kept, run)
+    run_ids = [run.run_id for run in history.runs]
+    _remove_orphans(table, f"_kind = '{IndexKind.RANGE}'" if name == "batch_index" else "true", run_ids, run)
     if upkeep.compact(uri):  # before the rows of this run: what it records is a version that holds the merged file
         table = delta.open_table(uri)
     if rows.num_rows:
@@ -278,29 +278,30 @@ def _replace_orphans(
     return int(table.version())
 
 
-def _remove_orphans(table: DeltaTable, ours: str, kept: Sequence[str], run: BatchRun) -> None:
+def _remove_orphans(table: DeltaTable, ours: str, run_ids: Sequence[str], run: BatchRun) -> None:
     """Take out the rows of runs that do not count: files that hold some are replaced by files without them."""
-    left = f"NOT ({ours}) OR list_contains(?, _run)"
-    gone, made = [], []
+    remaining_sql = f"NOT ({ours}) OR list_contains(?, _run)"
+    removed, added = [], []
     for action in delta.actions(table):
         try:
             with queries.connect() as connection, delta.naming(table):
                 delta.bind(connection, "found", table, paths=(str(action["path"]),))
-                rows = queries.read_table(connection, f"SELECT * FROM found WHERE {left}", params=[list(kept)])  # noqa: S608
+                query = f"SELECT * FROM found WHERE {remaining_sql}"  # noqa: S608 -- made of names and marks
+                rows = queries.read_table(connection, query, params=[list(run_ids)])
         except LakeError as error:
             if not run.anew:
                 raise
             log.warning("unreadable_file_dropped", table=table.table_uri, why=error.text.partition("\n")[0])
-            gone.append(action)
+            removed.append(action)
             continue
         if rows.num_rows < int(action["num_records"]):
-            gone.append(action)
-            made += [rows] if rows.num_rows else []
-    if gone:
+            removed.append(action)
+            added += [rows] if rows.num_rows else []
+    if removed:
         with commits.refusing(table.table_uri):
             schema = delta.read_schema(table)
-            files = [data_files.write(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in made]
-        commits.replace(table, gone, files, commit=CommitProperties(max_commit_retries=0, custom_metadata=ORPHANS))
+            files = [data_files.write(table.table_uri, r.cast(schema), checksums.new_stem("kept")) for r in added]
+        commits.replace(table, removed, files, commit=CommitProperties(max_commit_retries=0, custom_metadata=ORPHANS))
 
 
 def _bind_offsets(connection: duckdb.DuckDBPyConnection, name: str, offsets: Mapping[int, int]) -> None:
@@ -310,6 +311,6 @@ def _bind_offsets(connection: duckdb.DuckDBPyConnection, name: str, offsets: Map
 
 def new_offsets(history: IndexHistory, cut: Mapping[int, int]) -> Offsets:
     """Return what no run has scanned: `[previous cut, cut)` by partition; partitions without any are left out."""
-    done = history.scanned
-    spans_ = {partition: (done.get(partition, 0), end) for partition, end in cut.items()}
+    scanned = history.scanned
+    spans_ = {partition: (scanned.get(partition, 0), end) for partition, end in cut.items()}
     return {partition: span for partition, span in spans_.items() if span[0] < span[1]}

@@ -61,10 +61,10 @@ def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimens
     whose records are not all among these the rows mean nothing.
     """
     rows = parse_records(records, pipeline, dimensions)
-    told = classify_records(
+    classified = classify_records(
         duplicates.mark_duplicates(rows, pipeline), pipeline, watermark_micros=None, duplicate=duplicates.IS_TWIN
     )
-    can_count = told.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
+    can_count = classified.where(f"_class IN ('{Class.ACCEPTED}', '{Class.DUPLICATE}')")
     further = {CONFLICTS: f"sum({duplicates.CONFLICT})"}
     staged.write(ONCE, aggregate_partials(can_count, pipeline, by=("_partition",), further=further))
 
@@ -112,8 +112,8 @@ def id_conflicts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> i
     if not tells_twins(pipeline):
         return 0
     query = f"SELECT coalesce(sum({CONFLICTS}), 0)::BIGINT FROM {COUNTED}"  # noqa: S608 -- names of ours
-    (found,) = connection.execute(query).fetchall()[0]
-    return int(found)
+    (touched_count,) = connection.execute(query).fetchall()[0]
+    return int(touched_count)
 
 
 def tells_twins(pipeline: Pipeline) -> bool:
@@ -135,9 +135,9 @@ def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, row
 
 def _hours_sql(window: Sessions, rows: str) -> str:
     """Return rows with an hour in the place of a session: one row for each hour from its first to its last row."""
-    first, last = "epoch_us(window_start)", f"epoch_us(window_end) - {window.gap_micros}"
-    hour = f"{first} - (({first} % {HOURS.size}) + {HOURS.size}) % {HOURS.size}"
-    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {last} + 1, {HOURS.size})) AS hour FROM {rows}"  # noqa: S608, E501 -- names of ours
+    start_sql, end_sql = "epoch_us(window_start)", f"epoch_us(window_end) - {window.gap_micros}"
+    hour = f"{start_sql} - (({start_sql} % {HOURS.size}) + {HOURS.size}) % {HOURS.size}"
+    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {end_sql} + 1, {HOURS.size})) AS hour FROM {rows}"  # noqa: S608, E501 -- names of ours
     ends = f"make_timestamptz(hour) AS window_start, make_timestamptz(hour + {HOURS.size}) AS window_end"
     return f"(SELECT *, {ends} FROM ({hours}))"  # noqa: S608 -- names of ours
 

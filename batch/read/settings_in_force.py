@@ -44,9 +44,9 @@ class RunSettingsRecorder:
 
     def make_run_fields(self, pipeline: Pipeline, history: IndexHistory) -> dict[str, Any]:
         """Return what a run records of it, by field; of a run that read nothing it is as before."""
-        before = history.newest
+        previous = history.newest
         if self.found is None:
-            isolation = pipeline.source.isolation if before is None else before.isolation
+            isolation = pipeline.source.isolation if previous is None else previous.isolation
             return {"isolation": isolation, "in_force": history.in_force}
         digest = self.found.digest
         items = None if digest == history.in_force else self.found.families

@@ -62,13 +62,13 @@ def events(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions) -> 
     rows, twin = parse_records(records, pipeline, dimensions).where("_reason IS NULL"), "false"
     if pipeline.source.record_id is not None:
         rows, twin = duplicates.mark_duplicates(rows, pipeline), duplicates.IS_TWIN
-    judged = (
+    checked_rows = (
         f"CASE WHEN _filtered THEN '{Class.FILTERED}' "
         f"WHEN {future_sql(pipeline, 'unix_micros(_event_time)')} THEN '{Class.FUTURE}' "
         f"WHEN {twin} THEN '{Class.DUPLICATE}' ELSE '{Class.ACCEPTED}' END AS _class"
     )
     columns = (f"`{name}`" for name in compile_pipeline(pipeline).column_types)
-    return rows.selectExpr(*columns, judged, "_partition", "_offset", "_log_time")
+    return rows.selectExpr(*columns, checked_rows, "_partition", "_offset", "_log_time")
 
 
 def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str, epoch: int) -> str:
@@ -85,12 +85,16 @@ def result_sql(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, window
             (window, key) stands twice.
     """
     connection.register("batch_columns", batch_schema(pipeline).empty_table())
-    found, wanted = _types(connection, RETURNED), _types(connection, "batch_columns")
+    actual_types, expected_types = _types(connection, RETURNED), _types(connection, "batch_columns")
     _check_windows(connection, pipeline, windows)
-    given = [name for name in wanted if name in found and name not in {"_n", "_epoch", "window_end"}]
-    for name in given:
-        _check_column(connection, pipeline, name, found[name], wanted[name])
-    columns = [f"{identifier(n)}::{wanted[n]} AS {identifier(n)}" for n in given if n != "window_start"]
+    returned_columns = [
+        name for name in expected_types if name in actual_types and name not in {"_n", "_epoch", "window_end"}
+    ]
+    for name in returned_columns:
+        _check_column(connection, pipeline, name, actual_types[name], expected_types[name])
+    columns = [
+        f"{identifier(n)}::{expected_types[n]} AS {identifier(n)}" for n in returned_columns if n != "window_start"
+    ]
     end = "make_timestamptz(planned.window_end) AS window_end"
     tail = f"NULL::BIGINT AS _n, {int(epoch)}::BIGINT AS _epoch"
     rows = f"SELECT returned.window_start, {end}, {', '.join(columns)}, {tail} FROM {RETURNED} AS returned"  # noqa: S608 -- quoted
@@ -112,12 +116,11 @@ def _query(pipeline: Pipeline) -> str:
 
 
 def _check_names(pipeline: Pipeline, result: "DataFrame") -> None:
-    wanted = ("window_start", *pipeline.key, *pipeline.measures)
-    missing = [name for name in wanted if result.columns.count(name) != 1]
+    expected_columns = ("window_start", *pipeline.key, *pipeline.measures)
+    missing = [name for name in expected_columns if result.columns.count(name) != 1]
     if missing:
-        msg = (
-            f"{_place(pipeline)}: expected the columns {', '.join(wanted)}, each once, got {', '.join(result.columns)}."
-        )
+        msg = f"{_place(pipeline)}: expected the columns {', '.join(expected_columns)}, each once, "
+        msg += f"got {', '.join(result.columns)}."
         msg += f"\nHint: look at {', '.join(missing)}."
         raise DefinitionError(msg)
     kind = result.schema["window_start"].dataType.simpleString()
@@ -137,8 +140,8 @@ def _select_windows(result: "DataFrame", pipeline: Pipeline, windows: Sequence[I
 
 
 def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str) -> None:
-    known = f"(SELECT window_start FROM {windows})"  # noqa: S608 -- a name of ours
-    query = f"SELECT count(*) FROM {RETURNED} WHERE coalesce(epoch_us(window_start) NOT IN {known}, true)"  # noqa: S608
+    known_starts = f"(SELECT window_start FROM {windows})"  # noqa: S608 -- a name of ours
+    query = f"SELECT count(*) FROM {RETURNED} WHERE coalesce(epoch_us(window_start) NOT IN {known_starts}, true)"  # noqa: S608
     (strange,) = connection.execute(query).fetchone() or (0,)
     if strange:
         msg = (
@@ -154,18 +157,20 @@ def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, wi
 
 
 def _check_column(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, name: str, found: str, wanted: str
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, name: str, actual_type: str, expected_type: str
 ) -> None:
-    if found == wanted:
+    if actual_type == expected_type:
         return
-    numbers = found.startswith(_NUMBERS) and wanted.startswith(_NUMBERS)
+    numbers = actual_type.startswith(_NUMBERS) and expected_type.startswith(_NUMBERS)
     column = identifier(name)
-    exact = f"TRY_CAST(TRY_CAST({column} AS {wanted}) AS {found})"
+    exact = f"TRY_CAST(TRY_CAST({column} AS {expected_type}) AS {actual_type})"
     query = f"SELECT count(*) FROM {RETURNED} WHERE {exact} IS DISTINCT FROM {column}"  # noqa: S608 -- quoted
-    changed = (connection.execute(query).fetchone() or (0,))[0] if numbers else None
-    if changed != 0:
-        got = found if changed is None else f"{found}, and {changed} values would change"
-        msg = f"{_place(pipeline)}, column `{name}`: expected {wanted}, got {got}.\nHint: cast it in the query."
+    changed_count = (connection.execute(query).fetchone() or (0,))[0] if numbers else None
+    if changed_count != 0:
+        actual = actual_type if changed_count is None else f"{actual_type}, and {changed_count} values would change"
+        msg = (
+            f"{_place(pipeline)}, column `{name}`: expected {expected_type}, got {actual}.\nHint: cast it in the query."
+        )
         raise DefinitionError(msg)
 
 

@@ -50,31 +50,35 @@ def repair(  # noqa: PLR0913 -- the options of a command line
     """
     settings = load_settings()
     computes = bool(window) or dirty or publish
-    found = catalogue.get(settings, pipeline) if computes else find_definition(settings, pipeline)
+    definition = catalogue.get(settings, pipeline) if computes else find_definition(settings, pipeline)
     starts = window or []
     _check_options(pipeline, starts, dirty=dirty, undo=undo, publish=publish, repair_id=repair_id, cut=cut)
     if len(why) > 500:  # noqa: PLR2004 -- as elsewhere
         msg = f"`--why`: expected at most 500 characters, got {len(why)}."
         raise DefinitionError(msg)
     if undo:
-        _show(as_json, *_take_back(settings, found, repair_id, why))
+        _show(as_json, *_take_back(settings, definition, repair_id, why))
     elif starts or dirty:
-        made = _look(settings, found, starts, cut)
+        drafted = _look(settings, definition, starts, cut)
         if not (as_json and publish):
-            _show(as_json, _describe(found, made), lambda console: _print_draft(console, found, made, dirty=dirty))
-        differs = made.draft is not None and made.draft.differing > 0
-        if publish and differs and made.draft is not None:
-            _show(as_json, *_publish(settings, found, made.draft.repair_id, why))
+            _show(
+                as_json,
+                _describe(definition, drafted),
+                lambda console: _print_draft(console, definition, drafted, dirty=dirty),
+            )
+        differs = drafted.draft is not None and drafted.draft.differing > 0
+        if publish and differs and drafted.draft is not None:
+            _show(as_json, *_publish(settings, definition, drafted.draft.repair_id, why))
         elif publish:
             _show(as_json, {"published": None}, "Nothing was published.")
         elif differs:
             raise typer.Exit(1)
     elif publish:
-        _show(as_json, *_publish(settings, found, repair_id, why))
+        _show(as_json, *_publish(settings, definition, repair_id, why))
     elif repair_id is not None:
-        _show_one(settings, found, repair_id, as_json=as_json)
+        _show_one(settings, definition, repair_id, as_json=as_json)
     else:
-        _list(settings, found, as_json=as_json)
+        _list(settings, definition, as_json=as_json)
 
 
 def _check_options(  # noqa: PLR0913 -- the options of a command line
@@ -112,16 +116,16 @@ def _look(settings: Settings, pipeline: Pipeline, starts: Sequence[str], cut: in
         return make_draft(settings, pipeline, windows, epoch=cut, clock=_CLOCK)
 
 
-def _describe(pipeline: Pipeline, made: "Drafted") -> dict[str, Any]:
+def _describe(pipeline: Pipeline, drafted: "Drafted") -> dict[str, Any]:
     from cutover.batch.repair.draft import to_fields
 
-    if made.draft is None or made.effect is None:
+    if drafted.draft is None or drafted.effect is None:
         return {"id": None, "would_change": 0, "windows": [], "changes": []}
-    rows = _changes(pipeline, made.effect.changes)
-    return {**to_fields(made.draft), "changes": rows[:SHOWN], "changes_left_out": max(0, len(rows) - SHOWN)}
+    rows = _changes(pipeline, drafted.effect.changes)
+    return {**to_fields(drafted.draft), "changes": rows[:SHOWN], "changes_left_out": max(0, len(rows) - SHOWN)}
 
 
-def _changes(pipeline: Pipeline, found: "pa.Table") -> list[dict[str, Any]]:
+def _changes(pipeline: Pipeline, changed_rows: "pa.Table") -> list[dict[str, Any]]:
     """Return each row that would change: window, key, what comes of it, and its measures before and after."""
     return [
         {
@@ -134,7 +138,7 @@ def _changes(pipeline: Pipeline, found: "pa.Table") -> list[dict[str, Any]]:
                 if row["_change"] != "changed" or _plain(row[f"old_{n}"]) != _plain(row[f"new_{n}"])
             },
         }
-        for row in found.to_pylist()
+        for row in changed_rows.to_pylist()
     ]
 
 
@@ -146,11 +150,11 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted", *, dirty: bool) -> None:
-    if made.draft is None or made.effect is None:
+def _print_draft(console: Console, pipeline: Pipeline, drafted: "Drafted", *, dirty: bool) -> None:
+    if drafted.draft is None or drafted.effect is None:
         console.print(f"Nothing to repair: no closed window of {pipeline.name} is dirty.")
         return
-    draft, rows = made.draft, _changes(pipeline, made.effect.changes)
+    draft, rows = drafted.draft, _changes(pipeline, drafted.effect.changes)
     table = _make_table("window (UTC)", "key", "change", "measure", "served", "repaired")
     for row in rows[:SHOWN]:
         place = (_short(row["window_start"]), literal_text(format_columns(row["key"])))
@@ -162,8 +166,8 @@ def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted", *, dirty
     if len(rows) > SHOWN:
         console.print(f"and {len(rows) - SHOWN:,} more rows")
     for side, counts in draft.counts.items():
-        said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no rows"
-        console.print(f"Beside {'what is served' if side == 'served' else side}: {said}.")
+        counts_text = ", ".join(f"{count:,} {kind}" for kind, count in counts.items()) or "no rows"
+        console.print(f"Beside {'what is served' if side == 'served' else side}: {counts_text}.")
     plural = "" if len(draft.windows) == 1 else "s"
     windows = f"{len(draft.windows):,} " + (f"range{plural} of dirty windows" if dirty else f"window{plural}")
     head = f"{windows} of {pipeline.name} computed at epoch {draft.run.epoch}"
@@ -176,71 +180,82 @@ def _print_draft(console: Console, pipeline: Pipeline, made: "Drafted", *, dirty
         console.print(f"{head}: nothing would change.")
 
 
-def _publish(settings: Settings, pipeline: Pipeline, wanted: str | None, why: str) -> tuple[dict[str, Any], str]:
+def _publish(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> tuple[dict[str, Any], str]:
     from cutover.batch.repair.repair import publish_draft
 
-    done, was_before = publish_draft(settings, pipeline, wanted, why=why, clock=_CLOCK)
-    said = f"Repair {done.run_id[:8]} of {pipeline.name} "
-    said += f"was published at {done.finished}; nothing was done." if was_before else f"is published: {_effect(done)}."
-    said += f" Next: `cutover reconcile {pipeline.name}`; "
-    said += f"`cutover repair {pipeline.name} --undo --id {done.run_id[:8]}` takes it back."
-    return {"published": done.run_id, "was_before": was_before, "run": json.loads(done.to_json())}, said
+    published, was_before = publish_draft(settings, pipeline, id_prefix, why=why, clock=_CLOCK)
+    message = f"Repair {published.run_id[:8]} of {pipeline.name} "
+    message += (
+        f"was published at {published.finished}; nothing was done."
+        if was_before
+        else f"is published: {_effect(published)}."
+    )
+    message += f" Next: `cutover reconcile {pipeline.name}`; "
+    message += f"`cutover repair {pipeline.name} --undo --id {published.run_id[:8]}` takes it back."
+    return {"published": published.run_id, "was_before": was_before, "run": json.loads(published.to_json())}, message
 
 
 def _effect(run: "BatchRun") -> str:
     counts = {} if run.repair is None else run.repair.counts
-    said = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
-    return f"batch table version {run.batch_version}, rows served: {said or 'none'}"
+    counts_text = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    return f"batch table version {run.batch_version}, rows served: {counts_text or 'none'}"
 
 
-def _take_back(settings: Settings, pipeline: Pipeline, wanted: str | None, why: str) -> tuple[dict[str, Any], str]:
+def _take_back(settings: Settings, pipeline: Pipeline, id_prefix: str | None, why: str) -> tuple[dict[str, Any], str]:
     from cutover.batch.repair.undo import undo
 
-    done, repair_id, was_before = undo(settings, pipeline, wanted, why=why, clock=_CLOCK)
-    if done is None:
+    undone, repair_id, was_before = undo(settings, pipeline, id_prefix, why=why, clock=_CLOCK)
+    if undone is None:
         put_away = {"undone": repair_id, "was_before": False, "run": None}
         return put_away, f"Draft {repair_id[:8]} of {pipeline.name} is put away."
-    fields = {"undone": repair_id, "was_before": was_before, "run": json.loads(done.to_json())}
+    fields = {"undone": repair_id, "was_before": was_before, "run": json.loads(undone.to_json())}
     if was_before:
-        said = f"Repair {repair_id[:8]} of {pipeline.name} was taken back at {done.finished}; nothing was done."
-        return fields, said + f" Next: `cutover repair {pipeline.name}` lists those before it; `--undo --id` names one."
-    stale = " The next batch run computes what is dirty without it." if done.stale else ""
-    said = f"Repair {repair_id[:8]} of {pipeline.name} is taken back: batch table version {done.batch_version}.{stale}"
-    return fields, said
+        message = f"Repair {repair_id[:8]} of {pipeline.name} was taken back at {undone.finished}; nothing was done."
+        return (
+            fields,
+            message + f" Next: `cutover repair {pipeline.name}` lists those before it; `--undo --id` names one.",
+        )
+    stale = " The next batch run computes what is dirty without it." if undone.stale else ""
+    message = (
+        f"Repair {repair_id[:8]} of {pipeline.name} is taken back: batch table version {undone.batch_version}.{stale}"
+    )
+    return fields, message
 
 
-def _show_one(settings: Settings, pipeline: Pipeline, wanted: str, *, as_json: bool) -> None:
+def _show_one(settings: Settings, pipeline: Pipeline, id_prefix: str, *, as_json: bool) -> None:
     """Show what people were served of the rows that a repair changed, by whom, and from when to when."""
     from cutover.batch.repair.draft import find_waiting, folder, read_rows
     from cutover.batch.repair.refusals import find_by_id
     from cutover.batch.repair.repair import list_repairs
     from cutover.lake.batch_runs import recorded_runs
 
-    recorded = {run.run_id: run.repair for run in recorded_runs(settings, pipeline)}
-    waiting = find_waiting(settings, pipeline, recorded)
-    repairs = {one: repair.files for one, repair in recorded.items() if repair is not None}
-    repair_id = find_by_id(pipeline, [*repairs, *waiting.ids], wanted, what="repair or draft")
+    repairs_by_id = {run.run_id: run.repair for run in recorded_runs(settings, pipeline)}
+    waiting = find_waiting(settings, pipeline, repairs_by_id)
+    repairs = {repair_key: repair.files for repair_key, repair in repairs_by_id.items() if repair is not None}
+    repair_id = find_by_id(pipeline, [*repairs, *waiting.ids], id_prefix, subject="repair or draft")
     files = repairs[repair_id] if repair_id in repairs else waiting.get(repair_id).files
-    known = next(row for row in list_repairs(settings, pipeline) if row["id"] == repair_id)
+    repair_row = next(row for row in list_repairs(settings, pipeline) if row["id"] == repair_id)
     table = read_rows(folder(settings, pipeline, repair_id), files["served"])
     rows = [_describe_served(pipeline, row) for row in table.to_pylist() if row["_change"] != "same"]
     if as_json:
-        sys.stdout.write(json.dumps({**_to_json(known), "served": rows}) + "\n")
+        sys.stdout.write(json.dumps({**_to_json(repair_row), "served": rows}) + "\n")
         return
     console = Console(highlight=False, soft_wrap=True)
     shown = _make_table("window (UTC)", "key", "change", "was served", "by", "since (UTC)")
     for row in rows[:SHOWN]:
         values = ", ".join(f"{name}={_text(value)}" for name, value in row["measures"].items())
-        said = values if row["served_by"] else "nothing"
+        served_text = values if row["served_by"] else "nothing"
         place = (_short(row["window_start"]), literal_text(format_columns(row["key"])), row["change"])
-        shown.add_row(*place, literal_text(said), row["served_by"] or "", _short(row["since"] or ""))
+        shown.add_row(*place, literal_text(served_text), row["served_by"] or "", _short(row["since"] or ""))
     if rows:
         console.print(shown)
     if len(rows) > SHOWN:
         console.print(f"and {len(rows) - SHOWN:,} more rows")
-    until = "it is a draft: this is served still" if known["state"] == "draft" else f"until {known['at']}"
-    taken_back = f"; taken back at {known['undone']}" if known.get("undone") else ""
-    console.print(f"Repair {repair_id[:8]} of {pipeline.name}: {len(rows):,} rows differ, {until}{taken_back}.")
+    served_until = (
+        "it is a draft: this is served still" if repair_row["state"] == "draft" else f"until {repair_row['at']}"
+    )
+    taken_back = f"; taken back at {repair_row['undone']}" if repair_row.get("undone") else ""
+    console.print(f"Repair {repair_id[:8]} of {pipeline.name}: {len(rows):,} rows differ, {served_until}{taken_back}.")
 
 
 def _describe_served(pipeline: Pipeline, row: dict[str, Any]) -> dict[str, Any]:
@@ -290,19 +305,19 @@ def _list(settings: Settings, pipeline: Pipeline, *, as_json: bool) -> None:
     if rows:
         console.print(table)
     states = [row["state"] for row in rows]
-    shown = ("draft", "published", "undone", *(["unreadable"] if "unreadable" in states else ()))
-    counted = ", ".join(f"{states.count(state)} {state}" for state in shown)
-    console.print(f"Repairs of {pipeline.name}: {counted}. Next: `cutover repair {pipeline.name} --window START`.")
+    shown_states = ("draft", "published", "undone", *(["unreadable"] if "unreadable" in states else ()))
+    counts_text = ", ".join(f"{states.count(state)} {state}" for state in shown_states)
+    console.print(f"Repairs of {pipeline.name}: {counts_text}. Next: `cutover repair {pipeline.name} --window START`.")
 
 
-def _show(as_json: bool, found: object, said: str | Callable[[Console], None]) -> None:
+def _show(as_json: bool, content: object, message: str | Callable[[Console], None]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if as_json:
-        sys.stdout.write(json.dumps(found) + "\n")
-    elif isinstance(said, str):
-        console.print(literal_text(said))
+        sys.stdout.write(json.dumps(content) + "\n")
+    elif isinstance(message, str):
+        console.print(literal_text(message))
     else:
-        said(console)
+        message(console)
 
 
 COMMANDS = {"repair": repair}

@@ -144,14 +144,14 @@ def save(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
     system, root = storage.place(uri)
     try:
         system.create_dir(root, recursive=True)
-        with system.open_output_stream(f"{root}/{RECORD}.new") as out:
-            out.write(json_text.write(draft).encode())
+        with system.open_output_stream(f"{root}/{RECORD}.new") as stream:
+            stream.write(json_text.write(draft).encode())
         system.move(f"{root}/{RECORD}.new", f"{root}/{RECORD}")
     except OSError as error:
         raise _make_write_error(uri, error) from error
 
 
-def find_waiting(settings: Settings, pipeline: Pipeline, recorded: Collection[str]) -> WaitingDrafts:
+def find_waiting(settings: Settings, pipeline: Pipeline, recorded_ids: Collection[str]) -> WaitingDrafts:
     """Return the drafts under the definition's result fingerprint that no recorded run has published.
 
     The record of a published one is read no more: its run says all that there is to say.
@@ -159,7 +159,7 @@ def find_waiting(settings: Settings, pipeline: Pipeline, recorded: Collection[st
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
     readable, unreadable = list[RepairDraft](), dict[str, LakeError]()
     for info in _list_folder(system, root):
-        if info.base_name not in recorded:
+        if info.base_name not in recorded_ids:
             try:
                 draft = _read_record(system, info.path)
             except LakeError as error:
@@ -185,10 +185,10 @@ def _read_record(system: fs.FileSystem, place: str) -> RepairDraft | None:
 
 def list_other_definitions(settings: Settings, pipeline: Pipeline) -> list[str]:
     """Return the ids of repairs that lie under another result fingerprint of the pipeline."""
-    own = version_uri(settings, pipeline)
+    own_uri = version_uri(settings, pipeline)
     system, root = storage.place(f"{settings.lake_uri}/{pipeline.name}")
-    others = (info.path for info in _list_folder(system, root) if not own.endswith(f"/{info.base_name}"))
-    return [info.base_name for path in others for info in _list_folder(system, f"{path}/{FOLDER}")]
+    other_folders = (info.path for info in _list_folder(system, root) if not own_uri.endswith(f"/{info.base_name}"))
+    return [info.base_name for path in other_folders for info in _list_folder(system, f"{path}/{FOLDER}")]
 
 
 def discard(settings: Settings, pipeline: Pipeline, repair_id: str) -> None:
@@ -198,18 +198,20 @@ def discard(settings: Settings, pipeline: Pipeline, repair_id: str) -> None:
         system.delete_dir(root)
 
 
-def discard_expired(settings: Settings, pipeline: Pipeline, known: Sequence[str], now: datetime) -> None:
+def discard_expired(settings: Settings, pipeline: Pipeline, recorded_ids: Sequence[str], now: datetime) -> None:
     """Remove drafts that nobody can publish any more, those of another release too, and what killed processes left.
 
     Args:
         settings: Where the lake lies.
         pipeline: The definition.
-        known: Ids of recorded runs, in their order: their folders stay.
+        recorded_ids: Ids of recorded runs, in their order: their folders stay.
         now: Drafts that expire by then go, but for those that build on the newest run: a clock may be ahead.
     """
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
     for info in _list_folder(system, root):
-        if info.base_name not in known and not _is_current(system, info.path, now, newest=next(reversed(known), None)):
+        if info.base_name not in recorded_ids and not _is_current(
+            system, info.path, now, newest=next(reversed(recorded_ids), None)
+        ):
             system.delete_dir(info.path)
 
 
@@ -241,14 +243,14 @@ def to_output(settings: Settings, pipeline: Pipeline, run: BatchRun, draft: Repa
     """
     uri = folder(settings, pipeline, draft.repair_id)
     schemas = {"rows": batch_schema(pipeline), "ranges": BATCH_INDEX, "ledger": batch_ledger_schema(pipeline)}
-    found = {name: read_rows(uri, draft.files[name]).cast(schema) for name, schema in schemas.items()}
+    tables = {name: read_rows(uri, draft.files[name]).cast(schema) for name, schema in schemas.items()}
     return RunOutput(
         run=run,
         replaced=draft.run.computed,
         began=began,
-        rows=found["rows"],
-        ranges=found["ranges"],
-        ledger=found["ledger"],
+        rows=tables["rows"],
+        ranges=tables["ranges"],
+        ledger=tables["ledger"],
     )
 
 
@@ -271,7 +273,7 @@ def _list_folder(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
     if system.get_file_info(path).type is not fs.FileType.Directory:
         return []
     file_info = system.get_file_info(fs.FileSelector(path))
-    return sorted((one for one in file_info if one.type is fs.FileType.Directory), key=lambda one: one.path)
+    return sorted((info for info in file_info if info.type is fs.FileType.Directory), key=lambda info: info.path)
 
 
 def _make_write_error(uri: str, error: OSError) -> LakeError:

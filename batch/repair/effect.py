@@ -84,8 +84,8 @@ def are_equal(pipeline: Pipeline, table: pa.Table, second: pa.Table) -> bool:
         connection.register("second_rows", second)
         pairs = (("first_rows", "second_rows"), ("second_rows", "first_rows"))
         sides = (f"(SELECT {columns} FROM {a} EXCEPT ALL SELECT {columns} FROM {b})" for a, b in pairs)
-        found = connection.execute(f"SELECT count(*) FROM ({' UNION ALL '.join(sides)})").fetchall()
-        return bool(found[0][0] == 0)
+        counts = connection.execute(f"SELECT count(*) FROM ({' UNION ALL '.join(sides)})").fetchall()
+        return bool(counts[0][0] == 0)
 
 
 def _names(pipeline: Pipeline) -> list[str]:
@@ -123,8 +123,8 @@ def _read_before(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> p
 
 def _read_served(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> pa.Table:
     """Return every row that is served or would be, with what comes of it, and since when it has been served."""
-    since = _list_served_from(connection, settings, pipeline)
-    connection.register("since", since)
+    served_from = _list_served_from(connection, settings, pipeline)
+    connection.register("since", served_from)
     on = " AND ".join(f"j.{key} IS NOT DISTINCT FROM s.{key}" for key in _key(pipeline))
     key = ", ".join(f"j.{key}" for key in _key(pipeline))
     measures = "".join(f", s.{identifier(name)}" for name in pipeline.measures)
@@ -155,8 +155,8 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings,
 
     def since(start: int, end: int, by: str) -> str | None:
         if by != "streaming":
-            held = (at for at, spans in reversed(runs) if any(a <= start and end <= b for a, b in spans))
-            return next(held, None)  # of the run over it that was recorded last
+            finish_times = (at for at, spans in reversed(runs) if any(a <= start and end <= b for a, b in spans))
+            return next(finish_times, None)  # of the run over it that was recorded last
         at = bisect_left(marks, closing(pipeline.window, pipeline.lateness, end), key=lambda mark: mark[0])
         return marks[at][1] or None if at < len(marks) else None
 

@@ -45,7 +45,7 @@ def require_windows(window: WindowFn, starts: Sequence[int], pipeline: str) -> t
     Raises:
         DefinitionError: A time is the start of none of the definition's windows, or the windows are sessions.
     """
-    found = set[Interval]()
+    missing_windows = set[Interval]()
     for start in starts:
         if not isinstance(window, AlignedWindowFn):
             msg = f"Repair of `{pipeline}`: expected windows that lie where they lie, got sessions."
@@ -59,16 +59,16 @@ def require_windows(window: WindowFn, starts: Sequence[int], pipeline: str) -> t
             following = format_micros(window.next_start(near.start))
             msg = f"Window of `{pipeline}`: expected the start of one, got {format_micros(start)}."
             raise DefinitionError(msg + f"\nHint: the nearest begin at {format_micros(near.start)} and {following}.")
-        found.add(near)
-    return tuple((one.start, one.end) for one in sorted(found))
+        missing_windows.add(near)
+    return tuple((window.start, window.end) for window in sorted(missing_windows))
 
 
-def refuse_before_scan(work: RunContext, wanted: Sequence[Range]) -> None:
+def refuse_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
     """Refuse what can be told from the cut, the index and the ends of the log, before a record is read.
 
     Args:
         work: The run, before its scan.
-        wanted: Windows by name; none: all that are dirty.
+        requested: Windows by name; none: all that are dirty.
 
     Raises:
         DefinitionError: The cut is an older one, or a window is not closed at it.
@@ -83,28 +83,28 @@ def refuse_before_scan(work: RunContext, wanted: Sequence[Range]) -> None:
         msg = f"Repair of `{name}`: expected batch runs of this definition over this log to build on, found none."
         raise LakeError(msg + f"\nHint: `cutover batch {name}` computes all windows first.", runbook="BatchNotFresh")
     closed_end = find_closed_end(work.pipeline, record.watermark_after)
-    still_open = [span for span in wanted if closed_end is None or span[1] > closed_end]
+    still_open = [span for span in requested if closed_end is None or span[1] > closed_end]
     if still_open:
         msg = f"Repair of `{name}`: expected windows that are closed at the cut of epoch {record.epoch} (watermark "
         msg += f"{format_micros(record.watermark_after) or 'not known yet'}), got {describe(still_open)}."
         raise DefinitionError(msg + "\nHint: a window closes once the watermark is past its end by allowed lateness.")
-    _refuse_expired(work, wanted)
+    _refuse_expired(work, requested)
 
 
-def _refuse_expired(work: RunContext, wanted: Sequence[Range]) -> None:
+def _refuse_expired(work: RunContext, requested: Sequence[Range]) -> None:
     window = work.pipeline.window
-    if not wanted or not isinstance(window, AlignedWindowFn):
+    if not requested or not isinstance(window, AlignedWindowFn):
         return
     index.bind_ranges(work.connection, work.settings, work.pipeline, work.history)
     expired_windows = index.find_expired_windows(work.connection, work.earliest, work.scan)
-    left = whole_from(work, work.new, [start for start, _ in wanted], window)
-    since = max(frozen_before(work), limits.MIN_MICROS if left is None else left)
-    lost = [span for span in wanted if is_touched(span[0], work.lost)]
-    if lost:
+    complete_from = whole_from(work, work.new, [start for start, _ in requested], window)
+    first_complete = max(frozen_before(work), limits.MIN_MICROS if complete_from is None else complete_from)
+    lost_windows = [span for span in requested if is_touched(span[0], work.lost)]
+    if lost_windows:
         msg = f"Repair of `{work.pipeline.name}`: expected windows of which the log held every record, got "
-        msg += f"{describe(lost)}: a loss was accepted that touches them."
+        msg += f"{describe(lost_windows)}: a loss was accepted that touches them."
         raise LogError(msg + "\nHint: nothing can compute them; they read `incomplete(lost)`.", runbook="LogDataLost")
-    expired = [span for span in wanted if span[0] in expired_windows or span[0] < since]
+    expired = [span for span in requested if span[0] in expired_windows or span[0] < first_complete]
     if expired:
         msg = f"Repair of `{work.pipeline.name}`: expected windows whose records are all in the log, which begins at "
         msg += f"offsets {format_offsets(work.earliest)}, got {describe(expired)}: past retention."
@@ -113,20 +113,22 @@ def _refuse_expired(work: RunContext, wanted: Sequence[Range]) -> None:
         raise LogError(msg + hint, runbook="RetentionHeadroomLow")
 
 
-def refuse_unknown(pipeline: Pipeline, wanted: Sequence[Range], computed: Sequence[Interval], rows: pa.Table) -> None:
+def refuse_unknown(
+    pipeline: Pipeline, requested: Sequence[Range], computed: Sequence[Interval], rows: pa.Table
+) -> None:
     """Refuse a window of which there is nothing: neither a record nor a row on any side.
 
     Args:
         pipeline: The definition.
-        wanted: Windows by name.
+        requested: Windows by name.
         computed: Those with records.
         rows: What the tables hold of the wanted ones: `window_start`, ...
 
     Raises:
         DefinitionError: A name may be mistyped.
     """
-    held = {one.start for one in computed} | set(rows["window_start"].cast(pa.int64()).to_pylist())
-    unknown = [span for span in wanted if span[0] not in held]
+    known_starts = {window.start for window in computed} | set(rows["window_start"].cast(pa.int64()).to_pylist())
+    unknown = [span for span in requested if span[0] not in known_starts]
     if unknown:
         msg = f"Repair of `{pipeline.name}`: expected windows with a record or a row, got {describe(unknown)}: nothing "
         msg += "is known of them."
@@ -142,7 +144,7 @@ def refuse_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
         LakeError: Says what is another now.
     """
     runs = batch_runs.runs(settings, pipeline)
-    found = runs[-1].run_id if runs else None
+    newest_run_id = runs[-1].run_id if runs else None
     version = versions.current(settings, pipeline)
     accepted = () if version is None else losses.up_to(settings, version)
     stage = current_stage(settings, pipeline).value
@@ -152,7 +154,7 @@ def refuse_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
             draft.run.batch_fingerprint != batch_fingerprint(pipeline),
             lambda: "the definition's batch side is another one",
         ),
-        (found != draft.newest_run, lambda: f"{_describe_run(runs)} was recorded meanwhile"),
+        (newest_run_id != draft.newest_run, lambda: f"{_describe_run(runs)} was recorded meanwhile"),
         (
             version is None or version.number != draft.run.stream_version,
             lambda: f"stream-{draft.run.stream_version} serves no more",
@@ -161,16 +163,16 @@ def refuse_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
         (stage != draft.stage, lambda: f"the pipeline went from {draft.stage} to {stage}"),
         (draft.code != digest_code(), lambda: "another release of the code that judges records is installed"),
     )
-    moved = next((reason() for is_so, reason in reasons if is_so), None)
-    if moved is not None:
-        raise make_stale_error(pipeline, draft, moved)
+    reason_text = next((reason() for is_so, reason in reasons if is_so), None)
+    if reason_text is not None:
+        raise make_stale_error(pipeline, draft, reason_text)
 
 
-def make_stale_error(pipeline: Pipeline, draft: RepairDraft, moved: str) -> LakeError:
+def make_stale_error(pipeline: Pipeline, draft: RepairDraft, reason: str) -> LakeError:
     """Say that a draft may not be published any more, and how a new one is made."""
     windows = " ".join(f"--window {format_micros(start)}" for start, _ in draft.windows[:_SHOWN])
     msg = f"Repair {draft.repair_id} of `{pipeline.name}`: expected all as it was when its draft was made "
-    msg += f"({draft.created}), but {moved}. Nothing was published."
+    msg += f"({draft.created}), but {reason}. Nothing was published."
     return LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} {windows or '--dirty'}`.")
 
 
@@ -200,11 +202,17 @@ def refuse_touched(pipeline: Pipeline, repair: BatchRun, later: Sequence[BatchRu
         LakeError: Names the first of them.
     """
     for run in later:
-        both = [span for span in run.computed if any(_meet(pipeline.window, span, own) for own in repair.computed)]
+        both = [
+            span
+            for span in run.computed
+            if any(_meet(pipeline.window, span, repaired_range) for repaired_range in repair.computed)
+        ]
         if both or run.anew or run.batch_fingerprint != repair.batch_fingerprint:
-            what = "repair" if run.repair else "batch run"
+            run_kind = "repair" if run.repair else "batch run"
             which = f" ({describe(both)})" if both else ""
-            msg = f"Repair {repair.run_id} of `{pipeline.name}`: expected no later run over its windows, got {what} "
+            msg = (
+                f"Repair {repair.run_id} of `{pipeline.name}`: expected no later run over its windows, got {run_kind} "
+            )
             msg += f"{run.run_id} of {run.finished}{which}. Nothing was changed."
             hint = f"`cutover repair {pipeline.name} --undo --id {run.run_id[:8]}` takes that one back first."
             other = "What stands there now was computed after the repair; a new repair computes it again."
@@ -226,21 +234,21 @@ def digest_code() -> str:
 
 def describe(windows: Sequence[Range]) -> str:
     """Name windows by their starts, the first few of them."""
-    shown = ", ".join(str(format_micros(start)) for start, _ in windows[:_SHOWN])
-    return shown + (f" and {len(windows) - _SHOWN} more" if len(windows) > _SHOWN else "")
+    start_texts = ", ".join(str(format_micros(start)) for start, _ in windows[:_SHOWN])
+    return start_texts + (f" and {len(windows) - _SHOWN} more" if len(windows) > _SHOWN else "")
 
 
-def find_by_id(pipeline: Pipeline, ids: Sequence[str], wanted: str | None, *, what: str) -> str:
+def find_by_id(pipeline: Pipeline, ids: Sequence[str], id_prefix: str | None, *, subject: str) -> str:
     """Return the one id that begins as wanted; the last if none is wanted.
 
     Raises:
         DefinitionError: There is none, or more than one.
     """
-    fitting = [one for one in ids if wanted is None or one.startswith(wanted)]
-    if not fitting or (wanted is not None and len(set(fitting)) > 1):
-        got = "none" if not fitting else f"{len(set(fitting))}"
-        named = "" if wanted is None else f" whose id begins with `{wanted[:40]}`"
-        msg = f"Repair of `{pipeline.name}`: expected one {what}{named}, got {got}."
+    fitting = [run_id for run_id in ids if id_prefix is None or run_id.startswith(id_prefix)]
+    if not fitting or (id_prefix is not None and len(set(fitting)) > 1):
+        actual = "none" if not fitting else f"{len(set(fitting))}"
+        prefix_text = "" if id_prefix is None else f" whose id begins with `{id_prefix[:40]}`"
+        msg = f"Repair of `{pipeline.name}`: expected one {subject}{prefix_text}, got {actual}."
         raise DefinitionError(msg + f"\nHint: `cutover repair {pipeline.name}` lists them.")
     return fitting[-1]
 
@@ -249,5 +257,5 @@ def _describe_run(runs: Sequence[BatchRun]) -> str:
     if not runs:
         return "nothing that it builds on"
     run = runs[-1]
-    what = "a repair" if run.repair else "an undo of a repair" if run.undoes else "a batch run"
-    return f"{what} ({run.run_id}, at {run.finished})"
+    description = "a repair" if run.repair else "an undo of a repair" if run.undoes else "a batch run"
+    return f"{description} ({run.run_id}, at {run.finished})"

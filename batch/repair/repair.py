@@ -72,39 +72,45 @@ def make_draft(
     spark.configuration(settings)
     if isinstance(pipeline.window, Sessions):
         refusals.require_windows(pipeline.window, [0], pipeline.name)
-    named = tuple(windows)
+    requested = tuple(windows)
     try:
-        with open_run(settings, pipeline, epoch, named or None, clock, patience=0) as work:
-            refusals.refuse_before_scan(work, named)
-            return _compute_draft(work, named, clock, probe)
+        with open_run(settings, pipeline, epoch, requested or None, clock, patience=0) as work:
+            refusals.refuse_before_scan(work, requested)
+            return _compute_draft(work, requested, clock, probe)
     except OtherSettings:
         msg = f"Repair of `{pipeline.name}`: expected the settings by which batch judged records before, got others."
         hint = f"\nHint: `cutover batch {pipeline.name}` begins anew by those of now."
         raise LakeError(msg + hint, runbook="SealBroken") from None
 
 
-def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, probe: probes.Probe) -> Drafted:
+def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock, probe: probes.Probe) -> Drafted:
     settings, pipeline = work.settings, work.pipeline
-    found = compute(work, probe)
-    made = publish.prepare(work, found)
-    seen = effect.compare(settings, pipeline, made.rows, made.replaced)
-    rows = pa.concat_tables([seen.served.select(["window_start"]), seen.before.select(["window_start"])])
-    refusals.refuse_unknown(pipeline, named, found.plan.compute, rows)
-    if not made.replaced:
+    run_output = compute(work, probe)
+    prepared = publish.prepare(work, run_output)
+    draft_effect = effect.compare(settings, pipeline, prepared.rows, prepared.replaced)
+    rows = pa.concat_tables(
+        [draft_effect.served.select(["window_start"]), draft_effect.before.select(["window_start"])]
+    )
+    refusals.refuse_unknown(pipeline, requested, run_output.plan.compute, rows)
+    if not prepared.replaced:
         pins.release(
-            settings, work.target.version, made.run.epoch, holder=pins.batch_holder(made.run.run_id), now=clock.now()
+            settings,
+            work.target.version,
+            prepared.run.epoch,
+            holder=pins.batch_holder(prepared.run.run_id),
+            now=clock.now(),
         )
         return Drafted(draft=None, effect=None)
     now = clock.now()
-    known = [run.run_id for run in batch_runs.recorded_runs(settings, pipeline)]
-    drafts.discard_expired(settings, pipeline, known, now)
-    waiting = drafts.find_waiting(settings, pipeline, known)
-    uri = drafts.folder(settings, pipeline, made.run.run_id)
-    tables = {**drafts.to_files(made), "served": seen.served, "before": seen.before}
+    recorded_ids = [run.run_id for run in batch_runs.recorded_runs(settings, pipeline)]
+    drafts.discard_expired(settings, pipeline, recorded_ids, now)
+    waiting = drafts.find_waiting(settings, pipeline, recorded_ids)
+    uri = drafts.folder(settings, pipeline, prepared.run.run_id)
+    tables = {**drafts.to_files(prepared), "served": draft_effect.served, "before": draft_effect.before}
     newest = batch_runs.runs(settings, pipeline)
     repair_draft = RepairDraft(
-        run=made.run,
-        windows=named or made.replaced,
+        run=prepared.run,
+        windows=requested or prepared.replaced,
         newest_run=newest[-1].run_id if newest else None,
         stage=current_stage(settings, pipeline).value,
         losses=len(work.recorded),
@@ -112,23 +118,23 @@ def _compute_draft(work: RunContext, named: tuple[Range, ...], clock: Clock, pro
         created=now.isoformat(),
         expires=(now + pins.LONGEST).isoformat(),
         sequence=waiting.next_sequence,
-        counts=seen.counts,
-        served_from=seen.served_from,
+        counts=draft_effect.counts,
+        served_from=draft_effect.served_from,
         files=drafts.write_rows(uri, tables),
     )
     drafts.save(settings, pipeline, repair_draft)
-    probe("repair.staged", made.run.epoch)
+    probe("repair.staged", prepared.run.epoch)
     log.info(
         "repair_drafted", pipeline=pipeline.name, repair=repair_draft.repair_id, counts=repair_draft.counts["served"]
     )
-    return Drafted(draft=repair_draft, effect=seen)
+    return Drafted(draft=repair_draft, effect=draft_effect)
 
 
 @runs.tell_lineage("repair", lineage.find_touched_by_repair)
 def publish_draft(
     settings: Settings,
     pipeline: Pipeline,
-    wanted: str | None,
+    id_prefix: str | None,
     *,
     why: str = "",
     clock: Clock,
@@ -139,7 +145,7 @@ def publish_draft(
     Args:
         settings: Where the log and the lake are.
         pipeline: The definition.
-        wanted: How the id of the draft begins; None: the newest one that waits.
+        id_prefix: How the id of the draft begins; None: the newest one that waits.
         why: What a person says of it.
         clock: For when it is published.
         probe: Told at `repair.checked`, `batch.indexed`, `batch.written` and `batch.committed`.
@@ -155,12 +161,14 @@ def publish_draft(
     """
     started, began = clock.now(), clock.monotonic()  # for how long the draft waited, nothing ran
     with writer_lock(settings, pipeline.name, patience=0):
-        known = {run.run_id: run for run in batch_runs.recorded_runs(settings, pipeline)}
-        waiting = drafts.find_waiting(settings, pipeline, known)
-        repair_id = _choose_draft(settings, pipeline, waiting, wanted, [r.run_id for r in known.values() if r.repair])
-        if repair_id in known:
-            refusals.refuse_undone(pipeline, known[repair_id], [*known.values()])
-            return known[repair_id], True
+        runs_by_id = {run.run_id: run for run in batch_runs.recorded_runs(settings, pipeline)}
+        waiting = drafts.find_waiting(settings, pipeline, runs_by_id)
+        repair_id = _choose_draft(
+            settings, pipeline, waiting, id_prefix, [r.run_id for r in runs_by_id.values() if r.repair]
+        )
+        if repair_id in runs_by_id:
+            refusals.refuse_undone(pipeline, runs_by_id[repair_id], [*runs_by_id.values()])
+            return runs_by_id[repair_id], True
         draft = waiting.get(repair_id)
         refusals.refuse_stale(settings, pipeline, draft, clock.now())
         refuse_foreign(settings, pipeline)
@@ -175,31 +183,31 @@ def publish_draft(
             repair = _make_repair(settings, pipeline, draft, target.newest.epoch, why)
             run = replace(draft.run, repair=repair, started=started.isoformat())
             run_output = drafts.to_output(settings, pipeline, run, draft, began=began)
-            done = publish.commit(settings, pipeline, history, run_output, probe=probe, clock=clock)
+            published = publish.commit(settings, pipeline, history, run_output, probe=probe, clock=clock)
         serving_table.keep_up(settings, pipeline)
-        log.info("repair_published", pipeline=pipeline.name, **publish.summary(done))
-        return done, False
+        log.info("repair_published", pipeline=pipeline.name, **publish.summary(published))
+        return published, False
 
 
 def _refuse_other_answers(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
     """Refuse to publish over answers that are not those which were looked at."""
     rows = drafts.read_rows(drafts.folder(settings, pipeline, draft.repair_id), draft.files["served"])
     now = effect.read_served(settings, pipeline, draft.run.computed)
-    there = rows.filter(pc.is_valid(rows["_served_by"]))
-    if not effect.are_equal(pipeline, there, now):
+    served_rows = rows.filter(pc.is_valid(rows["_served_by"]))
+    if not effect.are_equal(pipeline, served_rows, now):
         raise refusals.make_stale_error(pipeline, draft, "what is served of these windows is not what it was then")
 
 
 def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epoch: int, why: str) -> Repair:
-    known = batch_runs.runs(settings, pipeline)
+    runs_of_version = batch_runs.runs(settings, pipeline)
     return Repair(
         windows=draft.windows,
         who=user(),
         why=why,
         stage=draft.stage,
         stream_epoch=epoch,
-        batch_run=known[-1].run_id if known else None,
-        batch_version=known[-1].batch_version if known else None,
+        batch_run=runs_of_version[-1].run_id if runs_of_version else None,
+        batch_version=runs_of_version[-1].batch_version if runs_of_version else None,
         counts=draft.counts.get("served", {}),
         served_from=draft.served_from,
         files={name: draft.files[name] for name in ("served", "before")},
@@ -207,24 +215,24 @@ def _make_repair(settings: Settings, pipeline: Pipeline, draft: RepairDraft, epo
 
 
 def _choose_draft(
-    settings: Settings, pipeline: Pipeline, waiting: WaitingDrafts, wanted: str | None, published: Sequence[str]
+    settings: Settings, pipeline: Pipeline, waiting: WaitingDrafts, id_prefix: str | None, published: Sequence[str]
 ) -> str:
     """Return the id of the draft to publish, or of a repair that was published and is named again.
 
     Raises:
         LakeError: None is named, and there is one of which nobody can say whether it is the newest.
     """
-    if wanted is None and waiting.unreadable:
+    if id_prefix is None and waiting.unreadable:
         waiting.get(next(iter(waiting.unreadable)))
-    ids = waiting.ids if wanted is None else (*published, *waiting.ids)
-    others = drafts.list_other_definitions(settings, pipeline)
-    if not any(wanted is None or one.startswith(wanted) for one in ids) and any(
-        wanted is None or other.startswith(wanted) for other in others
+    ids = waiting.ids if id_prefix is None else (*published, *waiting.ids)
+    other_definitions = drafts.list_other_definitions(settings, pipeline)
+    if not any(id_prefix is None or draft_id.startswith(id_prefix) for draft_id in ids) and any(
+        id_prefix is None or other.startswith(id_prefix) for other in other_definitions
     ):
         msg = f"Repair of `{pipeline.name}`: expected a draft of the definition in force, got one of another definition"
         msg += " (other results). Nothing was published."
         raise LakeError(msg + f"\nHint: look again: `cutover repair {pipeline.name} --window ...`.")
-    return refusals.find_by_id(pipeline, ids, wanted, what="draft to publish")
+    return refusals.find_by_id(pipeline, ids, id_prefix, subject="draft to publish")
 
 
 def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, object]]:
@@ -232,14 +240,14 @@ def list_repairs(settings: Settings, pipeline: Pipeline) -> list[dict[str, objec
 
     `state` is `published`, `undone`, `draft` or `unreadable`.
     """
-    known = batch_runs.recorded_runs(settings, pipeline)
-    undone = {run.undoes: run.finished for run in known if run.undoes is not None}
+    recorded = batch_runs.recorded_runs(settings, pipeline)
+    undone = {run.undoes: run.finished for run in recorded if run.undoes is not None}
     rows: list[dict[str, object]] = []
-    for run in known:
+    for run in recorded:
         if run.repair is not None:
             state = "undone" if run.run_id in undone else "published"
             rows.append({"id": run.run_id, "state": state, "at": run.finished, "undone": undone.get(run.run_id)})
             rows[-1] |= {"epoch": run.epoch, "batch_version": run.batch_version, "repair": run.repair}
-    waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in known})
-    rows += [{"id": one, "state": "unreadable", "at": None, "epoch": None} for one in waiting.unreadable]
+    waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded})
+    rows += [{"id": draft_id, "state": "unreadable", "at": None, "epoch": None} for draft_id in waiting.unreadable]
     return [*rows, *({"state": "draft", "at": d.created, **drafts.to_fields(d)} for d in waiting.readable.values())]

@@ -38,7 +38,7 @@ from cutover.settings import Settings
 def undo(
     settings: Settings,
     pipeline: Pipeline,
-    wanted: str | None,
+    id_prefix: str | None,
     *,
     why: str = "",
     clock: Clock,
@@ -57,13 +57,13 @@ def undo(
         DefinitionError: There is no such repair.
     """
     with writer_lock(settings, pipeline.name, patience=0):
-        known = batch_runs.recorded_runs(settings, pipeline)
-        repaired = {run.run_id: run for run in known if run.repair is not None}
-        undone = {run.undoes: run for run in known if run.undoes is not None}
-        waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in known})
+        recorded_runs = batch_runs.recorded_runs(settings, pipeline)
+        repaired = {run.run_id: run for run in recorded_runs if run.repair is not None}
+        undone = {run.undoes: run for run in recorded_runs if run.undoes is not None}
+        waiting = drafts.find_waiting(settings, pipeline, {run.run_id for run in recorded_runs})
         # The newest repair, undone or not: who says it twice must not take back the one before.
-        ids = [*repaired] if wanted is None else [*waiting.ids, *repaired]
-        repair_id = refusals.find_by_id(pipeline, ids, wanted, what="repair to take back")
+        ids = [*repaired] if id_prefix is None else [*waiting.ids, *repaired]
+        repair_id = refusals.find_by_id(pipeline, ids, id_prefix, subject="repair to take back")
         if repair_id in undone:
             return undone[repair_id], repair_id, True
         refuse_foreign(settings, pipeline)  # it also takes back the rows of a run that was killed
@@ -74,12 +74,12 @@ def undo(
         sequence, runs = batch_runs.next_sequence(settings, pipeline), batch_runs.runs(settings, pipeline)
         position = [run.run_id for run in runs].index(repair_id)
         refusals.refuse_touched(pipeline, runs[position], runs[position + 1 :])
-        made = _make_undo(settings, pipeline, runs, repaired[repair_id], why, clock)
+        undo_run = _make_undo(settings, pipeline, runs, repaired[repair_id], why, clock)
         history = IndexHistory(runs=tuple(runs), next_sequence=sequence)
-        done = publish.commit(settings, pipeline, history, made, probe=probe, clock=clock)
+        published = publish.commit(settings, pipeline, history, undo_run, probe=probe, clock=clock)
         serving_table.keep_up(settings, pipeline)
-        log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summary(done))
-        return done, repair_id, False
+        log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summary(published))
+        return published, repair_id, False
 
 
 def _make_undo(
@@ -132,9 +132,9 @@ def _list_dirty_again(
     with queries.connect() as connection:
         index.bind_ranges(connection, settings, pipeline, IndexHistory(runs=tuple(runs)))
         touches = index.touches(connection)
-    inside = [one for one in touches if any(dirty.inside(one.window, span) for span in repair.computed)]
+    touches_inside = [touch for touch in touches if any(dirty.inside(touch.window, span) for span in repair.computed)]
     bounds = PlanBounds(window=window, closed=find_closed_end(pipeline, runs[-1].watermark), wanted=())
-    return dirty.plan(inside, [run.computed for run in runs], bounds).stale
+    return dirty.plan(touches_inside, [run.computed for run in runs], bounds).stale
 
 
 def _release(settings: Settings, pipeline: Pipeline, draft: RepairDraft | None, clock: Clock) -> None:

@@ -54,16 +54,18 @@ def expectations(pipeline: Pipeline) -> list[Any]:
 
 
 def _expectation(pipeline: Pipeline, expect: Expect, gxe: Any) -> Any:
-    known = {name.lower(): name for name in dir(gxe)}  # one has capitals within a word: KLDivergence
+    expectation_types = {name.lower(): name for name in dir(gxe)}  # one has capitals within a word: KLDivergence
     try:
-        return getattr(gxe, known[expect.type.replace("_", "")])(**dict(expect.arguments), severity=expect.severity)
+        return getattr(gxe, expectation_types[expect.type.replace("_", "")])(
+            **dict(expect.arguments), severity=expect.severity
+        )
     except (TypeError, ValueError) as error:
         msg = f"Contract of `{pipeline.name}`: `{expect.type}` does not take {dict(expect.arguments)}: {error}."
         raise DefinitionError(msg) from error
 
 
 def _run(pipeline: Pipeline, frame: Any) -> tuple[ExpectationResult, ...]:
-    wanted = expectations(pipeline)
+    expected = expectations(pipeline)
     import great_expectations as gx  # noqa: PLC0415 -- see `expectations`
 
     context = gx.get_context(mode="ephemeral")
@@ -71,25 +73,25 @@ def _run(pipeline: Pipeline, frame: Any) -> tuple[ExpectationResult, ...]:
     source = context.data_sources.add_pandas("staged")
     batch = source.add_dataframe_asset("result").add_batch_definition_whole_dataframe("all")
     handle = batch.get_batch({"dataframe": frame})
-    pairs = zip(pipeline.contract, wanted, strict=True)
+    pairs = zip(pipeline.contract, expected, strict=True)
     return tuple(_result(expect, handle.validate(expectation)) for expect, expectation in pairs)
 
 
-def _result(expect: Expect, found: Any) -> ExpectationResult:
+def _result(expect: Expect, gx_result: Any) -> ExpectationResult:
     return ExpectationResult(
         expectation=expect.text,
         severity=expect.severity,
-        success=bool(found.success),
-        observed=_format_observation(found),
+        success=bool(gx_result.success),
+        observed=_format_observation(gx_result),
     )
 
 
-def _format_observation(found: Any) -> str:
+def _format_observation(observed: Any) -> str:
     """Return a count or a value; never rows: what a record holds stays out of logs and errors."""
-    error = (found.exception_info or {}).get("exception_message")
+    error = (observed.exception_info or {}).get("exception_message")
     if error:
         return f"an error: {str(error).splitlines()[0]}"
-    result = dict(found.result or {})
+    result = dict(observed.result or {})
     if "unexpected_count" in result:
         return f"{result['unexpected_count']} unexpected of {result.get('element_count', '?')}"
     return str(result.get("observed_value", "no value"))

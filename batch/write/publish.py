@@ -73,7 +73,7 @@ def commit(
     probe("batch.indexed", run.epoch)
     batch_version = _replace(settings, pipeline, run_output)
     probe("batch.written", run.epoch)
-    done = replace(
+    completed = replace(
         run,
         batch_version=batch_version,
         ledger_version=ledger_version,
@@ -85,7 +85,7 @@ def commit(
         "batch_index": run_output.ranges.num_rows,
         "batch_ledger": run_output.ledger.num_rows,
     }
-    batch_run = index.record_run(settings, pipeline, done, sequence=history.next_sequence, rows=rows)
+    batch_run = index.record_run(settings, pipeline, completed, sequence=history.next_sequence, rows=rows)
     probe("batch.committed", run.epoch)
     return batch_run
 
@@ -119,7 +119,7 @@ def _replace(settings: Settings, pipeline: Pipeline, run_output: RunOutput) -> i
 
 
 def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
-    record, wanted = work.target.record, work.wanted or ()
+    record, requested = work.target.record, work.wanted or ()
     return BatchRun(
         run_id=work.run_id,
         epoch=record.epoch,
@@ -133,7 +133,7 @@ def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
         result_fingerprint=result_fingerprint(work.pipeline),
         batch_fingerprint=batch_fingerprint(work.pipeline),
         **work.judging.make_run_fields(work.pipeline, work.history),
-        wanted=wanted[0] if len(wanted) == 1 else None,
+        wanted=requested[0] if len(requested) == 1 else None,
         computed=staged_run.plan.computed,
         stale=staged_run.plan.stale,
         incomplete=staged_run.incomplete,
@@ -153,13 +153,13 @@ def _make_run(work: RunContext, staged_run: StagedRun) -> BatchRun:
 
 def _measure_cost(settings: Settings, pipeline: Pipeline, run_output: RunOutput) -> PathCost:
     """Return what was used until the run was prepared, by another process where it is a draft, and since."""
-    written = _count_written_bytes(settings, pipeline, run_output.run.run_id)
-    cost = measure_cost(run_output.meter, is_local=is_local(settings), written_bytes=written)
+    written_bytes = _count_written_bytes(settings, pipeline, run_output.run.run_id)
+    cost = measure_cost(run_output.meter, is_local=is_local(settings), written_bytes=written_bytes)
     return cost if run_output.run.cost is None else add_costs(run_output.run.cost, cost)
 
 
 def _count_written_bytes(settings: Settings, pipeline: Pipeline, run_id: str) -> int:
     """Return the size of the files that a run has added to its tables, by their names; its own record comes after."""
     tables = (batch_uri(settings, pipeline, name) for name in BATCH_TABLES)
-    listed = (action for uri in tables if delta.exists(uri) for action in delta.actions(delta.open_table(uri)))
-    return sum(int(action["size_bytes"]) for action in listed if f"-{run_id}-" in str(action["path"]))
+    actions = (action for uri in tables if delta.exists(uri) for action in delta.actions(delta.open_table(uri)))
+    return sum(int(action["size_bytes"]) for action in actions if f"-{run_id}-" in str(action["path"]))

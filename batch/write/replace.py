@@ -57,15 +57,15 @@ def replace_windows(
     with commits.refusing(table.table_uri):
         if instead_of is not None or not is_same:
             # Another kind of batch side has other columns: what it does not compute is kept, in the columns both have.
-            kept = instead_of
-            if kept is None:
-                kept = read_rows_outside(table, delta.actions(table), rows.schema, ranges)
-            files = _write_files(table, pa.concat_tables([rows, kept]), of)
+            kept_rows = instead_of
+            if kept_rows is None:
+                kept_rows = read_rows_outside(table, delta.actions(table), rows.schema, ranges)
+            files = _write_files(table, pa.concat_tables([rows, kept_rows]), of)
             commits.overwrite(table, files, Schema.from_arrow(rows.schema), commit=commit)
             return int(table.version())
         touched = _list_touched_files(table, ranges)
-        kept = read_rows_outside(table, touched, rows.schema, ranges)
-        files = _write_files(table, pa.concat_tables([rows, kept]), of)
+        kept_rows = read_rows_outside(table, touched, rows.schema, ranges)
+        files = _write_files(table, pa.concat_tables([rows, kept_rows]), of)
         commits.replace(table, touched, files, commit=commit)
     return int(table.version())
 
@@ -83,15 +83,15 @@ def take_back(table: DeltaTable, table_change: TableChange) -> None:
     if table_change.base is None or table_change.base < 0:
         return
     now = {str(action["path"]): action for action in delta.actions(table)}
-    before = _undo_entries(table, set(now), table_change.base)
+    previous_paths = _undo_entries(table, set(now), table_change.base)
     with commits.refusing(table.table_uri):
-        made = [data_files.list_again(table.table_uri, path) for path in sorted(before - now.keys())]
-        gone = [action for path, action in now.items() if path not in before]
+        relisted = [data_files.list_again(table.table_uri, path) for path in sorted(previous_paths - now.keys())]
+        removed = [action for path, action in now.items() if path not in previous_paths]
         note = CommitProperties(max_commit_retries=0, custom_metadata=TAKEN_BACK)
-        if made or gone:
-            commits.replace(table, gone, made, commit=note)
+        if relisted or removed:
+            commits.replace(table, removed, relisted, commit=note)
             log.warning(
-                "unfinished_rows_taken_back", table=table_change.uri, files=len(gone), to_version=table_change.base
+                "unfinished_rows_taken_back", table=table_change.uri, files=len(removed), to_version=table_change.base
             )
 
 
@@ -122,7 +122,7 @@ def _write_files(table: DeltaTable, rows: pa.Table, of: str) -> list[AddAction]:
     if not rows.num_rows:
         return []
     ordered = rows.sort_by([(name, "ascending") for name in ("window_start", "window_end")])
-    pieces = (ordered.slice(first, ROWS) for first in range(0, ordered.num_rows, ROWS))
+    pieces = (ordered.slice(start, ROWS) for start in range(0, ordered.num_rows, ROWS))
     return [data_files.write(table.table_uri, piece, checksums.new_stem("batch", of)) for piece in pieces]
 
 
@@ -142,16 +142,16 @@ def _may_hold(span: tuple[int | None, int | None], ranges: Sequence[Range]) -> b
 
 
 def read_rows_outside(
-    table: DeltaTable, listed: Sequence[Mapping[str, Any]], schema: pa.Schema, ranges: Sequence[Range]
+    table: DeltaTable, actions: Sequence[Mapping[str, Any]], schema: pa.Schema, ranges: Sequence[Range]
 ) -> pa.Table:
     """Return the rows of some files of a table whose windows do not lie wholly inside one of the ranges.
 
     Columns are those of `schema`, null where the table has none of that name.
     """
-    if not listed:
+    if not actions:
         return schema.empty_table()
     with queries.connect() as connection:
-        delta.bind(connection, "found", table, paths=[str(action["path"]) for action in listed])
+        delta.bind(connection, "found", table, paths=[str(action["path"]) for action in actions])
         _bind(connection, "replaced", ranges)
         names = set(delta.read_schema(table).names)
         columns = ", ".join(
@@ -163,5 +163,5 @@ def read_rows_outside(
 
 
 def _bind(connection: duckdb.DuckDBPyConnection, name: str, ranges: Sequence[Range]) -> None:
-    columns = {"first": [first for first, _ in ranges], "last": [end for _, end in ranges]}
+    columns = {"first": [start for start, _ in ranges], "last": [end for _, end in ranges]}
     connection.register(name, pa.table(columns, schema=pa.schema([("first", pa.int64()), ("last", pa.int64())])))

@@ -36,8 +36,8 @@ def stage_result(work: RunContext, plan: RunPlan) -> None:
         work.connection.execute(f"CREATE TEMP VIEW {scan.COUNTED} AS {nothing}")
         stage_rows(work, None)
     else:
-        same = isinstance(work.pipeline.batch, SameDefinition)
-        stage_rows(work, _same_definition(work) if same else _team_sql(work, plan))
+        is_same_definition = isinstance(work.pipeline.batch, SameDefinition)
+        stage_rows(work, _same_definition(work) if is_same_definition else _team_sql(work, plan))
         _refuse_emptied(work)
 
 
@@ -66,7 +66,7 @@ def keep_uncomputed(work: RunContext, computed: Sequence[Range]) -> KeptRows:
     if work.recorded_table is None:
         return KeptRows(rows=schema.empty_table(), ranges=())
     rows = read_rows_outside(work.recorded_table, delta.actions(work.recorded_table), schema, computed)
-    ranges = (span for span in work.held if not any(first <= span[0] and span[1] <= end for first, end in computed))
+    ranges = (span for span in work.held if not any(start <= span[0] and span[1] <= end for start, end in computed))
     return KeptRows(rows=rows, ranges=tuple(ranges))
 
 
@@ -86,39 +86,44 @@ def _refuse_emptied(work: RunContext) -> None:
     Raises:
         DefinitionError: Names the rows before; nothing was published.
     """
-    own, uri = work.pipeline.batch, batch_uri(work.settings, work.pipeline)
-    (after,) = work.connection.execute(f"SELECT count(*) FROM {STAGED}").fetchall()[0]  # noqa: S608 -- a name of ours
-    if isinstance(own, SameDefinition) or own.may_be_empty or after or not delta.exists(uri):
+    batch_definition, uri = work.pipeline.batch, batch_uri(work.settings, work.pipeline)
+    (rows_after,) = work.connection.execute(f"SELECT count(*) FROM {STAGED}").fetchall()[0]  # noqa: S608 -- a name of ours
+    if (
+        isinstance(batch_definition, SameDefinition)
+        or batch_definition.may_be_empty
+        or rows_after
+        or not delta.exists(uri)
+    ):
         return
     delta.relation(work.connection, "published", uri)
     query = f"SELECT count(*) FROM published JOIN {WINDOWS} w ON epoch_us(published.window_start) = w.window_start"  # noqa: S608
-    (before,) = work.connection.execute(query).fetchall()[0]
-    if before:
-        msg = f"SQL `{own.file}` of `{work.pipeline.name}`: expected rows for the windows computed, whose {before:,} "
-        msg += "rows in the batch table it replaces, got none."
+    (rows_before,) = work.connection.execute(query).fetchall()[0]
+    if rows_before:
+        msg = f"SQL `{batch_definition.file}` of `{work.pipeline.name}`: expected rows for the windows computed, "
+        msg += f"whose {rows_before:,} rows in the batch table it replaces, got none."
         hint = "nothing was published. `Sql(..., may_be_empty=True)` in the definition lets it replace rows by none."
         raise DefinitionError(msg + f"\nHint: {hint}")
 
 
 def _query_scanned_rows(work: RunContext) -> str:
     """Return the query of what this run scanned, and of what an earlier one did, read again."""
-    again = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan))
+    reads_sql = segments.reads(index.spans(work.connection, WINDOWS, scan=work.scan))
     sources = [scan.SCAN]
-    if again:
-        scan.read_again(work.records(again), work.pipeline, work.staged, work.dimensions(again))
+    if reads_sql:
+        scan.read_again(work.records(reads_sql), work.pipeline, work.staged, work.dimensions(reads_sql))
         sources.append(scan.AGAIN)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
 
 
 def _query_once(work: RunContext) -> str:
     """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
-    reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
+    reads = segments.reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
     scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
     return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- a name of ours
 
 
 def _team_sql(work: RunContext, plan: RunPlan) -> str:
-    reads = segments.reads(index.spans(work.connection, WINDOWS, before=work.scan + 1))
+    reads = segments.reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
     events = sql.events(work.records(reads), work.pipeline, work.dimensions(reads))
     sql.stage(events, work.pipeline, plan.compute, work.staged)
     return sql.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)

@@ -43,10 +43,10 @@ def test_sliding_windows_overlap_and_each_is_its_own() -> None:
 
 @pytest.mark.parametrize(("wanted", "expected"), [(None, "b2"), ("a", "a1"), ("b2", "b2")])
 def test_an_id_may_be_given_by_how_it_begins(wanted: str | None, expected: str) -> None:
-    assert find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, what="repair") == expected
+    assert find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, subject="repair") == expected
 
 
 @pytest.mark.parametrize("wanted", ["b", "c", "../", "a1x"])
 def test_an_id_that_names_none_or_several_is_refused(wanted: str) -> None:
     with pytest.raises(DefinitionError, match="expected one repair whose id begins with"):
-        find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, what="repair")
+        find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, subject="repair")
