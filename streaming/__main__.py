@@ -33,8 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 if __name__ == "__main__":
     code = main()
-    if (said := terminal.engine_log()) is not None:
-        sys.stdout.write(f"{said}\n")
+    if (engine_log := terminal.engine_log()) is not None:
+        sys.stdout.write(f"{engine_log}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     # A JVM that died leaves py4j's threads waiting for it: the exit must not wait for them.

@@ -73,7 +73,7 @@ def run(
     clock, place = clock or SystemClock(), folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):
         (place / "stop").unlink(missing_ok=True)
-        beat, told = _start_heartbeat(settings, place, clock), DriverLineage(settings, pipeline.name)
+        beat, lineage = _start_heartbeat(settings, place, clock), DriverLineage(settings, pipeline.name)
         try:
             context = DriverContext(
                 settings=settings,
@@ -84,14 +84,14 @@ def run(
                 beat=beat,
                 place=place,
             )
-            with endpoint.serving(settings, pipeline.name, context.metrics), told.telling(context):
+            with endpoint.serving(settings, pipeline.name, context.metrics), lineage.telling(context):
                 code = 0 if _drive(context, until, aim) else INTERRUPTED
         except BaseException as error:
             _fail(pipeline.name, beat, error)
-            told.fail(error)
+            lineage.fail(error)
             raise
         beat.end(state="STOPPED", exit_code=code)
-        told.end(code)
+        lineage.end(code)
     log.info("stream_stopped", pipeline=pipeline.name, epoch=beat.now.epoch, early=code != 0)
     return code
 
@@ -141,8 +141,8 @@ def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets
         (None, None) if version is None else fencing.open_checked(context.settings, context.pipeline, version)
     )
     accepted = () if version is None else losses.losses(context.settings, version)
-    known = tuple if version is None else same_log.recorded_history(version.uri)
-    beginning = start_offsets.begin(context.pipeline, context.client, record, accepted, known)
+    read_history = tuple if version is None else same_log.recorded_history(version.uri)
+    beginning = start_offsets.begin(context.pipeline, context.client, record, accepted, read_history)
     schema = epoch_log_schema(context.pipeline)
     version = versions.open_or_create(context.settings, context.pipeline, context.clock)
     if context.settings.stream_version is None:  # not that of a replay, which serves nothing
@@ -188,8 +188,8 @@ def _signals(stopping: threading.Event) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
+    previous_handler = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous_handler)

@@ -47,11 +47,11 @@ def read(context: DriverContext, stream: MicrobatchEngine) -> None:
         )
         stream.recorder.begin_query(session)
         running = query.start(session, context.settings, query_source, stream.process_batch)
-        why = _run(context, stream, running, session)
-        if why is None:
+        end_error = _run(context, stream, running, session)
+        if end_error is None:
             return
-        if why.runbook != "KafkaUnreachable":
-            raise why from why.__cause__
+        if end_error.runbook != "KafkaUnreachable":
+            raise end_error from end_error.__cause__
         log.warning("kafka_unreachable", pipeline=context.pipeline.name, waiting_before="query")
         _await_broker(context, stream)
 
@@ -111,10 +111,10 @@ def _await_next_poll(context: DriverContext, stream: MicrobatchEngine) -> None:
     An epoch alone is no reason to look: it has looked at the log itself, and a look makes the broker read partitions.
     """
     due = time.monotonic() + max(0.1, context.settings.stream.trigger_seconds)
-    while (left := due - time.monotonic()) > 0:
+    while (remaining := due - time.monotonic()) > 0:
         if stream.failure is not None or context.stopping.is_set() or stream.drained:
             return
-        stream.wake.wait(left)
+        stream.wake.wait(remaining)
         stream.wake.clear()
 
 
@@ -145,14 +145,14 @@ def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
         _poll_stop_file(context)
         try:
             history = same_log.recorded_history(ours.version.uri)
-            found = start_offsets.begin(context.pipeline, context.client, ours.newest, ours.accepted, history)
+            start = start_offsets.begin(context.pipeline, context.client, ours.newest, ours.accepted, history)
         except LogError as error:
             if error.runbook != "KafkaUnreachable":
                 raise
             context.stopping.wait(1.0)
         else:
             stream.health.note_answer()
-            stream.position = dict(found.offsets)
+            stream.position = dict(start.offsets)
             return
 
 

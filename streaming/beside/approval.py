@@ -77,10 +77,10 @@ class SwapProposal:
         return dict(json.loads(json.dumps(asdict(self))))
 
     @classmethod
-    def from_json(cls, said: Mapping[str, Any]) -> Self:
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
         """Return a proposal as `to_json` gave it; what stands beside it is left out."""
-        own = {field.name: said[field.name] for field in fields(cls)}
-        return TypeAdapter(cls).validate_python(own)
+        own_fields = {field.name: content[field.name] for field in fields(cls)}
+        return TypeAdapter(cls).validate_python(own_fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +113,9 @@ def make_proposal(
     definitions = compare_definitions(settings, new, old)
     refuse_others(definitions, Agreed(), f"cutover swap {new.name}")
     now = clock.now()
-    for one, epoch in zip((find_stream(settings, old), find_stream(settings, new)), definitions.epochs, strict=True):
+    for stream, epoch in zip((find_stream(settings, old), find_stream(settings, new)), definitions.epochs, strict=True):
         holder = f"swap/{new.name}"
-        pins.pin(settings, one.version, epoch, holder=holder, expires_at=now + pins.LONGEST, now=now)
+        pins.pin(settings, stream.version, epoch, holder=holder, expires_at=now + pins.LONGEST, now=now)
     return SwapProposal(run=run, basis=basis, epochs=definitions.epochs, found=definitions.found), definitions
 
 
@@ -140,10 +140,10 @@ def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
     if not approved.who.strip():
         msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected the person who approved it, got nobody."
         raise LakeError(msg + "\nHint: answer it in Airflow (Required Actions), logged in as yourself.")
-    shown, found = asdict(approved.proposal.basis), asdict(now)
-    changed = dict.fromkeys(text for name, text in _CHANGED.items() if shown[name] != found[name])
-    if changed:
-        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected what was approved, {', '.join(changed)} since."
+    approved_basis, current_basis = asdict(approved.proposal.basis), asdict(now)
+    changes = dict.fromkeys(text for name, text in _CHANGED.items() if approved_basis[name] != current_basis[name])
+    if changes:
+        msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected what was approved, {', '.join(changes)} since."
         raise LakeError(msg + f"\nHint: run `{now.pipeline}_swap` again and look at what it shows now.")
 
 
@@ -153,12 +153,12 @@ def refuse_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
     Raises:
         DefinitionError: They are such.
     """
-    for one in (old, new):
-        if (serves := swaps.served_by(settings, one.name)) != one.name:
-            msg = f"Swap of `{old.name}` to `{new.name}`: expected two that serve their own names, got `{one.name}`, "
-            msg += f"which `{serves}` serves."
+    for pipeline in (old, new):
+        if (serves := swaps.served_by(settings, pipeline.name)) != pipeline.name:
+            msg = f"Swap of `{old.name}` to `{new.name}`: expected two that serve their own names, "
+            msg += f"got `{pipeline.name}`, which `{serves}` serves."
             raise DefinitionError(
-                msg + f"\nHint: `change` names the one that serves; `cutover swap {one.name} --back`."
+                msg + f"\nHint: `change` names the one that serves; `cutover swap {pipeline.name} --back`."
             )
     if old.change is not None and old.change.of == new.name:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected one of them to name the other, both do."
@@ -174,9 +174,9 @@ def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock)
     Raises:
         LakeError: The history cannot be read, or other processes were always faster.
     """
-    kept = json.dumps({"withdrawn": approved.digest})
+    evidence = json.dumps({"withdrawn": approved.digest})
     swaps.withdraw(
-        settings, approved.basis.of, why=why, evidence=kept, clock=clock, expected_sequence=approved.basis.turns[1]
+        settings, approved.basis.of, why=why, evidence=evidence, clock=clock, expected_sequence=approved.basis.turns[1]
     )
 
 

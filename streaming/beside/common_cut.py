@@ -13,11 +13,11 @@ _NEWEST = 20
 def list_common_cuts(epoch_records: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> Iterator[tuple[int, int]]:
     """Yield the epochs of two streams that end at the same offsets of the same log, the newest of the second first."""
     ends = {_key(record): record.epoch for record in epoch_records}
-    seen = set()
-    for one in reversed(second):
-        if _key(one) in ends and _key(one) not in seen:
-            seen.add(_key(one))
-            yield ends[_key(one)], one.epoch
+    positions = set()
+    for epoch_record in reversed(second):
+        if _key(epoch_record) in ends and _key(epoch_record) not in positions:
+            positions.add(_key(epoch_record))
+            yield ends[_key(epoch_record)], epoch_record.epoch
 
 
 def find_readable_cut(
@@ -32,11 +32,11 @@ def find_readable_cut(
         held: Cuts that readers hold, as a replay does where both met: looked at however old they are; of others the
             newest few, since older ones are folded.
     """
-    known = (epoch_log.records(), second.records())
-    cuts = [cut for cut in list_common_cuts(*known) if cut[1] > behind]
+    records_of_both = (epoch_log.records(), second.records())
+    cuts = [cut for cut in list_common_cuts(*records_of_both) if cut[1] > behind]
     for place, cut in enumerate(cuts):
         if place < _NEWEST or cut in held:
-            parts = zip((epoch_log, second), known, cut, strict=True)
+            parts = zip((epoch_log, second), records_of_both, cut, strict=True)
             if not any(_is_folded(log, records, epoch) for log, records, epoch in parts):
                 return cut
     return None

@@ -116,7 +116,10 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
     if epochs is None:
         msg = f"{stream.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")
-    coverages = [find_coverage(settings, one, epoch) for one, epoch in zip((serving, stream), epochs, strict=True)]
+    coverages = [
+        find_coverage(settings, stream_side, epoch)
+        for stream_side, epoch in zip((serving, stream), epochs, strict=True)
+    ]
     refuse_unfair(*coverages)
     new, old = stream.pipeline, serving.pipeline
     with queries.connect(queries.reading(settings)) as connection:
@@ -149,8 +152,8 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
 def _list_held_cuts(settings: Settings, *streams: Stream) -> set[tuple[int, int]]:
     """Return the pairs of epochs that readers hold, one of each stream."""
     now = SystemClock().now()
-    first, second = (pins.list_pinned_epochs(settings, stream.version, now=now) for stream in streams)
-    return set(product(first, second))
+    first_pins, second = (pins.list_pinned_epochs(settings, stream.version, now=now) for stream in streams)
+    return set(product(first_pins, second))
 
 
 def _count_beyond(stream: Stream, epoch: int) -> int:
@@ -162,8 +165,8 @@ def _count_beyond(stream: Stream, epoch: int) -> int:
 def _compare_classes(serving: Coverage, coverage: Coverage) -> dict[str, tuple[int, int]]:
     """Return the classes of which each has another number, but for those that the change note names."""
     note = _find_note(coverage.stream.pipeline, serving.stream.pipeline)
-    held = (kind for kind in CLASSES if note is None or kind not in note.classes)
-    counts = {str(kind): (serving.count(kind), coverage.count(kind)) for kind in held}
+    equal_classes = (kind for kind in CLASSES if note is None or kind not in note.classes)
+    counts = {str(kind): (serving.count(kind), coverage.count(kind)) for kind in equal_classes}
     return {kind: pairs for kind, pairs in counts.items() if pairs[0] != pairs[1]}
 
 
@@ -198,16 +201,16 @@ def _join_sql(new: Pipeline, old: Pipeline) -> str:
     either = [f"coalesce(a.{key}, b.{key})" for key in keys]
     place = f"[{', '.join(f'coalesce({key}::VARCHAR, chr(0))' for key in either)}]"
     may_change = () if note is None else note.changed
-    held = [name for name in new.measures if name in old.measures and name not in may_change]
-    held += ["_n"] if note is None else []  # what a row is made of may change; what people see of it may not
-    differ = _any_sql(f"a.{identifier(name)} IS DISTINCT FROM b.{identifier(name)}" for name in held)
+    shared_measures = [name for name in new.measures if name in old.measures and name not in may_change]
+    shared_measures += ["_n"] if note is None else []  # what a row is made of may change; what people see of it may not
+    differ = _any_sql(f"a.{identifier(name)} IS DISTINCT FROM b.{identifier(name)}" for name in shared_measures)
     shifted = _any_sql(_apart_sql(name, new, old) for name in may_change)
     kind = "CASE WHEN b.__in IS NULL THEN 'missing' WHEN a.__in IS NULL THEN 'extra'"
     kind += f" WHEN {differ} OR {shifted} THEN 'changed'"
     sides = (f"(SELECT *, true AS __in FROM {name})" for name in _SIDES)
-    found = f"{place} AS __keys, {kind} ELSE 'same' END AS __change, coalesce({differ}, false) AS __differ"
+    change_sql = f"{place} AS __keys, {kind} ELSE 'same' END AS __change, coalesce({differ}, false) AS __differ"
     columns = ", ".join(f"{value} AS {key}" for value, key in zip(either, keys, strict=True))
-    joined = f"SELECT {found}, {columns} FROM {' a FULL JOIN '.join(sides)} b ON {on}"
+    joined = f"SELECT {change_sql}, {columns} FROM {' a FULL JOIN '.join(sides)} b ON {on}"
     text = "array_to_string(list_transform(__keys, lambda x: CASE x WHEN chr(0) THEN 'null' ELSE x END), ', ')"
     declared = f"{_declared_sql(new, note)} AS __declared"
     return f"SELECT __keys AS __place, {text} AS __text, __change, {declared} FROM ({joined})"
@@ -221,10 +224,10 @@ def _declared_sql(new: Pipeline, note: Change | None) -> str:
     kinds = {"added": "__change = 'extra'", "removed": "__change = 'missing'"}
     allowed = [kinds[kind] for kind in note.rows]
     allowed += ["(__change = 'changed' AND NOT __differ)"] if note.changed else []
-    where = (
+    condition = (
         "true" if expression is None else f"(NOT {expression.duckdb_failed} AND coalesce({expression.duckdb}, false))"
     )
-    return f"({_any_sql(allowed)} AND {where})"
+    return f"({_any_sql(allowed)} AND {condition})"
 
 
 def _apart_sql(name: str, new: Pipeline, old: Pipeline) -> str:
@@ -239,8 +242,8 @@ def _any_sql(conditions: Iterable[str]) -> str:
 
 
 def _count(connection: duckdb.DuckDBPyConnection, which: str) -> dict[str, int]:
-    found = connection.execute(_COUNTS.format(which=which)).fetchall()
-    return {str(kind): int(count) for kind, count in found}
+    counts = connection.execute(_COUNTS.format(which=which)).fetchall()
+    return {str(kind): int(count) for kind, count in counts}
 
 
 def _number(connection: duckdb.DuckDBPyConnection, query: str) -> int:

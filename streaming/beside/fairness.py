@@ -48,31 +48,33 @@ def refuse_unfair(serving: Coverage, coverage: Coverage) -> None:
     Raises:
         LakeError: They are; says by what.
     """
-    reason = next((why for look in _LOOKS for why in look(serving, coverage)), None)
+    reason = next((text for look in _LOOKS for text in look(serving, coverage)), None)
     if reason is None:
         return
     msg = f"{coverage.stream.text} beside {serving.stream.text}: expected two streams that can be compared, {reason}."
     names = dict.fromkeys((coverage.stream.pipeline.name, serving.stream.pipeline.name))
-    each = " and ".join(f"`cutover reconcile {name}`" for name in names)
-    raise LakeError(msg + f"\nHint: compare each with its own batch path ({each}); `--uncompared` lets it serve then.")
+    commands = " and ".join(f"`cutover reconcile {name}`" for name in names)
+    raise LakeError(
+        msg + f"\nHint: compare each with its own batch path ({commands}); `--uncompared` lets it serve then."
+    )
 
 
 def _look_at_deliveries(serving: Coverage, coverage: Coverage) -> Iterator[str]:
-    for one in (serving, coverage):
-        for kind in sorted({one.stream.pipeline.delivery, *(record.delivery for record in one.records)}):
+    for side in (serving, coverage):
+        for kind in sorted({side.stream.pipeline.delivery, *(record.delivery for record in side.records)}):
             if kind != EXACTLY_ONCE:
-                yield f"{one.stream.text} delivers {kind}: what it doubled or lost is no difference of the definitions"
+                yield f"{side.stream.text} delivers {kind}: what it doubled or lost is no difference of the definitions"
 
 
 def _look_at_losses(serving: Coverage, coverage: Coverage) -> Iterator[str]:
-    for one in (serving, coverage):
-        if one.losses:
-            yield f"{one.stream.text} goes on behind a recorded loss, which the other one may not have"
+    for side in (serving, coverage):
+        if side.losses:
+            yield f"{side.stream.text} goes on behind a recorded loss, which the other one may not have"
 
 
 def _look_at_beginnings(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield where one of them begins behind what the other one has read: retention may have removed it meanwhile."""
-    starts = [drop_zeros(one.records[0].start) for one in (serving, coverage)]
+    starts = [drop_zeros(side.records[0].start) for side in (serving, coverage)]
     if starts[0] != starts[1]:
         partition = min(p for p in {*starts[0], *starts[1]} if starts[0].get(p, 0) != starts[1].get(p, 0))
         place, offsets = format_partition(serving.records[0].topic, partition), [s.get(partition, 0) for s in starts]
@@ -84,19 +86,21 @@ def _look_at_beginnings(serving: Coverage, coverage: Coverage) -> Iterator[str]:
 
 def _look_at_ids(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield streams with ids that judged records late: whether such a record is a duplicate was known to one alone."""
-    for one in (serving, coverage):
-        if one.stream.pipeline.source.record_id is not None and (late := one.count(Class.LATE)):
-            yield f"{one.stream.text} has {late:,} late rows of records with ids, of which some may be duplicates"
+    for side in (serving, coverage):
+        if side.stream.pipeline.source.record_id is not None and (late := side.count(Class.LATE)):
+            yield f"{side.stream.text} has {late:,} late rows of records with ids, of which some may be duplicates"
 
 
 def _look_at_dimensions(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield tables that were joined at other versions, or at several, under whichever name of a lookup."""
     joined: dict[str, set[tuple[str | None, int]]] = {}
-    sides = [{lookup.table for lookup in one.stream.pipeline.lookups.values()} for one in (serving, coverage)]
-    for one in (serving, coverage):
-        for name, lookup in one.stream.pipeline.lookups.items():
-            found = joined.setdefault(lookup.table, set())
-            found |= {(r.dimension_ids.get(name), r.dimensions[name]) for r in one.records if name in r.dimensions}
+    sides = [{lookup.table for lookup in side.stream.pipeline.lookups.values()} for side in (serving, coverage)]
+    for side in (serving, coverage):
+        for name, lookup in side.stream.pipeline.lookups.items():
+            joined_versions = joined.setdefault(lookup.table, set())
+            joined_versions |= {
+                (r.dimension_ids.get(name), r.dimensions[name]) for r in side.records if name in r.dimensions
+            }
     for table in sorted(sides[0] & sides[1]):
         if len(joined[table]) > 1:
             yield f"the table of the lookup `{table}` was joined at {len(joined[table])} versions"

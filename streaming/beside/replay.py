@@ -54,11 +54,14 @@ def replay(
         CutoverError: The driver cannot begin or go on.
     """
     serving = versions.current(versions.looking_at_served(settings), pipeline)
-    version, chosen = _open_version(settings, pipeline, number, clock, epoch), versions.looking_at(settings, number)
-    _read_on(chosen, pipeline, f"cutover replay {pipeline.name} --into {number}", probe)
+    version, version_settings = (
+        _open_version(settings, pipeline, number, clock, epoch),
+        versions.looking_at(settings, number),
+    )
+    _read_on(version_settings, pipeline, f"cutover replay {pipeline.name} --into {number}", probe)
     if serving is not None and serving.number != number and _has_driver(settings, pipeline):
         stream = Stream(pipeline=pipeline, version=version)
-        return version, _meet(chosen, stream, Stream(pipeline=pipeline, version=serving), clock, probe)
+        return version, _meet(version_settings, stream, Stream(pipeline=pipeline, version=serving), clock, probe)
     return version, True
 
 
@@ -74,14 +77,14 @@ def replay_definition(
         CutoverError: The driver cannot begin or go on, or another one of the new definition is at work.
     """
     change.check_pair(new, old)
-    chosen = versions.looking_at_served(settings)
-    serving, version = find_stream(chosen, old), versions.current(chosen, new)
+    version_settings = versions.looking_at_served(settings)
+    serving, version = find_stream(version_settings, old), versions.current(version_settings, new)
     if version is None or not delta.exists(version.uri):
         aim = find_newest(serving.epoch_log)
-        _hold(chosen, serving, aim, new.name, clock)
-        _read_on(chosen, new, f"cutover replay {new.name}", probe, aim)
-    stream = find_stream(chosen, new)
-    if not _meet(chosen, stream, serving, clock, probe):
+        _hold(version_settings, serving, aim, new.name, clock)
+        _read_on(version_settings, new, f"cutover replay {new.name}", probe, aim)
+    stream = find_stream(version_settings, new)
+    if not _meet(version_settings, stream, serving, clock, probe):
         msg = f"{serving.text}: expected an epoch that has read what {stream.text} has, its newest one has not."
         raise LakeError(msg + f"\nHint: let its driver read on (`cutover stream {old.name} --detach`), and try again.")
     return stream
@@ -118,12 +121,12 @@ def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, pro
 
 def _await_epoch(settings: Settings, serving: Stream, position: EpochRecord | None) -> EpochRecord | None:
     """Return an epoch of the one that serves which has read all that is read; None: its driver commits none soon."""
-    begun = time.monotonic()
+    started = time.monotonic()
     while True:
         newest = find_newest(serving.epoch_log)
         if position is None or is_ahead(newest, position):
             return newest
-        is_over = time.monotonic() > begun + PATIENCE_SECONDS
+        is_over = time.monotonic() > started + PATIENCE_SECONDS
         if newest.topic_id != position.topic_id or is_over or not _has_driver(settings, serving.pipeline):
             return None
         time.sleep(BETWEEN_SECONDS)
@@ -135,7 +138,9 @@ def _hold(settings: Settings, stream: Stream, record: EpochRecord, by: str, cloc
     pins.pin(settings, stream.version, record.epoch, holder=f"beside/{by}", expires_at=now + pins.LONGEST, now=now)
 
 
-def _read_on(settings: Settings, pipeline: Pipeline, again: str, probe: Probe, aim: EpochRecord | None = None) -> None:
+def _read_on(
+    settings: Settings, pipeline: Pipeline, repeat_command: str, probe: Probe, aim: EpochRecord | None = None
+) -> None:
     """Read to the log's ends, or to where an epoch ends.
 
     Raises:
@@ -143,30 +148,32 @@ def _read_on(settings: Settings, pipeline: Pipeline, again: str, probe: Probe, a
     """
     if driver.run(settings, pipeline, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
         msg = f"Replay of `{pipeline.name}`: expected to reach its end, was asked to stop."
-        raise LakeError(msg + f"\nHint: `{again}` goes on from there.")
+        raise LakeError(msg + f"\nHint: `{repeat_command}` goes on from there.")
 
 
 def _has_driver(settings: Settings, pipeline: Pipeline) -> bool:
     """Return whether a driver of the version that serves is at work, by its heartbeat."""
-    said = heartbeat.load(versions.looking_at_served(settings), pipeline.name)
-    return said is not None and said.alive
+    last_heartbeat = heartbeat.load(versions.looking_at_served(settings), pipeline.name)
+    return last_heartbeat is not None and last_heartbeat.alive
 
 
 def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Clock, epoch: int | None) -> Version:
     sequence = versions.next_sequence(settings, pipeline)
-    known = versions.list_versions(settings, pipeline)
-    there = next((version for version in known if version.number == number), None)
+    all_versions = versions.list_versions(settings, pipeline)
+    existing = next((version for version in all_versions if version.number == number), None)
     following = versions.next_number(settings, pipeline)
-    if there is None and number == following:
+    if existing is None and number == following:
         if epoch is not None:
             return fork.branch(settings, pipeline, epoch, clock, beside=True)
         return versions.register(settings, pipeline, clock, expected_sequence=sequence, beside=True)
-    if there is None or not there.beside:
+    if existing is None or not existing.beside:
         msg = f"Replay of `{pipeline.name}`: expected the next version ({following}) or one that a replay fills, "
-        got = f"{number}, which is not there" if there is None else f"{number}, which serves or has served"
-        raise DefinitionError(msg + f"got {got}.")
-    if epoch is not None and (there.fork is None or there.fork.epoch != epoch):
-        begun = "the log's beginning" if there.fork is None else f"epoch {there.fork.epoch}"
-        msg = f"Replay of `{pipeline.name}` into stream-{number}: expected to go on from {begun}, got epoch {epoch}."
+        actual = f"{number}, which is not there" if existing is None else f"{number}, which serves or has served"
+        raise DefinitionError(msg + f"got {actual}.")
+    if epoch is not None and (existing.fork is None or existing.fork.epoch != epoch):
+        start_text = "the log's beginning" if existing.fork is None else f"epoch {existing.fork.epoch}"
+        msg = (
+            f"Replay of `{pipeline.name}` into stream-{number}: expected to go on from {start_text}, got epoch {epoch}."
+        )
         raise DefinitionError(msg + f"\nHint: a replay from elsewhere is another version: `--into {following}`.")
-    return there
+    return existing

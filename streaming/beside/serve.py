@@ -40,48 +40,56 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
         LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
     """
     reason(why, of="Version")  # refused before a comparison of minutes
-    turn, found, is_new = versions.next_sequence(settings, pipeline), None, _never_served(settings, pipeline, number)
+    turn, comparison, is_new = (
+        versions.next_sequence(settings, pipeline),
+        None,
+        _never_served(settings, pipeline, number),
+    )
     if is_new and not agreed.uncompared:
-        found = compare_versions(settings, pipeline, number)
-        refuse_others(found, agreed, f"cutover replay {pipeline.name} --compare {number}")
+        comparison = compare_versions(settings, pipeline, number)
+        refuse_others(comparison, agreed, f"cutover replay {pipeline.name} --compare {number}")
     elif agreed.differences:
         msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
         raise DefinitionError(msg + (", got it beside `--uncompared`." if is_new else ": it has served before."))
-    said = f" ({describe(found)})" if is_new else ""
-    made = versions.serve(settings, pipeline, number, why=why, finding=said, clock=clock, expected_sequence=turn)
-    return Served(version=made, found=found, behind=serving_table.keep_up(settings, pipeline))
+    comparison_text = f" ({describe(comparison)})" if is_new else ""
+    served = versions.serve(
+        settings, pipeline, number, why=why, finding=comparison_text, clock=clock, expected_sequence=turn
+    )
+    return Served(version=served, found=comparison, behind=serving_table.keep_up(settings, pipeline))
 
 
 def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
-    known = [version for version in versions.list_versions(settings, pipeline) if version.number == number]
-    return any(one.beside for one in known)
+    other_versions = [version for version in versions.list_versions(settings, pipeline) if version.number == number]
+    return any(version.beside for version in other_versions)
 
 
-def refuse_others(found: StreamComparison, agreed: Agreed, look: str) -> None:
+def refuse_others(comparison: StreamComparison, agreed: Agreed, look: str) -> None:
     """Refuse a stream that differs in more or fewer rows than a person has agreed to.
 
     Args:
-        found: Of the comparison.
+        comparison: Of the comparison.
         agreed: How many may differ.
         look: The command that shows some of them.
 
     Raises:
         DefinitionError: It does, it has more or fewer records of a class, or it has no row at all.
     """
-    if found.is_emptied:
-        msg = f"{found.beside}: expected rows in the place of the {found.rows:,} of {found.serving}, got none."
+    if comparison.is_emptied:
+        msg = f"{comparison.beside}: expected rows in the place of the {comparison.rows:,} of {comparison.serving}"
+        msg += ", got none."
         hint = f"`{look}` shows what differs; `--uncompared` lets it serve all the same"
         raise DefinitionError(msg + f"\nHint: {hint}.")
-    for kind, (before, after) in found.classes.items():
-        msg = f"{found.beside}: expected {before:,} {kind} records, as {found.serving} has, got {after:,}."
+    for kind, (count_before, count_after) in comparison.classes.items():
+        msg = f"{comparison.beside}: expected {count_before:,} {kind} records, as {comparison.serving} has"
+        msg += f", got {count_after:,}."
         hint = "a change note names the classes that may differ (`classes`); `--uncompared` asks for nothing"
         raise DefinitionError(msg + f"\nHint: {hint}.")
-    if found.differing == agreed.differences:
+    if comparison.differing == agreed.differences:
         return
-    msg = f"{found.beside}: expected {agreed.differences:,} rows that differ from {found.serving}, got "
-    msg += f"{found.differing:,} of {found.rows:,}."
+    msg = f"{comparison.beside}: expected {agreed.differences:,} rows that differ from {comparison.serving}, got "
+    msg += f"{comparison.differing:,} of {comparison.rows:,}."
     raise DefinitionError(
-        msg + f"\nHint: `{look}` shows some of them; `--differences {found.differing}` agrees to them."
+        msg + f"\nHint: `{look}` shows some of them; `--differences {comparison.differing}` agrees to them."
     )
 
 

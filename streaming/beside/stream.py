@@ -35,6 +35,6 @@ def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = Non
         DefinitionError: There is no such version.
         LakeError: It has no epoch log yet, or somebody took it away.
     """
-    chosen = versions.looking_at(versions.looking_at_served(settings), number)
-    version = table_weights.check_epoch_log(chosen, pipeline, versions.current(chosen, pipeline))
+    version_settings = versions.looking_at(versions.looking_at_served(settings), number)
+    version = table_weights.check_epoch_log(version_settings, pipeline, versions.current(version_settings, pipeline))
     return Stream(pipeline=pipeline, version=version)

@@ -63,15 +63,15 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
             something is not as it was approved, or another process changed something meanwhile.
     """
     reason(why, of="Swap")  # refused before a comparison of minutes
-    settings, found = versions.looking_at_served(settings), None
+    settings, comparison = versions.looking_at_served(settings), None
     turn, turns = swaps.next_sequence(settings, old.name), _read_turns(settings, new, old)
     refuse_replaced(settings, new, old)
     streams = find_stream(settings, new), find_stream(settings, old)
     if approved is not None:
         refuse_changed(approved, SwapBasis.read(settings, new, old))
     if not agreed.uncompared:
-        found = compare_definitions(settings, new, old)
-        refuse_others(found, agreed, f"cutover swap {new.name}")
+        comparison = compare_definitions(settings, new, old)
+        refuse_others(comparison, agreed, f"cutover swap {new.name}")
     elif agreed.differences:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected no `--differences` beside `--uncompared`."
         raise DefinitionError(msg)
@@ -81,9 +81,11 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     if _read_turns(settings, new, old) != turns:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the versions that were compared, others serve by now."
         raise LakeError(msg + "\nHint: compare again.")
-    kept, who = _keep(found, streams, approved), "" if approved is None else approved.who
-    swaps.swap(settings, old.name, new.name, why=why, evidence=kept, clock=clock, expected_sequence=turn, who=who)
-    return Swap(found=found, behind=serving_table.keep_up(settings, new))
+    evidence, author = _keep(comparison, streams, approved), "" if approved is None else approved.who
+    swaps.swap(
+        settings, old.name, new.name, why=why, evidence=evidence, clock=clock, expected_sequence=turn, who=author
+    )
+    return Swap(found=comparison, behind=serving_table.keep_up(settings, new))
 
 
 def swap_back(  # noqa: PLR0913 -- as above
@@ -123,9 +125,9 @@ def swap_back(  # noqa: PLR0913 -- as above
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
         raise DefinitionError(msg)
     stream = find_stream(settings, old)
-    shown = serving_table.read_shown(settings, old.name)
-    if shown is not None and not anyway:
-        _await(settings, stream, lambda: shown.is_covered_by(find_newest(stream.epoch_log)), f"{serves} shows")
+    served_table = serving_table.read_shown(settings, old.name)
+    if served_table is not None and not anyway:
+        _await(settings, stream, lambda: served_table.is_covered_by(find_newest(stream.epoch_log)), f"{serves} shows")
     _swap_to_itself(settings, old, serves, _Reason(why=why, who=who, clock=clock), turn)
     return serves, Swap(found=None, behind=serving_table.keep_up(settings, old, anyway=anyway))
 
@@ -145,7 +147,7 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, reason: _Rea
     Raises:
         LakeError: They were.
     """
-    before = _read_turns(settings, old)
+    turns = _read_turns(settings, old)
     find_stream(settings, old)  # again: waiting took time
     swaps.swap(
         settings,
@@ -157,7 +159,7 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, reason: _Rea
         expected_sequence=turn,
         who=reason.who,
     )
-    if _read_turns(settings, old) != before:
+    if _read_turns(settings, old) != turns:
         swaps.swap(
             settings, old.name, serves, why="taken back", evidence="", clock=reason.clock, expected_sequence=turn + 1
         )
@@ -176,14 +178,14 @@ def _keep(
 ) -> str:
     """Return what the history keeps of a swap: both streams with their fingerprints, note and comparison, as JSON."""
     note = streams[0].pipeline.change
-    kept = {
+    evidence = {
         "said": describe(stream_comparison),
         "streams": {stream.text: stream.version.result_fingerprint for stream in streams},
         "change": None if note is None else asdict(note),
         "comparison": None if stream_comparison is None else asdict(stream_comparison),
         "approved": None if approved is None else approved.proposal.digest,
     }
-    return json.dumps(kept, sort_keys=True)
+    return json.dumps(evidence, sort_keys=True)
 
 
 def _await_as_much(settings: Settings, new: Stream, old: Stream) -> None:
@@ -197,12 +199,12 @@ def _await_as_much(settings: Settings, new: Stream, old: Stream) -> None:
         _await(settings, new, lambda: is_ahead(find_newest(new.epoch_log), aim), f"{old.text} has")
 
 
-def _await(settings: Settings, stream: Stream, look: Callable[[], bool], what: str) -> None:
-    begun, name = time.monotonic(), stream.pipeline.name
+def _await(settings: Settings, stream: Stream, look: Callable[[], bool], subject: str) -> None:
+    started, name = time.monotonic(), stream.pipeline.name
     while not look():
-        said = heartbeat.read(settings, name)
-        if said is None or not said.alive or time.monotonic() > begun + PATIENCE_SECONDS:
-            msg = f"{stream.text}: expected to have read what {what}, it has not."
+        last_heartbeat = heartbeat.read(settings, name)
+        if last_heartbeat is None or not last_heartbeat.alive or time.monotonic() > started + PATIENCE_SECONDS:
+            msg = f"{stream.text}: expected to have read what {subject}, it has not."
             hint = f"readers would go back in time. Let its driver read on (`cutover stream {name} --detach`)"
             raise LakeError(msg + f"\nHint: {hint}, and try again.")
         time.sleep(BETWEEN_SECONDS)

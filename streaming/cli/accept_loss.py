@@ -34,16 +34,16 @@ def accept_loss(
 ) -> None:
     """Let a stream go on after its log or its table lost something: record what, and which windows it touches."""
     settings, clock = load_settings(), SystemClock()
-    found = catalogue.get(settings, pipeline)
+    definition = catalogue.get(settings, pipeline)
     is_dry = dry_run or why is None
-    step = accept.look(settings, found, clock) if is_dry else accept.accept(settings, found, why or "", clock)
+    step = accept.look(settings, definition, clock) if is_dry else accept.accept(settings, definition, why or "", clock)
     if as_json:
-        typer.echo(json.dumps(_object(step, recorded=not is_dry)))
+        typer.echo(json.dumps(_object(step, is_recorded=not is_dry)))
     else:
-        _print(step, found, recorded=not is_dry)
+        _print(step, definition, is_recorded=not is_dry)
 
 
-def _object(step: LossAcceptance, *, recorded: bool) -> dict[str, Any]:
+def _object(step: LossAcceptance, *, is_recorded: bool) -> dict[str, Any]:
     rows = [
         asdict(loss)
         | {name: format_micros(getattr(loss, name)) for name in ("windows_from", "windows_to")}
@@ -52,7 +52,7 @@ def _object(step: LossAcceptance, *, recorded: bool) -> dict[str, Any]:
     ]
     return {
         "pipeline": step.pipeline,
-        "recorded": recorded,
+        "recorded": is_recorded,
         "trouble": step.trouble,
         "runbook": step.runbook,
         "kind": step.kind,
@@ -61,7 +61,7 @@ def _object(step: LossAcceptance, *, recorded: bool) -> dict[str, Any]:
     }
 
 
-def _print(step: LossAcceptance, pipeline: Pipeline, *, recorded: bool) -> None:
+def _print(step: LossAcceptance, pipeline: Pipeline, *, is_recorded: bool) -> None:
     console = Console(highlight=False, markup=False, width=_WIDE)
     console.print(step.trouble, soft_wrap=True)
     console.print(_goes_on(step), soft_wrap=True)
@@ -71,7 +71,7 @@ def _print(step: LossAcceptance, pipeline: Pipeline, *, recorded: bool) -> None:
     for loss in step.losses:
         table.add_row(format_number(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
     console.print(table)
-    if recorded:
+    if is_recorded:
         console.print(f"Recorded. `cutover stream {step.pipeline}` goes on.")
     else:
         console.print(f'Nothing was recorded. `cutover accept-loss {step.pipeline} --why "..."` records it.')
@@ -97,19 +97,19 @@ def _offsets(loss: Loss) -> str:
 def _windows(loss: Loss, pipeline: Pipeline) -> str:
     if loss.windows is None:
         return "none"
-    first, end = loss.windows
+    start, end = loss.windows
     if pipeline.window.merges:
-        begin = "anything" if first == limits.MIN_MICROS else format_micros(first)
+        begin = "anything" if start == limits.MIN_MICROS else format_micros(start)
         return f"all that touch {begin} to {format_micros(end - 1)}"
     micros = format_micros(select_last_window(pipeline.window, end - 1).start)
-    if first == limits.MIN_MICROS:
+    if start == limits.MIN_MICROS:
         return f"all up to the one that starts at {micros}"
-    return f"{format_micros(first)} to {micros} ({_count(pipeline.window, first, end):,}), by start"
+    return f"{format_micros(start)} to {micros} ({_count(pipeline.window, start, end):,}), by start"
 
 
-def _count(window: WindowFn, first: int, end: int) -> int:
-    """Return how many windows begin in `[first, end)`; one begins at `first`."""
-    found = 0
-    while first < end:
-        first, found = window.end_of_starts(first), found + 1
-    return found
+def _count(window: WindowFn, start: int, end: int) -> int:
+    """Return how many windows begin in `[first, end)`; one begins at `start`."""
+    window_count = 0
+    while start < end:
+        start, window_count = window.end_of_starts(start), window_count + 1
+    return window_count

@@ -51,30 +51,31 @@ def replay(
     A comparison is made at the newest cut that both have: 0 they add up to the same, 1 they do not, 2 not comparable.
     """
     settings = load_settings()
-    found = catalogue.get(settings, pipeline)
+    definition = catalogue.get(settings, pipeline)
     if into is not None and compare is not None:
         msg = "Replay: expected either `--into` or `--compare`, got both."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline} list` shows the versions.")
     if compare is not None:
         serve = f"cutover serve {pipeline} --version {compare}"
-        show(comparing.compare_versions(settings, found, compare), serve, as_json=as_json)
+        show(comparing.compare_versions(settings, definition, compare), serve, as_json=as_json)
     elif into is not None:
-        _fill_version(settings, found, into, epoch)
+        _fill_version(settings, definition, into, epoch)
     else:
-        _fill_definition(settings, found)
+        _fill_definition(settings, definition)
 
 
 def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int | None) -> None:
-    name, chosen = pipeline.name, versions.looking_at(settings, into)
-    with _show_progress(chosen, name) as probe:
-        made, has_met = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe)
-    version = made.number
-    typer.echo(
-        f"{name}: stream-{version} has read the log up to {_describe_place(chosen, name)}; it serves nothing yet."
-    )
+    name, version_settings = pipeline.name, versions.looking_at(settings, into)
+    with _show_progress(version_settings, name) as probe:
+        replayed, has_met = replaying.replay(settings, pipeline, into, SystemClock(), epoch=epoch, probe=probe)
+    version = replayed.number
+    place = _describe_place(version_settings, name)
+    typer.echo(f"{name}: stream-{version} has read the log up to {place}; it serves nothing yet.")
     if not has_met:
-        again = f"`cutover replay {name} --into {version}`"
-        typer.echo(f"The driver of the version that serves has read less: {again} goes on once it has caught up.")
+        repeat_command = f"`cutover replay {name} --into {version}`"
+        typer.echo(
+            f"The driver of the version that serves has read less: {repeat_command} goes on once it has caught up."
+        )
         return
     typer.echo(f"Compare: `cutover replay {name} --compare {version}` with the one that serves, and with batch:")
     typer.echo(f"`cutover batch {name} --version {version}`, `cutover reconcile {name} --version {version}`")
@@ -98,8 +99,12 @@ def _fill_definition(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def _describe_place(settings: Settings, name: str) -> str:
-    last = heartbeat.read(settings, name)
-    return "no epoch" if last is None or last.epoch is None else f"epoch {last.epoch}, watermark {last.watermark}"
+    last_heartbeat = heartbeat.read(settings, name)
+    return (
+        "no epoch"
+        if last_heartbeat is None or last_heartbeat.epoch is None
+        else f"epoch {last_heartbeat.epoch}, watermark {last_heartbeat.watermark}"
+    )
 
 
 @contextmanager
@@ -111,20 +116,21 @@ def _show_progress(settings: Settings, pipeline: str) -> Iterator[Probe]:
         BarColumn(),
         TextColumn("{task.completed:,} of {task.total:,}"),
     )
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as shown:
-        task = shown.add_task(pipeline, total=0)
-        begun, most, told = time.monotonic(), 0, 0.0
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(pipeline, total=0)
+        started, largest_lag, reported_at = time.monotonic(), 0, 0.0
 
         def probe(point: Point, epoch: int) -> None:  # noqa: ARG001 -- every probe's signature
-            nonlocal most, told
-            said = heartbeat.read(settings, pipeline) if point == "epoch.committed" else None
-            if said is None or said.lag is None:
+            nonlocal largest_lag, reported_at
+            beat = heartbeat.read(settings, pipeline) if point == "epoch.committed" else None
+            if beat is None or beat.lag is None:
                 return
-            most, now = max(most, said.lag), time.monotonic()
-            shown.update(task, total=most, completed=most - said.lag)
-            if not console.is_terminal and now >= told + LINE_EVERY and said.lag < most:
-                told, left = now, (now - begun) * said.lag / (most - said.lag)
-                console.print(f"{pipeline}: {most - said.lag:,} of {most:,} offsets read, about {left:.0f} s left")
+            largest_lag, now = max(largest_lag, beat.lag), time.monotonic()
+            progress.update(task, total=largest_lag, completed=largest_lag - beat.lag)
+            if not console.is_terminal and now >= reported_at + LINE_EVERY and beat.lag < largest_lag:
+                reported_at, remaining_seconds = now, (now - started) * beat.lag / (largest_lag - beat.lag)
+                offsets = f"{largest_lag - beat.lag:,} of {largest_lag:,} offsets read"
+                console.print(f"{pipeline}: {offsets}, about {remaining_seconds:.0f} s left")
 
         yield probe
 
@@ -158,8 +164,9 @@ def _describe(comparison: StreamComparison) -> Iterator[str]:
         yield f"{comparison.beside} has read {comparison.beyond:,} offsets more, of which nothing is said."
     if comparison.otherwise:
         yield f"{comparison.otherwise:,} rows add up to the same and read otherwise, since other records were late."
-    for kind, (before, after) in comparison.classes.items():
-        yield f"Records that are {kind}: {after:,}, and {before:,} in {comparison.serving}; no change note names that."
+    for kind, (count_before, count_after) in comparison.classes.items():
+        counts = f"{count_after:,}, and {count_before:,} in {comparison.serving}"
+        yield f"Records that are {kind}: {counts}; no change note names that."
     if comparison.declared:
         yield f"As its change note declares: {_describe_counts(comparison.declared)}."
 
@@ -170,20 +177,20 @@ def _conclude(comparison: StreamComparison, agree: str) -> str:
         return "Next: look why records are judged otherwise; what should be so stands in the note (`classes`)."
     if comparison.counts:
         batch = "compare each with batch (`cutover reconcile`)"
-        wanted = f'`{agree} --differences {comparison.differing} --why "..."`'
+        next_command = f'`{agree} --differences {comparison.differing} --why "..."`'
         rows = f"Of {comparison.rows:,} rows {_describe_counts(comparison.counts)}"
-        return f"{rows}. Next: {batch}; if they are as they should be, {wanted}."
-    same = "differ in nothing else" if comparison.declared else "add up to the same, late records among them"
-    return f'All {comparison.rows:,} rows {same}. Next: `{agree} --why "..."`.'
+        return f"{rows}. Next: {batch}; if they are as they should be, {next_command}."
+    equality_text = "differ in nothing else" if comparison.declared else "add up to the same, late records among them"
+    return f'All {comparison.rows:,} rows {equality_text}. Next: `{agree} --why "..."`.'
 
 
 def _describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
-def tell_readers(behind: Sequence[str]) -> None:
+def tell_readers(lagging: Sequence[str]) -> None:
     """Name the serving tables that show what they showed before, and the command that says why."""
-    for name in behind:
+    for name in lagging:
         typer.echo(
             f"{name}: its serving table is not published yet; `cutover serve-view {name}` says why, and does it."
         )
@@ -209,13 +216,15 @@ def serve(
     settings = load_settings()
     definition = find_definition(versions.looking_at(settings, version), pipeline)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    done = serving.serve(settings, definition, version, why=why, agreed=agreed, clock=SystemClock())
-    made = done.version
-    if done.found is not None:
-        typer.echo(f"{pipeline}: {done.found.found}, late records among them.")
-    tell_readers(done.behind)
-    typer.echo(f"{pipeline}: stream-{made.number} serves; `cutover serve` with the version before goes back.")
+    served = serving.serve(settings, definition, version, why=why, agreed=agreed, clock=SystemClock())
+    version_served = served.version
+    if served.found is not None:
+        typer.echo(f"{pipeline}: {served.found.found}, late records among them.")
+    tell_readers(served.behind)
+    typer.echo(f"{pipeline}: stream-{version_served.number} serves; `cutover serve` with the version before goes back.")
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:
         typer.echo(f"The driver at work (pid {living.pid}) still writes the version before.")
-        typer.echo(f"`cutover stream {pipeline} --stop` ends it; the next one goes on with stream-{made.number}.")
+        typer.echo(
+            f"`cutover stream {pipeline} --stop` ends it; the next one goes on with stream-{version_served.number}."
+        )

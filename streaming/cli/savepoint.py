@@ -53,30 +53,35 @@ def create(
 def show(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List versions and savepoints."""
     settings, pipeline = _find_shown(context)
-    known = versions.list_versions(settings, pipeline)
-    kept = [savepoint for version in known for savepoint in savepoints.list_savepoints(settings, version)]
+    all_versions = versions.list_versions(settings, pipeline)
+    all_savepoints = [
+        savepoint for version in all_versions for savepoint in savepoints.list_savepoints(settings, version)
+    ]
     if as_json:
-        rows = [{"version": v.number, "fork": None if v.fork is None else asdict(v.fork)} for v in known]
-        typer.echo(json.dumps({"versions": rows, "savepoints": [_object(savepoint) for savepoint in kept]}))
+        rows = [{"version": v.number, "fork": None if v.fork is None else asdict(v.fork)} for v in all_versions]
+        typer.echo(json.dumps({"versions": rows, "savepoints": [_object(savepoint) for savepoint in all_savepoints]}))
         return
     console = Console(highlight=False, markup=False)
-    begun, names = Table("version", "begins", box=None), Table("savepoint", "version", "epoch", "kept since", box=None)
-    for version in known:
-        begun.add_row(f"stream-{version.number}", _begins(version))
-    for savepoint in kept:
+    versions_table, names = (
+        Table("version", "begins", box=None),
+        Table("savepoint", "version", "epoch", "kept since", box=None),
+    )
+    for version in all_versions:
+        versions_table.add_row(f"stream-{version.number}", _begins(version))
+    for savepoint in all_savepoints:
         at = savepoint.at.isoformat(timespec="seconds")
         names.add_row(savepoint.name, f"stream-{savepoint.version}", str(savepoint.epoch), at)
-    console.print(begun)
-    console.print(names if kept else "No savepoint is kept.")
+    console.print(versions_table)
+    console.print(names if all_savepoints else "No savepoint is kept.")
 
 
 @app.command()
 def release(context: typer.Context, name: Name) -> None:
     """Let a savepoint go: later folds may merge its epoch."""
     settings, pipeline = _find_shown(context)
-    known = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
-    savepoint = _find_savepoint(settings, pipeline, name, known=known)
-    version = next(one for one in known if one.number == savepoint.version)
+    all_versions = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
+    savepoint = _find_savepoint(settings, pipeline, name, candidates=all_versions)
+    version = next(candidate for candidate in all_versions if candidate.number == savepoint.version)
     savepoints.release(settings, version, savepoint, now=SystemClock().now())
     typer.echo(f"{pipeline.name}: `{name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version} no longer.")
 
@@ -95,22 +100,26 @@ def go_back(
         msg = "`cutover savepoint fork`: expected a savepoint's name or --epoch, got "
         raise DefinitionError(msg + ("none of them." if name is None else "both."))
     current = versions.current(settings, pipeline)
-    known = [] if current is None else [current]
-    wanted = _find_savepoint(settings, pipeline, str(name), known=known).epoch if epoch is None else epoch
-    version = fork.fork(settings, pipeline, wanted, SystemClock())
+    candidates = [] if current is None else [current]
+    target_epoch = (
+        _find_savepoint(settings, pipeline, str(name), candidates=candidates).epoch if epoch is None else epoch
+    )
+    version = fork.fork(settings, pipeline, target_epoch, SystemClock())
     typer.echo(f"{pipeline.name}: stream-{version.number} {_begins(version)}.")
     typer.echo(f"`cutover stream {pipeline.name}` goes on there; the version before it stays as it is.")
 
 
-def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, known: Sequence[Version]) -> Savepoint:
+def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, candidates: Sequence[Version]) -> Savepoint:
     """Return a savepoint of some versions by name, that of the last of them first."""
-    kept = [savepoint for version in reversed(known) for savepoint in savepoints.list_savepoints(settings, version)]
-    found = next((savepoint for savepoint in kept if savepoint.name == name), None)
-    if found is not None:
-        return found
-    of = " and ".join(f"stream-{version.number}" for version in known) or "no version"
-    there = ", ".join(savepoint.name for savepoint in kept) or "none"
-    msg = f"Savepoint of `{pipeline.name}`: expected one of {of} ({there}), got `{name[:80]}`."
+    all_savepoints = [
+        savepoint for version in reversed(candidates) for savepoint in savepoints.list_savepoints(settings, version)
+    ]
+    match = next((savepoint for savepoint in all_savepoints if savepoint.name == name), None)
+    if match is not None:
+        return match
+    of = " and ".join(f"stream-{version.number}" for version in candidates) or "no version"
+    existing = ", ".join(savepoint.name for savepoint in all_savepoints) or "none"
+    msg = f"Savepoint of `{pipeline.name}`: expected one of {of} ({existing}), got `{name[:80]}`."
     raise DefinitionError(msg)
 
 

@@ -51,15 +51,15 @@ def stream(
     until: driver.Until = "drain" if drain else "final" if final else "forever"
     code = 0
     if stop:
-        last = detached.stop(settings, pipeline)
-        if last is None:
+        last_heartbeat = detached.stop(settings, pipeline)
+        if last_heartbeat is None:
             catalogue.get(settings, pipeline)  # of a name that is not one, say so
     elif detach:
-        last = detached.ensure(settings, pipeline)
+        last_heartbeat = detached.ensure(settings, pipeline)
     else:
         code = _run_here(settings, catalogue.get(settings, pipeline), until)
-        last = heartbeat.read(settings, pipeline)
-    _tell(last, pipeline, as_json=as_json)
+        last_heartbeat = heartbeat.read(settings, pipeline)
+    _tell(last_heartbeat, pipeline, as_json=as_json)
     if code != 0:
         sys.stderr.write(f"{pipeline}: stopped before the cut was reached; the same command goes on from there.\n")
         raise typer.Exit(code)

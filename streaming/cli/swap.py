@@ -39,7 +39,7 @@ def swap(  # noqa: PLR0913 -- options of a command
     1 in something else, 2 not comparable. Both go on as they are, so `--back` works at once.
     """
     settings = load_settings()
-    found = find_definition(settings, pipeline) if back else catalogue.get(settings, pipeline)
+    definition = find_definition(settings, pipeline) if back else catalogue.get(settings, pipeline)
     _refuse_odd(
         _Asked(
             compares=why is None and not back,
@@ -50,18 +50,18 @@ def swap(  # noqa: PLR0913 -- options of a command
         )
     )
     if back:
-        serves, done = swapping.swap_back(settings, found, why=why or "", clock=SystemClock(), anyway=anyway)
+        serves, swapped = swapping.swap_back(settings, definition, why=why or "", clock=SystemClock(), anyway=anyway)
         typer.echo(f"{pipeline}: serves its name again, in place of {serves}.")
-        tell_readers(done.behind)
+        tell_readers(swapped.behind)
         return
-    old = catalogue.get(settings, _require_note(found))
+    old = catalogue.get(settings, _require_note(definition))
     if why is None:
-        show(comparing.compare_definitions(settings, found, old), f"cutover swap {pipeline}", as_json=as_json)
+        show(comparing.compare_definitions(settings, definition, old), f"cutover swap {pipeline}", as_json=as_json)
     agreed = Agreed(differences=differences, uncompared=uncompared)
-    done = swapping.swap(settings, found, old, why=why or "", agreed=agreed, clock=SystemClock())
-    if done.found is not None:
-        typer.echo(f"{pipeline}: {done.found.found}, late records among them.")
-    tell_readers(done.behind)
+    swapped = swapping.swap(settings, definition, old, why=why or "", agreed=agreed, clock=SystemClock())
+    if swapped.found is not None:
+        typer.echo(f"{pipeline}: {swapped.found.found}, late records among them.")
+    tell_readers(swapped.behind)
     typer.echo(
         f"{old.name}: {pipeline} serves this name. Keep both drivers at work (`cutover stream {pipeline} --detach`);"
     )
@@ -79,16 +79,19 @@ class _Asked:
     agrees: bool
 
 
-def _refuse_odd(asked: _Asked) -> None:
+def _refuse_odd(options: _Asked) -> None:
     """Refuse options that say nothing beside the others.
 
     Raises:
         DefinitionError: Some do.
     """
     for is_odd, text in (
-        (asked.agrees and (asked.compares or asked.back), "`--differences` and `--uncompared` beside `--why` alone"),
-        (asked.as_json and not asked.compares, "`--json` without `--why` and `--back`"),
-        (asked.anyway and not asked.back, "`--anyway` beside `--back` alone"),
+        (
+            options.agrees and (options.compares or options.back),
+            "`--differences` and `--uncompared` beside `--why` alone",
+        ),
+        (options.as_json and not options.compares, "`--json` without `--why` and `--back`"),
+        (options.anyway and not options.back, "`--anyway` beside `--back` alone"),
     ):
         if is_odd:
             msg = f"Swap: expected {text}."

@@ -62,8 +62,8 @@ class Compactor:
         files = list_files(self._committer.table)
         if not policy.due(files, newest=newest, pins=(), every=self._every):
             return []
-        held = self._known_pins()
-        return [] if held is None else policy.due(files, newest=newest, pins=held, every=self._every)
+        pinned_epochs = self._known_pins()
+        return [] if pinned_epochs is None else policy.due(files, newest=newest, pins=pinned_epochs, every=self._every)
 
     def _begin(self, groups: list[list[File]]) -> None:
         self._work = threading.Thread(target=self._fold, args=(groups,), name="compaction", daemon=True)
@@ -71,52 +71,58 @@ class Compactor:
 
     def _fold(self, groups: list[list[File]]) -> None:
         """Write the new files. What fails here is said and tried again later: the stream does not depend on it."""
-        last = max(file.last for group in groups for file in group)
+        last_epoch = max(file.last for group in groups for file in group)
         try:
-            self._rim.probe("compact.read", last)
+            self._rim.probe("compact.read", last_epoch)
             settings, pipeline, uri = self._rim.settings, self._rim.pipeline, self._committer.version.uri
-            groups, minute = self._with_forgotten(groups, last)
+            groups, minute = self._with_forgotten(groups, last_epoch)
             self._done = [merge_group(settings, pipeline, uri, group, forgotten=minute) for group in groups]
-            self._rim.probe("compact.written", last)
+            self._rim.probe("compact.written", last_epoch)
         except Exception as error:  # noqa: BLE001 -- any failure of upkeep is only reported
             self._done = []
             log.warning("compaction_failed", pipeline=self._rim.pipeline.name, error=str(error))
 
-    def _with_forgotten(self, groups: list[list[File]], last: int) -> tuple[list[list[File]], int | None]:
+    def _with_forgotten(self, groups: list[list[File]], last_epoch: int) -> tuple[list[list[File]], int | None]:
         """Add the files of ids that hold nothing worth keeping; return from which minute on ids are kept."""
         if self._rim.pipeline.source.record_id is None:
             return groups, None
         table = delta.open_table(self._committer.version.uri)
-        self._bound = id_expiry.find_expiry_bound(self._rim.pipeline, table, last, self._list_pins())
-        inside = {file.path for group in groups for file in group}
-        gone = [
+        self._bound = id_expiry.find_expiry_bound(self._rim.pipeline, table, last_epoch, self._list_pins())
+        paths = {file.path for group in groups for file in group}
+        expired = [
             file
             for file in id_expiry.find_expired_files(table, list_files(table), self._bound)
-            if file.path not in inside
+            if file.path not in paths
         ]
-        return [*groups, *([gone] if gone else [])], self._bound.minute
+        return [*groups, *([expired] if expired else [])], self._bound.minute
 
-    def _is_across(self, file: File, held: tuple[int, ...]) -> bool:
+    def _is_across(self, file: File, pinned_epochs: tuple[int, ...]) -> bool:
         """Return whether an epoch was pinned meanwhile that a fold would take something from."""
         if file.kind == RowKind.IDS:
-            return self._bound is not None and any(epoch < self._bound.epoch for epoch in held)
-        return file.kind in policy.MERGED and any(file.first <= epoch < file.last for epoch in held)
+            return self._bound is not None and any(epoch < self._bound.epoch for epoch in pinned_epochs)
+        return file.kind in policy.MERGED and any(file.first <= epoch < file.last for epoch in pinned_epochs)
 
     def _commit(self) -> None:
-        done, self._done = self._done, []
-        held = self._known_pins()
-        kept = [] if held is None else [d for d in done if not self._is_across(d.made, held)]
+        merged, self._done = self._done, []
+        pinned_epochs = self._known_pins()
+        valid = [] if pinned_epochs is None else [d for d in merged if not self._is_across(d.made, pinned_epochs)]
         actions: Actions = []
-        for d in kept:
+        for d in valid:
             actions += [d.action, *(files.remove(file) for file in d.group)]
         if not actions:
             return
         if not self._committer.replace_files(actions, why="fold"):
             return
         self.folded_to = find_folded_epoch(self._committer.table)
-        before, after = sum(len(d.group) for d in kept), len(kept)
-        self._rim.probe("compact.committed", max(d.made.last for d in kept))
-        log.info("folded", pipeline=self._rim.pipeline.name, to=self.folded_to, files_before=before, files_after=after)
+        files_before, files_after = sum(len(d.group) for d in valid), len(valid)
+        self._rim.probe("compact.committed", max(d.made.last for d in valid))
+        log.info(
+            "folded",
+            pipeline=self._rim.pipeline.name,
+            to=self.folded_to,
+            files_before=files_before,
+            files_after=files_after,
+        )
         self._work = threading.Thread(target=self._tidy, name="upkeep", daemon=True)
         self._work.start()
 
@@ -168,11 +174,11 @@ def tidy(table: DeltaTable, *, sweep: bool) -> None:
 def _file(action: dict[str, object]) -> File:
     path = str(action["path"])
     match = SPAN.search(path)
-    first, last = (match[2], match[3]) if match else (action["min._epoch"], action["max._epoch"])
+    first_epoch, last_epoch = (match[2], match[3]) if match else (action["min._epoch"], action["max._epoch"])
     return File(
         path=path,
         kind=str(action["partition._kind"]),
-        first=int(str(first)),
-        last=int(str(last)),
+        first=int(str(first_epoch)),
+        last=int(str(last_epoch)),
         size=int(str(action["size_bytes"])),
     )

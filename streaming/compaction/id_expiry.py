@@ -52,46 +52,46 @@ def find_expired_files(table: DeltaTable, found: Sequence[File], expiry_bound: E
     return [file for file in files if newest.get(file.last, expiry_bound.minute) < expiry_bound.minute]
 
 
-def retain_sql(relation: str, schema: pa.Schema, first: int, minute: int | None) -> str:
+def retain_sql(relation: str, schema: pa.Schema, first_epoch: int, minute: int | None) -> str:
     """Return the query of what a fold keeps of some files' ids, and of its own mark.
 
     Args:
         relation: Their rows.
         schema: Of the files.
-        first: Epoch that the mark carries.
+        first_epoch: Epoch that the mark carries.
         minute: Ids of earlier minutes are left out, microseconds; None: nothing is.
     """
     if minute is None:
         return f"SELECT * FROM {relation}"
     marked = f"SELECT max(epoch_us(window_start)) FROM {relation} WHERE _class = '{MARK}'"
-    own = {
-        "_epoch": str(int(first)),
+    own_columns = {
+        "_epoch": str(int(first_epoch)),
         "_class": f"'{MARK}'",
         "window_start": f"make_timestamptz(greatest({int(minute)}, coalesce(({marked}), {int(minute)})))",
     }
     mark = ", ".join(
-        f"CAST({own.get(f.name, 'NULL')} AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema
+        f"CAST({own_columns.get(f.name, 'NULL')} AS {duckdb_type(f.type)}) AS {identifier(f.name)}" for f in schema
     )
-    kept = f"SELECT * FROM {relation} WHERE _class IS NULL AND epoch_us(window_start) >= {int(minute)}"
-    return f"{kept} UNION ALL SELECT {mark}"
+    remaining_sql = f"SELECT * FROM {relation} WHERE _class IS NULL AND epoch_us(window_start) >= {int(minute)}"
+    return f"{remaining_sql} UNION ALL SELECT {mark}"
 
 
 def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> bool:
     """Return whether ids have left an epoch log that an epoch of it would still look up."""
     if pipeline.source.record_id is None:
         return False
-    needed = compute_oldest_remembered(pipeline, record.watermark_after)
+    oldest_needed = compute_oldest_remembered(pipeline, record.watermark_after)
     with queries.connect() as connection:
         delta.bind(connection, "log", epochs.table, kinds=(RowKind.IDS,))
         query = f"SELECT max(epoch_us(window_start)) FROM log WHERE _class = '{MARK}'"
-        (reached,) = connection.execute(query).fetchall()[0]
-    return reached is not None and (needed is None or reached > needed)
+        (newest_expired,) = connection.execute(query).fetchall()[0]
+    return newest_expired is not None and (oldest_needed is None or newest_expired > oldest_needed)
 
 
 def _records(table: DeltaTable, epochs: Iterable[int]) -> dict[int, EpochRecord]:
     with queries.connect() as connection:
         delta.bind(connection, "log", table, kinds=(RowKind.EPOCH,))
-        listed = ", ".join(str(int(epoch)) for epoch in epochs)
-        query = f"SELECT _record FROM log WHERE _epoch IN ({listed})"
-        found = (EpochRecord.from_json(row[0]) for row in connection.execute(query).fetchall())
-        return {record.epoch: record for record in found}
+        epoch_list = ", ".join(str(int(epoch)) for epoch in epochs)
+        query = f"SELECT _record FROM log WHERE _epoch IN ({epoch_list})"
+        epoch_records = (EpochRecord.from_json(row[0]) for row in connection.execute(query).fetchall())
+        return {record.epoch: record for record in epoch_records}

@@ -45,9 +45,9 @@ def merge_group(
         forgotten: Ids of earlier minutes are left out, microseconds; None: all are kept.
     """
     ordered = sorted(group, key=lambda file: (file.first, file.last))
-    kind, first, last = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
+    kind, first_epoch, last_epoch = ordered[0].kind, ordered[0].first, max(file.last for file in ordered)
     weight = checksums.weight_word(checksums.total(file.path for file in ordered))
-    stem = checksums.new_stem("fold", first, last, weight)
+    stem = checksums.new_stem("fold", first_epoch, last_epoch, weight)
     schema = pa.schema([field for field in epoch_log_schema(pipeline) if field.name != "_kind"])
     bounds = queries.Bounds(memory=settings.stream.fold_memory, home=settings.home, threads=1)
     with queries.connect(bounds) as connection:
@@ -55,17 +55,17 @@ def merge_group(
         if kind == RowKind.PARTIAL:
             # A fold has no order; without one to keep, rows need not wait for one another in memory.
             connection.execute("SET preserve_insertion_order = false")
-            query = merge_sql(pipeline, schema, "old", epoch=last)
+            query = merge_sql(pipeline, schema, "old", epoch=last_epoch)
         elif kind == RowKind.HELD:
             query = newest_held_sql(pipeline, "old")
         elif kind == RowKind.IDS:
-            query = id_expiry.retain_sql("old", schema, first, forgotten)
+            query = id_expiry.retain_sql("old", schema, first_epoch, forgotten)
         else:
             query = "SELECT * FROM old"  # files in the order of their epochs, and so are their rows
         scratch = settings.home.resolve() / "tmp" / "folds"
         action = files.export(connection, query, uri, stem, kind=kind, scratch=scratch)
-    made = File(path=action.path, kind=kind, first=first, last=last, size=action.size)
-    return MergedGroup(group=tuple(group), made=made, action=action)
+    merged = File(path=action.path, kind=kind, first=first_epoch, last=last_epoch, size=action.size)
+    return MergedGroup(group=tuple(group), made=merged, action=action)
 
 
 def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
@@ -81,10 +81,10 @@ def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
 
 def merge_sql(pipeline: Pipeline, schema: pa.Schema, relation: str, *, epoch: int | None = None) -> str:
     """Return the query that folds the accepted partials of a relation into rows of one epoch, in a schema's columns."""
-    own = {*WINDOW, *pipeline.key, *(state.column for state in compile_pipeline(pipeline).states), "_n"}
+    stored = {*WINDOW, *pipeline.key, *(state.column for state in compile_pipeline(pipeline).states), "_n"}
     constant = {"_epoch": "NULL" if epoch is None else str(int(epoch)), "_class": literal(Class.ACCEPTED.value)}
     columns = ", ".join(
-        f"CAST({identifier(f.name) if f.name in own else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
+        f"CAST({identifier(f.name) if f.name in stored else constant.get(f.name, 'NULL')} AS {duckdb_type(f.type)})"
         f" AS {identifier(f.name)}"
         for f in schema
     )

@@ -50,41 +50,41 @@ def _segments(files: Sequence[File], pins: Sequence[int]) -> list[list[File]]:
     return [[f for f in files if low < f.first and f.last <= high] for low, high in pairwise(bounds)]
 
 
-def _split_at_large_files(segment: Sequence[File], most: int) -> list[list[File]]:
+def _split_at_large_files(segment: Sequence[File], limit: int) -> list[list[File]]:
     """Split files at those that are large enough to be left alone."""
     parts: list[list[File]] = [[]]
     for file in segment:
-        if 2 * file.size >= most:
+        if 2 * file.size >= limit:
             parts.append([])
         else:
             parts[-1].append(file)
     return parts
 
 
-def _pack_groups(run: Sequence[File], most: int) -> list[list[File]]:
-    """Cut a run into groups of `most` bytes; a file that is left alone in one waits for neighbours."""
+def _pack_groups(run: Sequence[File], limit: int) -> list[list[File]]:
+    """Cut a run into groups of `limit` bytes; a file that is left alone in one waits for neighbours."""
     groups: list[list[File]] = [[]]
     for file in run:
-        if groups[-1] and sum(f.size for f in groups[-1]) + file.size > most:
+        if groups[-1] and sum(f.size for f in groups[-1]) + file.size > limit:
             groups.append([])
         groups[-1].append(file)
     return [group for group in groups if len(group) > 1]
 
 
-def _find_full_tier(segment: Sequence[File], every: int) -> list[list[File]]:
+def _find_full_tier(segment: Sequence[File], fan_in: int) -> list[list[File]]:
     """Return the runs of neighbours that fill a tier, the highest tier that is full."""
-    top = max((_tier(f, every) for f in segment), default=0)
+    top = max((_tier(f, fan_in) for f in segment), default=0)
     for tier in range(top, -1, -1):
-        run = [f for f in segment if _tier(f, every) <= tier]
-        full = [f for f in run if _tier(f, every) == tier]
-        enough = sum(f.span for f in full) >= every if tier == 0 else len(full) >= FAN_IN
+        run = [f for f in segment if _tier(f, fan_in) <= tier]
+        full = [f for f in run if _tier(f, fan_in) == tier]
+        enough = sum(f.span for f in full) >= fan_in if tier == 0 else len(full) >= FAN_IN
         if enough and len(run) > 1:
             return [run]
     return []
 
 
-def _tier(file: File, every: int) -> int:
-    tier, size = 0, every
+def _tier(file: File, fan_in: int) -> int:
+    tier, size = 0, fan_in
     while file.span >= size:
         tier, size = tier + 1, size * FAN_IN
     return tier

@@ -86,11 +86,11 @@ def one_pass(
 
     observation = Observation(f"epoch-{plan.epoch}")
     rows = parser.parse_records(_clip(batch, plan) if plan.clipped else batch, pipeline, dimensions)
-    held = None if ids is None else rows.persist()
-    looked, duplicate = None, "false"
+    persisted = None if ids is None else rows.persist()
+    lookup_result, duplicate = None, "false"
     if ids is not None:
-        looked = ids.look_up(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
-        rows, duplicate = duplicates.flag_records(rows, looked.twins)
+        lookup_result = ids.look_up(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
+        rows, duplicate = duplicates.flag_records(rows, lookup_result.twins)
     watched = columns.observe(rows, observation, _newest(pipeline, tuple(plan.end)))
 
     def aggregate_records(*, by_slice: bool) -> "DataFrame":
@@ -103,8 +103,8 @@ def one_pass(
         partials=aggregate_records(by_slice=False),
         slices=aggregate_records(by_slice=True) if slices.are_of(pipeline) else None,
         seen=observation,
-        looked=looked,
-        held=held,
+        looked=lookup_result,
+        held=persisted,
     )
 
 
@@ -116,8 +116,10 @@ def collect_partials(frame: "DataFrame", pipeline: Pipeline) -> pa.Table:
 
 def newest_events(aggregation_pass: AggregationPass) -> dict[int, int]:
     """Return the newest event time of each partition that had a valid one, after the pass was run."""
-    found = aggregation_pass.seen.get.items()
-    return {int(name[1:]): int(micros) for name, micros in found if name not in {_AGO, _RECORDS} and micros is not None}
+    observed = aggregation_pass.seen.get.items()
+    return {
+        int(name[1:]): int(micros) for name, micros in observed if name not in {_AGO, _RECORDS} and micros is not None
+    }
 
 
 def oldest_log_time(aggregation_pass: AggregationPass) -> int | None:

@@ -91,8 +91,8 @@ class Continuity:
             self._policy_checked = self._context.clock.monotonic()
         ends = client.log_ends(topic)
         high = {p: end.offset for p, end in ends.items()}
-        behind = any(end > position.get(p, 0) for p, end in high.items())
-        stable = client.latest(topic, self._context.pipeline.source.isolation) if behind else {}
+        is_behind = any(end > position.get(p, 0) for p, end in high.items())
+        stable = client.latest(topic, self._context.pipeline.source.isolation) if is_behind else {}
         live = [p for p, end in high.items() if end > self._looked.get(p, end)]
         self._looked = high
         newest = {p: at for p, at in client.newest_times(topic).items() if p in live} if live else {}
@@ -166,18 +166,18 @@ class Continuity:
         """Read the marks of an epoch while its records are read."""
         return self._beside.submit(self._reader.last, self._ranges(plan))
 
-    def is_from_one_log(self, since: LogProof, plan: EpochPlan, marks: Marks) -> bool:
+    def is_from_one_log(self, proof: LogProof, plan: EpochPlan, marks: Marks) -> bool:
         """Return whether a plan's records were all read from one log, and its marks too.
 
         Args:
-            since: The proof before they were read. There is a newer one by now where it was due.
+            proof: The proof before they were read. There is a newer one by now where it was due.
             plan: The epoch's.
             marks: What was read beside it.
         """
         now = self.proof
-        if now == since:
+        if now == proof:
             return True
-        if any(now.leaders.get(p) != leader for p, leader in since.leaders.items()):
+        if any(now.leaders.get(p) != leader for p, leader in proof.leaders.items()):
             return False
         return self._reader.last(self._ranges(plan)) == marks
 

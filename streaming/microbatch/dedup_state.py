@@ -60,8 +60,8 @@ class DedupState:
         """Take in what an epoch log holds and what is not forgotten at a watermark."""
         delta.bind(self._connection, "log", table, kinds=(RowKind.IDS,))
         remembered = compute_oldest_remembered(self._pipeline, watermark)
-        since = "" if remembered is None else f"WHERE epoch_us(window_start) >= {remembered}"
-        query = f"SELECT unnest(_ids, recursive := true) FROM log {since}"
+        time_condition = "" if remembered is None else f"WHERE epoch_us(window_start) >= {remembered}"
+        query = f"SELECT unnest(_ids, recursive := true) FROM log {time_condition}"
         with delta.naming(table):
             self._connection.execute(f"INSERT INTO recent SELECT id, epoch_us(event_time) FROM ({query})")
         self._connection.execute("DROP VIEW log")
@@ -79,9 +79,9 @@ class DedupState:
             'row_number() OVER (PARTITION BY id, event_time ORDER BY partition, "offset") > 1 AS again FROM given'
         )
         self._connection.unregister("given")
-        seen = self._query_seen_ids(candidates["event_time"].to_numpy())
+        seen_ids = self._query_seen_ids(candidates["event_time"].to_numpy())
         # Of what is remembered only rows with an id of this epoch go on: the epoch's own side is the small one.
-        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE known AS FROM ({seen}) SEMI JOIN looked USING (id)")
+        self._connection.execute(f"CREATE OR REPLACE TEMP TABLE known AS FROM ({seen_ids}) SEMI JOIN looked USING (id)")
         self._connection.execute(
             "CREATE OR REPLACE TEMP TABLE told AS SELECT looked.*, again OR k.id IS NOT NULL AS is_twin "
             "FROM looked LEFT JOIN (SELECT id, event_time FROM known) k USING (id, event_time)"
@@ -112,16 +112,16 @@ class DedupState:
         """Return how many ids are remembered."""
         names = [*(self._name(start) for start in sorted(self._stretches)), "recent"]
         counts = " + ".join(f"(SELECT count(*) FROM {name})" for name in names)
-        (found,) = self._connection.execute(f"SELECT {counts}").fetchall()[0]
-        return int(found)
+        (id_count,) = self._connection.execute(f"SELECT {counts}").fetchall()[0]
+        return int(id_count)
 
     def _conflicts(self) -> int:
         query = """
             SELECT count(*) - count(DISTINCT id) + count(DISTINCT id) FILTER (id IN (SELECT id FROM known))
             FROM told WHERE NOT is_twin
         """
-        (found,) = self._connection.execute(query).fetchall()[0]
-        return int(found)
+        (duplicate_count,) = self._connection.execute(query).fetchall()[0]
+        return int(duplicate_count)
 
     def _query_seen_ids(self, times: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> str:
         """Return the query of what is remembered of the stretches that hold some times, and of what waits."""
@@ -132,12 +132,12 @@ class DedupState:
     def _flush(self) -> None:
         """Put what waits into the tables of its stretches."""
         floor = f"(event_time - (event_time % {self._width} + {self._width}) % {self._width})"
-        found = self._connection.execute(f"SELECT DISTINCT {floor} FROM recent").fetchall()
-        for (start,) in found:
+        starts = self._connection.execute(f"SELECT DISTINCT {floor} FROM recent").fetchall()
+        for (start,) in starts:
             name = self._name(start)
             self._connection.execute(f"CREATE TABLE IF NOT EXISTS {name} ({self._columns})")
-            inside = f"event_time >= {start} AND event_time < {start + self._width}"
-            self._connection.execute(f"INSERT INTO {name} SELECT id, event_time FROM recent WHERE {inside}")
+            is_inside = f"event_time >= {start} AND event_time < {start + self._width}"
+            self._connection.execute(f"INSERT INTO {name} SELECT id, event_time FROM recent WHERE {is_inside}")
             self._stretches.add(start)
         self._begin_recent()
 
@@ -146,11 +146,11 @@ class DedupState:
         self._waiting = 0
 
     def _forget(self, remembered: int) -> None:
-        gone = {start for start in self._stretches if start + self._width <= remembered}
-        for start in gone:
+        expired = {start for start in self._stretches if start + self._width <= remembered}
+        for start in expired:
             self._connection.execute(f"DROP TABLE {self._name(start)}")
-        self._stretches -= gone
-        if gone:
+        self._stretches -= expired
+        if expired:
             log.info("ids_forgotten", pipeline=self._pipeline.name, before=remembered, held=self.held)
 
     def _name(self, start: int) -> str:
@@ -174,11 +174,11 @@ def rows(new: pa.Table, pipeline: Pipeline, epoch: int) -> pa.Table:
     ids = new["id"].combine_chunks().cast(id_type(pipeline))
     pairs = pa.StructArray.from_arrays([ids, times.cast(kind.field("event_time").type)], fields=list(kind))
     bounds = pa.array([*starts.tolist(), new.num_rows], pa.int32())
-    own = {
+    own_columns = {
         "_kind": pa.array([RowKind.IDS.value] * len(minutes)),
         "_epoch": pa.array([epoch] * len(minutes), pa.int64()),
         "window_start": pa.array(minutes, pa.int64()).cast(schema.field("window_start").type),
         "_ids": pa.ListArray.from_arrays(bounds, pairs),
     }
-    columns = [own.get(field.name, pa.nulls(len(minutes), field.type)) for field in schema]
+    columns = [own_columns.get(field.name, pa.nulls(len(minutes), field.type)) for field in schema]
     return pa.table(columns, schema=schema)

@@ -54,19 +54,19 @@ def deliver(
     Raises:
         LakeError: As `Committer.commit`.
     """
-    written = epoch_partials.written or ()
+    actions = epoch_partials.written or ()
     if record.delivery == EXACTLY_ONCE or record.tick:
-        committer.commit(rows, record, written)
+        committer.commit(rows, record, actions)
         return
     data, nothing = pa.concat_tables([rows, _attempt(rows, record)]), rows.slice(0, 0)
     if record.delivery == AT_LEAST_ONCE:
-        committer.add(data, record.epoch, written)
+        committer.add(data, record.epoch, actions)
         probe("epoch.apart", record.epoch)
         committer.commit(nothing, record)
     else:
         committer.commit(nothing, record)
         probe("epoch.apart", record.epoch)
-        committer.add(data, record.epoch, written)
+        committer.add(data, record.epoch, actions)
 
 
 def windows_of(epoch_partials: EpochPartials, uri: str, mode: Delivery) -> Starts | None:
@@ -76,9 +76,9 @@ def windows_of(epoch_partials: EpochPartials, uri: str, mode: Delivery) -> Start
     """
     if mode == EXACTLY_ONCE:
         return None
-    found = [_span(table) for table in _parts(epoch_partials, uri)]
-    spans = [span for span in found if span is not None]
-    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+    spans_of_parts = [_span(table) for table in _parts(epoch_partials, uri)]
+    spans = [span for span in spans_of_parts if span is not None]
+    return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
 
 def _attempt(rows: pa.Table, record: EpochRecord) -> pa.Table:
@@ -107,7 +107,7 @@ def _parts(epoch_partials: EpochPartials, uri: str) -> Iterable[pa.Table]:
 
 
 def _span(table: pa.Table) -> Starts | None:
-    first, last = pc.min(table["window_start"]).as_py(), pc.max(table["window_end"]).as_py()
-    if first is None or last is None:
+    start, end = pc.min(table["window_start"]).as_py(), pc.max(table["window_end"]).as_py()
+    if start is None or end is None:
         return None
     return pc.min(table["window_start"]).cast(pa.int64()).as_py(), pc.max(table["window_end"]).cast(pa.int64()).as_py()

@@ -131,19 +131,21 @@ class MicrobatchEngine:
         """
         context, dimensions = self.context, self.state.take_dimensions(batch.sparkSession)
         while True:
-            since, marks = self.continuity.proof, self.continuity.mark(plan)
-            passed = aggregate.one_pass(batch, context.pipeline, plan, dimensions.frames, self.state.ids)
+            proof, marks = self.continuity.proof, self.continuity.mark(plan)
+            aggregation = aggregate.one_pass(batch, context.pipeline, plan, dimensions.frames, self.state.ids)
             uri = self.committer.version.uri
-            gathered = spill.gather(passed, context.pipeline, plan, context.settings, uri=uri)
-            passed.release()
+            epoch_partials = spill.gather(aggregation, context.pipeline, plan, context.settings, uri=uri)
+            aggregation.release()
             context.probe("epoch.aggregated", plan.epoch)
-            records = aggregate.count_records(passed, gathered.counted, context.pipeline)
+            records = aggregate.count_records(aggregation, epoch_partials.counted, context.pipeline)
             self.continuity.check_complete(batch.sparkSession, plan, records.records)
             if not self.continuity.await_same_log():
                 return None
-            if self.continuity.is_from_one_log(since, plan, marks.result()):
-                gathered = replace(gathered, counted=records)
-                return EpochRead(passed=passed, gathered=gathered, marks=marks.result(), dimensions=dimensions)
+            if self.continuity.is_from_one_log(proof, plan, marks.result()):
+                epoch_partials = replace(epoch_partials, counted=records)
+                return EpochRead(
+                    passed=aggregation, gathered=epoch_partials, marks=marks.result(), dimensions=dimensions
+                )
             log.info("epoch_read_again", pipeline=context.pipeline.name, epoch=plan.epoch)
 
     def _commit(
@@ -158,8 +160,8 @@ class MicrobatchEngine:
         delivery.deliver(
             self.committer, pa.concat_tables([rows, ids, panes]), epoch_partials, record, self.context.probe
         )
-        seconds, written = time.monotonic() - began, self.committer.written_bytes
-        self.context.metrics.note_epoch(record, commit_seconds=seconds, written_bytes=written)
+        seconds, written_bytes = time.monotonic() - began, self.committer.written_bytes
+        self.context.metrics.note_epoch(record, commit_seconds=seconds, written_bytes=written_bytes)
         self._note_commit(record)
         self.state.note_commit(record, lookup_result, panes)
         self.compactor.step()
@@ -234,8 +236,8 @@ class MicrobatchEngine:
 
     def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> WatermarkState:
         """Return what is known of time once everything before `end` is read."""
-        known = self.continuity.high
-        high = {p: max(known.get(p, 0), end.get(p, 0)) for p in {*known, *end}}
+        high_watermarks = self.continuity.high
+        high = {p: max(high_watermarks.get(p, 0), end.get(p, 0)) for p in {*high_watermarks, *end}}
         observation = Observation(now=self.context.clock.monotonic(), read=end, high=high, max_event=observed)
         return self.context.time_policy.advance(self.time, observation, self.context.pipeline.lateness)
 

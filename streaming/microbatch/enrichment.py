@@ -58,13 +58,13 @@ class StreamEnrichment:
         return True
 
     def _look(self, spark: "SparkSession", name: str) -> None:
-        kept = self._kept.get(name)
-        if kept is not None and kept[0].is_newest(self._settings, self._pipeline):
+        cached = self._kept.get(name)
+        if cached is not None and cached[0].is_newest(self._settings, self._pipeline):
             return
         dimension = dimensions.open_dimension(self._settings, self._pipeline, name)
-        if kept is not None:
-            _refuse_other(self._pipeline, kept[0], dimension)
-            kept[1].frame.unpersist()
+        if cached is not None:
+            _refuse_other(self._pipeline, cached[0], dimension)
+            cached[1].frame.unpersist()
         limit = self._settings.dimensions.broadcast_rows
         self._kept[name] = dimension, dimension_frames.one(spark, dimension, broadcast_rows=limit)
         log.info(
@@ -72,12 +72,13 @@ class StreamEnrichment:
         )
 
 
-def _refuse_other(pipeline: Pipeline, kept: Dimension, found: Dimension) -> None:
+def _refuse_other(pipeline: Pipeline, current: Dimension, newest: Dimension) -> None:
     """Refuse a table that was made again while the stream ran: versions of the one before can be read no more."""
-    if kept.table_id != found.table_id or found.version < kept.version:
+    if current.table_id != newest.table_id or newest.version < current.version:
         msg = (
-            f"Pipeline `{pipeline.name}`, lookup `{kept.name}`, dimension `{found.table.table_uri}`: expected a "
-            f"version after {kept.version} of table {kept.table_id}, got version {found.version} of {found.table_id}: "
-            "it was made again.\nHint: a running stream takes no other table up; start it again if that is meant."
+            f"Pipeline `{pipeline.name}`, lookup `{current.name}`, dimension `{newest.table.table_uri}`: expected a "
+            f"version after {current.version} of table {current.table_id}, got version {newest.version} of "
+            f"{newest.table_id}: it was created again."
+            "\nHint: a running stream takes no other table up; start it again if that is meant."
         )
         raise LakeError(msg, runbook="DimensionUnusable")

@@ -62,20 +62,20 @@ class EpochRecorder:
             batch: The micro-batch, asked for the settings that are in force in its session.
             query: The name of Spark's query.
         """
-        gathered, looked = read.gathered, read.passed.looked
-        base = self._record(plan, gathered.counted, time_now)
+        epoch_partials, lookup_result = read.gathered, read.passed.looked
+        base = self._record(plan, epoch_partials.counted, time_now)
         record = replace(
             base,
-            one_key_share=aggregate.one_key_share(gathered.rows, self._context.pipeline),
-            rows=gathered.number,
+            one_key_share=aggregate.one_key_share(epoch_partials.rows, self._context.pipeline),
+            rows=epoch_partials.number,
             oldest_log_time=aggregate.oldest_log_time(read.passed),
             marks={**base.marks, **read.marks},
             dimensions=read.dimensions.versions,
             dimension_ids=read.dimensions.ids,
-            windows=delivery.windows_of(gathered, self._committer.version.uri, base.delivery),
+            windows=delivery.windows_of(epoch_partials, self._committer.version.uri, base.delivery),
         )
-        if looked is not None:
-            record = replace(record, id_conflicts=looked.conflicts)
+        if lookup_result is not None:
+            record = replace(record, id_conflicts=lookup_result.conflicts)
         return self._judging.add_settings(record, batch, self._session, query)
 
     def record_tick(self, plan: EpochPlan, time_now: WatermarkState, *, final: bool) -> EpochRecord:
@@ -125,18 +125,18 @@ class EpochRecorder:
 
     def _measure_cost(self) -> PathCost:
         """Return what the driver has used so far; the committer adds the files of the epoch itself."""
-        is_local, written = spark.is_local(self._context.settings), self._committer.written_bytes
-        return measure_cost(self._context.meter, is_local=is_local, written_bytes=written)
+        is_local, committed = spark.is_local(self._context.settings), self._committer.written_bytes
+        return measure_cost(self._context.meter, is_local=is_local, written_bytes=committed)
 
 
-def is_behind(read: int, most: int) -> bool:
+def is_behind(read: int, high: int) -> bool:
     """Return whether an epoch was so full that the next one begins at once.
 
     Args:
         read: Offsets of the epoch.
-        most: That an epoch may have; Spark rounds it down for each partition, so half of it counts as full.
+        high: That an epoch may have; Spark rounds it down for each partition, so half of it counts as full.
     """
-    return 2 * read >= most
+    return 2 * read >= high
 
 
 def count_unread(high: Mapping[int, int], read: Mapping[int, int]) -> int:

@@ -52,7 +52,7 @@ class HeldState:
         """Return what the lookups of an epoch take their columns from."""
         return self._lookups.take_dimensions(spark)
 
-    def make_pane_rows(self, gathered: spill.EpochPartials, record: EpochRecord) -> pa.Table:
+    def make_pane_rows(self, epoch_partials: spill.EpochPartials, record: EpochRecord) -> pa.Table:
         """Let an epoch end for its panes. It cannot be taken back: the windows have moved on.
 
         Returns:
@@ -68,17 +68,21 @@ class HeldState:
             settles=policy.settles,
             epoch_ends=policy.epoch_ends,
         )
-        accepted = spill.read_accepted(gathered, self._context.pipeline, self._committer.version.uri)
+        accepted = spill.read_accepted(epoch_partials, self._context.pipeline, self._committer.version.uri)
         return pane_rows.to_rows(self._panes.end_epoch(accepted, progress), self._context.pipeline, record.epoch)
 
-    def make_id_rows(self, looked: LookupResult | None, epoch: int) -> pa.Table:
+    def make_id_rows(self, lookup_result: LookupResult | None, epoch: int) -> pa.Table:
         """Return the rows of the epoch log with the ids that an epoch is the first to show."""
-        return self._nothing if looked is None else dedup_state.rows(looked.new, self._context.pipeline, epoch)
+        return (
+            self._nothing
+            if lookup_result is None
+            else dedup_state.rows(lookup_result.new, self._context.pipeline, epoch)
+        )
 
-    def note_commit(self, record: EpochRecord, looked: LookupResult | None, panes: pa.Table) -> None:
+    def note_commit(self, record: EpochRecord, lookup_result: LookupResult | None, panes: pa.Table) -> None:
         """Remember the ids of an epoch that is committed, and send its panes."""
-        if self.ids is not None and looked is not None:
-            self.ids.remember(looked.new, record.watermark_after)
+        if self.ids is not None and lookup_result is not None:
+            self.ids.remember(lookup_result.new, record.watermark_after)
         if self._changelog is not None:
             self._changelog.add(panes)
         self.send()
@@ -100,9 +104,9 @@ class HeldState:
 
     def _restore_ids(self) -> DedupState:
         """Return what is remembered of the records that the epoch log has counted."""
-        found, newest = DedupState(self._context.settings, self._context.pipeline), self._committer.newest
-        found.begin(self._committer.table, None if newest is None else newest.watermark_after)
-        return found
+        dedup_state, newest = DedupState(self._context.settings, self._context.pipeline), self._committer.newest
+        dedup_state.begin(self._committer.table, None if newest is None else newest.watermark_after)
+        return dedup_state
 
     def _restore_changelog(self) -> Changelog:
         """Go on from what the epoch log has; from nothing before the first epoch."""

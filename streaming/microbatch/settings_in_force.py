@@ -45,18 +45,18 @@ class DriverSettingsRecorder:
             session: That the query was started in.
             query: Its name.
         """
-        found = self._read(batch, session, query)
-        is_same = record.in_force == found.digest
+        in_force = self._read(batch, session, query)
+        is_same = record.in_force == in_force.digest
         if not is_same and record.in_force is not None:
             log.warning("settings_changed", pipeline=self._pipeline.name, epoch=record.epoch, runbook="SealBroken")
-        items = None if is_same else found.families
-        return replace(record, in_force=found.digest, in_force_items=items, isolation=self._isolation)
+        items = None if is_same else in_force.families
+        return replace(record, in_force=in_force.digest, in_force_items=items, isolation=self._isolation)
 
     def _read(self, batch: "DataFrame", session: "SparkSession | None", query: str) -> InForce:
         now = readback.confs_of(batch.sparkSession)
         if self._found is None or now != self._confs:
-            own = {"code of the stream": code.hashes(OWN)}
-            found = readback.of_session(batch.sparkSession, self._pipeline, own)
+            own_code = {"code of the stream": code.hashes(OWN)}
+            session_settings = readback.of_session(batch.sparkSession, self._pipeline, own_code)
             self._isolation = readback.isolation(batch, session, query)
-            self._found, self._confs = found, now
+            self._found, self._confs = session_settings, now
         return self._found

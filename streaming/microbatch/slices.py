@@ -43,15 +43,18 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
     """
     window, schema, limit = pipeline.window, partial_schema(pipeline), settings.stream.overflow_rows
     is_accepted = pc.equal(rows["_class"], pa.scalar(Class.ACCEPTED.value))
-    rest = rows.filter(pc.invert(is_accepted))
-    if not isinstance(window, SlidingWindows) or (rows.num_rows - rest.num_rows) * window.max_windows > MOST * limit:
+    other_rows = rows.filter(pc.invert(is_accepted))
+    if (
+        not isinstance(window, SlidingWindows)
+        or (rows.num_rows - other_rows.num_rows) * window.max_windows > MOST * limit
+    ):
         return None
     with queries.connect(queries.Bounds(memory=settings.stream.fold_memory, home=settings.home)) as connection:
         connection.register("found", rows.filter(is_accepted))
         merged = merge_sql(pipeline, schema, f"({_expand_slices_sql(window)})")
         connection.execute(f"CREATE TEMP TABLE merged AS {merged}")
         table = queries.read_table(connection, f"SELECT * FROM merged LIMIT {int(limit) + 1}")
-    return pa.concat_tables([table.cast(schema), rest]) if table.num_rows + rest.num_rows <= limit else None
+    return pa.concat_tables([table.cast(schema), other_rows]) if table.num_rows + other_rows.num_rows <= limit else None
 
 
 def _expand_slices_sql(window: SlidingWindows) -> str:

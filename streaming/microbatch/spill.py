@@ -48,11 +48,11 @@ def gather(
 ) -> EpochPartials:
     """Run the pass; collect its rows, or, beyond `stream.overflow_rows`, let Spark write them into the folder."""
     limit = settings.stream.overflow_rows
-    found = (
+    collected = (
         None if aggregation_pass.slices is None else _collect_slices(aggregation_pass.slices, pipeline, plan, settings)
     )
-    if found is not None:
-        return found
+    if collected is not None:
+        return collected
     if aggregate.pairs_bound(pipeline, plan) <= limit:
         return _collect_partials(aggregation_pass, pipeline, plan)
     aggregation_pass.partials.persist()
@@ -89,15 +89,15 @@ def _collect_slices(
     unknown = aggregate.count_rows(
         partials, pipeline, plan
     ).unknown  # of rows of windows nobody knows which one was the newest
-    counted = replace(aggregate.count_rows(rows, pipeline, plan), unknown=unknown)
-    return EpochPartials(rows=rows, counted=counted, number=rows.num_rows)
+    epoch_counts = replace(aggregate.count_rows(rows, pipeline, plan), unknown=unknown)
+    return EpochPartials(rows=rows, counted=epoch_counts, number=rows.num_rows)
 
 
 def sums(partials: "DataFrame") -> tuple[int, dict[str, tuple[int, int]]]:
     """Return the number of partial rows, and (pairs, unknown fields) by class, without collecting the rows."""
-    found = partials.groupBy("_class").agg({"*": "count", "_n": "sum", "_unknown": "sum"}).collect()
-    by_class = {row["_class"]: (int(row["sum(_n)"]), int(row["sum(_unknown)"] or 0)) for row in found}
-    return sum(int(row["count(1)"]) for row in found), by_class
+    counts_by_class = partials.groupBy("_class").agg({"*": "count", "_n": "sum", "_unknown": "sum"}).collect()
+    by_class = {row["_class"]: (int(row["sum(_n)"]), int(row["sum(_unknown)"] or 0)) for row in counts_by_class}
+    return sum(int(row["count(1)"]) for row in counts_by_class), by_class
 
 
 def spill_partials(
@@ -112,11 +112,11 @@ def spill_partials(
     columns = [f"`{name}`" for name in partial_schema(pipeline).names]
     kind = f"IF(_class = '{Class.ACCEPTED}', '{RowKind.PARTIAL}', '{RowKind.LEDGER}') AS __kind"
     # Every column of the table, the empty one too: readers expect one shape of all files of a kind.
-    own = [f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"]
+    own_columns = [f"CAST({plan.epoch} AS bigint) AS _epoch", "CAST(NULL AS string) AS _record"]
     if pipeline.source.record_id is not None:
         kind_of_id = list_column_types(pipeline.source)[pipeline.source.record_id]
-        own.append(f"CAST(NULL AS array<struct<id:{kind_of_id},event_time:timestamp>>) AS _ids")
-    rows = aggregation_pass.partials.selectExpr(kind, *own, *columns)
+        own_columns.append(f"CAST(NULL AS array<struct<id:{kind_of_id},event_time:timestamp>>) AS _ids")
+    rows = aggregation_pass.partials.selectExpr(kind, *own_columns, *columns)
     unmarked = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false"}
     rows.write.partitionBy("__kind").options(**unmarked).parquet(f"{uri}/{folder}")
     system, root = files.place(uri)
@@ -127,21 +127,21 @@ def spill_partials(
     rows_of = {
         info.path: pq.read_metadata(info.path, filesystem=system).num_rows for info in file_info if _is_data(info)
     }
-    refuse_missing(folder, expected=expected, found=sum(rows_of.values()))
+    refuse_missing(folder, expected=expected, actual=sum(rows_of.values()))
     label = "epoch" if pipeline.delivery == EXACTLY_ONCE else checksums.APART
-    made = [_action(uri, root, info, checksums.new_stem(label, plan.epoch)) for info in file_info if _is_data(info)]
+    actions = [_action(uri, root, info, checksums.new_stem(label, plan.epoch)) for info in file_info if _is_data(info)]
     system.delete_dir(f"{root}/{folder}")
-    return made
+    return actions
 
 
-def refuse_missing(folder: str, *, expected: int, found: int) -> None:
+def refuse_missing(folder: str, *, expected: int, actual: int) -> None:
     """Refuse an epoch whose files do not hold all its rows: a store may list less than was written.
 
     Raises:
-        LakeError: `found` is not `expected`. Nothing was committed.
+        LakeError: `actual` is not `expected`. Nothing was committed.
     """
-    if found != expected:
-        msg = f"Overflow `{folder}`: expected {expected} rows in its files, got {found}."
+    if actual != expected:
+        msg = f"Overflow `{folder}`: expected {expected} rows in its files, got {actual}."
         raise LakeError(msg + "\nHint: nothing was committed; look at the storage and start again.")
 
 

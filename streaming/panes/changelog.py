@@ -69,14 +69,14 @@ class Changelog:
         if self._topic not in self._client.topics():
             self._client.create_topic(self._topic, partitions=1, config=TOPIC_CONFIG)
         try:
-            known = self._connect()
+            newest_sent = self._connect()
         except KafkaException as error:
             msg = f"Changelog `{self._topic}` of {self._pipeline.name}: expected a transaction, got: "
             msg += f"{error.args[0].str()}."
             hint = "\nHint: nothing was read; the user needs the rights to write, and to transact as `cutover-...`."
             raise LogError(msg + hint, runbook="KafkaUnreachable") from error
         if epochs is not None:
-            self._unsent = list_unsent(epochs, self._pipeline, after=known)
+            self._unsent = list_unsent(epochs, self._pipeline, after=newest_sent)
         self.send()
 
     def add(self, rows: pa.Table) -> None:
@@ -93,8 +93,8 @@ class Changelog:
         """
         try:
             if self._unsent and self._producer is None:
-                known = self._connect()
-                self._unsent = [one for one in self._unsent if one.epoch > known]
+                newest_sent = self._connect()
+                self._unsent = [unsent for unsent in self._unsent if unsent.epoch > newest_sent]
             while self._unsent and self._producer is not None:
                 self._transact(self._producer, self._unsent[0])
                 self._unsent.pop(0)
@@ -121,16 +121,16 @@ class Changelog:
             }
         )
         producer.init_transactions(SECONDS)
-        known = newest_epoch(self._client, self._topic, self._stream)
+        newest_sent = newest_epoch(self._client, self._topic, self._stream)
         self._producer = producer
-        return known
+        return newest_sent
 
     def _transact(self, producer: Producer, unsent_panes: UnsentPanes) -> None:
         producer.begin_transaction()
         for entry in unsent_panes.entries:
             self._put(producer, entry)
-        said = {"stream": self._stream, "epoch": unsent_panes.epoch}
-        producer.produce(self._topic, key=_json({"stream": self._stream}), value=_json(said), partition=0)
+        marker = {"stream": self._stream, "epoch": unsent_panes.epoch}
+        producer.produce(self._topic, key=_json({"stream": self._stream}), value=_json(marker), partition=0)
         producer.commit_transaction(SECONDS)
 
     def _put(self, producer: Producer, entry: ChangelogRecord) -> None:
@@ -166,11 +166,11 @@ def newest_epoch(client: LogClient, topic: str, stream: str) -> int:
 def _parse_whole_epoch(value: bytes | None, stream: str) -> int | None:
     """Return the epoch that a record says to be whole; None of any other record."""
     try:
-        said = json.loads(value or b"null")
+        marker = json.loads(value or b"null")
     except ValueError:
         return None
-    is_ours = isinstance(said, dict) and said.get("stream") == stream and set(said) == {"stream", "epoch"}
-    return int(said["epoch"]) if is_ours else None
+    is_ours = isinstance(marker, dict) and marker.get("stream") == stream and set(marker) == {"stream", "epoch"}
+    return int(marker["epoch"]) if is_ours else None
 
 
 def list_unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[UnsentPanes]:

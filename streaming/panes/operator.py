@@ -68,11 +68,11 @@ class PaneOperator:
         """Return when an epoch must end though no rows come: a period does, or rows wait from before this start."""
         return -FOREVER if self._backlog else self._board.due
 
-    def go_on(self, known: RestoredWindows) -> None:
+    def go_on(self, restored: RestoredWindows) -> None:
         """Continue from what earlier epochs held."""
-        for one in known.held:
-            self._board.take(one)
-        self._backlog = known.backlog
+        for held_window in restored.held:
+            self._board.take(held_window)
+        self._backlog = restored.backlog
 
     def end_epoch(self, accepted: pa.Table, passing: TimeProgress) -> Emission:
         """Let an epoch end.
@@ -85,36 +85,38 @@ class PaneOperator:
         arrivals = values.merge_arrivals([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
         self._backlog = ()
         dropped = [arrival for arrival in arrivals if not board.put(arrival, now=passing.now, watermark=watermark)]
-        after = max(watermark, -FOREVER if passing.after is None else passing.after)
+        watermark_after = max(watermark, -FOREVER if passing.after is None else passing.after)
         if passing.settles:
-            board.settle(now=passing.now, before=watermark, after=after, epoch_ends=passing.epoch_ends)
+            board.settle(now=passing.now, before=watermark, after=watermark_after, epoch_ends=passing.epoch_ends)
         emission = self._fold_emission(
             Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped))
         )
         emission = replace(emission, touched=board.touched)
         board.panes.clear()
         board.changed.clear()
-        if passing.settles and self._forgets and watermark < after:
-            board.forget(lambda held: held.due is None and values.is_closed(self._pipeline, held.window, after))
+        if passing.settles and self._forgets and watermark < watermark_after:
+            board.forget(
+                lambda held: held.due is None and values.is_closed(self._pipeline, held.window, watermark_after)
+            )
         return emission
 
     def _fold_emission(self, emission: Emission) -> Emission:
         """Return it with one partial aggregate in the place of several; the board holds the same."""
-        held = [one for one in emission.changed.values() if one is not None]
-        shown = [pane.value for pane in (*emission.panes, *(pane for one in held for pane in one.panes))]
-        kept = [one.contents for one in held] + [one.contents for one in emission.dropped]
-        short = values.folder_of(self._pipeline, [*shown, *kept])
-        changed = {p: None if one is None else _fold_held(one, short) for p, one in emission.changed.items()}
-        for one in changed.values():
-            if one is not None:
-                self._board.rewrite(one)
+        held_windows = [one for one in emission.changed.values() if one is not None]
+        pane_values = [pane.value for pane in (*emission.panes, *(pane for one in held_windows for pane in one.panes))]
+        contents = [one.contents for one in held_windows] + [one.contents for one in emission.dropped]
+        short = values.folder_of(self._pipeline, [*pane_values, *contents])
+        changed_windows = {p: None if one is None else _fold_held(one, short) for p, one in emission.changed.items()}
+        for held_window in changed_windows.values():
+            if held_window is not None:
+                self._board.rewrite(held_window)
         return Emission(
             panes=tuple(replace(pane, value=short(pane.value)) for pane in emission.panes),
-            changed=changed,
+            changed=changed_windows,
             dropped=tuple(replace(one, contents=short(one.contents)) for one in emission.dropped),
         )
 
 
-def _fold_held(held: Held, short: Callable[[Contents], Contents]) -> Held:
-    panes = tuple(replace(pane, value=short(pane.value)) for pane in held.panes)
-    return replace(held, contents=short(held.contents), panes=panes)
+def _fold_held(held_window: Held, short: Callable[[Contents], Contents]) -> Held:
+    panes = tuple(replace(pane, value=short(pane.value)) for pane in held_window.panes)
+    return replace(held_window, contents=short(held_window.contents), panes=panes)

@@ -61,21 +61,21 @@ def _make_pane_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
 
 
 def _make_held_rows(emission: Emission, pipeline: Pipeline) -> Iterator[Row]:
-    for (key, window), held in emission.changed.items():
-        if held is None:
+    for (key, window), held_window in emission.changed.items():
+        if held_window is None:
             yield _row(RowKind.HELD, "gone", window, key, pipeline)
             continue
         about = {
-            "machine": dump_machine(held.machine),
-            "due": held.due,
+            "machine": dump_machine(held_window.machine),
+            "due": held_window.due,
             "is_touched": (key, window) in emission.touched,
-            "fresh": held.fresh,
-            "is_punctual": held.is_punctual,
-            "firings": held.firings,
-            "panes": [[*pane.window, pane.index] for pane in held.panes],
+            "fresh": held_window.fresh,
+            "is_punctual": held_window.is_punctual,
+            "firings": held_window.firings,
+            "panes": [[*pane.window, pane.index] for pane in held_window.panes],
             "accumulation": pipeline.accumulation.value,
         }
-        value = _value(held.contents[0], pipeline) if held.contents else {"_n": 0}
+        value = _value(held_window.contents[0], pipeline) if held_window.contents else {"_n": 0}
         yield _row(RowKind.HELD, "held", window, key, pipeline) | value | _record(about)
 
 
@@ -113,13 +113,13 @@ def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
         delta.bind(connection, "log", table, kinds=(RowKind.PANE, RowKind.HELD))
         with delta.naming(table):
             rows = queries.read_table(connection, f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} {order}")  # noqa: S608
-            held = queries.read_table(connection, _newest(pipeline, None))
+            held_rows = queries.read_table(connection, _newest(pipeline, None))
     dropped = pc.equal(rows["_class"], pa.scalar("dropped"))
-    gone = rows.filter(dropped)
-    waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held, pipeline)]
+    dropped_rows = rows.filter(dropped)
+    waiting = [(window, key, about["fresh"]) for window, key, _, about in _read(held_rows, pipeline)]
     return PaneHistory(
         panes=tuple(_restore_panes(rows.filter(pc.invert(dropped)), pipeline)),
-        dropped=tuple(zip(values.list_values(gone["_epoch"]), values.windows(gone), strict=True)),
+        dropped=tuple(zip(values.list_values(dropped_rows["_epoch"]), values.windows(dropped_rows), strict=True)),
         held=tuple(waiting),
     )
 
@@ -155,11 +155,11 @@ def read(
         delta.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
         with delta.naming(table):
             rows = queries.read_table(connection, _newest(pipeline, watermark))
-            shown = _read_shown_panes(connection, pipeline, rows)
+            shown_panes = _read_shown_panes(connection, pipeline, rows)
             if is_same:
-                return RestoredWindows(held=tuple(_restore_windows(rows, pipeline, trigger, shown)))
-            held = tuple(_restart_windows(rows, pipeline, trigger, shown))
-            return RestoredWindows(held=held, backlog=tuple(_backlog(connection, pipeline, watermark)))
+                return RestoredWindows(held=tuple(_restore_windows(rows, pipeline, trigger, shown_panes)))
+            held_windows = tuple(_restart_windows(rows, pipeline, trigger, shown_panes))
+            return RestoredWindows(held=held_windows, backlog=tuple(_backlog(connection, pipeline, watermark)))
 
 
 def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[RowKind, ...]:
@@ -183,8 +183,8 @@ def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline,
     connection.register("held", table)
     timings = ", ".join(literal(timing.value) for timing in Timing)
     # Panes of what became one session lie within it.
-    within = "window_start >= (SELECT min(window_start) FROM held)"
-    query = f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} AND _class IN ({timings}) AND {within}"  # noqa: S608 -- quoted
+    in_held_windows = "window_start >= (SELECT min(window_start) FROM held)"
+    query = f"SELECT * FROM log WHERE {kind_sql(RowKind.PANE)} AND _class IN ({timings}) AND {in_held_windows}"  # noqa: S608 -- quoted
     rows = queries.read_table(connection, query)
     return {(pane.key, pane.window, pane.index): pane for pane in _restore_panes(rows, pipeline)}
 
@@ -195,7 +195,7 @@ def _read(rows: pa.Table, pipeline: Pipeline) -> Iterator[tuple[Interval, Key, P
     return zip(*places, values.partials(rows, pipeline), about, strict=True)
 
 
-def _restore_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
+def _restore_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown_panes: Shown) -> Iterator[Held]:
     for window, key, partial, about in _read(rows, pipeline):
         yield Held(
             window=window,
@@ -204,29 +204,29 @@ def _restore_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown
             contents=(partial,) if partial.records else (),
             fresh=about["fresh"],
             is_punctual=about["is_punctual"],
-            panes=_of(key, about, shown),
+            panes=_of(key, about, shown_panes),
             firings=about["firings"],
         )
 
 
-def _restart_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown: Shown) -> Iterator[Held]:
+def _restart_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown_panes: Shown) -> Iterator[Held]:
     """Return the same windows with a trigger that begins; a pane of a part is nothing that could be taken back."""
     for window, key, _, about in _read(rows, pipeline):
         parts = about["accumulation"] == Accumulation.DISCARDING.value
-        panes = () if parts else _of(key, about, shown)
+        panes = () if parts else _of(key, about, shown_panes)
         yield Held(window=window, key=key, machine=begin(trigger), panes=panes, firings=about["firings"])
 
 
-def _of(key: Key, about: Row, shown: Shown) -> tuple[Pane, ...]:
+def _of(key: Key, about: Row, shown_panes: Shown) -> tuple[Pane, ...]:
     """Return the panes that are to be taken back."""
-    if not shown:
+    if not shown_panes:
         return ()
-    return tuple(shown[key, Interval(start, end), index] for start, end, index in about["panes"])
+    return tuple(shown_panes[key, Interval(start, end), index] for start, end, index in about["panes"])
 
 
 def _backlog(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, watermark: int | None) -> Sequence[Arrival]:
     """Return what every open window holds, folded."""
     # A session that is open may have begun with rows that alone would be closed.
-    held = fold_sql(pipeline, f"(SELECT * FROM log WHERE {kind_sql(RowKind.PARTIAL)})")  # noqa: S608 -- ours
-    rows = queries.read_table(connection, f"SELECT * FROM ({held}) WHERE NOT {is_closed_sql(pipeline, watermark)}")  # noqa: S608
+    held_sql = fold_sql(pipeline, f"(SELECT * FROM log WHERE {kind_sql(RowKind.PARTIAL)})")  # noqa: S608 -- ours
+    rows = queries.read_table(connection, f"SELECT * FROM ({held_sql}) WHERE NOT {is_closed_sql(pipeline, watermark)}")  # noqa: S608
     return values.arrivals(rows, pipeline)

@@ -38,9 +38,9 @@ def filter_accepted(rows: pa.Table) -> pa.Table:
 
 def arrivals(rows: pa.Table, pipeline: Pipeline) -> list[Arrival]:
     """One arrival for each accepted partial aggregate, in the order of the rows."""
-    found = zip(windows(rows), keys(rows, pipeline), partials(rows, pipeline), strict=True)
+    triples = zip(windows(rows), keys(rows, pipeline), partials(rows, pipeline), strict=True)
     return [
-        Arrival(window=window, key=key, contents=(partial,), rows=partial.records) for window, key, partial in found
+        Arrival(window=window, key=key, contents=(partial,), rows=partial.records) for window, key, partial in triples
     ]
 
 
@@ -91,20 +91,20 @@ def merge_arrivals(arrivals: Iterable[Arrival], pipeline: Pipeline) -> list[Arri
     by_key: dict[Key, list[Arrival]] = {}
     for arrival in arrivals:
         by_key.setdefault(arrival.key, []).append(arrival)
-    whole = [joined for several in by_key.values() for joined in _merge_sessions(several, touches)]
-    return sorted(whole, key=lambda one: in_order(one.window, one.key))
+    merged = [joined for several in by_key.values() for joined in _merge_sessions(several, touches)]
+    return sorted(merged, key=lambda merged_arrival: in_order(merged_arrival.window, merged_arrival.key))
 
 
 def _merge_sessions(several: list[Arrival], touches: Callable[[Interval, Interval], bool]) -> list[Arrival]:
     arrivals: list[Arrival] = []
-    for one in sorted(several, key=lambda arrival: arrival.window):
-        if arrivals and touches(arrivals[-1].window, one.window):
-            last = arrivals.pop()
-            window = Interval(last.window.start, max(last.window.end, one.window.end))
-            contents, rows = (*last.contents, *one.contents), last.rows + one.rows
-            arrivals.append(Arrival(window=window, key=one.key, contents=contents, rows=rows))
+    for later_arrival in sorted(several, key=lambda arrival: arrival.window):
+        if arrivals and touches(arrivals[-1].window, later_arrival.window):
+            previous = arrivals.pop()
+            window = Interval(previous.window.start, max(previous.window.end, later_arrival.window.end))
+            contents, rows = (*previous.contents, *later_arrival.contents), previous.rows + later_arrival.rows
+            arrivals.append(Arrival(window=window, key=later_arrival.key, contents=contents, rows=rows))
         else:
-            arrivals.append(one)
+            arrivals.append(later_arrival)
     return arrivals
 
 

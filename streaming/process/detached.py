@@ -34,19 +34,19 @@ def ensure(settings: Settings, name: str) -> Heartbeat:
         return living
     catalogue.get(settings, name)
     process = _start(settings, name)
-    found = poll_until(lambda: _read_own_heartbeat(settings, name, process), within=START_SECONDS, every=_POLL_SECONDS)
-    if found is None or not found.alive:
-        found = find_alive(settings, name) or found  # another one's was faster, and ours gave way
-    if found is None or not found.alive:
-        raise _make_start_error(settings, name, found)
-    log.info("driver_started", pipeline=name, pid=found.pid)
-    return found
+    beat = poll_until(lambda: _read_own_heartbeat(settings, name, process), within=START_SECONDS, every=_POLL_SECONDS)
+    if beat is None or not beat.alive:
+        beat = find_alive(settings, name) or beat  # another one's was faster, and ours gave way
+    if beat is None or not beat.alive:
+        raise _make_start_error(settings, name, beat)
+    log.info("driver_started", pipeline=name, pid=beat.pid)
+    return beat
 
 
 def find_alive(settings: Settings, name: str) -> Heartbeat | None:
     """Return the heartbeat of a driver whose process is there now; the table's fence settles what it does not tell."""
-    last = heartbeat.read(settings, name)
-    return last if last is not None and last.alive else None
+    last_heartbeat = heartbeat.read(settings, name)
+    return last_heartbeat if last_heartbeat is not None and last_heartbeat.alive else None
 
 
 def stop(settings: Settings, name: str, within: float = STOP_SECONDS) -> Heartbeat | None:
@@ -58,14 +58,14 @@ def stop(settings: Settings, name: str, within: float = STOP_SECONDS) -> Heartbe
     Raises:
         LakeError: It still runs after `within` seconds, or its heartbeat cannot be read.
     """
-    last = heartbeat.load(settings, name)
-    if last is None or not last.alive:
-        return last
+    last_heartbeat = heartbeat.load(settings, name)
+    if last_heartbeat is None or not last_heartbeat.alive:
+        return last_heartbeat
     (heartbeat.folder(settings, name) / "stop").touch()
-    identity = last.identity
+    identity = last_heartbeat.identity
     has_ended = poll_until(lambda: None if is_alive(identity) else True, within=within, every=_POLL_SECONDS)
     if not has_ended:
-        msg = f"Stream of {name}: expected the driver (pid {last.pid}) to end within {within:g} s, it runs."
+        msg = f"Stream of {name}: expected the driver (pid {last_heartbeat.pid}) to end within {within:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
     return heartbeat.read(settings, name)
 
@@ -78,10 +78,13 @@ def log_file(settings: Settings, name: str) -> Path:
 def environment(settings: Settings) -> dict[str, str]:
     """Return a driver's environment: ours without Airflow's, and this installation's folders by absolute path."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
-    own = {"CUTOVER_HOME": str(settings.home.resolve()), "CUTOVER_PIPELINES": str(settings.pipelines.resolve())}
+    driver_variables = {
+        "CUTOVER_HOME": str(settings.home.resolve()),
+        "CUTOVER_PIPELINES": str(settings.pipelines.resolve()),
+    }
     if settings.lake is not None:
-        own["CUTOVER_LAKE"] = settings.lake_uri
-    return kept | own
+        driver_variables["CUTOVER_LAKE"] = settings.lake_uri
+    return kept | driver_variables
 
 
 def _start(settings: Settings, name: str) -> psutil.Popen:
@@ -101,10 +104,10 @@ def _start(settings: Settings, name: str) -> psutil.Popen:
 
 def _read_own_heartbeat(settings: Settings, name: str, process: psutil.Popen) -> Heartbeat | None:
     """Return the heartbeat of the process we started, once it says more than STARTING or has ended."""
-    last = heartbeat.read(settings, name)
-    if last is None or last.pid != process.pid:
+    last_heartbeat = heartbeat.read(settings, name)
+    if last_heartbeat is None or last_heartbeat.pid != process.pid:
         return _make_dead_heartbeat(process) if process.poll() is not None else None
-    return last if last.state != "STARTING" or process.poll() is not None else None
+    return last_heartbeat if last_heartbeat.state != "STARTING" or process.poll() is not None else None
 
 
 def _make_dead_heartbeat(process: psutil.Popen) -> Heartbeat:
@@ -112,9 +115,9 @@ def _make_dead_heartbeat(process: psutil.Popen) -> Heartbeat:
 
 
 def _make_start_error(settings: Settings, name: str, heartbeat: Heartbeat | None) -> LakeError:
-    said = heartbeat.error if heartbeat is not None and heartbeat.error else _last_line(log_file(settings, name))
+    message = heartbeat.error if heartbeat is not None and heartbeat.error else _last_line(log_file(settings, name))
     runbook = (heartbeat.runbook if heartbeat is not None else None) or "StreamNotRunning"
-    return LakeError(f"Stream of {name}: the driver did not start: {said}\nHint: see its log file.", runbook=runbook)
+    return LakeError(f"Stream of {name}: the driver did not start: {message}\nHint: see its log file.", runbook=runbook)
 
 
 def _last_line(file: Path) -> str:

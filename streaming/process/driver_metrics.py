@@ -38,8 +38,8 @@ class TimeSpread:
     def samples(self, family: str, pipeline: str) -> Iterator[MetricSample]:
         """Yield the samples of a histogram: running counts by upper bound, then sum and count."""
         running = list(accumulate(self.counts))
-        for bound, count in zip((*map(str, BOUNDS), "+Inf"), running, strict=True):
-            yield MetricSample(f"{family}_bucket", (pipeline, bound), count)
+        for upper_bound, count in zip((*map(str, BOUNDS), "+Inf"), running, strict=True):
+            yield MetricSample(f"{family}_bucket", (pipeline, upper_bound), count)
         yield MetricSample(f"{family}_sum", (pipeline,), self.total)
         yield MetricSample(f"{family}_count", (pipeline,), running[-1])
 
@@ -128,11 +128,11 @@ def _newest(record: EpochRecord, pipeline: str) -> Iterator[MetricSample]:
     if record.processing_time:
         at = datetime.fromisoformat(record.processing_time).timestamp()
         yield MetricSample("cutover_stream_last_commit_timestamp_seconds", labels, at)
-    seen = max(record.max_event.values(), default=None)
+    newest_event = max(record.max_event.values(), default=None)
     if record.watermark_after is not None:
         yield MetricSample("cutover_stream_watermark_timestamp_seconds", labels, record.watermark_after / 1e6)
-        if seen is not None:
-            lag = (seen - record.watermark_after) / 1e6
+        if newest_event is not None:
+            lag = (newest_event - record.watermark_after) / 1e6
             yield MetricSample("cutover_stream_watermark_lag_seconds", labels, lag)
 
 

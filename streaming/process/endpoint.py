@@ -49,8 +49,8 @@ def serving(settings: Settings, pipeline: str, metrics: DriverMetrics) -> Iterat
 
 def _announce(target: Path, pipeline: str, port: int) -> None:
     """Say where the driver is scraped: in a file, which a killed driver leaves, so that its silence is seen."""
-    found = [{"targets": [f"{LOOPBACK}:{port}"], "labels": {"driver": target.stem}}]
+    targets = [{"targets": [f"{LOOPBACK}:{port}"], "labels": {"driver": target.stem}}]
     try:
-        files.write_json(target, found)
+        files.write_json(target, targets)
     except OSError as error:
         log.warning("metrics_not_announced", pipeline=pipeline, port=port, error=error.strerror or str(error))

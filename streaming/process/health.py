@@ -47,23 +47,23 @@ class Health:
     def note_look(self, look: LogSnapshot) -> None:
         """Note what a look has shown."""
         self.note_answer()
-        behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
+        is_behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
         grown, self._high = self._high != look.high, look.high
         self._beat.say(
             quiet_since=self._format_now() if grown else self._beat.now.quiet_since,
-            unread_since=(self._beat.now.unread_since or self._format_now()) if behind else None,
+            unread_since=(self._beat.now.unread_since or self._format_now()) if is_behind else None,
             open_since=self._track_open_partitions(look),
             skew=self._skew(look) or self._beat.now.skew,
         )
 
     def _track_open_partitions(self, look: LogSnapshot) -> dict[str, str]:
         """Return since when each partition's last stable offset stands still below its end."""
-        held = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
-        before, since = self._open, self._beat.now.open_since
-        self._open = held
+        held_back = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
+        open_before, since = self._open, self._beat.now.open_since
+        self._open = held_back
         return {
-            str(p): since[str(p)] if before.get(p) == stable and str(p) in since else self._format_now()
-            for p, stable in held.items()
+            str(p): since[str(p)] if open_before.get(p) == stable and str(p) in since else self._format_now()
+            for p, stable in held_back.items()
         }
 
     def _skew(self, look: LogSnapshot) -> dict[str, float]:
@@ -74,6 +74,6 @@ class Health:
         return self._clock.now().astimezone(UTC).isoformat(timespec="milliseconds")
 
 
-def seconds_since(since: str | None, now: datetime) -> float | None:
+def seconds_since(start: str | None, now: datetime) -> float | None:
     """Return the seconds from an ISO time to now; None for None."""
-    return None if since is None else (now - datetime.fromisoformat(since)).total_seconds()
+    return None if start is None else (now - datetime.fromisoformat(start)).total_seconds()

@@ -119,8 +119,8 @@ class HeartbeatWriter:
         """Change fields; a change of state is written at once."""
         with self._lock:
             self._follow_clock()
-            before, self._now = self._now, replace(self._now, **changes)
-            if before.state != self._now.state:
+            previous, self._now = self._now, replace(self._now, **changes)
+            if previous.state != self._now.state:
                 self._changed.set()
 
     def end(self, **changes: Any) -> None:
@@ -158,25 +158,25 @@ class HeartbeatWriter:
     def _follow_clock(self) -> None:
         """Move the times since which something lasts along with a wall clock that was set: how long it lasts stays."""
         offset = self._measure_offset()
-        moved = timedelta(seconds=offset - self._offset)
-        if abs(moved) >= _STEP:
+        shift = timedelta(seconds=offset - self._offset)
+        if abs(shift) >= _STEP:
             self._offset = offset
             now = self._now
             self._now = replace(
                 now,
-                unread_since=_move(now.unread_since, moved),
-                silent_since=_move(now.silent_since, moved),
-                quiet_since=_move(now.quiet_since, moved),
-                open_since={partition: _move(since, moved) for partition, since in now.open_since.items()},
+                unread_since=_move(now.unread_since, shift),
+                silent_since=_move(now.silent_since, shift),
+                quiet_since=_move(now.quiet_since, shift),
+                open_since={partition: _move(opened, shift) for partition, opened in now.open_since.items()},
             )
 
 
-def _move(since: str | None, by: timedelta) -> Any:
+def _move(moment: str | None, by: timedelta) -> Any:
     """Return a time that lies so much later, as a heartbeat has it; None for None."""
-    return None if since is None else (datetime.fromisoformat(since) + by).isoformat(timespec="milliseconds")
+    return None if moment is None else (datetime.fromisoformat(moment) + by).isoformat(timespec="milliseconds")
 
 
 def first_beat(run_id: str, clock: Clock) -> Heartbeat:
     """Start with this process's identity; no epoch yet."""
-    own = asdict(current())
-    return Heartbeat(**own, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))
+    own_fields = asdict(current())
+    return Heartbeat(**own_fields, run_id=run_id, at=clock.now().isoformat(timespec="milliseconds"))

@@ -73,20 +73,22 @@ def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> Lo
         LakeError: A driver lives in this installation, or another step was recorded meanwhile; nothing was written.
         LogError: As `look`.
     """
-    given = reason(why, of="`cutover accept-loss`")
+    given_reason = reason(why, of="`cutover accept-loss`")
     with only_driver(folder(settings, pipeline.name), pipeline.name):
-        step = _decide(settings, pipeline, why=given, clock=clock)
+        step = _decide(settings, pipeline, why=given_reason, clock=clock)
         sequence = versions.next_sequence(settings, pipeline)
         # The rows first: a version that was opened without them would begin as if nothing were lost.
-        found = step.losses if step.is_recorded else losses.record(settings, step.losses, expected_sequence=step.turn)
+        recorded_losses = (
+            step.losses if step.is_recorded else losses.record(settings, step.losses, expected_sequence=step.turn)
+        )
         if step.kind == "anew":
             version = versions.register(settings, pipeline, clock, expected_sequence=sequence)
             # Until its first epoch readers see what the version before served of the lost windows.
             schema = epoch_log_schema(pipeline)
             delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
-    lost = {format_number(loss.partition): [loss.first, loss.next] for loss in found}
-    log.warning("loss_accepted", pipeline=pipeline.name, kind=step.kind, version=step.version, offsets=lost)
-    return replace(step, losses=found)
+    lost_ranges = {format_number(loss.partition): [loss.first, loss.next] for loss in recorded_losses}
+    log.warning("loss_accepted", pipeline=pipeline.name, kind=step.kind, version=step.version, offsets=lost_ranges)
+    return replace(step, losses=recorded_losses)
 
 
 def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -> LossAcceptance:
@@ -95,7 +97,7 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
     if version is None:
         raise _make_nothing_error(pipeline, "no stream has begun under this definition")
     case = _case(settings, pipeline, version, clock)
-    kind, lost = _judge_case(case)
+    kind, extents = _judge_case(case)
     number = versions.next_number(settings, pipeline) if kind == "anew" else version.number
     epoch = 0 if kind == "anew" else next_number(case.record)
     half = [loss for loss in losses.list_losses(settings, pipeline) if kind == "anew" and loss.stream_version == number]
@@ -105,7 +107,7 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
         runbook=str(case.trouble.runbook),
         kind=kind,
         version=number,
-        losses=tuple(half) or tuple(_row(case, kind, (number, epoch), each, why) for each in lost),
+        losses=tuple(half) or tuple(_row(case, kind, (number, epoch), extent, why) for extent in extents),
         turn=turn,
         is_recorded=bool(half),
     )
@@ -166,36 +168,36 @@ def _find_missing(
     """
     topic, isolation = log_of(pipeline), pipeline.source.isolation
     earliest, latest = client.earliest(topic), client.latest(topic, isolation)
-    held = {p: (start, latest[p]) for p, start in earliest.items() if start < latest.get(p, 0)}
-    if sum(1 for _ in client.positions(topic, held, isolation)) == complete_read.count_offsets((held,)):
+    held_ranges = {p: (start, latest[p]) for p, start in earliest.items() if start < latest.get(p, 0)}
+    if sum(1 for _ in client.positions(topic, held_ranges, isolation)) == complete_read.count_offsets((held_ranges,)):
         return ()
     session = spark.session(settings, app=f"cutover accept-loss {pipeline.name}")
     log_id = client.describe(topic)
     log_read = ReadLog(settings=settings, pipeline=pipeline, version=version, client=client, log_id=log_id)
-    return complete_read.find_unexplained(session, log_read, (held,))
+    return complete_read.find_unexplained(session, log_read, (held_ranges,))
 
 
 def _find_incomplete(
     pipeline: Pipeline, client: LogClient, version: Version, missing: Sequence[MissingRecords], now: int
 ) -> tuple[IncompleteRange, ...]:
     """Return one range for each partition that lacks records, with what bounds the event times of those."""
-    topic, latest, found = log_of(pipeline), client.latest(log_of(pipeline), pipeline.source.isolation), []
+    topic, latest, gaps_by_partition = log_of(pipeline), client.latest(log_of(pipeline), pipeline.source.isolation), []
     for partition in sorted({gap.partition for gap in missing}):
         gaps = [gap for gap in missing if gap.partition == partition]
-        first, behind = gaps[0].first, gaps[-1].next
-        after = next(client.read_range(topic, partition, behind, latest[partition]), None)
-        epochs = _list_epochs_since(version, partition, first)
+        gap_start, gap_end = gaps[0].first, gaps[-1].next
+        next_record = next(client.read_range(topic, partition, gap_end, latest[partition]), None)
+        epochs = _list_epochs_since(version, partition, gap_start)
         windows = _windows_since(pipeline, EpochLog(version.uri), epochs[0].epoch) if epochs else None
-        found.append(
+        gaps_by_partition.append(
             IncompleteRange(
                 partition=partition,
-                first=first,
-                next=behind,
-                log_time=now if after is None else after.log_time_micros,
+                first=gap_start,
+                next=gap_end,
+                log_time=now if next_record is None else next_record.log_time_micros,
                 fed_from=None if windows is None else windows[0],
             )
         )
-    return tuple(found)
+    return tuple(gaps_by_partition)
 
 
 def _list_epochs_since(version: Version, partition: int, offset: int) -> list[EpochRecord]:
@@ -248,17 +250,20 @@ def _find_rewritten(
     """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
     if record is None or record.topic_id != now.topic_id:
         return RewrittenLog()
-    found = same_log.find_changes(client, record, same_log.recorded_history(version.uri))
-    if not found:
+    log_changes = same_log.find_changes(client, record, same_log.recorded_history(version.uri))
+    if not log_changes:
         return RewrittenLog()
     epochs = EpochLog(version.uri)
-    first = min(
-        one.epoch for one in epochs.records() for change in found if one.end.get(change.partition, 0) > change.first
+    first_epoch = min(
+        epoch_record.epoch
+        for epoch_record in epochs.records()
+        for change in log_changes
+        if epoch_record.end.get(change.partition, 0) > change.first
     )
-    return RewrittenLog(changes=found, windows=_windows_since(pipeline, epochs, first))
+    return RewrittenLog(changes=log_changes, windows=_windows_since(pipeline, epochs, first_epoch))
 
 
-def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts | None:
+def _windows_since(pipeline: Pipeline, epochs: EpochLog, first_epoch: int) -> Starts | None:
     """Return the windows of all rows since an epoch, by their starts; a fold across it makes them more, never fewer."""
     connection = queries.connect()
     delta.bind(connection, "rows", epochs.table, kinds=COUNTED)
@@ -267,7 +272,7 @@ def _windows_since(pipeline: Pipeline, epochs: EpochLog, first: int) -> Starts |
         WHERE _epoch >= ?
     """
     with delta.naming(epochs.table):
-        row = connection.execute(query, [first]).fetchone()
+        row = connection.execute(query, [first_epoch]).fetchone()
     if row is None or row[0] is None:
         return None
     return row[0], row[2] if pipeline.window.merges else pipeline.window.end_of_starts(row[1])
@@ -299,7 +304,7 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
         topic_id=client.topic_id(topic),
         earliest=earliest,
         latest=latest,
-        first_times={p: found.log_time_micros for p, found in firsts.items() if found is not None},
+        first_times={p: log_record.log_time_micros for p, log_record in firsts.items() if log_record is not None},
         now=max([to_micros(at), *client.newest_times(topic).values()]),  # this host's clock may be behind
     )
 
@@ -317,8 +322,8 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
         unread = offset_gaps.next_offsets(case.record, case.accepted, str(expected)) or dict.fromkeys(log.earliest, 0)
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
-    wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
-    begun = {} if wanted is None else dict.fromkeys(log.earliest, 0) | wanted
+    next_wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
+    begun = {} if next_wanted is None else dict.fromkeys(log.earliest, 0) | next_wanted
     missing = offset_gaps.find_missing(begun, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.written.changes or any(hole.is_short for hole in missing):
         return "anew", loss_extent.without_table(pipeline, missing, log, case.written)
@@ -345,7 +350,7 @@ def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
 
 
 def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: LossExtent, why: str) -> Loss:
-    first, end = loss_extent.windows or (None, None)
+    start, end = loss_extent.windows or (None, None)
     return Loss(
         pipeline=case.pipeline.name,
         result_fingerprint=case.version.result_fingerprint,
@@ -358,7 +363,7 @@ def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: Loss
         first=loss_extent.first,
         next=loss_extent.next,
         onward_topic_id=case.log.topic_id,
-        windows_from=first,
+        windows_from=start,
         windows_to=end,
         who=user(),
         why=why,
@@ -367,6 +372,6 @@ def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: Loss
     )
 
 
-def _make_nothing_error(pipeline: Pipeline, found: str) -> LogError:
-    msg = f"Stream of {pipeline.name}: expected a loss to accept, got none: {found}."
+def _make_nothing_error(pipeline: Pipeline, actual: str) -> LogError:
+    msg = f"Stream of {pipeline.name}: expected a loss to accept, got none: {actual}."
     return LogError(msg + f"\nHint: `cutover stream {pipeline.name}` goes on; nothing was recorded.")

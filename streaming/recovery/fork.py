@@ -92,10 +92,10 @@ def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, 
     _can_go_on(settings, pipeline, source, record)
     _refuse_folded(pipeline, source, record)
     origin = Fork(version=source.number, epoch=record.epoch)
-    made = versions.register(settings, pipeline, clock, expected_sequence=sequence, fork=origin, beside=beside)
-    fill(settings, pipeline, made)
-    log.warning("stream_forked", version=made.app_id, source=source.app_id, epoch=record.epoch, beside=beside)
-    return made
+    version = versions.register(settings, pipeline, clock, expected_sequence=sequence, fork=origin, beside=beside)
+    fill(settings, pipeline, version)
+    log.warning("stream_forked", version=version.app_id, source=source.app_id, epoch=record.epoch, beside=beside)
+    return version
 
 
 def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
@@ -106,8 +106,8 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     """
     if version.fork is None or _is_filled(version):
         return
-    known = versions.list_versions(settings, pipeline)
-    source = next((one for one in known if one.number == version.fork.version), None)
+    all_versions = versions.list_versions(settings, pipeline)
+    source = next((candidate for candidate in all_versions if candidate.number == version.fork.version), None)
     if source is None:
         msg = (
             f"Fork stream-{version.number} of `{pipeline.name}`: expected stream-{version.fork.version}, with which it "
@@ -120,10 +120,10 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
     table = delta.ensure(version.uri, schema, partition_by=["_kind"], configuration=delta.SHORT_LOG)
     with queries.connect(queries.reading(settings)) as connection:
         delta.bind(connection, "source", log_of_source.table)
-        made = list(_copy_rows(connection, version.uri, schema, record))
+        copied = list(_copy_rows(connection, version.uri, schema, record))
     commits.transact(
         table,
-        made,
+        copied,
         commit=CommitProperties(
             custom_metadata={"userMetadata": record.to_json()},
             app_transactions=[Transaction(version.app_id, record.epoch)],
@@ -139,17 +139,17 @@ def _copy_rows(
     connection: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema, record: EpochRecord
 ) -> Iterator[AddAction]:
     """Write the rows of `source` up to an epoch, a file a kind; together they weigh what the epoch's record says."""
-    until = f"_epoch <= {int(record.epoch)}"
-    found = connection.execute(f"SELECT DISTINCT _kind FROM source WHERE {until} ORDER BY 1").fetchall()  # noqa: S608
-    own = pa.schema([field for field in schema if field.name != "_kind"])
-    columns = ", ".join(map(identifier, own.names))
-    for number, (kind,) in enumerate(found):
-        query = f"SELECT {columns} FROM source WHERE _kind = {literal(kind)} AND {until}"  # noqa: S608 -- quoted
+    up_to_epoch = f"_epoch <= {int(record.epoch)}"
+    kinds = connection.execute(f"SELECT DISTINCT _kind FROM source WHERE {up_to_epoch} ORDER BY 1").fetchall()  # noqa: S608
+    file_schema = pa.schema([field for field in schema if field.name != "_kind"])
+    columns = ", ".join(map(identifier, file_schema.names))
+    for number, (kind,) in enumerate(kinds):
+        query = f"SELECT {columns} FROM source WHERE _kind = {literal(kind)} AND {up_to_epoch}"  # noqa: S608 -- quoted
         rows = connection.sql(query).to_arrow_reader()
         weight = checksums.weight_word(0 if number else int(record.files, 16))
         yield data_files.stream(
             uri,
-            pa.RecordBatchReader.from_batches(own, (batch.cast(own) for batch in rows)),
+            pa.RecordBatchReader.from_batches(file_schema, (batch.cast(file_schema) for batch in rows)),
             checksums.new_stem("fork", 0, record.epoch, weight),
             partition={"_kind": kind},
         )
@@ -170,13 +170,13 @@ def _require_version(settings: Settings, pipeline: Pipeline) -> Version:
 
 
 def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRecord:
-    known = epochs.records()
-    found = [record for record in known if epoch in {None, record.epoch}]
-    if not found:
-        there = f"0 to {known[-1].epoch}" if known else "none yet"
-        msg = f"Stream of `{pipeline.name}`: expected an epoch that is there ({there}), got {epoch}."
+    all_records = epochs.records()
+    matching = [record for record in all_records if epoch in {None, record.epoch}]
+    if not matching:
+        existing = f"0 to {all_records[-1].epoch}" if all_records else "none yet"
+        msg = f"Stream of `{pipeline.name}`: expected an epoch that is there ({existing}), got {epoch}."
         raise DefinitionError(msg)
-    return found[-1]
+    return matching[-1]
 
 
 def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
@@ -197,7 +197,9 @@ def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> 
         LakeError: A fold has merged it with later ones.
     """
     epochs = EpochLog(source.uri)
-    short = prefix.find_folded_classes(epochs, [one for one in epochs.records() if one.epoch <= record.epoch])
+    short = prefix.find_folded_classes(
+        epochs, [epoch_record for epoch_record in epochs.records() if epoch_record.epoch <= record.epoch]
+    )
     if id_expiry.is_forgotten(pipeline, epochs, record):
         msg = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}: expected the ids that it "
         msg += "remembers, some were forgotten since."

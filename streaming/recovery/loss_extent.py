@@ -81,12 +81,12 @@ def inside(
     return tuple(
         LossExtent(
             topic_id=topic_id,
-            partition=each.partition,
-            first=each.first,
-            next=each.next,
-            windows=_extend(windows(pipeline, watermark, each.log_time), pipeline, each),
+            partition=offset_range.partition,
+            first=offset_range.first,
+            next=offset_range.next,
+            windows=_extend(windows(pipeline, watermark, offset_range.log_time), pipeline, offset_range),
         )
-        for each in ranges
+        for offset_range in ranges
     )
 
 
@@ -133,7 +133,7 @@ def without_table(
         log: The log that it reads from its beginning.
         rewritten_log: Partitions that hold other records than those that were read, where that is known more exactly.
     """
-    known = {change.partition for change in rewritten_log.changes}
+    changed_partitions = {change.partition for change in rewritten_log.changes}
     short = (
         LossExtent(
             topic_id=log.topic_id,
@@ -144,9 +144,9 @@ def without_table(
             again=True,
         )
         for hole in holes
-        if hole.is_short and hole.partition not in known
+        if hole.is_short and hole.partition not in changed_partitions
     )
-    others = (
+    other_gaps = (
         LossExtent(
             topic_id=log.topic_id,
             partition=change.partition,
@@ -157,7 +157,7 @@ def without_table(
         )
         for change in rewritten_log.changes
     )
-    return (*_before(pipeline, log), *short, *others)
+    return (*_before(pipeline, log), *short, *other_gaps)
 
 
 def with_log(
@@ -172,14 +172,14 @@ def with_log(
         newest: Newest event time that it was seen to hold, microseconds; None: none.
         log: The new log. What it does not hold of its own beginning is lost, too.
     """
-    bound = max(log.first_times.values(), default=log.now)
-    reach = max(bound + pipeline.lateness.max_ahead_micros, limits.MIN_MICROS if newest is None else newest)
+    latest_time = max(log.first_times.values(), default=log.now)
+    reach = max(latest_time + pipeline.lateness.max_ahead_micros, limits.MIN_MICROS if newest is None else newest)
     touched = windows(pipeline, None, reach - pipeline.lateness.max_ahead_micros)
     old = (
         LossExtent(topic_id=topic_id, partition=partition, first=offset, next=None, windows=touched, again=True)
         for partition, offset in sorted(unread.items())
     )
-    return (*old, *(lost for lost in _before(pipeline, log) if lost.next))
+    return (*old, *(extent for extent in _before(pipeline, log) if extent.next))
 
 
 def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> Starts | None:
@@ -195,8 +195,8 @@ def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> 
     window, latest = pipeline.window, newest_log_time + pipeline.lateness.max_ahead_micros
     last_final = find_closed_end(pipeline, watermark)
     end = window.end_of_starts(latest)
-    first = limits.MIN_MICROS if last_final is None else window.start_after(last_final)
-    return (first, end) if first < end else None
+    first_start = limits.MIN_MICROS if last_final is None else window.start_after(last_final)
+    return (first_start, end) if first_start < end else None
 
 
 def _before(pipeline: Pipeline, log: LogState) -> Iterator[LossExtent]:

@@ -57,10 +57,10 @@ class RecordedTime:
         record = self.record
         active = {p: end for p, end in record.end.items() if p not in record.idle}
         observed = replace(seen, now=0.0, read=record.end, high=active)
-        found = advance(replace(state, read={}, quiet_since={}), observed, lateness)
+        advanced = advance(replace(state, read={}, quiet_since={}), observed, lateness)
         is_held = record.watermark_after == record.watermark_before
-        watermark = state.watermark if is_held else found.watermark
-        return replace(found, watermark=watermark, idle=frozenset(record.idle))
+        watermark = state.watermark if is_held else advanced.watermark
+        return replace(advanced, watermark=watermark, idle=frozenset(record.idle))
 
 
 class RepeatedStream(MicrobatchEngine):
@@ -120,10 +120,10 @@ def repeat(
         if pipeline.lookups:
             _link_dimensions(settings, scratch)
         never_folded = scratch.stream.model_copy(update={"fold_every": _NEVER})
-        own = scratch.model_copy(update={"stream": never_folded})
+        scratch_settings = scratch.model_copy(update={"stream": never_folded})
         session = spark.session(settings, app=f"cutover-repeat-{pipeline.name}")
         recorded_time = RecordedTime(records[0])
-        context = _make_context(own, own_pipeline, client, recorded_time)
+        context = _make_context(scratch_settings, own_pipeline, client, recorded_time)
         committer, beginning = driver.begin(context)
         stream = RepeatedStream(context, committer, beginning, recorded_time)
         for number, record in enumerate(records, start=1):
@@ -137,14 +137,14 @@ def _refuse_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[E
     if {record.topic_id for record in records} != {log.topic_id}:
         msg = f"Epochs of `{pipeline.name}`: expected all from topic id {log.topic_id}, got others too."
         raise LogError(msg + "\nHint: what was read from a topic that is gone cannot be read once more.")
-    first: dict[int, int] = {}
+    first_offsets: dict[int, int] = {}
     for record in records:
         for partition in record.end_moved:
-            first.setdefault(partition, record.start.get(partition, 0))
+            first_offsets.setdefault(partition, record.start.get(partition, 0))
     earliest = client.earliest(log.topic)
-    gone = sorted(p for p, start in first.items() if earliest.get(p, 0) > start)
-    if gone:
-        places = "; ".join(format_partition(log.topic, p) for p in gone)
+    expired_partitions = sorted(p for p, start in first_offsets.items() if earliest.get(p, 0) > start)
+    if expired_partitions:
+        places = "; ".join(format_partition(log.topic, p) for p in expired_partitions)
         msg = f"Log of `{pipeline.name}`: expected all records that its epochs read, got partitions that begin later: "
         raise LogError(msg + f"{places}.\nHint: only what the log still holds can be read once more.")
     joined = {tuple(sorted(record.dimensions.items())) for record in records if record.dimensions}
@@ -153,12 +153,12 @@ def _refuse_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[E
         raise LakeError(msg + "\nHint: a repeat joins with the newest version alone.")
 
 
-def _link_dimensions(settings: Settings, own: Settings) -> None:
+def _link_dimensions(settings: Settings, scratch: Settings) -> None:
     """Let the scratch lake show the dimensions of the installation; they are only read."""
     if "://" in settings.lake_uri:
         msg = "Repeat: expected a lake in a folder, whose dimensions can be linked, got an object store."
         raise LakeError(msg + "\nHint: copy the dimensions, and set `lake` to the copy.")
-    place = Path(own.lake_uri) / DIMENSIONS_FOLDER
+    place = Path(scratch.lake_uri) / DIMENSIONS_FOLDER
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(Path(settings.lake_uri).resolve() / DIMENSIONS_FOLDER, target_is_directory=True)
 

@@ -51,14 +51,14 @@ def run_with(settings: Settings, setting: Setting) -> Outcome:
     client = LogClient(settings)
     topic = f"cutover-simulate-{uuid.uuid4().hex}"
     pipeline = scenario.pipeline_of(setting, topic)
-    with _topic(client, topic), open_scratch_home(settings, client, "simulate") as own:
+    with _topic(client, topic), open_scratch_home(settings, client, "simulate") as scratch_settings:
         spark.start_early(settings, app="cutover-simulate")
-        _send(own, setting, topic)
+        _send(scratch_settings, setting, topic)
         spark.session(settings, app="cutover-simulate")  # of the installation: its files outlive the scenario
-        script, place = Script(setting), folder(own, pipeline.name)
+        script, place = Script(setting), folder(scratch_settings, pipeline.name)
         place.mkdir(parents=True)
         context = DriverContext(
-            settings=own,
+            settings=scratch_settings,
             pipeline=pipeline,
             client=client,
             clock=script,
@@ -99,8 +99,8 @@ def _send(settings: Settings, setting: Setting, topic: str) -> None:
         producer.produce(topic, value, partition=0, timestamp=at, on_delivery=note_delivery)
         if number % BUFFERED == BUFFERED - 1:
             producer.flush(FLUSH_SECONDS)
-    left = producer.flush(FLUSH_SECONDS)
-    if refused or left:
-        why = refused[0].str() if refused else f"{left} without an answer after {FLUSH_SECONDS:g} s"
-        msg = f"Topic `{topic}`: expected every point to be taken, got: {why}.\nHint: simulate it again."
+    unsent = producer.flush(FLUSH_SECONDS)
+    if refused or unsent:
+        reason = refused[0].str() if refused else f"{unsent} without an answer after {FLUSH_SECONDS:g} s"
+        msg = f"Topic `{topic}`: expected every point to be taken, got: {reason}.\nHint: simulate it again."
         raise LogError(msg)

@@ -67,7 +67,7 @@ def outcome_of(setting: Setting, pipeline: Pipeline, log: EpochLog) -> Outcome:
     return Outcome(
         panes=tuple(_pane(setting, pane) for pane in story.panes),
         dropped=_collect_dropped(setting, log, story),
-        waiting=tuple(sorted(waiting, key=lambda one: in_order(one.window, one.key))),
+        waiting=tuple(sorted(waiting, key=lambda waiting_row: in_order(waiting_row.window, waiting_row.key))),
     )
 
 

@@ -88,9 +88,9 @@ class ScriptedStream(MicrobatchEngine):
             msg = "Scenario: expected as many rows as it has, got one more."
             raise LakeError(msg)
         self._script.come(self._coming)
-        done = super()._process_epoch(batch, number)
-        self._coming = None if done else self._coming
-        return done
+        continues = super()._process_epoch(batch, number)
+        self._coming = None if continues else self._coming
+        return continues
 
     def _next_row(self) -> InputRow | None:
         """Let moments end until a row comes, and return it; None after everything."""

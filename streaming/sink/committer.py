@@ -94,17 +94,17 @@ class Committer:
         """Write the files of an epoch and list them; return its record, which says what all listed files weigh then."""
         data = rows.filter(pc.not_equal(rows[KIND], pa.scalar(RowKind.EPOCH.value)))
         stems = {kind: checksums.new_stem("epoch", record.epoch) for kind in (*_kinds(data), RowKind.EPOCH)}
-        known = 0 if self.newest is None else int(self.newest.files, 16)
+        previous_total = 0 if self.newest is None else int(self.newest.files, 16)
         table_weights = sum(checksums.weight_of(f"{KIND}={kind}", stem) for kind, stem in stems.items())
-        after = known + checksums.total(action.path for action in add_actions) + table_weights
+        new_total = previous_total + checksums.total(action.path for action in add_actions) + table_weights
         added = [*add_actions, *self._files(data, stems)]
         cost = record.cost and replace(record.cost, written_bytes=self.written_bytes + count_bytes(added))
-        sealed = replace(record, files=checksums.text_of(after), cost=cost)
-        said = {KIND: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
-        own = self._files(pa.Table.from_pylist([said], schema=rows.schema), stems)
-        before = int(self.table.version())
-        self._transact([*added, *own], self._properties(sealed.epoch, sealed.to_json()))
-        if int(self.table.version()) != before + 1:
+        sealed = replace(record, files=checksums.text_of(new_total), cost=cost)
+        record_row = {KIND: RowKind.EPOCH, "_epoch": sealed.epoch, "_record": sealed.to_json()}
+        record_files = self._files(pa.Table.from_pylist([record_row], schema=rows.schema), stems)
+        version_before = int(self.table.version())
+        self._transact([*added, *record_files], self._properties(sealed.epoch, sealed.to_json()))
+        if int(self.table.version()) != version_before + 1:
             self._since_load = self._reload_every  # another writer committed meanwhile: look at what
         return sealed
 
@@ -142,9 +142,9 @@ class Committer:
             LakeError: It shows another driver's.
         """
         table = self._load()
-        shown = fencing.check(table, self.version)
-        if shown != self.newest:
-            raise self._make_fence_error(-1 if shown is None else shown.epoch, shown, table)
+        newest_record = fencing.check(table, self.version)
+        if newest_record != self.newest:
+            raise self._make_fence_error(-1 if newest_record is None else newest_record.epoch, newest_record, table)
         self.table, self._since_load = table, 0
         self._adopt()
 
@@ -153,12 +153,12 @@ class Committer:
         if all(checksums.name_of(path) for path in delta.paths(self.table)):
             return
         number, weight = (-1, 0) if self.newest is None else (self.newest.epoch, int(self.newest.files, 16))
-        found = foreign_commits.find_change(self.table, weight)
-        if found is None or found.kind is not foreign_commits.Kind.HARMLESS:
+        foreign_change = foreign_commits.find_change(self.table, weight)
+        if foreign_change is None or foreign_change.kind is not foreign_commits.Kind.HARMLESS:
             return
         try:
-            made, gone = table_weights.adopt_files(self.table, found, 0, number)
-            actions: Actions = [*made, *(data_files.remove(action) for action in gone)]
+            added, removed = table_weights.adopt_files(self.table, foreign_change, 0, number)
+            actions: Actions = [*added, *(data_files.remove(action) for action in removed)]
             self._transact(actions, self._properties(number, "adopted", retries=0))
         except (DeltaError, OSError) as error:
             log.warning("files_not_adopted", pipeline=self.version.pipeline, error=str(error))
@@ -168,16 +168,16 @@ class Committer:
     def _refuse_unlisted(self, files: Actions) -> None:
         """Refuse to take a file away that is no longer listed: delta-rs would not, and its rows would stand twice."""
         self.reload()
-        gone = sorted({f.path for f in files if isinstance(f, RemoveAction)} - set(delta.paths(self.table)))
-        if gone:
-            msg = f"rewritten by another writer: {', '.join(gone)}"
+        removed_paths = sorted({f.path for f in files if isinstance(f, RemoveAction)} - set(delta.paths(self.table)))
+        if removed_paths:
+            msg = f"rewritten by another writer: {', '.join(removed_paths)}"
             raise CommitFailedError(msg)
 
     def _attempt(self, record: EpochRecord, write: Write) -> None:
         if not follows(self.newest, record, self.accepted):
             msg = f"Stream of {self.version.pipeline}: epoch {record.epoch} does not follow the newest committed one."
             raise LakeError(msg, runbook="EpochHistoryBroken")
-        for left in reversed(range(ATTEMPTS)):
+        for attempts_left in reversed(range(ATTEMPTS)):
             try:
                 self.newest = write()
                 break
@@ -185,7 +185,7 @@ class Committer:
                 if self._is_ours(record, error):
                     break
                 self.conflicts += 1
-                if not left:
+                if not attempts_left:
                     raise self._make_refusal_error(record, error) from error
         self.conflicts -= record.conflicts
         self._refuse_overtaken(record.epoch)
@@ -202,13 +202,13 @@ class Committer:
             LakeError: It is another driver's, or the table cannot be written.
         """
         table = self._load()
-        shown = fencing.check(table, self.version)
-        if shown is not None and shown.epoch == record.epoch and shown.run_id == record.run_id:
+        newest_record = fencing.check(table, self.version)
+        if newest_record is not None and newest_record.epoch == record.epoch and newest_record.run_id == record.run_id:
             log.warning("epoch_found_committed", pipeline=self.version.pipeline, epoch=record.epoch)
-            self.table, self.newest = table, shown
+            self.table, self.newest = table, newest_record
             return True
-        if shown != self.newest:
-            raise self._make_fence_error(record.epoch, shown, table) from error
+        if newest_record != self.newest:
+            raise self._make_fence_error(record.epoch, newest_record, table) from error
         if not isinstance(error, CommitFailedError):
             raise self._make_unwritable_error(record, error) from error
         # Refused, and yet no epoch is new: another writer rewrote files by hand. That is no fence.
@@ -227,8 +227,8 @@ class Committer:
             LakeError: It does: a commit through it would no longer be refused.
         """
         newest = -1 if self.newest is None else self.newest.epoch
-        found = delta.transaction(self.table, self.version.app_id)
-        if (-1 if found is None else found) != newest:
+        transaction = delta.transaction(self.table, self.version.app_id)
+        if (-1 if transaction is None else transaction) != newest:
             raise self._make_fence_error(epoch, None, self.table)
 
     def _properties(self, epoch: int, metadata: str, *, retries: int | None = None) -> CommitProperties:
@@ -247,10 +247,10 @@ class Committer:
         other = None
         with contextlib.suppress(LakeError):
             other = fencing.newest(table)
-        who = "unknown" if other is None else pid_of(other.run_id)
+        driver = "unknown" if other is None else pid_of(other.run_id)
         number = epoch if other is None else other.epoch
         msg = (
-            f"Stream of {self.version.pipeline}: epoch {number} was committed by another driver (pid {who}); "
+            f"Stream of {self.version.pipeline}: epoch {number} was committed by another driver (pid {driver}); "
             f"this one ({self.run_id}) ends and has written nothing since.\n"
             "Hint: keep one driver for each pipeline; look for the other one with `cutover status`."
         )
@@ -265,10 +265,10 @@ class Committer:
         return LakeError(msg, runbook="CommitConflictRateHigh")
 
     def _make_rollback_error(self, epoch_record: EpochRecord | None) -> LakeError:
-        found = "none" if epoch_record is None else str(epoch_record.epoch)
+        actual = "none" if epoch_record is None else str(epoch_record.epoch)
         msg = (
             f"Epoch log of {self.version.pipeline}: this driver committed epoch {self.newest and self.newest.epoch}, "
-            f"newest epoch row is {found} ({self.version.uri}).\n"
+            f"newest epoch row is {actual} ({self.version.uri}).\n"
             "Hint: a person or a tool took entries of the table's log away; nothing is written until they are back."
         )
         return LakeError(msg, runbook="EpochHistoryBroken")

@@ -36,8 +36,8 @@ class File:
 
 def place(uri: str) -> tuple[fs.FileSystem, str]:
     """Return the file system of a table and its folder there."""
-    found, root = fs.FileSystem.from_uri(uri)
-    return found, root.rstrip("/")
+    file_system, root = fs.FileSystem.from_uri(uri)
+    return file_system, root.rstrip("/")
 
 
 def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequence[File], schema: pa.Schema) -> None:
@@ -62,8 +62,8 @@ def read(connection: duckdb.DuckDBPyConnection, view: str, uri: str, files: Sequ
         return
     import pyarrow.dataset as ds  # noqa: PLC0415 -- imports pandas, a second that no command should pay
 
-    found = ds.dataset(paths, schema=schema, filesystem=system, format="parquet")
-    connection.register(view, found.scanner(batch_readahead=2, fragment_readahead=1).to_reader())
+    dataset = ds.dataset(paths, schema=schema, filesystem=system, format="parquet")
+    connection.register(view, dataset.scanner(batch_readahead=2, fragment_readahead=1).to_reader())
 
 
 def export(
@@ -91,8 +91,11 @@ def export(
     )
     if not local:
         system.create_dir(f"{root}/_kind={kind}", recursive=True)
-        with target.open("rb") as source, system.open_output_stream(f"{root}/_kind={kind}/{stem}.parquet") as out:
-            shutil.copyfileobj(source, out)
+        with (
+            target.open("rb") as source,
+            system.open_output_stream(f"{root}/_kind={kind}/{stem}.parquet") as target_stream,
+        ):
+            shutil.copyfileobj(source, target_stream)
         target.unlink()
     return data_files.adopt(uri, f"_kind={kind}/{stem}.parquet", stem, partition={"_kind": kind}, new_data=False)
 

@@ -73,8 +73,8 @@ def start(
         f"{right} AS _right",
     )
     writer = records.selectExpr(*columns).writeStream
-    named = writer.queryName(reading.name).option("checkpointLocation", str(reading.checkpoint))
-    return named.trigger(processingTime="0 seconds").foreachBatch(each).start()
+    named_writer = writer.queryName(reading.name).option("checkpointLocation", str(reading.checkpoint))
+    return named_writer.trigger(processingTime="0 seconds").foreachBatch(each).start()
 
 
 def source_options(settings: Settings, reading: QuerySource) -> dict[str, str]:

@@ -71,11 +71,11 @@ def begin(
     lost_records.check_not_compacted(client, topic)
     earliest = client.earliest(topic)
     latest = client.latest(topic, pipeline.source.isolation)
-    wanted = next_offsets(record, accepted, log.topic_id)
+    next_wanted = next_offsets(record, accepted, log.topic_id)
     if record is not None:
         same_log.check_unchanged(pipeline.name, client, record, history)
-    offsets = start_offsets(pipeline, wanted, earliest=earliest, latest=latest)
-    if wanted is None and any(offsets.values()):
+    offsets = start_offsets(pipeline, next_wanted, earliest=earliest, latest=latest)
+    if next_wanted is None and any(offsets.values()):
         events.warning("log_begins_after_zero", pipeline=pipeline.name, topic=topic, offsets=name_offsets(offsets))
     return StartOffsets(log=log, offsets=offsets, record=record, accepted=tuple(accepted))
 
@@ -98,21 +98,21 @@ def _describe_topic(client: LogClient, topic: str, expected: str | None) -> LogI
         raise LogError(msg, runbook="TopicIdentityChanged") from error
 
 
-def refuse_other(pipeline: Pipeline, expected: str | None, found: str) -> None:
+def refuse_other(pipeline: Pipeline, expected: str | None, actual: str) -> None:
     """Refuse a topic that was deleted and made again under the same name.
 
     Args:
         pipeline: The definition, for messages.
         expected: The topic id that the newest epoch was read from; None before the first.
-        found: The topic id now.
+        actual: The topic id now.
 
     Raises:
         LogError: They differ.
     """
-    if expected in {None, found}:
+    if expected in {None, actual}:
         return
     msg = (
-        f"Topic {log_of(pipeline)} has topic id {found}, the epoch log was built from {expected}: it was "
+        f"Topic {log_of(pipeline)} has topic id {actual}, the epoch log was built from {expected}: it was "
         "deleted and made again.\nHint: a topic made again is another log. Give the new one another name, or go on "
         f"with it by `cutover accept-loss {pipeline.name}`."
     )
@@ -120,23 +120,23 @@ def refuse_other(pipeline: Pipeline, expected: str | None, found: str) -> None:
 
 
 def start_offsets(
-    pipeline: Pipeline, wanted: Mapping[int, int] | None, *, earliest: Mapping[int, int], latest: Mapping[int, int]
+    pipeline: Pipeline, next_wanted: Mapping[int, int] | None, *, earliest: Mapping[int, int], latest: Mapping[int, int]
 ) -> dict[int, int]:
     """Return the next offset of every partition of the topic.
 
     Args:
         pipeline: The definition, for messages.
-        wanted: What `next_offsets` says; partitions that it does not name start at 0. None: earliest.
+        next_wanted: What `next_offsets` says; partitions that it does not name start at 0. None: earliest.
         earliest: First offset that each partition holds.
         latest: Next offset of each partition.
 
     Raises:
         LogError: A partition no longer holds its start, or ends before it, or is not there; names each one.
     """
-    if wanted is None:
+    if next_wanted is None:
         return dict(earliest)
-    found = dict.fromkeys(earliest, 0) | dict(wanted)
-    missing = find_missing(found, earliest=earliest, latest=latest)
+    start = dict.fromkeys(earliest, 0) | dict(next_wanted)
+    missing = find_missing(start, earliest=earliest, latest=latest)
     if missing:
         gaps = format_gaps(log_of(pipeline), missing)
         msg = (
@@ -145,7 +145,7 @@ def start_offsets(
             f"`cutover accept-loss {pipeline.name}` shows what is lost, and how to go on."
         )
         raise LogError(msg, runbook="LogDataLost")
-    return found
+    return start
 
 
 def take_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Mapping[int, int]) -> Mapping[int, int]:
@@ -187,7 +187,7 @@ def is_sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) ->
     raise LakeError(msg, runbook="StreamNotRunning")
 
 
-def _make_unsafe_error(key: str, found: str) -> DefinitionError:
-    msg = f"`{key}`: expected 1 or more, got `{found}`."
+def _make_unsafe_error(key: str, actual: str) -> DefinitionError:
+    msg = f"`{key}`: expected 1 or more, got `{actual}`."
     msg += "\nHint: change it; the stream is not started."
     return DefinitionError(msg)

@@ -44,8 +44,8 @@ def test_error_of_ours_is_its_first_line() -> None:
 @pytest.mark.parametrize("found", [9, 11])
 def test_overflow_whose_files_hold_other_rows_is_refused(found: int) -> None:
     with pytest.raises(LakeError, match=rf"Overflow `overflow-3-a`: expected 10 rows in its files, got {found}\."):
-        spill.refuse_missing("overflow-3-a", expected=10, found=found)
+        spill.refuse_missing("overflow-3-a", expected=10, actual=found)
 
 
 def test_overflow_whose_files_hold_all_rows_passes() -> None:
-    spill.refuse_missing("overflow-3-a", expected=10, found=10)
+    spill.refuse_missing("overflow-3-a", expected=10, actual=10)
