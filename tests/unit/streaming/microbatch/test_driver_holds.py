@@ -47,7 +47,7 @@ def test_a_dimension_that_was_made_again_while_the_stream_ran_is_refused(
     if not is_refused:
         _refuse_other(Mock(), kept, found)
         return
-    with pytest.raises(LakeError, match=f"got version {version} of {table_id}: it was made again"):
+    with pytest.raises(LakeError, match=f"got version {version} of {table_id}: it was created again"):
         _refuse_other(Mock(), kept, found)
 
 
