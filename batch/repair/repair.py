@@ -88,18 +88,11 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     run_output = compute(work, probe)
     prepared = publish.prepare(work, run_output)
     draft_effect = effect.compare(settings, pipeline, prepared.rows, prepared.replaced)
-    rows = pa.concat_tables(
-        [draft_effect.served.select(["window_start"]), draft_effect.before.select(["window_start"])]
-    )
-    refusals.refuse_unknown(pipeline, requested, run_output.plan.compute, rows)
+    starts = [table.select(["window_start"]) for table in (draft_effect.served, draft_effect.before)]
+    refusals.refuse_unknown(pipeline, requested, run_output.plan.compute, pa.concat_tables(starts))
     if not prepared.replaced:
-        pins.release(
-            settings,
-            work.target.version,
-            prepared.run.epoch,
-            holder=pins.batch_holder(prepared.run.run_id),
-            now=clock.now(),
-        )
+        holder = pins.batch_holder(prepared.run.run_id)
+        pins.release(settings, work.target.version, prepared.run.epoch, holder=holder, now=clock.now())
         return Drafted(draft=None, effect=None)
     now = clock.now()
     recorded_ids = [run.run_id for run in batch_runs.recorded_runs(settings, pipeline)]
@@ -124,9 +117,8 @@ def _compute_draft(work: RunContext, requested: tuple[Range, ...], clock: Clock,
     )
     drafts.save(settings, pipeline, repair_draft)
     probe("repair.staged", prepared.run.epoch)
-    log.info(
-        "repair_drafted", pipeline=pipeline.name, repair=repair_draft.repair_id, counts=repair_draft.counts["served"]
-    )
+    counts = repair_draft.counts["served"]
+    log.info("repair_drafted", pipeline=pipeline.name, repair=repair_draft.repair_id, counts=counts)
     return Drafted(draft=repair_draft, effect=draft_effect)
 
 

@@ -116,10 +116,7 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
     if epochs is None:
         msg = f"{stream.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")
-    coverages = [
-        find_coverage(settings, stream_side, epoch)
-        for stream_side, epoch in zip((serving, stream), epochs, strict=True)
-    ]
+    coverages = [find_coverage(settings, side, epoch) for side, epoch in zip((serving, stream), epochs, strict=True)]
     refuse_unfair(*coverages)
     new, old = stream.pipeline, serving.pipeline
     with queries.connect(queries.reading(settings)) as connection:
@@ -129,9 +126,7 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
         _join(connection, "shown", new, old, keep=(Class.ACCEPTED,))
         rows = _number(connection, "SELECT count(*) FROM joined")
         if not rows:
-            msg = (
-                f"{stream.text} beside {serving.text}: expected rows to compare, up to their common cut there is none."
-            )
+            msg = f"{stream.text} beside {serving.text}: expected rows to compare, got none up to their common cut."
             raise LakeError(msg + f"\nHint: {hint}.")
         return StreamComparison(
             serving=serving.text,
