@@ -23,7 +23,7 @@ Place = tuple[str, str]  # window start (ISO), key (JSON)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """Rules of a pipeline, and the time by which they expire."""
+    """Rules of a pipeline, and the time that decides whether they have expired."""
 
     rules: AcceptanceRules = field(default_factory=AcceptanceRules)
     now: datetime | None = None  # None: there are no rules
@@ -49,10 +49,13 @@ def accept(
         acceptance: Rules and time.
         differences: All cells of the listed rows of a comparison.
     """
-    matched = _match(acceptance, differences)
-    found = {name: _judge_rule(acceptance, name, matched.get(name, {})) for name in acceptance.rules.rules}
+    matches = _match(acceptance, differences)
+    outcomes = {name: _judge_rule(acceptance, name, matches.get(name, {})) for name in acceptance.rules.rules}
     in_force = {
-        place: name for name, places in matched.items() if found[name].state is RuleState.IN_FORCE for place in places
+        place: name
+        for name, places in matches.items()
+        if outcomes[name].state is RuleState.IN_FORCE
+        for place in places
     }
     cells = tuple(
         replace(cell, accepted_by=in_force.get(place_of(cell))) if UNEXPLAINED in cell.cause else cell
@@ -62,17 +65,17 @@ def accept(
         AcceptedRows(rule=name, state=RuleState.UNREADABLE, rows=0, why=problem)
         for name, problem in acceptance.rules.problems.items()
     ]
-    return cells, tuple(sorted((*found.values(), *unreadable), key=lambda one: one.rule))
+    return cells, tuple(sorted((*outcomes.values(), *unreadable), key=lambda outcome: outcome.rule))
 
 
-def count_rows(accepted: Sequence[AcceptedRows]) -> int:
+def count_rows(outcomes: Sequence[AcceptedRows]) -> int:
     """Count the (window, key) rows that rules accept."""
-    return sum(one.rows for one in accepted if one.state is RuleState.IN_FORCE)
+    return sum(outcome.rows for outcome in outcomes if outcome.state is RuleState.IN_FORCE)
 
 
-def describe_unfit(accepted: Sequence[AcceptedRows]) -> tuple[str, ...]:
+def describe_unfit(outcomes: Sequence[AcceptedRows]) -> tuple[str, ...]:
     """Describe each rule that accepts nothing because it has expired, matches too much, or cannot be read."""
-    return tuple(f"Rule `{one.rule}` accepts nothing: {one.why}." for one in accepted if one.why)
+    return tuple(f"Rule `{outcome.rule}` accepts nothing: {outcome.why}." for outcome in outcomes if outcome.why)
 
 
 def _match(acceptance: Acceptance, differences: Sequence[Difference]) -> dict[str, dict[Place, list[Difference]]]:
@@ -81,12 +84,12 @@ def _match(acceptance: Acceptance, differences: Sequence[Difference]) -> dict[st
     for cell in differences:
         if UNEXPLAINED in cell.cause:
             rows[place_of(cell)].append(cell)
-    found: dict[str, dict[Place, list[Difference]]] = defaultdict(dict)
+    matches: dict[str, dict[Place, list[Difference]]] = defaultdict(dict)
     for place, cells in rows.items():
         name = next((name for name, rule in acceptance.rules.rules.items() if fits(rule, cells)), None)
         if name is not None:
-            found[name][place] = cells
-    return found
+            matches[name][place] = cells
+    return matches
 
 
 def fits(rule: AcceptanceRule, cells: Sequence[Difference]) -> bool:
@@ -96,12 +99,15 @@ def fits(rule: AcceptanceRule, cells: Sequence[Difference]) -> bool:
         rule: The rule.
         cells: All cells of one row.
     """
-    first = cells[0]
-    start = text.moment(first.window_start)
+    first_cell = cells[0]
+    start = text.moment(first_cell.window_start)
     return (
         start is not None
         and rule.has_window(start)
-        and (not rule.keys or format_values(first.key.values()) in _read_keys(tuple(rule.keys), tuple(first.key)))
+        and (
+            not rule.keys
+            or format_values(first_cell.key.values()) in _read_keys(tuple(rule.keys), tuple(first_cell.key))
+        )
         and (not rule.kinds or all(cell.kind in rule.kinds for cell in cells))
         and (not rule.measures or all(cell.measure in rule.measures for cell in cells))
     )
@@ -115,16 +121,16 @@ def _read_keys(keys: tuple[str, ...], columns: tuple[str, ...]) -> frozenset[str
 
 def _judge_rule(acceptance: Acceptance, name: str, rows: Mapping[Place, Sequence[Difference]]) -> AcceptedRows:
     rule = acceptance.rules.rules[name]
-    state, why = RuleState.IN_FORCE, _describe_excess(rule, rows)
-    if why is not None:
+    state, reason = RuleState.IN_FORCE, _describe_excess(rule, rows)
+    if reason is not None:
         state = RuleState.EXCEEDED
     if acceptance.now is None or rule.is_expired(acceptance.now):
-        state, why = RuleState.EXPIRED, f"it has expired, {rule.expires:%Y-%m-%d %H:%M} UTC"
+        state, reason = RuleState.EXPIRED, f"it has expired, {rule.expires:%Y-%m-%d %H:%M} UTC"
     return AcceptedRows(
         rule=name,
         state=state,
         rows=len(rows),
-        why=why,
+        why=reason,
         reason=rule.reason,
         owner=rule.owner,
         expires=rule.expires.isoformat().replace("+00:00", "Z"),
@@ -136,11 +142,11 @@ def _describe_excess(rule: AcceptanceRule, rows: Mapping[Place, Sequence[Differe
     """Describe by how much the rows exceed what a rule allows; None if they do not."""
     if len(rows) > rule.max_rows:
         return f"{text.count_noun(len(rows), 'row')} fit it, and it allows {rule.max_rows:,}"
-    for measure, most in sorted(rule.max_volume.items()):
+    for measure, limit in sorted(rule.max_volume.items()):
         amounts = [cell.difference for cells in rows.values() for cell in cells if cell.measure == measure]
         numbers = [abs(float(amount)) for amount in amounts if isinstance(amount, int | float)]
         if len(numbers) < len(amounts):
-            return f"`{measure}` has differences that are no numbers, and it allows {most:g}"
-        if not sum(sorted(numbers)) <= most:
-            return f"`{measure}` differs by {sum(sorted(numbers)):g} in all, and it allows {most:g}"
+            return f"`{measure}` has differences that are not numbers, and it allows {limit:g}"
+        if not sum(sorted(numbers)) <= limit:
+            return f"`{measure}` differs by {sum(sorted(numbers)):g} in all, and it allows {limit:g}"
     return None

@@ -1,10 +1,10 @@
-"""Ages of windows by epoch: how far event time had come before and after each epoch, for what is shown by age.
+"""Ages of windows by epoch: the event time reached before and after each epoch, for results by age.
 
-A row is missing at an age if its window had come to that age before the epoch that read the row. Files of folds, forks
-and adopted rows hold rows of several epochs, so of those the earliest and the latest possible epoch count.
+A row is missing at an age if its window had reached that age before the epoch that read the row. Files of folds, forks
+and adopted rows contain rows of several epochs, so the earliest and the latest possible epoch count for these.
 """
 
-# ruff: noqa: S608 -- names of tables of ours
+# ruff: noqa: S608 -- names of tables are constants
 
 from collections.abc import Iterator, Sequence
 
@@ -18,17 +18,17 @@ from cutover.reconcile.comparison.shared_tables import SharedTable
 
 MINUTE = 60_000_000
 AGES = tuple(MINUTE * minutes for minutes in (1, 5, 15, 30, 60, 120, 240, 480, 720, 1440, 2880, 7200, 14_400, 43_200))
-"""Ages that are measured, microseconds, and multiples of the last one; besides them the one at which windows close."""
+"""Ages that are measured, microseconds, in addition to multiples of the last one and the age at which windows close."""
 
 _ENDS = "epoch_ends"
-"""Table of event time reached before and after each epoch: `__before`, `__after`."""
+"""Table of the event time reached before and after each epoch: `__before`, `__after`."""
 
 UNKNOWN, FOREVER = -(1 << 62), 1 << 62
 """Event time before any record was read; an age that no window reaches."""
 
 
 def list_ages(until: int) -> Iterator[int]:
-    """Yield the ages that are measured and below a limit, ascending; beyond 30 days four for each doubling.
+    """Yield the measured ages below a limit, ascending; beyond 30 days, four per doubling.
 
     Args:
         until: Microseconds, exclusive.
@@ -41,7 +41,7 @@ def list_ages(until: int) -> Iterator[int]:
 
 
 def find_closing_age(pipeline: Pipeline) -> int:
-    """Return how far event time is beyond the end of a window when it takes no more records, microseconds."""
+    """Return the time between the end of a window and its closing, in event time, microseconds."""
     lateness = pipeline.lateness
     return lateness.out_of_orderness_micros + pipeline.window.closes_after + lateness.allowed_micros
 
@@ -49,7 +49,7 @@ def find_closing_age(pipeline: Pipeline) -> int:
 def find_reached(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
     """Return the event time that the slowest partition had reached at the cut, or UNKNOWN.
 
-    The final epoch of a version closes all windows, and says nothing of event time.
+    The final epoch of a version closes all windows, so its watermark is no event time.
     """
     marks = [record.watermark_after for record in records if not record.final and record.watermark_after is not None]
     return max(marks) + pipeline.lateness.out_of_orderness_micros if marks else UNKNOWN
@@ -58,28 +58,32 @@ def find_reached(pipeline: Pipeline, records: Sequence[EpochRecord]) -> int:
 def make(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, records: Sequence[EpochRecord], spans: Sequence[Span]
 ) -> None:
-    """Make the tables of event time by epoch.
+    """Create the tables of event time by epoch.
 
     Args:
-        connection: Of the comparison.
+        connection: Connection of the comparison.
         pipeline: The definition.
         records: All epochs up to the cut.
-        spans: Epochs whose rows lie in one file.
+        spans: Ranges of epochs whose rows are in one file.
     """
     ahead = pipeline.lateness.out_of_orderness_micros
-    before = {record.epoch: _reach(record.watermark_before, ahead) for record in records}
-    ends = [(epoch, find_span(spans, epoch)) for epoch in before]
+    reached_before = {record.epoch: _reach(record.watermark_before, ahead) for record in records}
+    ends = [(epoch, find_span(spans, epoch)) for epoch in reached_before]
     columns = {
-        "__epoch": list(before),
-        "__before": list(before.values()),
-        "__first": [before.get(low, UNKNOWN) for _, (low, _) in ends],
+        "__epoch": list(reached_before),
+        "__before": list(reached_before.values()),
+        "__first": [reached_before.get(low, UNKNOWN) for _, (low, _) in ends],
         "__last": [
-            max((before[e] for e in (epoch, high) if e in before), default=UNKNOWN) for epoch, (_, high) in ends
+            max((reached_before[e] for e in (epoch, high) if e in reached_before), default=UNKNOWN)
+            for epoch, (_, high) in ends
         ],
     }
     connection.register(SharedTable.EPOCH_REACHED, _table(columns))
-    after = {"__before": list(before.values()), "__end": [_reach(record.watermark_after, ahead) for record in records]}
-    connection.register("epoch_marks", _table(after))
+    marks = {
+        "__before": list(reached_before.values()),
+        "__end": [_reach(record.watermark_after, ahead) for record in records],
+    }
+    connection.register("epoch_marks", _table(marks))
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {_ENDS} AS SELECT __before, max(__end) AS __after FROM epoch_marks GROUP BY 1"
     )
@@ -94,15 +98,15 @@ def _table(columns: dict[str, list[int]]) -> pa.Table:
 
 
 def age_sql(reached: str, end: str) -> str:
-    """Return SQL for the age of a window at an event time; UNKNOWN where that was unknown."""
+    """Return SQL for the age of a window at an event time; UNKNOWN if the event time is unknown."""
     return f"(CASE WHEN {reached} > {UNKNOWN} THEN {reached} - {end} ELSE {UNKNOWN} END)"
 
 
 def select_known_sql(windows: str, rows: str, age: int, following: int, reached: int) -> str:
-    """Return the query of the windows whose answer at an age before their closing is known.
+    """Return the query of the windows whose result at an age before their closing is known.
 
-    Left out are windows that are younger, windows that came to the following age in the same epoch (they showed no
-    answer at this one), and those of which a fold hides whether a row came before or after the age.
+    Excluded are windows that are younger, windows that reached the following age in the same epoch (they had no result
+    at this one), and windows with a fold that hides whether a row was read before or after the age.
 
     Args:
         windows: Relation with `window_start` and `window_end`.

@@ -1,4 +1,4 @@
-"""Every row that differs, as one Parquet file: what a report lists some of."""
+"""Parquet file with every row that differs; a report lists only some of them."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
@@ -14,19 +14,19 @@ from cutover.reconcile.attribution.causes import UNEXPLAINED, cause_sql
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides, key_columns
 
-_LONGEST = 10**38  # of a decimal
+_LONGEST = 10**38  # exclusive bound of a decimal
 
 
 def write(sides: Sides, path: Path) -> None:
-    """Write a row for each (window, key) that differs, by window and key, as far as the disk allows.
+    """Write a row for each (window, key) that differs, by window and key, unless the disk is full.
 
-    Columns: `window_start`; `key`, a struct of the key's columns (none where the key has none); `row` (missing, extra,
-    changed; masked: the sides agree, and should not); `cause` as in a report; `batch` and `streaming`, structs of all
-    measures, each in its own type. A disk that is full is a warning: the report says then that there is no such file.
+    Columns: `window_start`; `key`, a struct of the key's columns (absent if the key has none); `row` (missing, extra,
+    changed; masked: the sides agree although they should not); `cause` as in a report; `batch` and `streaming`, structs
+    of all measures, each with its type. A full disk is a warning: the report then states that there is no such file.
 
     Args:
         sides: Open sides for which `causes.find_causes` has run.
-        path: The file; its folder is made.
+        path: The file; its folder is created.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ def write(sides: Sides, path: Path) -> None:
 
 def _query(sides: Sides) -> str:
     window, *keys = map(identifier, sides.layout.keys)
-    shown = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
+    measures = [i for i, value in enumerate(sides.layout.values) if value.is_measure]
     columns = [
         f"{window} AS window_start",
         *_struct("key", sides.layout.keys[1:], keys),
@@ -46,13 +46,13 @@ def _query(sides: Sides) -> str:
         f"{_cause_sql(sides)} AS cause",
     ]
     for side, column in (("batch", "__b{}"), ("streaming", "__v0_{}")):
-        names = [sides.layout.values[i].name for i in shown]
-        columns += _struct(side, names, [_cast_sql(sides, column.format(i)) for i in shown])
+        names = [sides.layout.values[i].name for i in measures]
+        columns += _struct(side, names, [_cast_sql(sides, column.format(i)) for i in measures])
     return f"SELECT {', '.join(columns)} FROM {SharedTable.TOUCHED} t ORDER BY {key_columns(sides.layout)}, __copy"
 
 
 def _struct(name: str, fields: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
-    """Yield a struct of columns; none of no columns, which SQL does not know."""
+    """Yield a struct of columns; nothing without columns, because SQL has no empty struct."""
     if fields:
         packed = ", ".join(f"{identifier(field)} := {column}" for field, column in zip(fields, columns, strict=True))
         yield f"struct_pack({packed}) AS {identifier(name)}"
@@ -65,7 +65,7 @@ def _cause_sql(sides: Sides) -> str:
 
 
 def _cast_sql(sides: Sides, column: str) -> str:
-    """Return SQL for a value in a type that Parquet has: it would make a double of an integer of 128 bits."""
+    """Return SQL that casts a value to a type of Parquet, which would store an integer of 128 bits as a double."""
     kind, largest = first(
         sides.connection, f"SELECT any_value(typeof({column})), max({column}) FROM {SharedTable.TOUCHED}"
     )

@@ -1,4 +1,4 @@
-"""A comparison by day: how many windows it judged, how many differ, and by which causes."""
+"""Comparison by day: windows compared, windows that differ, and their causes."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
@@ -14,7 +14,7 @@ from cutover.reconcile.comparison.sides import Sides
 from cutover.reconcile.result.overview import CalendarDay
 
 DAYS_AT_MOST = 1_500
-"""Beyond so many days each entry stands for a month, beyond so many months for a year."""
+"""Maximum number of entries; if there are more days, each entry is a month, and if there are more months, a year."""
 
 _DAY = 86_400_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -36,49 +36,49 @@ def calendar(sides: Sides) -> tuple[CalendarDay, ...]:
     """
     causes = _causes(sides)
     days = [
-        CalendarDay(day=_format_day(d), windows=int(many), different=int(different), causes=causes.get(d, {}))
-        for d, many, different in sides.connection.execute(query).fetchall()
+        CalendarDay(day=_format_day(d), windows=int(window_count), different=int(different), causes=causes.get(d, {}))
+        for d, window_count, different in sides.connection.execute(query).fetchall()
     ]
     return shorten(days)
 
 
 def _causes(sides: Sides) -> dict[int, dict[str, int]]:
-    """Return rows by day and cause; a class that takes part nowhere has no entry."""
-    named = {str(name): cause_sql(sides, name) for name in sides.merged} | {UNEXPLAINED: "t._explained = 0"}
-    found: dict[int, dict[str, int]] = {}
-    for name, part in named.items():
+    """Count rows by day and cause; a class without rows has no entry."""
+    conditions = {str(name): cause_sql(sides, name) for name in sides.merged} | {UNEXPLAINED: "t._explained = 0"}
+    rows_by_day: dict[int, dict[str, int]] = {}
+    for name, condition in conditions.items():
         query = f"""
             SELECT epoch_us(window_start) // {_DAY} AS d, {literal(name)}, count(*)
-            FROM {SharedTable.TOUCHED} t WHERE {part} AND window_start IS NOT NULL GROUP BY 1 ORDER BY 1
+            FROM {SharedTable.TOUCHED} t WHERE {condition} AND window_start IS NOT NULL GROUP BY 1 ORDER BY 1
         """
         for day, cause, rows in sides.connection.execute(query).fetchall():
-            found.setdefault(day, {})[cause] = int(rows)
-    return found
+            rows_by_day.setdefault(day, {})[cause] = int(rows)
+    return rows_by_day
 
 
 def _format_day(number: int) -> str:
     return (_EPOCH + timedelta(days=number)).date().isoformat()
 
 
-def shorten(days: Iterable[CalendarDay], most: int = DAYS_AT_MOST) -> tuple[CalendarDay, ...]:
-    """Return the same windows in at most `most` entries where months or years suffice for that."""
-    found = tuple(days)
+def shorten(days: Iterable[CalendarDay], limit: int = DAYS_AT_MOST) -> tuple[CalendarDay, ...]:
+    """Merge days into months, or months into years, if there are more entries than a limit."""
+    entries = tuple(days)
     for length in (len("2013-02"), len("2013")):
-        if len(found) > most:
-            found = _merge_days(found, length)
-    return found
+        if len(entries) > limit:
+            entries = _merge_days(entries, length)
+    return entries
 
 
 def _merge_days(days: Iterable[CalendarDay], length: int) -> tuple[CalendarDay, ...]:
-    """Add up the days whose texts begin alike."""
-    found: dict[str, CalendarDay] = {}
+    """Add up the days whose texts start with the same prefix."""
+    merged: dict[str, CalendarDay] = {}
     for day in days:
-        name = day.day[:length]
-        before = found.get(name, CalendarDay(day=name, windows=0, different=0, causes={}))
-        found[name] = replace(
-            before,
-            windows=before.windows + day.windows,
-            different=before.different + day.different,
-            causes=dict(Counter(before.causes) + Counter(day.causes)),
+        period = day.day[:length]
+        subtotal = merged.get(period, CalendarDay(day=period, windows=0, different=0, causes={}))
+        merged[period] = replace(
+            subtotal,
+            windows=subtotal.windows + day.windows,
+            different=subtotal.different + day.different,
+            causes=dict(Counter(subtotal.causes) + Counter(day.causes)),
         )
-    return tuple(found.values())
+    return tuple(merged.values())

@@ -21,16 +21,16 @@ RUNBOOKS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictInput:
-    """Counts and causes that a verdict is decided by."""
+    """Counts and causes that decide a verdict."""
 
     windows: Windows
     rows: Rows
-    explained: int  # (window, key) rows whose difference a cause reproduces
-    unexplained: int  # (window, key) rows without one
+    explained: int  # (window, key) rows with a cause that reproduces their difference
+    unexplained: int  # (window, key) rows without such a cause
     late_share: float
-    accepted: int = 0  # of those without a cause: rows that rules accept
-    late: int = 0  # late events behind differences of the compared windows
-    dimension: int = 0  # (window, key) rows that another version of a dimension takes part in
+    accepted: int = 0  # unexplained rows that rules accept
+    late: int = 0  # late events that cause differences of the compared windows
+    dimension: int = 0  # (window, key) rows to whose difference another version of a dimension contributes
     causes: tuple[str, ...] = ()  # names that explain at least one row
 
     @property
@@ -54,30 +54,30 @@ def compute_late_share(late: int, accepted: int) -> float:
     return late / (accepted + late) if accepted + late else 0.0
 
 
-def decide_verdict(verdict_input: VerdictInput, policy: Policy) -> VerdictDecision:
+def decide_verdict(counts: VerdictInput, policy: Policy) -> VerdictDecision:
     """Decide the verdict on two sides whose seal holds.
 
     CONSISTENT: no row differs. EXPLAINED: a cause reproduces every difference; exit 0 within the policy, 1 beyond it.
     ACCEPTED: some rows have no cause, and rules accept each of them; exit code as for EXPLAINED.
     DIVERGED: some row has no cause and no rule accepts it, exit 1; also if the policy's `max_unexplained` allows it.
     """
-    reasons = tuple(_reasons(verdict_input, policy))
+    reasons = tuple(_reasons(counts, policy))
     result = PolicyResult(
         max_late_share=policy.max_late_share,
         max_unexplained=policy.max_unexplained,
         max_dimension_rows=policy.max_dimension_rows,
-        late_share=verdict_input.late_share,
-        unexplained=verdict_input.unexplained,
-        accepted=verdict_input.accepted,
+        late_share=counts.late_share,
+        unexplained=counts.unexplained,
+        accepted=counts.accepted,
         within=not reasons,
         reasons=reasons,
     )
-    verdict = _verdict(verdict_input)
+    verdict = _verdict(counts)
     exit_code = EXIT.get(verdict, 0 if result.within else 1)
-    page = RUNBOOKS.get(verdict) if exit_code else None
-    if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED} and verdict_input.dimension > policy.max_dimension_rows:
-        page = "DimensionChanged"
-    return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=page)
+    runbook = RUNBOOKS.get(verdict) if exit_code else None
+    if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED} and counts.dimension > policy.max_dimension_rows:
+        runbook = "DimensionChanged"
+    return VerdictDecision(verdict=verdict, exit_code=exit_code, policy=result, runbook=runbook)
 
 
 def decide_not_comparable(seal: Seal, policy: Policy) -> VerdictDecision:
@@ -86,92 +86,92 @@ def decide_not_comparable(seal: Seal, policy: Policy) -> VerdictDecision:
     result = PolicyResult(
         max_late_share=policy.max_late_share, max_unexplained=policy.max_unexplained, within=False, reasons=reasons
     )
-    page = next((breach.runbook for breach in seal.breaches if breach.runbook), "NotComparable")
-    return VerdictDecision(verdict=Verdict.NOT_COMPARABLE, exit_code=2, policy=result, runbook=page)
+    runbook = next((breach.runbook for breach in seal.breaches if breach.runbook), "NotComparable")
+    return VerdictDecision(verdict=Verdict.NOT_COMPARABLE, exit_code=2, policy=result, runbook=runbook)
 
 
-def _verdict(verdict_input: VerdictInput) -> Verdict:
-    if verdict_input.open:
+def _verdict(counts: VerdictInput) -> Verdict:
+    if counts.open:
         return Verdict.DIVERGED
-    if verdict_input.accepted:
+    if counts.accepted:
         return Verdict.ACCEPTED
-    return Verdict.EXPLAINED if verdict_input.explained else Verdict.CONSISTENT
+    return Verdict.EXPLAINED if counts.explained else Verdict.CONSISTENT
 
 
-def _reasons(verdict_input: VerdictInput, policy: Policy) -> list[str]:
+def _reasons(counts: VerdictInput, policy: Policy) -> list[str]:
     reasons = []
-    if verdict_input.open > policy.max_unexplained:
-        besides = f" besides {verdict_input.accepted:,} that rules accept" if verdict_input.accepted else ""
+    if counts.open > policy.max_unexplained:
+        accepted_text = f" in addition to {counts.accepted:,} that rules accept" if counts.accepted else ""
         reasons.append(
-            f"{verdict_input.open:,} unexplained rows{besides}, the policy allows {policy.max_unexplained:,}."
+            f"{counts.open:,} unexplained rows{accepted_text}, the policy allows {policy.max_unexplained:,}."
         )
-    if verdict_input.dimension > policy.max_dimension_rows:
+    if counts.dimension > policy.max_dimension_rows:
         reasons.append(
-            f"{verdict_input.dimension:,} rows that another version of a dimension explains, the policy allows "
+            f"{counts.dimension:,} rows that another version of a dimension explains, the policy allows "
             f"{policy.max_dimension_rows:,}."
         )
-    if verdict_input.late_share > policy.max_late_share:
-        late, limit = _format_apart(verdict_input.late_share, policy.max_late_share)
+    if counts.late_share > policy.max_late_share:
+        late, limit = _format_apart(counts.late_share, policy.max_late_share)
         reasons.append(f"Late share {late}, the policy allows {limit}.")
     return reasons
 
 
-def describe_verdict(verdict: Verdict, judged: VerdictInput, policy: PolicyResult) -> str:
+def describe_verdict(verdict: Verdict, counts: VerdictInput, policy: PolicyResult) -> str:
     """Describe a verdict on comparable sides with its numbers."""
-    compared = f"{count_noun(judged.windows.compared, 'closed window')} ({count_noun(judged.rows.compared, 'row')})"
+    compared = f"{count_noun(counts.windows.compared, 'closed window')} ({count_noun(counts.rows.compared, 'row')})"
     if verdict is Verdict.CONSISTENT:
         return f"Streaming and batch agree in all {compared}."
-    differ = _differences(judged)
+    different = _differences(counts)
     if verdict in {Verdict.EXPLAINED, Verdict.ACCEPTED}:
-        why = _explain_all(judged) if verdict is Verdict.EXPLAINED else _format_accepted(judged)
-        bound = "within the policy" if policy.within else "beyond the policy"
-        return f"Streaming and batch differ in {differ} of {compared}; {why}: {bound}."
-    return f"Streaming and batch differ in {differ} of {compared}; {_format_unexplained(judged)}."
+        cause_text = _explain_all(counts) if verdict is Verdict.EXPLAINED else _format_accepted(counts)
+        policy_text = "within the policy" if policy.within else "beyond the policy"
+        return f"Streaming and batch differ in {different} of {compared}; {cause_text}: {policy_text}."
+    return f"Streaming and batch differ in {different} of {compared}; {_format_unexplained(counts)}."
 
 
 def describe_broken_seal(seal: Seal) -> str:
     """Describe why two sides could not be compared."""
-    first = seal.breaches[0].message if seal.breaches else "the seal does not hold."
+    message = seal.breaches[0].message if seal.breaches else "the seal does not hold."
     more = f" (and {len(seal.breaches) - 1} more reasons)" if len(seal.breaches) > 1 else ""
-    return f"The two sides cannot be compared: {first}{more}"
+    return f"The two sides cannot be compared: {message}{more}"
 
 
-def _explain_all(verdict_input: VerdictInput) -> str:
+def _explain_all(counts: VerdictInput) -> str:
     """Describe the causes as one clause, with the share of late events if they are the only cause."""
-    if verdict_input.causes == ("late",):
-        late = count_noun(verdict_input.late, "late event")
-        verb = "explains" if verdict_input.late == 1 else "explain"
-        return f"{late}, {_percent(verdict_input.late_share)} of all in these windows, {verb} every difference"
-    classes = [name for name in verdict_input.causes if name != DIMENSION]
+    if counts.causes == ("late",):
+        late = count_noun(counts.late, "late event")
+        verb = "explains" if counts.late == 1 else "explain"
+        return f"{late}, {_percent(counts.late_share)} of all in these windows, {verb} every difference"
+    classes = [name for name in counts.causes if name != DIMENSION]
     parts = [f"{' and '.join(classes)} events"] if classes else []
-    parts += ["another version of a dimension"] if DIMENSION in verdict_input.causes else []
+    parts += ["another version of a dimension"] if DIMENSION in counts.causes else []
     verb = "explain" if classes else "explains"
     return f"{' and '.join(parts) or UNEXPLAINED} {verb} every difference"
 
 
-def _format_unexplained(verdict_input: VerdictInput) -> str:
-    rest = f"{count_noun(verdict_input.open, 'row')} {'has' if verdict_input.open == 1 else 'have'} no explanation"
-    more = f", rules accept {verdict_input.accepted:,} more" if verdict_input.accepted else ""
-    return f"{rest}{more}" + (
-        f", {verdict_input.explained:,} {'has' if verdict_input.explained == 1 else 'have'}"
-        if verdict_input.explained
-        else ""
+def _format_unexplained(counts: VerdictInput) -> str:
+    open_text = f"{count_noun(counts.open, 'row')} {'has' if counts.open == 1 else 'have'} no explanation"
+    accepted_text = f", rules accept {counts.accepted:,} more" if counts.accepted else ""
+    return f"{open_text}{accepted_text}" + (
+        f", {counts.explained:,} {'has' if counts.explained == 1 else 'have'}" if counts.explained else ""
     )
 
 
-def _format_accepted(judged: VerdictInput) -> str:
-    have = f"{count_noun(judged.accepted, 'row')} without an explanation {'is' if judged.accepted == 1 else 'are'}"
-    rest = f", the other {judged.explained:,} {'has' if judged.explained == 1 else 'have'} one"
-    return f"{have} accepted by rule{rest if judged.explained else ''}"
+def _format_accepted(counts: VerdictInput) -> str:
+    accepted_text = (
+        f"{count_noun(counts.accepted, 'row')} without an explanation {'is' if counts.accepted == 1 else 'are'}"
+    )
+    explained_text = f", the other {counts.explained:,} {'has' if counts.explained == 1 else 'have'} one"
+    return f"{accepted_text} accepted by rule{explained_text if counts.explained else ''}"
 
 
-def _differences(verdict_input: VerdictInput) -> str:
-    rows = verdict_input.explained + verdict_input.unexplained
-    return f"{count_noun(verdict_input.windows.different, 'window')} ({count_noun(rows, 'row')})"
+def _differences(counts: VerdictInput) -> str:
+    rows = counts.explained + counts.unexplained
+    return f"{count_noun(counts.windows.different, 'window')} ({count_noun(rows, 'row')})"
 
 
 def _percent(share: float, digits: int = 3) -> str:
-    """Return a share with some digits that matter; only all is `100 %`."""
+    """Format a share with some significant digits; only a share of 1 is `100 %`."""
     text = _round(share, digits)
     while text == "100" and share < 1 and digits < _MOST_DIGITS:
         digits += 1
@@ -184,7 +184,7 @@ def _round(share: float, digits: int) -> str:
 
 
 def _format_apart(share: float, limit: float) -> tuple[str, str]:
-    """Return two shares that differ with as many digits as tell them apart."""
+    """Format two different shares with enough digits to distinguish them."""
     for digits in range(3, _MOST_DIGITS):
         texts = _percent(share, digits), _percent(limit, digits)
         if texts[0] != texts[1]:

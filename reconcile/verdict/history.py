@@ -1,7 +1,7 @@
-"""What is remembered of comparisons: one line for each cut, fingerprint and range that was compared, repeats counted.
+"""History of comparisons: one line per cut, fingerprint and range, with a count of repeats.
 
-A comparison that finds what its line says is recorded as a repeat of that line; one that finds anything else, though
-nothing was to change, is a line of its own.
+A comparison with the same outcome as an existing line is recorded as a repeat of it; one with another outcome, although
+its request is the same, becomes a new line.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ from cutover.recorded_times import settle_times
 from cutover.settings import Settings
 
 _GROWING: tuple[type[JournalRow], ...] = (ComparisonRow, VerificationRow, DifferenceEvent, ProvenClaims, PinEvent)
-_LEFT_TO_REPORT = frozenset(
+_ONLY_IN_REPORT = frozenset(
     {
         "window_series",
         "days",
@@ -48,40 +48,45 @@ _LEFT_TO_REPORT = frozenset(
     }
 )
 RANGES_AT_MOST = 1_000
-"""Ranges of windows that were not judged, which a row names; beyond them it names the stretch that holds them all."""
+"""Maximum number of skipped ranges in a row; if there are more, the row has one range that covers all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryEntry:
-    """Where a comparison will stand in the history: as a line of its own, or as a repeat."""
+    """Entry of a comparison in the history: a new line, or a repeat of an existing one."""
 
     pipeline: str
-    turn: int  # the history's sequence that it was decided for
-    lines: tuple[RecordedComparison, ...]  # of the definition, without it
-    made: RecordedComparison  # its line with it
-    version: int | None  # in force
+    turn: int  # sequence of the history at which it was computed
+    lines: tuple[RecordedComparison, ...]  # other lines of the definition
+    made: RecordedComparison  # the line that includes the comparison
+    version: int | None  # of the stream that serves
 
     @property
     def newer(self) -> tuple[RecordedComparison, ...]:
-        """Return the whole comparisons that stand behind it, the newest last."""
-        here = records.position(self.made, self.version)
+        """Return the complete comparisons with a later position, the latest last."""
+        own_position = records.position(self.made, self.version)
         ordered = records.in_order(self.lines, self.version)
-        return tuple(one for one in ordered if one.covers_all_windows and records.position(one, self.version) > here)
+        return tuple(
+            line for line in ordered if line.covers_all_windows and records.position(line, self.version) > own_position
+        )
 
     @property
     def speaks_for(self) -> str | None:
-        """Return what the comparison speaks for alone, as a sentence; None if it speaks for the pipeline now."""
-        spoken = [*self.lines, self.made] if self.made.speaks else list(self.lines)
-        found = records.find_present(spoken, self.version)
-        if found is not None and found.run_id == self.made.run_id:
+        """Describe the scope of a comparison that is not the pipeline's current one; None for the current one."""
+        lines = [*self.lines, self.made] if self.made.speaks else list(self.lines)
+        current = records.find_present(lines, self.version)
+        if current is not None and current.run_id == self.made.run_id:
             return None
         cut = "no cut" if self.made.epoch < 0 else f"the cut of epoch {self.made.epoch}"
-        alone = cut if self.made.covers_all_windows else f"a range at {cut}"
-        other = "" if self.made.version in {self.version, None} else f" of stream-{self.made.version}"
-        now = "no comparison yet" if found is None else f"run {found.run_id} at epoch {found.epoch}: {found.verdict}"
+        scope = cut if self.made.covers_all_windows else f"a range at {cut}"
+        version = "" if self.made.version in {self.version, None} else f" of stream-{self.made.version}"
+        current_text = f"`{self.pipeline}` has no current comparison yet"
+        if current is not None:
+            outcome = f"run {current.run_id} at epoch {current.epoch}: {current.verdict}"
+            current_text = f"The current comparison of `{self.pipeline}` is {outcome}"
         if not self.made.has_cut:
-            return f"Nothing was compared; what stands for `{self.pipeline}` now is {now}."
-        return f"Speaks for {alone}{other} alone; what stands for `{self.pipeline}` now is {now}."
+            return f"Nothing was compared. {current_text}."
+        return f"Covers only {scope}{version}. {current_text}."
 
 
 def find_entry(
@@ -93,35 +98,37 @@ def find_entry(
     version: int | None,
     at: datetime,
 ) -> HistoryEntry:
-    """Return where a comparison would stand in the history as it is now.
+    """Compute the entry that a comparison would have in the history now.
 
     Args:
-        settings: Where the lake lies.
+        settings: Where the lake is.
         outcome: The comparison.
-        run_id: Of the run that made it.
+        run_id: Id of its run.
         fingerprint: Result fingerprint of the definition.
-        version: Of the stream, in force.
+        version: Version of the stream that serves.
         at: Time of the run.
     """
     name = outcome.finding.pipeline
     journal = Journal(settings, name, ComparisonRow)
     turn, rows = journal.next_sequence(), journal.read()
     row = replace(_make_row(settings, outcome, run_id=run_id, fingerprint=fingerprint, at=at), sequence=turn)
-    mine = [one for one in records.lines(rows) if one.fingerprint == fingerprint]
-    before = max((one for one in mine if one.key == row.comparison_key), key=lambda one: one.sequence, default=None)
-    run_id = before.run_id if before is not None and before.content == row.content_digest else run_id
-    placed = records.lines([*rows, replace(row, run_id=run_id)])
+    own_lines = [line for line in records.lines(rows) if line.fingerprint == fingerprint]
+    previous = max(
+        (line for line in own_lines if line.key == row.comparison_key), key=lambda line: line.sequence, default=None
+    )
+    run_id = previous.run_id if previous is not None and previous.content == row.content_digest else run_id
+    folded = records.lines([*rows, replace(row, run_id=run_id)])
     return HistoryEntry(
         pipeline=name,
         turn=turn,
-        lines=tuple(one for one in mine if one.run_id != run_id and one.speaks),
-        made=next(one for one in placed if one.run_id == run_id),
+        lines=tuple(line for line in own_lines if line.run_id != run_id and line.speaks),
+        made=next(line for line in folded if line.run_id == run_id),
         version=version,
     )
 
 
 def find_present(settings: Settings, pipeline: Pipeline) -> RecordedComparison | None:
-    """Return the comparison that speaks for a pipeline now, as the history has it at this moment.
+    """Find the current comparison of a pipeline.
 
     Raises:
         LakeError: The history cannot be read.
@@ -131,21 +138,23 @@ def find_present(settings: Settings, pipeline: Pipeline) -> RecordedComparison |
 
 
 def newest_first(settings: Settings, pipeline: Pipeline) -> tuple[RecordedComparison, ...]:
-    """Return all lines of a pipeline: what speaks for it now, the others from the newest cut back, former definitions.
+    """Return all lines of a pipeline: the current one, the others from the latest cut back, then other definitions.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    (mine, version), every = of_now(settings, pipeline), records.read(settings, pipeline.name)
-    newest = records.find_present(mine, version)
-    ordered = records.in_order(mine, version)
-    known = {one.run_id for one in ordered}
-    rest = [one for one in every if one.run_id not in known]
-    return tuple(([newest] if newest else []) + [one for one in reversed([*rest, *ordered]) if one != newest])
+    (own_lines, version), all_lines = of_now(settings, pipeline), records.read(settings, pipeline.name)
+    current = records.find_present(own_lines, version)
+    ordered = records.in_order(own_lines, version)
+    run_ids = {line.run_id for line in ordered}
+    other_lines = [line for line in all_lines if line.run_id not in run_ids]
+    return tuple(
+        ([current] if current else []) + [line for line in reversed([*other_lines, *ordered]) if line != current]
+    )
 
 
 def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedComparison, ...], int | None]:
-    """Return the lines under the definition in force, and the version of the stream that serves.
+    """Read the lines under the current definition, and the version of the stream that serves.
 
     Raises:
         LakeError: The history cannot be read.
@@ -156,29 +165,37 @@ def of_now(settings: Settings, pipeline: Pipeline) -> tuple[tuple[RecordedCompar
 
 
 def settle_now(settings: Settings, pipeline: Pipeline, now: datetime) -> datetime:
-    """Return the time that decides which rules have expired: a clock that was set back lets none of them live on.
+    """Return the time by which rules expire; a clock that was set back does not extend them.
 
     Args:
-        settings: Where the lake lies.
+        settings: Where the lake is.
         pipeline: The definition.
-        now: By this host's clock. A later time counts if epochs, batch runs and comparisons were all recorded behind
-            it: one host whose clock is ahead ends no rule.
+        now: Time of this host's clock. A later time is used only if epochs, batch runs and comparisons were all
+            recorded after `now`, so that a single host whose clock is ahead expires no rule.
     """
     try:
         lines = of_now(settings, pipeline)[0]
         runs = batch_runs.runs(settings, pipeline)
         version = versions.current(settings, pipeline)
-        newest = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
-    except LakeError:  # what cannot be read is told where it is judged
+        latest_epoch = None if version is None or not delta.exists(version.uri) else EpochLog(version.uri).newest()
+    except LakeError:  # the comparison reports a table that cannot be read
         return now
-    ended = settle_times([datetime.fromisoformat(run.finished) for run in runs])[-1:]
-    compared = sorted(line.settled for line in lines)[-1:]
-    read = [datetime.fromisoformat(newest.processing_time)] if newest is not None and newest.processing_time else []
-    return recorded_times.settle_now(now, [*ended, *compared, *read]) if ended and compared and read else now
+    run_times = settle_times([datetime.fromisoformat(run.finished) for run in runs])[-1:]
+    comparison_times = sorted(line.settled for line in lines)[-1:]
+    epoch_times = (
+        [datetime.fromisoformat(latest_epoch.processing_time)]
+        if latest_epoch is not None and latest_epoch.processing_time
+        else []
+    )
+    return (
+        recorded_times.settle_now(now, [*run_times, *comparison_times, *epoch_times])
+        if run_times and comparison_times and epoch_times
+        else now
+    )
 
 
 def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, lifecycle.OpenDifference]:
-    """Return the differences that nothing explains and that no later comparison judged away, in their states.
+    """Return the unexplained differences that no later comparison resolved, with their states.
 
     Raises:
         LakeError: The history cannot be read.
@@ -190,29 +207,34 @@ def open_differences(settings: Settings, pipeline: Pipeline) -> Mapping[Place, l
 
 
 def record(settings: Settings, outcome: ComparisonOutcome, history_entry: HistoryEntry, report: str | None) -> None:
-    """Append the states of the run's differences, then its row, in the turn that its place was decided for.
+    """Append the states of the run's differences, then its row, at the sequence of its entry.
 
-    Every run has a row, also one that could not compare.
+    Every run gets a row, including one that could not compare.
 
     Args:
-        settings: Where the lake lies.
+        settings: Where the lake is.
         outcome: The comparison.
-        history_entry: Its place in the history.
+        history_entry: Its entry in the history.
         report: Path of its report, relative to the reports folder.
 
     Raises:
-        SequenceConflictError: Another run was recorded in the meantime; find the place again.
+        SequenceConflictError: Another run was recorded in the meantime; compute the entry again.
     """
     finding = outcome.finding
-    # A comparison of a version that does not serve has no differences with a history: it is looked at once.
+    # Differences of a version that does not serve have no history: such a comparison is made once.
     if finding.seal.holds and settings.stream_version is None:
         opened = lifecycle.open_differences(settings, finding.pipeline, history_entry.lines, history_entry.version)
         rows = lifecycle.rows(finding, history_entry.made, opened, history_entry.newer, history_entry.lines)
         if rows:
             Journal(settings, finding.pipeline, DifferenceEvent).append(*rows)
-    made = history_entry.made
+    comparison = history_entry.made
     row = _make_row(
-        settings, outcome, run_id=made.run_id, fingerprint=made.fingerprint, at=made.last_recorded, report=report
+        settings,
+        outcome,
+        run_id=comparison.run_id,
+        fingerprint=comparison.fingerprint,
+        at=comparison.last_recorded,
+        report=report,
     )
     Journal(settings, finding.pipeline, ComparisonRow).append(row, expected_sequence=history_entry.turn)
     for row_type in _GROWING:
@@ -230,7 +252,7 @@ def _make_row(
     at: datetime,
     report: str | None = None,
 ) -> ComparisonRow:
-    """Make the row of a comparison; its epoch is None where the requested cut was not read."""
+    """Make the row of a comparison; its epoch is None if the requested cut was not read."""
     finding = outcome.finding
     version = finding.seal.stream_version
     return ComparisonRow(
@@ -251,13 +273,13 @@ def _make_row(
 
 
 def _summarize(outcome: ComparisonOutcome) -> dict[str, Any]:
-    """Return what the history keeps of a comparison: its finding without series and lists of rows."""
-    summary = {name: value for name, value in outcome.finding.to_json().items() if name not in _LEFT_TO_REPORT}
+    """Return the summary that the history keeps of a comparison: its finding without series and lists of rows."""
+    summary = {name: value for name, value in outcome.finding.to_json().items() if name not in _ONLY_IN_REPORT}
     return summary | {"tables": encode(outcome.tables), "settlement": encode(outcome.settlement)}
 
 
 def _digest_request(finding: Finding, fingerprint: str) -> str:
-    """Return a digest of what was to be compared: fingerprint, version of the stream, cut, range."""
+    """Return a digest of a comparison's request: fingerprint, version of the stream, cut, range."""
     seal = finding.seal
     logs = [[log.topic_id, dict(log.cut)] for log in seal.logs]
     request = [fingerprint, seal.stream_version, seal.epoch, logs, finding.from_, finding.to]
@@ -265,7 +287,7 @@ def _digest_request(finding: Finding, fingerprint: str) -> str:
 
 
 def _merge_ranges(ranges: Sequence[Range]) -> tuple[Range, ...]:
-    """Return ranges that do not meet, ascending, at most `RANGES_AT_MOST`."""
+    """Merge ranges that overlap or touch; return at most `RANGES_AT_MOST`, ascending."""
     merged: list[Range] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1]:

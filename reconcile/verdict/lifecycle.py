@@ -1,8 +1,8 @@
-"""The life of differences that nothing explains: from their first sight until a comparison judges them away.
+"""Lifecycle of unexplained differences: from the run that first found them until a comparison resolves them.
 
-A row says `open`, `accepted` or `resolved`, and which run says so; where that run stands in the history decides which
-row counts. So a difference ends only by a whole comparison of its window at the same or a newer cut. A person may take
-one off the list (`closed`, by the last run that saw it): any later run that finds it brings it back, with its history.
+A row has a state (`open`, `accepted` or `resolved`) and the id of its run; the run's position in the history decides
+which row counts. So only a complete comparison of its window at the same or a newer cut resolves a difference. A person
+can close one (`closed`, under the last run that found it): a later run that finds it reopens it, with its history.
 """
 
 import json
@@ -25,15 +25,15 @@ from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
 BEYOND = "beyond_the_list"
-"""Kind of the row that stands for all differences of a run that its list had no room for; of no key."""
+"""Kind of the row, without a key, that represents all differences of a run beyond its list."""
 
 
 class DifferenceState(StrEnum):
-    """Where a difference is in its life."""
+    """State of a difference."""
 
-    PENDING = "pending"  # its window is younger than the policy lets settle
+    PENDING = "pending"  # its window is younger than `policy.settles_after`
     OPEN = "open"
-    ACCEPTED = "accepted"  # by a rule that was in force when it was last seen
+    ACCEPTED = "accepted"  # by a rule in force when it was last found
 
 
 _CLOSED = "closed"
@@ -42,73 +42,73 @@ _SEEN = frozenset({DifferenceState.OPEN, DifferenceState.ACCEPTED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDifference:
-    """A (window, key) row that nothing explains, from its first to its last sight."""
+    """Unexplained (window, key) row, with the runs that found it."""
 
     window_start: str
     key: str  # JSON object
     kind: str
     first_seen: datetime
-    first_run: str  # id of the run that saw it first
+    first_run: str  # id of the first run that found it
     last_seen: datetime
     runs: int
-    run_id: str  # of the run that saw it last
+    run_id: str  # id of the latest run that found it
     state: DifferenceState = DifferenceState.OPEN
-    rule: str | None = None  # that accepts it
-    returned: int = 0  # how often it came back after it was judged away or closed
+    rule: str | None = None  # name of the rule that accepts it
+    returned: int = 0  # number of times it reappeared after it was resolved or closed
 
 
 def read_key(open_difference: OpenDifference, columns: Sequence[str]) -> dict[str, Scalar]:
     """Return the key by column, in the definition's order."""
-    found = json.loads(open_difference.key)
-    return {name: found[name] for name in columns if name in found}
+    key = json.loads(open_difference.key)
+    return {name: key[name] for name in columns if name in key}
 
 
 def open_differences(
     settings: Settings, pipeline: str, lines: Sequence[RecordedComparison], version: int | None
 ) -> dict[Place, OpenDifference]:
-    """Follow each difference over the history: until a later comparison of its window took it back, or it was closed.
+    """Fold the history into the differences that no later comparison of their window resolved and no person closed.
 
     Args:
-        settings: Where the lake lies.
+        settings: Where the lake is.
         pipeline: Its name.
-        lines: The history under the definition in force.
-        version: In force.
+        lines: The history under the current definition.
+        version: The serving version.
     """
     rows = Journal(settings, pipeline, DifferenceEvent).read()
     return fold_differences(rows, {line.run_id: records.position(line, version) for line in lines})
 
 
 def mark_pending(
-    found: Mapping[Place, OpenDifference], present: RecordedComparison | None, settles_after: int
+    differences: Mapping[Place, OpenDifference], current: RecordedComparison | None, settles_after: int
 ) -> dict[Place, OpenDifference]:
-    """Return the same, those pending whose window began too short a time before the watermark of the present cut.
+    """Mark open differences as pending if their window started too shortly before the watermark of the current cut.
 
     Args:
-        found: What is open.
-        present: The comparison that speaks now.
+        differences: Open differences.
+        current: The current comparison.
         settles_after: Microseconds of event time.
     """
-    watermark = None if present is None else present.result.get("seal", {}).get("watermark")
+    watermark = None if current is None else current.result.get("seal", {}).get("watermark")
     if watermark is None:
-        return dict(found)
-    since = parse_micros(watermark) - settles_after
+        return dict(differences)
+    settled_until = parse_micros(watermark) - settles_after
     return {
-        place: replace(one, state=DifferenceState.PENDING)
-        if one.state is DifferenceState.OPEN and parse_micros(one.window_start) > since
-        else one
-        for place, one in found.items()
+        place: replace(difference, state=DifferenceState.PENDING)
+        if difference.state is DifferenceState.OPEN and parse_micros(difference.window_start) > settled_until
+        else difference
+        for place, difference in differences.items()
     }
 
 
 def close(
-    settings: Settings, pipeline: str, fingerprint: str, open_difference: OpenDifference, why: str, now: datetime
+    settings: Settings, pipeline: str, fingerprint: str, open_difference: OpenDifference, reason: str, now: datetime
 ) -> None:
-    """Take a difference off the list, in the name of who runs this.
+    """Close a difference, signed by the current user.
 
     Raises:
-        DefinitionError: `why` is empty or too long.
+        DefinitionError: `reason` is empty or too long.
     """
-    said = json.dumps({"who": signature.user(), "why": signature.reason(why, of="Resolve")})
+    detail = json.dumps({"who": signature.user(), "why": signature.reason(reason, of="Resolve")})
     event = DifferenceEvent(
         pipeline=pipeline,
         result_fingerprint=fingerprint,
@@ -119,7 +119,7 @@ def close(
         kind=open_difference.kind,
         cause=UNEXPLAINED,
         state=_CLOSED,
-        detail=said,
+        detail=detail,
     )
     Journal(settings, pipeline, DifferenceEvent).append(event)
 
@@ -127,41 +127,41 @@ def close(
 def fold_differences(
     rows: Iterable[DifferenceEvent], positions: Mapping[str, records.Position]
 ) -> dict[Place, OpenDifference]:
-    """Return what is open by rows of `differences`; those of a run without a line in the history do not count.
+    """Fold rows of `differences` into the open ones; rows of a run without a line in the history do not count.
 
     Args:
-        rows: In the order in which they were appended, which alone orders the words of one run.
-        positions: Run id -> where its line stands in the history.
+        rows: Rows in the order in which they were appended, which also orders those of one run.
+        positions: Run id -> position of its line in the history.
     """
-    known = [row for row in rows if row.run_id in positions]
-    found: dict[Place, OpenDifference] = {}
-    ended: dict[Place, OpenDifference] = {}
-    for row in sorted(known, key=lambda row: (positions[row.run_id], row.state == _CLOSED)):
+    counted = [row for row in rows if row.run_id in positions]
+    open_by_place: dict[Place, OpenDifference] = {}
+    ended_by_place: dict[Place, OpenDifference] = {}
+    for row in sorted(counted, key=lambda row: (positions[row.run_id], row.state == _CLOSED)):
         place = (_iso(row.window_start), row.key)
         if row.state in _SEEN:
-            back = ended.pop(place, None)
-            before = found.get(place) or (back and replace(back, returned=back.returned + 1))
-            found[place] = _update_difference(before, place, row)
-        elif place in found:
-            ended[place] = found.pop(place)
-    return found
+            closed = ended_by_place.pop(place, None)
+            previous = open_by_place.get(place) or (closed and replace(closed, returned=closed.returned + 1))
+            open_by_place[place] = _update_difference(previous, place, row)
+        elif place in open_by_place:
+            ended_by_place[place] = open_by_place.pop(place)
+    return open_by_place
 
 
 def rows(
     finding: Finding,
     recorded_comparison: RecordedComparison,
-    opened: Mapping[Place, OpenDifference],
+    open_before: Mapping[Place, OpenDifference],
     newer: Sequence[RecordedComparison],
     lines: Sequence[RecordedComparison],
 ) -> list[DifferenceEvent]:
-    """Return an `open` row for each unexplained row of a run, `resolved` for each that it judged and did not find.
+    """Make an `open` row for each unexplained row of a run, and a `resolved` one for each that it no longer finds.
 
     Args:
         finding: The comparison; its differences are listed.
         recorded_comparison: Its line, as it will stand in the history.
-        opened: What is open without it.
-        newer: Lines that stand behind it: what they judged, this run says nothing about any more.
-        lines: Of the definition, without it.
+        open_before: Open differences without it.
+        newer: Lines with a later position: windows that they compared get no rows from this run.
+        lines: Other lines of the definition.
     """
 
     def make_event(place: Place, kind: str, cause: str, state: str, detail: str | None) -> DifferenceEvent:
@@ -178,21 +178,29 @@ def rows(
             detail=detail,
         )
 
-    now = {place: d for place, d in _collect_unexplained(finding).items() if not _is_judged_by(newer, place)}
-    open_from = {line.run_id: _find_open_start(line) for line in lines}
-    gone = {
-        place: d
-        for place, d in opened.items()
-        if place not in now and _is_judged(recorded_comparison, place, d, finding, open_from.get(d.run_id, FOREVER))
+    unexplained = {
+        place: difference
+        for place, difference in _collect_unexplained(finding).items()
+        if not _is_judged_by(newer, place)
+    }
+    open_from = {other_line.run_id: _find_open_start(other_line) for other_line in lines}
+    resolved = {
+        place: difference
+        for place, difference in open_before.items()
+        if place not in unexplained
+        and _is_judged(recorded_comparison, place, difference, finding, open_from.get(difference.run_id, FOREVER))
     }
     return [
-        *(make_event(place, d.kind, d.cause, _state(d), _detail(d)) for place, d in now.items()),
-        *(make_event(place, d.kind, UNEXPLAINED, "resolved", None) for place, d in gone.items()),
+        *(
+            make_event(place, difference.kind, difference.cause, _state(difference), _detail(difference))
+            for place, difference in unexplained.items()
+        ),
+        *(make_event(place, difference.kind, UNEXPLAINED, "resolved", None) for place, difference in resolved.items()),
     ]
 
 
 def _is_judged_by(newer: Sequence[RecordedComparison], place: Place) -> bool:
-    return any(one.has_judged(parse_micros(place[0])) for one in newer)
+    return any(line.has_judged(parse_micros(place[0])) for line in newer)
 
 
 def _is_judged(
@@ -202,15 +210,15 @@ def _is_judged(
     finding: Finding,
     open_from: int,
 ) -> bool:
-    """Return whether a run judged a difference away: its window is judged, and the run lists all that it found.
+    """Return whether a run resolves a difference: it compared the window, and lists all unexplained rows.
 
     Args:
         recorded_comparison: Line of the run.
         place: Of the difference.
         open_difference: The difference.
         finding: Of the run.
-        open_from: First window start that was still open to the run that saw the difference last: of what that run had
-            no room to list, all lies before it.
+        open_from: Start of the first window that was still open in the latest run that found the difference: all rows
+            beyond that run's list are in earlier windows.
     """
     if len(_list_unexplained(finding)) < records.count_unexplained(
         recorded_comparison
@@ -220,12 +228,12 @@ def _is_judged(
 
 
 def _find_open_start(line: RecordedComparison) -> int:
-    """Return the start of the first window that was still open at a cut, microseconds; FOREVER: all were closed."""
+    """Return the start of the first window that was still open at a cut, microseconds; FOREVER if all were closed."""
     return min((start for start, end in line.unjudged if end == FOREVER), default=FOREVER)
 
 
 def _collect_unexplained(finding: Finding) -> dict[Place, Difference]:
-    """Return the unexplained rows of a run, and one for all that its list had no room for."""
+    """Return the unexplained rows of a run, with one row for all those beyond its list."""
     unexplained = _list_unexplained(finding)
     if finding.windows.first is not None and len(unexplained) < finding.causes[UNEXPLAINED].rows:
         difference = Difference(
@@ -243,11 +251,11 @@ def _collect_unexplained(finding: Finding) -> dict[Place, Difference]:
 
 
 def _list_unexplained(finding: Finding) -> dict[Place, Difference]:
-    return {place_of(d): d for d in finding.differences if UNEXPLAINED in d.cause}
+    return {place_of(difference): difference for difference in finding.differences if UNEXPLAINED in difference.cause}
 
 
 def _update_difference(open_difference: OpenDifference | None, place: Place, row: DifferenceEvent) -> OpenDifference:
-    now = OpenDifference(
+    updated = OpenDifference(
         window_start=place[0],
         key=place[1],
         kind=row.kind,
@@ -260,9 +268,9 @@ def _update_difference(open_difference: OpenDifference | None, place: Place, row
         rule=json.loads(row.detail or "{}").get("accepted_by"),
     )
     if open_difference is None:
-        return now
+        return updated
     return replace(
-        now,
+        updated,
         first_seen=open_difference.first_seen,
         first_run=open_difference.first_run,
         runs=open_difference.runs + 1,
@@ -275,9 +283,9 @@ def _state(difference: Difference) -> str:
 
 
 def _detail(difference: Difference) -> str:
-    by = {} if difference.accepted_by is None else {"accepted_by": difference.accepted_by}
-    shown = by | {"measure": difference.measure, "streaming": difference.streaming, "batch": difference.batch}
-    return json.dumps(shown, sort_keys=True)
+    rule = {} if difference.accepted_by is None else {"accepted_by": difference.accepted_by}
+    detail = rule | {"measure": difference.measure, "streaming": difference.streaming, "batch": difference.batch}
+    return json.dumps(detail, sort_keys=True)
 
 
 def _iso(moment: datetime) -> str:

@@ -1,8 +1,8 @@
-"""Recorded comparisons, and the order in which they speak: by version, by cut, then by when they were recorded.
+"""Recorded comparisons and their order: by version, by cut, then by time of recording.
 
-A comparison speaks for its cut. So one at an older cut, however late it ends, and one over a range never make anything
-good that a newer one found; what any of them found wrong stands until a whole comparison at the same or a newer cut,
-recorded after it or at a newer cut, agrees. The order of recording is the history's own sequence, not a clock.
+A comparison is valid for its cut. A comparison at an older cut, however late it ends, or one over a range never clears
+a difference that a newer one found; a difference stays open until a complete comparison at a newer cut, or a later one
+at the same cut, agrees. The order of recording is the sequence of the history, not a clock.
 """
 
 import json
@@ -20,62 +20,62 @@ from cutover.recorded_times import settle_times
 from cutover.settings import Settings
 
 AGREE = frozenset({Verdict.CONSISTENT, Verdict.EXPLAINED, Verdict.ACCEPTED})
-Position = tuple[bool, int, int, int]  # is of the version in force, version, epoch of the cut, sequence
+Position = tuple[bool, int, int, int]  # is of the serving version, version, epoch of the cut, sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedComparison:
-    """One line of the history: a comparison of one cut, fingerprint and range, and how often it was made again."""
+    """Line of the history: a comparison of one cut, fingerprint and range, with the number of its repeats."""
 
     run_id: str
     key: str  # cut, fingerprint and range, as a digest
-    content: str  # what it found, as a digest: without ids, times and versions of tables
+    content: str  # digest of its outcome, without ids, times and versions of tables
     first_recorded: datetime
     last_recorded: datetime  # latest time at which it was repeated with the same outcome
-    settled: datetime  # the same, as far as the order of the history bears it out: for its age
-    times: int  # how often it was made
-    first_sequence: int  # of its first row
-    sequence: int  # of its latest row
+    settled: datetime  # last_recorded, corrected by the order of the history; used for its age
+    times: int  # number of runs with this outcome
+    first_sequence: int  # sequence of its first row
+    sequence: int  # sequence of its latest row
     fingerprint: str
-    version: int | None  # of the stream; None: it could not be told
-    epoch: int  # of its cut; where there is none, of the newest cut that was known then; -1: none was
-    has_cut: bool  # epoch is that of a cut that was read
+    version: int | None  # of the stream; None if it is unknown
+    epoch: int  # of its cut; without a cut, of the latest cut known then, or -1
+    has_cut: bool  # its cut was read, so `epoch` is that of the cut
     covers_all_windows: bool  # all closed windows, not only a requested range
     verdict: Verdict
     exit_code: int
-    result: Mapping[str, Any]  # as recorded last, without its series
-    unjudged: tuple[Range, ...]  # closed windows that it left out, microseconds
+    result: Mapping[str, Any]  # latest recorded one, without its series
+    unjudged: tuple[Range, ...]  # closed windows that it skipped, microseconds
     report: str | None
 
     @property
     def is_comparable(self) -> bool:
-        """Return whether it says something of the data."""
+        """Return whether its verdict is about the data."""
         return self.verdict is not Verdict.NOT_COMPARABLE
 
     @property
     def agrees(self) -> bool:
-        """Every difference has a proven cause, or there is none."""
+        """Return whether there is no difference, or each has a proven cause or an acceptance rule."""
         return self.verdict in AGREE
 
     @property
     def speaks(self) -> bool:
-        """Return whether it says anything at all: not if a person asked for a cut or a range that holds nothing."""
+        """Return whether it counts in the history: not if a person requested a cut or a range without any data."""
         codes = {breach.get("code") for breach in self.result.get("seal", {}).get("breaches", [])}
-        asked_for_nothing = codes == {"nothing"} and not self.covers_all_windows
-        asked_in_vain = codes == {"no_batch"} and self.result.get("seal", {}).get("epoch") is not None
-        return self.is_comparable or not (asked_for_nothing or asked_in_vain)
+        has_empty_range = codes == {"nothing"} and not self.covers_all_windows
+        has_unread_cut = codes == {"no_batch"} and self.result.get("seal", {}).get("epoch") is not None
+        return self.is_comparable or not (has_empty_range or has_unread_cut)
 
     def has_judged(self, window_start: int) -> bool:
-        """Return whether it compared a window (microseconds), with all others of all keys.
+        """Return whether it was a complete comparison that included a window (microseconds).
 
-        A window that neither side has any more is judged too: they agree on it.
+        A window that no longer exists on either side is included: the sides agree on it.
         """
-        left_out = any(start <= window_start < end for start, end in self.unjudged)
-        return self.covers_all_windows and self.is_comparable and not left_out
+        is_skipped = any(start <= window_start < end for start, end in self.unjudged)
+        return self.covers_all_windows and self.is_comparable and not is_skipped
 
 
 def read(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
-    """Return the lines of a pipeline's history under all of its definitions, in the order of recording.
+    """Read the lines of a pipeline's history under all of its definitions, in the order of recording.
 
     Raises:
         LakeError: The history cannot be read.
@@ -84,31 +84,31 @@ def read(settings: Settings, pipeline: str) -> tuple[RecordedComparison, ...]:
 
 
 def lines(rows: Iterable[ComparisonRow]) -> tuple[RecordedComparison, ...]:
-    """Return the lines that rows of `reconciliations` amount to; rows of one run id are one line, made again.
+    """Fold rows of `reconciliations` into lines: rows with the same run id are repeats of one line.
 
     Args:
-        rows: By `sequence`.
+        rows: Rows, ordered by `sequence`.
     """
-    found: dict[str, RecordedComparison] = {}
-    known: dict[tuple[str, int | None], int] = {}  # newest epoch of a cut so far
+    lines_by_run: dict[str, RecordedComparison] = {}
+    latest_epochs: dict[tuple[str, int | None], int] = {}  # latest epoch of a cut so far
     ordered = list(rows)
     for row, settled in zip(ordered, settle_times([row.at for row in ordered]), strict=True):
         comparison = _parse_comparison(row, settled)
-        newest = max((epoch for key, epoch in known.items() if _is_same(key, comparison)), default=-1)
+        latest_epoch = max((epoch for key, epoch in latest_epochs.items() if _is_same(key, comparison)), default=-1)
         if comparison.has_cut:
-            known[comparison.fingerprint, comparison.version] = max(comparison.epoch, newest)
+            latest_epochs[comparison.fingerprint, comparison.version] = max(comparison.epoch, latest_epoch)
         else:
-            comparison = replace(comparison, epoch=newest)
-        before = found.pop(comparison.run_id, None)
-        if before is not None:
+            comparison = replace(comparison, epoch=latest_epoch)
+        previous = lines_by_run.pop(comparison.run_id, None)
+        if previous is not None:
             comparison = replace(
                 comparison,
-                first_recorded=before.first_recorded,
-                first_sequence=before.first_sequence,
-                times=before.times + 1,
+                first_recorded=previous.first_recorded,
+                first_sequence=previous.first_sequence,
+                times=previous.times + 1,
             )
-        found[comparison.run_id] = comparison
-    return tuple(found.values())
+        lines_by_run[comparison.run_id] = comparison
+    return tuple(lines_by_run.values())
 
 
 def _is_same(key: tuple[str, int | None], recorded_comparison: RecordedComparison) -> bool:
@@ -145,7 +145,7 @@ def _parse_comparison(row: ComparisonRow, settled: datetime) -> RecordedComparis
 def of_definition(
     recorded_comparisons: Iterable[RecordedComparison], fingerprint: str
 ) -> tuple[RecordedComparison, ...]:
-    """Return the lines under one definition that say anything, in the order of recording."""
+    """Return the lines under one definition that count, in the order of recording."""
     return tuple(
         recorded_comparison
         for recorded_comparison in recorded_comparisons
@@ -154,51 +154,53 @@ def of_definition(
 
 
 def position(recorded_comparison: RecordedComparison, version: int | None) -> Position:
-    """Return where a line stands among those of its definition; what could not name a version is of the one in force.
+    """Return the position of a line in its definition; a line without a version belongs to the serving version.
 
     Args:
         recorded_comparison: The line.
-        version: In force; the others come before it, by their number.
+        version: The serving version; other versions are ordered before it, by number.
     """
-    own = version if recorded_comparison.version is None else recorded_comparison.version
-    number = -1 if own is None else own
-    return own == version, number, recorded_comparison.epoch, recorded_comparison.sequence
+    line_version = version if recorded_comparison.version is None else recorded_comparison.version
+    number = -1 if line_version is None else line_version
+    return line_version == version, number, recorded_comparison.epoch, recorded_comparison.sequence
 
 
 def in_order(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> tuple[RecordedComparison, ...]:
-    """Return lines of one definition in the order in which they speak, the newest last."""
+    """Return lines of one definition by position, the latest last."""
     return tuple(sorted(recorded_comparisons, key=lambda recorded_comparison: position(recorded_comparison, version)))
 
 
 def find_present(recorded_comparisons: Iterable[RecordedComparison], version: int | None) -> RecordedComparison | None:
-    """Return the line that speaks for a pipeline now: the newest whole one of the version in force; None: none does."""
-    mine = (
+    """Find the current line of a pipeline: the latest complete one of the serving version."""
+    candidates = (
         recorded_comparison
         for recorded_comparison in recorded_comparisons
         if recorded_comparison.covers_all_windows and recorded_comparison.version in {version, None}
     )
-    return max(mine, key=lambda one: position(one, version), default=None)
+    return max(candidates, key=lambda line: position(line, version), default=None)
 
 
 def list_standing(
     recorded_comparisons: Sequence[RecordedComparison], version: int | None
 ) -> tuple[RecordedComparison, ...]:
-    """Return the lines whose bad word still stands, in their order: no newer whole one says otherwise.
+    """Return the lines with a problem that no later complete line clears, by position.
 
-    A whole comparison ends that there was none; only one that agrees ends a divergence.
+    Any complete comparison clears a NOT_COMPARABLE; only one that agrees clears a divergence.
     """
     ordered = in_order(recorded_comparisons, version)
-    whole = [position(one, version) for one in ordered if one.covers_all_windows and one.is_comparable]
-    agreed = [position(one, version) for one in ordered if one.covers_all_windows and one.agrees]
-    last_whole, last_agreed = max(whole, default=None), max(agreed, default=None)
+    comparable = [position(line, version) for line in ordered if line.covers_all_windows and line.is_comparable]
+    agreeing = [position(line, version) for line in ordered if line.covers_all_windows and line.agrees]
+    latest_comparable, latest_agreeing = max(comparable, default=None), max(agreeing, default=None)
 
-    def stands(recorded_comparison: RecordedComparison) -> bool:
-        over = last_agreed if recorded_comparison.is_comparable else last_whole
-        return not recorded_comparison.agrees and (over is None or position(recorded_comparison, version) > over)
+    def is_unresolved(recorded_comparison: RecordedComparison) -> bool:
+        cleared_by = latest_agreeing if recorded_comparison.is_comparable else latest_comparable
+        return not recorded_comparison.agrees and (
+            cleared_by is None or position(recorded_comparison, version) > cleared_by
+        )
 
-    return tuple(filter(stands, ordered))
+    return tuple(filter(is_unresolved, ordered))
 
 
 def count_unexplained(recorded_comparison: RecordedComparison) -> int:
-    """Return the (window, key) rows of a line that nothing explains."""
+    """Return the number of unexplained (window, key) rows of a line."""
     return int(recorded_comparison.result.get("causes", {}).get(UNEXPLAINED, {}).get("rows", 0))

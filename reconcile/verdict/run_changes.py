@@ -1,4 +1,4 @@
-"""Changes between two comparisons, and the state of one window in each of them, by their reports. Pure.
+"""Changes between two comparisons, and the state of one window in each, from their reports. Pure.
 
 A report lists at most 500 rows, so results state whether the lists were complete.
 """
@@ -39,7 +39,7 @@ class RunChanges:
     other_cause: tuple[ChangedCell, ...]
     other_amount: tuple[ChangedCell, ...]  # of the same cause
     same: int  # cells
-    is_whole: bool  # both reports list all their cells; else what is new or gone may only be listed elsewhere
+    is_whole: bool  # both reports list all their cells; otherwise a new or gone cell may only be missing from a list
 
     @property
     def changes(self) -> int:
@@ -55,15 +55,19 @@ def compare_runs(before: Report, report: Report) -> RunChanges:
         for cell in sorted({*cells[0], *cells[1]}, key=repr)
         for pair in zip_longest(cells[0].get(cell, ()), cells[1].get(cell, ()))
     ]
-    both = [ChangedCell(before=old, after=new) for old, new in pairs if old is not None and new is not None]
+    common = [ChangedCell(before=old, after=new) for old, new in pairs if old is not None and new is not None]
     return RunChanges(
         before=before.run.run_id,
         after=report.run.run_id,
         new=tuple(new for old, new in pairs if old is None),
         gone=tuple(old for old, new in pairs if new is None),
-        other_cause=tuple(one for one in both if one.before.cause != one.after.cause),
-        other_amount=tuple(one for one in both if one.before.cause == one.after.cause and one.before != one.after),
-        same=sum(one.before == one.after for one in both),
+        other_cause=tuple(changed for changed in common if changed.before.cause != changed.after.cause),
+        other_amount=tuple(
+            changed
+            for changed in common
+            if changed.before.cause == changed.after.cause and changed.before != changed.after
+        ),
+        same=sum(changed.before == changed.after for changed in common),
         is_whole=all(len(run.finding.differences) == run.finding.differences_total for run in (before, report)),
     )
 
@@ -73,7 +77,7 @@ def _by_cell(differences: Iterable[Difference]) -> Mapping[Cell, Sequence[Differ
     cells: dict[Cell, list[Difference]] = defaultdict(list)
     for difference in differences:
         cells[difference.window_start, tuple(difference.key.items()), difference.measure].append(difference)
-    return {cell: sorted(several, key=repr) for cell, several in cells.items()}
+    return {cell: sorted(rows, key=repr) for cell, rows in cells.items()}
 
 
 class WindowState(StrEnum):
@@ -82,22 +86,26 @@ class WindowState(StrEnum):
     EQUAL = "equal"
     EXPLAINED = "explained"  # it differs, and each row has a cause
     UNEXPLAINED = "unexplained"
-    DIFFERS = "differs"  # in rows that the report has no room for
-    UNJUDGED = "not judged"  # open, incomplete, out of the range, or nothing was comparable
-    UNKNOWN = "unknown"  # the report is gone, or its chart stands for several windows of which some differ
+    DIFFERS = "differs"  # in rows beyond the report's list
+    UNJUDGED = "not judged"  # open, incomplete, outside the range, or the sides were not comparable
+    UNKNOWN = "unknown"  # no report, or its point covers several windows of which some differ
 
 
 def window_state(line: RecordedComparison, run: Report | None, start: int) -> WindowState:
     """Find the state of a window in a comparison.
 
     Args:
-        line: Its line in the history.
-        run: Its report; None: it is gone.
-        start: Of the window, microseconds.
+        line: The comparison's line in the history.
+        run: Its report; None if it no longer exists.
+        start: Start of the window, microseconds.
     """
-    begin, end = (line.result.get(bound) for bound in ("from", "to"))
-    outside = (begin and start < parse_micros(begin)) or (end and start >= parse_micros(end))
-    if not line.is_comparable or outside or any(first <= start < last for first, last in line.unjudged):
+    range_start, range_end = (line.result.get(bound) for bound in ("from", "to"))
+    is_outside = (range_start and start < parse_micros(range_start)) or (range_end and start >= parse_micros(range_end))
+    if (
+        not line.is_comparable
+        or is_outside
+        or any(skip_start <= start < skip_end for skip_start, skip_end in line.unjudged)
+    ):
         return WindowState.UNJUDGED
     return WindowState.UNKNOWN if run is None else _state_in_report(run, start)
 
@@ -106,26 +114,30 @@ def _state_in_report(run: Report, start: int) -> WindowState:
     point = _find_point(run.finding.window_series, start)
     if point is None:
         return WindowState.UNJUDGED
-    causes = [d.cause for d in run.finding.differences if d.window_start and parse_micros(d.window_start) == start]
+    causes = [
+        difference.cause
+        for difference in run.finding.differences
+        if difference.window_start and parse_micros(difference.window_start) == start
+    ]
     if any(UNEXPLAINED in cause for cause in causes):
         return WindowState.UNEXPLAINED
     if causes:
         return WindowState.EXPLAINED if _lists_all_unexplained(run) else WindowState.DIFFERS
     if point.different_rows == 0 or len(run.finding.differences) == run.finding.differences_total:
-        return WindowState.EQUAL  # if any differ, others of its point do
+        return WindowState.EQUAL  # if windows of its point differ, they are others
     return WindowState.DIFFERS if point.windows == 1 else WindowState.UNKNOWN
 
 
 def _lists_all_unexplained(run: Report) -> bool:
-    """Return whether a report has room for all rows without a cause, which it lists first."""
+    """Return whether a report lists all rows without a cause; it lists these first."""
     rows = {place_of(difference) for difference in run.finding.differences if UNEXPLAINED in difference.cause}
     return len(rows) >= run.finding.causes.get(UNEXPLAINED, Cause()).rows
 
 
 def _find_point(series: Sequence[WindowPoint], start: int) -> WindowPoint | None:
-    """Find the point of a chart that covers a window: the last one that begins no later."""
-    before = [point for point in series if parse_micros(point.window_start) <= start]
-    point = max(before, key=lambda one: parse_micros(one.window_start), default=None)
+    """Find the point of a chart that covers a window: the last one that starts no later."""
+    earlier = [point for point in series if parse_micros(point.window_start) <= start]
+    point = max(earlier, key=lambda earlier_point: parse_micros(earlier_point.window_start), default=None)
     if point is None or (point.windows == 1 and parse_micros(point.window_start) != start):
         return None
     return point

@@ -1,4 +1,4 @@
-"""What a report shows beside the verdict: totals, windows over time, lateness, epochs, worst keys, sample records."""
+"""Sections of a report other than the verdict: totals, windows over time, lateness, epochs, worst keys, samples."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
@@ -38,24 +38,28 @@ SAMPLES_AT_MOST = 20  # of each class
 BIN_EDGES = (0, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10080)  # minutes
 _MINUTE = 60_000_000
 _SECOND = 1_000_000
-_MONDAY = 4 * 1440 * _MINUTE  # the first one after 1970 began
+_MONDAY = 4 * 1440 * _MINUTE  # the first Monday of 1970
 _SPANS = [m * _MINUTE for m in (5, 15, 30, 60, 180, 360, 720, 1440, 10_080, 40_320)]
 
 
 def waterfalls(sides: Sides, pipeline: Pipeline) -> tuple[Waterfall, ...]:
-    """Return, for each additive measure, the way from the batch's total to the stream's."""
+    """Return the steps from the batch's total to the stream's for each additive measure."""
     return tuple(_waterfall(sides, name) for name in additive(pipeline))
 
 
 def _waterfall(sides: Sides, measure: str) -> Waterfall:
     i = [value.name for value in sides.layout.values].index(measure)
-    last = len(sides.merged)
+    last_stage = len(sides.merged)
     value = sides.layout.values[i]
-    moves = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last + 1)] + [(f"__v{last}_{i}", f"__b{i}")]
+    moves = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last_stage + 1)] + [
+        (f"__v{last_stage}_{i}", f"__b{i}")
+    ]
     shares = [value.total(f"coalesce({before}, 0) - coalesce({after}, 0)") for before, after in moves]
     amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM {SharedTable.TOUCHED}")
     names = (*map(str, sides.merged), UNEXPLAINED)
-    steps = [WaterfallStep(cause=n, amount=scalar(a)) for n, a in zip(names, amounts, strict=True) if a]
+    steps = [
+        WaterfallStep(cause=name, amount=scalar(amount)) for name, amount in zip(names, amounts, strict=True) if amount
+    ]
     batch, streaming = (_total(sides, side, value) for side in (SharedTable.EXPECTED, stage(0)))
     return Waterfall(measure=measure, batch=batch, steps=tuple(steps), streaming=streaming)
 
@@ -65,13 +69,14 @@ def _total(sides: Sides, side: str, value: Value) -> Scalar:
 
 
 def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
-    """Return one point for each compared window; beyond 1,000 windows each point stands for those of a round time.
+    """Return one point for each compared window; beyond 1,000 windows, one point per round period.
 
-    Hours, days or weeks (from Monday, UTC): a fixed number of windows would drift through the day and draw waves.
+    Periods are hours, days or weeks (from Monday, UTC): a fixed number of windows would drift through the day and
+    produce waves in the chart.
     """
-    measured = additive(pipeline)
-    value = next((value for value in sides.layout.values if value.name in measured[:1]), Value(name=""))
-    column = identifier(value.name) if measured else "NULL::BIGINT"
+    measures = additive(pipeline)
+    value = next((value for value in sides.layout.values if value.name in measures[:1]), Value(name=""))
+    column = identifier(value.name) if measures else "NULL::BIGINT"
     totals = ", ".join(
         f"{name} AS (SELECT window_start, {value.total(column)} AS total FROM {identifier(side)} GROUP BY 1)"
         for name, side in (("b", SharedTable.EXPECTED), ("s", stage(0)))
@@ -91,18 +96,18 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
     """
     return tuple(
         WindowPoint(
-            window_start=str(scalar(at)),
+            window_start=str(scalar(start)),
             streaming=scalar(streaming),
             batch=scalar(batch),
             different_rows=int(rows),
-            windows=int(many),
+            windows=int(window_count),
         )
-        for at, streaming, batch, rows, many in sides.connection.execute(query).fetchall()
+        for start, streaming, batch, rows, window_count in sides.connection.execute(query).fetchall()
     )
 
 
 def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
-    """Return late (record, window) pairs by how far the watermark was beyond the end of what their window accepts."""
+    """Return late (record, window) pairs, binned by the time between the closing of their window and the watermark."""
     query = f"""
         SELECT (w.watermark - epoch_us(l.window_end) - {grace(pipeline)}) / {_MINUTE} FROM {SharedTable.LEDGER} l
         JOIN {SharedTable.EPOCH_WATERMARKS} w ON w.epoch = l._epoch WHERE l._class = 'late' AND w.watermark IS NOT NULL
@@ -119,7 +124,7 @@ def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
 
 
 def epochs(records: Sequence[EpochRecord]) -> tuple[EpochPoint, ...]:
-    """Return a point for each epoch; beyond 1,000 the last of several in a row, with the records and seconds of all."""
+    """Return a point for each epoch; beyond 1,000, one per group of consecutive epochs, with their total records."""
     step = -(-len(records) // POINTS_AT_MOST) or 1
     chunks = [records[i : i + step] for i in range(0, len(records), step)]
     return tuple(_epoch_point(chunk) for chunk in chunks)
@@ -127,14 +132,14 @@ def epochs(records: Sequence[EpochRecord]) -> tuple[EpochPoint, ...]:
 
 def _epoch_point(chunk: Sequence[EpochRecord]) -> EpochPoint:
     record = chunk[-1]
-    newest = max(record.max_event.values(), default=None)
-    known = newest is not None and record.watermark_after is not None
-    # The final epoch's watermark lies behind the last window, which is no lead over event time.
-    lag = (newest - record.watermark_after) / _SECOND if known and not record.final else None  # type: ignore[operator]  # both known
+    latest_event = max(record.max_event.values(), default=None)
+    has_lag = latest_event is not None and record.watermark_after is not None
+    # The final epoch's watermark is after the last window, which is not a lead over event time.
+    lag = (latest_event - record.watermark_after) / _SECOND if has_lag and not record.final else None  # type: ignore[operator]  # both known
     return EpochPoint(
         epoch=record.epoch,
         watermark=format_micros(record.watermark_after),
-        newest_event=format_micros(newest),
+        newest_event=format_micros(latest_event),
         lag=lag,
         records=sum(item.records for item in chunk),
         seconds=round(sum(item.seconds for item in chunk), 3),
@@ -143,9 +148,9 @@ def _epoch_point(chunk: Sequence[EpochRecord]) -> EpochPoint:
 
 def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
     """Return the keys with the most different rows, then the largest difference of the first additive measure."""
-    measured = additive(pipeline)
+    measures = additive(pipeline)
     names = [value.name for value in sides.layout.values]
-    i = names.index(measured[0]) if measured else None
+    i = names.index(measures[0]) if measures else None
     off = "NULL" if i is None else sides.layout.values[i].total(f"coalesce(__v0_{i}, 0) - coalesce(__b{i}, 0)")
     keys = ", ".join(map(identifier, pipeline.key)) or "1"
     query = f"""
@@ -156,7 +161,7 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
         WorstKey(
             key={name: scalar(value) for name, value in zip(pipeline.key, row, strict=False)},
             rows=int(row[-2]),
-            measure=measured[0] if measured else None,
+            measure=measures[0] if measures else None,
             difference=scalar(row[-1]),
         )
         for row in sides.connection.execute(query).fetchall()
@@ -164,7 +169,7 @@ def worst_keys(sides: Sides, pipeline: Pipeline) -> tuple[WorstKey, ...]:
 
 
 def measure_apart(sides: Sides) -> tuple[Apart, ...]:
-    """Return how far the stream's values lie from the batch's, over the rows that both have and that differ."""
+    """Measure the distance between the stream's values and batch's, over the rows on both sides that differ."""
     kinds = {str(row[0]): str(row[1]) for row in sides.connection.execute(f"DESCRIBE {SharedTable.TOUCHED}").fetchall()}
     pairs = [
         Pair(name=value.name, expected=f"__b{i}", actual=f"__v0_{i}", differs=value.differs(f"__b{i}", f"__v0_{i}"))

@@ -1,11 +1,11 @@
-"""How complete the log is, and how right the stream's answer is, by the age of windows.
+"""Completeness of the log, and accuracy of the stream's result, by the age of windows.
 
-Until a window closes both are the same: the stream's answer holds what has been read. From then on they part: a late
-record makes the log complete, and the stream drops it, so the stream's answer stays as it was at closing. A window is
-counted at an age that it had reached at the cut. Before closing it is counted where its answer at that age is known
-(`ages`); of sessions, which grow, nothing is known before they close.
+Until a window closes both are the same, because the stream's result contains all records read so far. Afterwards a late
+record completes the log, but the stream drops it, so the stream's result stays as it was at closing. A window counts at
+every age that it had reached at the cut; before closing, only if its result at that age is known (`ages`). Results of
+sessions, which grow, are unknown before they close.
 
-Nothing here knows of records that come after the cut: the windows that closed last may still turn out to miss some.
+Records that arrive after the cut are unknown: the windows that closed last may still miss some.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -34,13 +34,13 @@ from cutover.reconcile.verdict.ages import (
 from cutover.records.classes import Class
 
 _WINDOWS, _ROWS, _LATE, _DIFFERENT = "settled_windows", "settled_rows", "settled_late", "settled_different"
-"""Tables of this module: windows; accepted rows that came after the first age; late records; rows that differ."""
+"""Tables of this module: windows; accepted rows read after the first age; late records; rows that differ."""
 
 _ALL = f"SELECT __id FROM {_WINDOWS}"
 
 
 def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) -> Settlement | None:
-    """Return both curves; None where no window was compared, or where windows have no end to count an age from.
+    """Measure both curves; None if no window was compared, or if windows have no end to measure an age from.
 
     Args:
         sides: Open sides with causes attributed, and the tables of `ages`.
@@ -57,21 +57,21 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
     _make_rows(sides, pipeline, early[0] if early else None)
     log, stream, agreement = list[SettlementPoint](), list[SettlementPoint](), list[AgreementPoint]()
     for age, following in pairwise((*early, closing)):
-        known = f"SELECT __id FROM {_WINDOWS} s SEMI JOIN ({_select_known(age, following, reached)}) k"
-        known += " ON k.window_start = s.window_start"
-        if number(sides.connection, f"SELECT count(*) FROM ({known})"):
-            log.append(_measure_missing(sides, age, known, late_from=age, is_answer=False))
-            stream.append(_measure_missing(sides, age, known, late_from=None, is_answer=True))
-            agreement.append(_measure_agreement(sides, age, known))
+        known_windows = f"SELECT __id FROM {_WINDOWS} s SEMI JOIN ({_select_known(age, following, reached)}) k"
+        known_windows += " ON k.window_start = s.window_start"
+        if number(sides.connection, f"SELECT count(*) FROM ({known_windows})"):
+            log.append(_measure_missing(sides, age, known_windows, late_from=age, is_answer=False))
+            stream.append(_measure_missing(sides, age, known_windows, late_from=None, is_answer=True))
+            agreement.append(_measure_agreement(sides, age, known_windows))
     stream.append(_measure_missing(sides, closing, _ALL, late_from=None, is_answer=True))
     agreement.append(_measure_agreement(sides, closing, _ALL))
     log += _measure_log(sides, closing, reached)
     speed = measure_read_speed(records)
-    others = number(sides.connection, f"SELECT count(*) FROM {_WINDOWS} WHERE __other")
+    other_causes = number(sides.connection, f"SELECT count(*) FROM {_WINDOWS} WHERE __other")
     return Settlement(
         closing_minutes=closing / MINUTE,
         windows=windows,
-        other_causes=others,
+        other_causes=other_causes,
         log=tuple(log),
         stream=tuple(stream),
         agreement=tuple(agreement),
@@ -81,55 +81,59 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
 
 
 def _measure_log(sides: Sides, closing: int, reached: int) -> list[SettlementPoint]:
-    """Return the log's points from closing on, up to the first age at which no window misses anything.
+    """Measure the log's points from closing on, up to the first age at which no window misses a record.
 
-    A window that the final epoch of a version closed counts only at ages that it had reached in event time.
+    A window that was closed by the final epoch of a version counts only at ages that it had reached in event time.
     """
     points = list[SettlementPoint]()
     ends = f"SELECT __end FROM {_WINDOWS} ORDER BY __end LIMIT {FEW}"
-    first, last = map(int, sides.connection.execute(f"SELECT min(__end), max(__end) FROM ({ends})").fetchall()[0])
-    oldest = reached - first
-    # The last age of which something can be concluded is that of the tenth oldest window.
-    ages = {closing, reached - last, *list_ages(oldest + 1)}
+    earliest_end, latest_end = map(
+        int, sides.connection.execute(f"SELECT min(__end), max(__end) FROM ({ends})").fetchall()[0]
+    )
+    oldest = reached - earliest_end
+    # The largest age that permits a conclusion is that of the tenth oldest window.
+    ages = {closing, reached - latest_end, *list_ages(oldest + 1)}
     for age in sorted(age for age in ages if closing <= age <= oldest):
         if points and not points[-1].largest:
             break
-        old = f"SELECT __id FROM {_WINDOWS} WHERE {reached} - __end >= {age}"
-        points.append(_measure_missing(sides, age, old, late_from=age, is_answer=False))
+        old_windows = f"SELECT __id FROM {_WINDOWS} WHERE {reached} - __end >= {age}"
+        points.append(_measure_missing(sides, age, old_windows, late_from=age, is_answer=False))
     return points
 
 
 def _make_windows(sides: Sides) -> int:
-    """Make the table of compared windows (of sessions: components) of either side; return how many there are."""
+    """Create the table of compared windows (for sessions: components) of either side; return their number."""
     place = _list_place(sides)
-    names, same = ", ".join(place), " AND ".join(f"o.{name} IS NOT DISTINCT FROM w.{name}" for name in place)
+    names, same_place = ", ".join(place), " AND ".join(f"o.{name} IS NOT DISTINCT FROM w.{name}" for name in place)
     either = (
         f"SELECT {names}, window_end, _n AS __n, 1 AS __rows FROM {stage(1)}"
         f" UNION ALL SELECT {names}, window_end, 0, 0 FROM {SharedTable.EXPECTED}"
     )
     # `_explained` is the number of the class that makes the sides equal, and late records are the first class.
-    other = f"SELECT 1 FROM {SharedTable.TOUCHED} o WHERE {same} AND o._kind <> 'masked' AND o._explained <> 1"
+    has_other_cause = (
+        f"SELECT 1 FROM {SharedTable.TOUCHED} o WHERE {same_place} AND o._kind <> 'masked' AND o._explained <> 1"
+    )
     sides.connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {_WINDOWS} AS SELECT row_number() OVER () AS __id, {names},"
         f" max(window_end) AS __ends, epoch_us(max(window_end)) AS __end, sum(__n)::BIGINT AS __records,"
-        f" EXISTS ({other}) AS __other FROM ({either}) w GROUP BY {names}"
+        f" EXISTS ({has_other_cause}) AS __other FROM ({either}) w GROUP BY {names}"
     )
     return number(sides.connection, f"SELECT count(*) FROM {_WINDOWS}")
 
 
 def _list_place(sides: Sides) -> list[str]:
-    """Return the columns that name a window; of sessions the component and the key."""
+    """Return the columns that identify a window; for sessions the component and the key."""
     layout = sides.layout
     return list(map(identifier, layout.place if layout.component else layout.place[:1]))
 
 
 def _join_windows(sides: Sides, alias: str) -> str:
-    same = (f"w.{name} IS NOT DISTINCT FROM {alias}.{name}" for name in _list_place(sides))
-    return f"JOIN {_WINDOWS} w ON {' AND '.join(same)}"
+    conditions = (f"w.{name} IS NOT DISTINCT FROM {alias}.{name}" for name in _list_place(sides))
+    return f"JOIN {_WINDOWS} w ON {' AND '.join(conditions)}"
 
 
 def _make_late(sides: Sides) -> None:
-    """Make the table of late records: window, and the age at which each was read; the ledger is never folded."""
+    """Create the table of late records: window, and age at which each was read; compaction never folds the ledger."""
     sides.connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {_LATE} AS SELECT w.__id, {age_sql('e.__before', 'w.__end')} AS __age"
         f" FROM {SharedTable.LEDGER} l {_join_windows(sides, 'l')}"
@@ -138,7 +142,7 @@ def _make_late(sides: Sides) -> None:
 
 
 def _make_different(sides: Sides) -> None:
-    """Make the table of the rows in which the stream's final answer differs from batch."""
+    """Create the table of the rows in which the stream's final result differs from batch."""
     keys = ", ".join(f"t.{identifier(name)}" for name in sides.layout.keys)
     sides.connection.execute(
         f"CREATE OR REPLACE TEMP TABLE {_DIFFERENT} AS SELECT w.__id, {keys} FROM {SharedTable.TOUCHED} t"
@@ -147,7 +151,7 @@ def _make_different(sides: Sides) -> None:
 
 
 def _make_rows(sides: Sides, pipeline: Pipeline, age: int | None) -> None:
-    """Make the table of accepted rows that came once their window had reached an age; None: of no rows."""
+    """Create the table of accepted rows read after their window had reached an age; empty if the age is None."""
     keys = ", ".join(f"r.{identifier(name)}" for name in ("window_start", *pipeline.key))
     low, high = (age_sql(name, "w.__end") for name in ("e.__first", "e.__last"))
     rows = f"SELECT *, 0 AS __n, 0 AS __low FROM {_DIFFERENT} WHERE false"
@@ -169,29 +173,29 @@ def _select_known(age: int, following: int, reached: int) -> str:
 def _measure_missing(
     sides: Sides, age: int, windows: str, *, late_from: int | None, is_answer: bool
 ) -> SettlementPoint:
-    """Return what windows miss at an age.
+    """Measure the records that windows miss at an age.
 
     Args:
         sides: The comparison.
         age: Microseconds.
         windows: Query of the ids of windows that count at it.
-        late_from: Late records read from this age on are missing; None: all of them.
-        is_answer: Windows that differ for another cause than late records are not within.
+        late_from: Late records read from this age on count as missing; None: all of them.
+        is_answer: Windows that differ for a cause other than late records never count as complete.
     """
     late = f"SELECT __id, count(*) AS __n FROM {_LATE} WHERE __age >= {UNKNOWN if late_from is None else late_from}"
-    moved = f"SELECT __id, sum(__n) AS __n FROM {_ROWS} WHERE __low >= {age}"
+    late_rows = f"SELECT __id, sum(__n) AS __n FROM {_ROWS} WHERE __low >= {age}"
     query = f"""
         WITH missed AS (SELECT __id, sum(__n) AS __missed
-                        FROM ({late} GROUP BY 1 UNION ALL {moved} GROUP BY 1) GROUP BY 1),
+                        FROM ({late} GROUP BY 1 UNION ALL {late_rows} GROUP BY 1) GROUP BY 1),
         error AS (SELECT coalesce(m.__missed, 0) / greatest(w.__records, 1) AS __error, w.__other
                   FROM {_WINDOWS} w SEMI JOIN ({windows}) k ON k.__id = w.__id LEFT JOIN missed m ON m.__id = w.__id)
         SELECT count(*), count(*) FILTER (__error <= {MISSING_AT_MOST} AND NOT (__other AND {is_answer})),
                quantile_disc(__error, [0.5, 0.9, 0.99]), max(__error) FROM error
     """
-    of, within, (p50, p90, p99), largest = first(sides.connection, query)
+    window_count, complete_count, (p50, p90, p99), largest = first(sides.connection, query)
     return SettlementPoint(
         minutes=age / MINUTE,
-        within=rate(int(within), int(of)),
+        within=rate(int(complete_count), int(window_count)),
         p50=float(p50),
         p90=float(p90),
         p99=float(p99),
@@ -200,16 +204,16 @@ def _measure_missing(
 
 
 def _measure_agreement(sides: Sides, age: int, windows: str) -> AgreementPoint:
-    """Return in how many rows of windows the stream's answer at an age differs from batch."""
+    """Count the rows of windows in which the stream's result at an age differs from batch."""
     keys = ", ".join(map(identifier, sides.layout.keys))
     final = f"SELECT __id, {keys} FROM {_DIFFERENT}"
-    moved = f"SELECT __id, {keys} FROM {_ROWS} WHERE __low >= {age}"
-    counted = (
+    late_rows = f"SELECT __id, {keys} FROM {_ROWS} WHERE __low >= {age}"
+    row_ids = (
         f"SELECT w.__id FROM {stage(0)} s {_join_windows(sides, 's')}"
         f" UNION ALL SELECT w.__id FROM {SharedTable.TOUCHED} s {_join_windows(sides, 's')} WHERE s._kind = 'missing'"
     )
-    of, rows, different = (
+    window_count, rows, different = (
         number(sides.connection, f"SELECT count(*) FROM ({query}) SEMI JOIN ({windows}) k USING (__id)")
-        for query in (_ALL, counted, f"{final} UNION {moved}")
+        for query in (_ALL, row_ids, f"{final} UNION {late_rows}")
     )
-    return AgreementPoint(minutes=age / MINUTE, windows=of, rows=rows, different=different)
+    return AgreementPoint(minutes=age / MINUTE, windows=window_count, rows=rows, different=different)

@@ -1,4 +1,4 @@
-"""What the history adds to a report: how comparisons went from cut to cut, and since when its differences are known."""
+"""Parts of a report that come from the history: the trend of comparisons, and the first occurrence of differences."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,13 +22,13 @@ RUNS_AT_MOST = 60
 
 
 def trend(history_entry: HistoryEntry) -> tuple[RunOfTrend, ...]:
-    """Return the newest whole comparisons in the order in which they speak, and the placed one among them.
+    """Return the latest complete comparisons by position, including that of an entry.
 
     Args:
         history_entry: Where a comparison will stand in the history.
     """
-    every = [line for line in history_entry.lines if line.covers_all_windows]
-    ordered = records.in_order([*every, history_entry.made], history_entry.version)[-RUNS_AT_MOST:]
+    all_lines = [line for line in history_entry.lines if line.covers_all_windows]
+    ordered = records.in_order([*all_lines, history_entry.made], history_entry.version)[-RUNS_AT_MOST:]
     return tuple(map(_run, ordered))
 
 
@@ -53,10 +53,10 @@ def _run(recorded_comparison: RecordedComparison) -> RunOfTrend:
 def list_lives(
     settings: Settings, pipeline: Pipeline, finding: Finding, history_entry: HistoryEntry
 ) -> tuple[DifferenceLife, ...]:
-    """Return since when the listed rows that nothing explains are known; this comparison is among those that saw them.
+    """Return the lifetimes of the listed unexplained rows; this comparison counts among the runs that found them.
 
     Args:
-        settings: Where the lake lies; a version beside the one that serves has no such history.
+        settings: Where the lake is; a version that does not serve has no such history.
         pipeline: The definition.
         finding: The comparison.
         history_entry: Where it will stand in the history.
@@ -71,11 +71,12 @@ def list_lives(
     rows = Journal(settings, pipeline.name, DifferenceEvent).read()
     rows += lifecycle.rows(finding, history_entry.made, opened, history_entry.newer, history_entry.lines)
     positions = {
-        one.run_id: records.position(one, history_entry.version) for one in (*history_entry.lines, history_entry.made)
+        line.run_id: records.position(line, history_entry.version)
+        for line in (*history_entry.lines, history_entry.made)
     }
     settles = parse_duration(pipeline.policy.settles_after, of="policy.settles_after")
-    found = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), history_entry.made, settles)
-    return tuple(_make_life(cell, found[place]) for place, cell in cells.items() if place in found)
+    differences = lifecycle.mark_pending(lifecycle.fold_differences(rows, positions), history_entry.made, settles)
+    return tuple(_make_life(cell, differences[place]) for place, cell in cells.items() if place in differences)
 
 
 def _make_life(cell: Difference, open_difference: OpenDifference) -> DifferenceLife:

@@ -1,1 +1,1 @@
-"""What audits of windows found, as it is kept, and what of it still stands."""
+"""Recorded audits of windows, and the findings that are still open."""

@@ -1,4 +1,4 @@
-"""Audits of windows as they are kept: one row each, with the seed, the sample and what was found."""
+"""Recorded audits of windows: one row each, with the seed, the sample and the outcome."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,21 +16,21 @@ from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
 EVERY = timedelta(days=1)
-"""How often the DAG audits; the chance to find a fault within some days is reckoned with it."""
+"""Interval of the audit DAG, by which the probability of finding a fault within some days is computed."""
 
 
 class AuditState(StrEnum):
-    """What an audit found."""
+    """Outcome of an audit."""
 
-    AGREES = "agrees"  # each difference has a proven cause, and the policy allows for those without
-    REGRESSION = "regression"  # rows of final windows differ from their recomputation, and nothing explains it
+    AGREES = "agrees"  # each difference has a proven cause, or the policy allows it
+    REGRESSION = "regression"  # rows of final windows differ from their recomputation without a cause
     NOT_COMPARABLE = "not_comparable"  # no statement about the data
-    NOTHING_NEW = "nothing_new"  # no window became final since the last one; this is not kept
+    NOTHING_NEW = "nothing_new"  # no window became final since the last audit; this is not recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowAudit:
-    """One audit."""
+    """Audit of a sample of windows."""
 
     pipeline: str
     at: str  # ISO 8601, UTC
@@ -38,27 +38,29 @@ class WindowAudit:
     reason: str  # one sentence
     audit: Audit  # the policy in force
     seed: int
-    since: int  # ends of windows after this one, up to `until`, were drawn from; microseconds
+    since: int  # the sample is from windows with an end after this, up to `until`; microseconds
     until: int
-    population: int  # windows that there were to draw from
-    wanted: int  # to draw
-    windows: tuple[int, ...]  # starts of those drawn, and of those that the audit before found wrong; microseconds
-    judged: int  # of those drawn: what cannot be computed any more finds nothing
-    rows: int  # (window, key) rows of the judged ones
-    missed: float  # chance that this audit alone would miss the fault
-    power: float  # chance that the audits of `within_days` would have found it, this one among them
+    population: int  # number of windows to draw from
+    wanted: int  # number of windows to draw
+    windows: tuple[int, ...]  # starts of the drawn ones, and of those that the previous audit found wrong; microseconds
+    judged: int  # number of drawn windows that were compared; others could not be computed
+    rows: int  # (window, key) rows of the compared ones
+    missed: float  # probability that this audit alone misses the fault
+    power: float  # probability that the audits of `within_days`, including this one, find it
     epoch: int = -1  # of the cut
     stream_version: int | None = None
     unexplained: int = 0  # (window, key) rows
-    wrong: tuple[int, ...] = ()  # starts of windows with such rows, or of all if not all are listed; microseconds
-    examples: tuple[str, ...] = ()  # of such rows
+    wrong: tuple[
+        int, ...
+    ] = ()  # starts of windows with unexplained rows, or of all windows if the list is incomplete; microseconds
+    examples: tuple[str, ...] = ()  # of unexplained rows
     causes: dict[str, int] = field(default_factory=dict)  # cause -> rows that it explains
     runbook: str | None = None
-    seen: int | None = None  # sequence of the first comparison behind it, once it is recorded
+    seen: int | None = None  # sequence of the first comparison after it, once it is recorded
 
     @property
     def exit_code(self) -> int:
-        """Return 0: nothing is wrong, or new; 1: something is wrong; 2: nothing can be said."""
+        """Return 0 if the audit agrees or has nothing new, 1 for a regression, 2 if nothing was comparable."""
         return {AuditState.AGREES: 0, AuditState.NOTHING_NEW: 0, AuditState.REGRESSION: 1}.get(self.state, 2)
 
 
@@ -79,7 +81,7 @@ def record(settings: Settings, pipeline: Pipeline, window_audit: WindowAudit) ->
 
 
 def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ...]:
-    """Return the audits under the definition in force, oldest first.
+    """Return the audits under the current definition, oldest first.
 
     Raises:
         LakeError: The history cannot be read.
@@ -89,15 +91,15 @@ def list_audits(settings: Settings, pipeline: Pipeline) -> tuple[WindowAudit, ..
 
 
 def list_judged(window_audits: Sequence[WindowAudit], number: int | None) -> tuple[WindowAudit, ...]:
-    """Return the audits of a version of the stream that say something, oldest first."""
-    mine = (window_audit for window_audit in window_audits if window_audit.stream_version == number)
-    return tuple(one for one in mine if one.state is not AuditState.NOT_COMPARABLE)
+    """Return the conclusive audits of a version of the stream, oldest first."""
+    of_version = (window_audit for window_audit in window_audits if window_audit.stream_version == number)
+    return tuple(audit for audit in of_version if audit.state is not AuditState.NOT_COMPARABLE)
 
 
 def find_wrong_windows(window_audits: Sequence[WindowAudit]) -> tuple[int, ...]:
-    """Find the starts of the windows that the newest audit that says something found wrong, of whichever version.
+    """Return the starts of the windows that the latest conclusive audit found wrong, whichever its version.
 
-    A version that was forked from another one holds its windows, so an audit of it clears a regression only if it
+    A version that was forked from another one has its windows, so an audit of it clears a regression only if it
     compares them again.
     """
     conclusive = [window_audit for window_audit in window_audits if window_audit.state is not AuditState.NOT_COMPARABLE]
@@ -105,34 +107,35 @@ def find_wrong_windows(window_audits: Sequence[WindowAudit]) -> tuple[int, ...]:
 
 
 def find_regression(settings: Settings, pipeline: Pipeline) -> WindowAudit | None:
-    """Return the audit whose finding still stands; None: there is none.
+    """Find the latest audit with an open regression.
 
-    It stands until an audit agrees, which looks at the same windows again, or a whole comparison that was recorded
-    behind it.
+    A regression is open until an audit agrees, which compares the same windows again, or a complete comparison that was
+    recorded after it.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    known = [audit for audit in list_audits(settings, pipeline) if audit.state is not AuditState.NOT_COMPARABLE]
-    if not known or known[-1].state is AuditState.AGREES:
+    conclusive = [audit for audit in list_audits(settings, pipeline) if audit.state is not AuditState.NOT_COMPARABLE]
+    if not conclusive or conclusive[-1].state is AuditState.AGREES:
         return None
-    present, seen = history.find_present(settings, pipeline), known[-1].seen
-    agrees = present is not None and present.covers_all_windows and present.exit_code == 0
-    is_behind = present is not None and seen is not None and present.sequence >= seen
-    return None if agrees and is_behind else known[-1]
+    current, first_behind = history.find_present(settings, pipeline), conclusive[-1].seen
+    agrees = current is not None and current.covers_all_windows and current.exit_code == 0
+    is_behind = current is not None and first_behind is not None and current.sequence >= first_behind
+    return None if agrees and is_behind else conclusive[-1]
 
 
 def find_common_miss_chance(window_audits: Sequence[WindowAudit], until: int, audit: Audit) -> float:
-    """Return the chance that the audits of the last days missed the fault, by what each of them looked at.
+    """Return the probability that the audits of the last days all missed the fault.
 
     Args:
         window_audits: Those that say something.
-        until: Now, in event time; microseconds. What an audit drew from has to lie in the days before, but for one.
-        audit: The policy; of audits under another one nothing is counted.
+        until: Now, in event time; microseconds. An audit counts if its windows are within the policy's days, or one day
+            earlier.
+        audit: The policy; audits under another one do not count.
     """
-    first = from_micros(until) - timedelta(days=audit.within_days)
+    start = from_micros(until) - timedelta(days=audit.within_days)
     missed = 1.0
     for window_audit in window_audits:
-        if window_audit.audit == audit and from_micros(window_audit.since) >= first - EVERY:
+        if window_audit.audit == audit and from_micros(window_audit.since) >= start - EVERY:
             missed *= window_audit.missed
     return missed

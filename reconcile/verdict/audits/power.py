@@ -1,11 +1,11 @@
 """Sample size that lets audits find a fault of a given size in time. Pure.
 
 The fault: from some day on, a share of the (window, key) rows of each window that becomes final is wrong, each
-independently of the others (`cells`), or a share of the windows is wrong as a whole (`windows`). An audit draws from
-the windows that became final since the one before it, without putting any back. A window of k rows hides a fault of
-share r with a chance of (1 - r)^k, or 1 - r. Drawing without putting back finds at least as much as drawing with it
-(Hoeffding, "Probability inequalities for sums of bounded random variables", 1963, theorem 4), so n windows miss it with
-a chance of at most m^n, where m is the mean over the windows that there are.
+independently of the others (`cells`), or a share of the windows is entirely wrong (`windows`). An audit draws without
+replacement from the windows that became final since the previous audit. A window of k rows hides a fault of share r
+with probability (1 - r)^k, or 1 - r. Drawing without replacement finds at least as much as drawing with it (Hoeffding,
+"Probability inequalities for sums of bounded random variables", 1963, theorem 4), so n windows miss it with probability
+at most m^n, where m is the mean over the existing windows.
 """
 
 import math
@@ -23,25 +23,25 @@ class SamplePlan:
     """Number of windows that are drawn within the days in which the fault must be found."""
 
     audit: Audit
-    there: int  # windows that become final within those days, at least
-    hides: float  # chance that a window in which the fault is at work shows nothing of it, on average
-    windows: int | None  # to draw within `within_days`; None: no number would do
+    available: int  # minimum number of windows that become final within those days
+    hides: float  # mean probability that a window with the fault does not show it
+    windows: int | None  # to draw within `within_days`; None if no number suffices
 
     @property
     def power(self) -> float:
         """Return the probability of finding the fault in time with the windows that can be drawn."""
-        return 1.0 - self.hides ** (self.there if self.windows is None else min(self.windows, self.there))
+        return 1.0 - self.hides ** (self.available if self.windows is None else min(self.windows, self.available))
 
     @property
     def refusal(self) -> str | None:
-        """Describe why the policy cannot be met; None: it can."""
-        if self.windows is not None and self.windows <= self.there:
+        """Describe why the policy cannot be met; None if it can."""
+        if self.windows is not None and self.windows <= self.available:
             return None
         if self.windows is None:
-            return f"{describe(self.audit)}: no number of windows would do, since final windows hold no rows"
+            return f"{describe(self.audit)}: no number of windows suffices, because final windows have no rows"
         return (
             f"expected {self.windows:,} final windows in {self.audit.within_days} days ({describe(self.audit)}), got "
-            f"{self.there:,}: with all of them the chance is {self.power:.1%}"
+            f"{self.available:,}: with all of them the chance is {self.power:.1%}"
         )
 
     def count_draws(self, days: int) -> int:
@@ -52,10 +52,10 @@ class SamplePlan:
 def describe(audit: Audit | None) -> str:
     """Describe what a policy requires of its samples."""
     if audit is None:
-        return "no samples: nobody looks at final windows once batch is retired"
-    what = "rows of final windows" if audit.faults == "cells" else "final windows"
-    found = f"is found within {audit.within_days} days with a chance of {_percent(audit.power)}"
-    return f"a fault in {_percent(audit.share)} of the {what} {found}"
+        return "no samples: final windows are not checked once batch is retired"
+    population = "rows of final windows" if audit.faults == "cells" else "final windows"
+    requirement = f"is found within {audit.within_days} days with a chance of {_percent(audit.power)}"
+    return f"a fault in {_percent(audit.share)} of the {population} {requirement}"
 
 
 def _percent(share: float) -> str:
@@ -63,25 +63,25 @@ def _percent(share: float) -> str:
 
 
 def find_miss_chance(audit: Audit, rows: int) -> float:
-    """Compute the probability that a window with so many rows does not show the fault."""
+    """Compute the probability that a window with this number of rows does not show the fault."""
     return (1.0 - audit.share) ** (rows if audit.faults == "cells" else 1)
 
 
-def plan_sample(audit: Audit, rows: Sequence[int], there: int) -> SamplePlan:
+def plan_sample(audit: Audit, rows: Sequence[int], available: int) -> SamplePlan:
     """Plan how many windows to draw.
 
     Args:
         audit: The policy.
-        rows: Of each of the newest final windows, empty ones too; none: nothing is final yet.
-        there: Windows that become final within the policy's days, whichever days they are.
+        rows: Numbers of rows of the latest final windows, including empty ones; none if no window is final yet.
+        available: Minimum number of windows that become final within any period of the policy's days.
     """
     hides = math.fsum(find_miss_chance(audit, count) for count in rows) / len(rows) if rows else 1.0
-    wanted = None
+    needed = None
     if hides <= 0.0:
-        wanted = 1
+        needed = 1
     elif hides < 1.0:
-        wanted = max(1, math.ceil(math.log1p(-audit.power) / math.log(hides)))
-    return SamplePlan(audit=audit, there=there, hides=hides, windows=wanted)
+        needed = max(1, math.ceil(math.log1p(-audit.power) / math.log(hides)))
+    return SamplePlan(audit=audit, available=available, hides=hides, windows=needed)
 
 
 def find_sample_miss_chance(audit: Audit, rows: Sequence[int]) -> float:

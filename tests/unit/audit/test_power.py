@@ -19,25 +19,25 @@ Faulty = Callable[[random.Random, int], bool]
 
 
 def test_one_row_a_window_takes_as_many_windows_as_rows() -> None:
-    plan = plan_sample(CELLS, [1] * 1_000, there=700)
+    plan = plan_sample(CELLS, [1] * 1_000, available=700)
 
     assert (plan.windows, plan.count_draws(1), plan.count_draws(7)) == (299, math.ceil(299 / 7), 299)
     assert plan.refusal is None
 
 
 def test_rows_of_a_window_count_each_on_its_own() -> None:
-    plan = plan_sample(CELLS, [43] * 240, there=168)
+    plan = plan_sample(CELLS, [43] * 240, available=168)
 
     assert (plan.windows, plan.count_draws(1)) == (7, 1)
 
 
 def test_whole_windows_take_no_notice_of_rows() -> None:
-    assert plan_sample(WHOLE, [1_000] * 1_000, there=700).windows == 299
+    assert plan_sample(WHOLE, [1_000] * 1_000, available=700).windows == 299
 
 
 @pytest.mark.parametrize("audit", [WHOLE, CELLS])
 def test_too_few_windows_are_refused_with_what_they_would_find(audit: Audit) -> None:
-    plan = plan_sample(audit, [1] * 168, there=168)
+    plan = plan_sample(audit, [1] * 168, available=168)
 
     assert plan.refusal is not None
     assert "expected 299 final windows in 7 days" in plan.refusal
@@ -47,7 +47,7 @@ def test_too_few_windows_are_refused_with_what_they_would_find(audit: Audit) -> 
 
 def test_windows_longer_than_a_day_are_counted_over_all_the_days() -> None:
     year = Audit(share=0.01, within_days=366, power=0.95)
-    months, week = plan_sample(year, [1_000] * 12, there=11), plan_sample(CELLS, [1_000], there=0)
+    months, week = plan_sample(year, [1_000] * 12, available=11), plan_sample(CELLS, [1_000], available=0)
 
     assert (months.windows, months.count_draws(30), months.refusal) == (1, 1, None)
     assert week.refusal is not None
@@ -55,14 +55,14 @@ def test_windows_longer_than_a_day_are_counted_over_all_the_days() -> None:
 
 
 def test_windows_without_rows_find_nothing() -> None:
-    plan = plan_sample(CELLS, [0] * 240, there=168)
+    plan = plan_sample(CELLS, [0] * 240, available=168)
 
     assert (plan.windows, plan.power) == (None, 0.0)
-    assert "final windows hold no rows" in (plan.refusal or "")
+    assert "final windows have no rows" in (plan.refusal or "")
 
 
 def test_a_share_of_one_is_in_every_row() -> None:
-    assert plan_sample(Audit(share=1.0), [1, 2], there=2).windows == 1
+    assert plan_sample(Audit(share=1.0), [1, 2], available=2).windows == 1
 
 
 def test_what_was_looked_at_says_what_it_misses() -> None:
@@ -98,7 +98,7 @@ def finds(rng: random.Random, plan: SamplePlan, day: Sequence[int], faulty: Faul
     ],
 )
 def test_the_fault_is_found_as_surely_as_was_promised(audit: Audit, faulty: Faulty, day: list[int]) -> None:
-    rng, plan = random.Random("audit"), plan_sample(audit, day * 7, there=7 * len(day))  # noqa: S311 -- a seeded simulation
+    rng, plan = random.Random("audit"), plan_sample(audit, day * 7, available=7 * len(day))  # noqa: S311 -- a seeded simulation
     assert plan.refusal is None
 
     found = sum(finds(rng, plan, day, faulty) for _ in range(PIPELINES))
@@ -109,9 +109,9 @@ def test_the_fault_is_found_as_surely_as_was_promised(audit: Audit, faulty: Faul
 def test_the_promise_is_not_kept_by_far_more_work_than_it_takes() -> None:
     """A rule that drew every window would keep any promise; half as many must break this one."""
     day = [1] * 48
-    rng, plan = random.Random("audit"), plan_sample(WHOLE, day * 7, there=7 * len(day))  # noqa: S311 -- a seeded simulation
+    rng, plan = random.Random("audit"), plan_sample(WHOLE, day * 7, available=7 * len(day))  # noqa: S311 -- a seeded simulation
     assert plan.windows is not None
-    half = SamplePlan(audit=WHOLE, there=plan.there, hides=plan.hides, windows=plan.windows // 2)
+    half = SamplePlan(audit=WHOLE, available=plan.available, hides=plan.hides, windows=plan.windows // 2)
 
     found = sum(finds(rng, half, day, whole) for _ in range(PIPELINES))
 

@@ -165,7 +165,7 @@ def test_hazards_that_nobody_asked_for_are_listed() -> None:
             {"audit_refusal": "got sessions.\nHint: go without."}, POLICY, False, "got sessions", id="it cannot"
         ),
         pytest.param({}, POLICY, False, "not evaluated before SHADOW", id="not looked at"),
-        pytest.param({}, replace(POLICY, audit=None), True, "nobody looks at final windows", id="not wanted by name"),
+        pytest.param({}, replace(POLICY, audit=None), True, "final windows are not checked", id="not wanted by name"),
     ],
 )
 def test_kappa_asks_for_windows_that_a_sample_can_speak_for(

@@ -130,7 +130,7 @@ def test_a_run_that_compared_nothing_speaks_for_no_cut() -> None:
     lines = records.lines([row(5, D, run_id="five"), row(None, N, said=RANGE)])
     entry = HistoryEntry(pipeline="p", turn=2, lines=lines[:1], made=lines[1], version=0)
 
-    assert entry.speaks_for == "Nothing was compared; what stands for `p` now is run five at epoch 5: DIVERGED."
+    assert entry.speaks_for == "Nothing was compared. The current comparison of `p` is run five at epoch 5: DIVERGED."
 
 
 PLACE = {"window_start": datetime(2026, 1, 1, 3, tzinfo=UTC), "key": "{}", "kind": "changed"}

@@ -71,7 +71,7 @@ def test_a_volume_of_which_one_difference_is_no_number_cannot_be_allowed(other: 
     found = judge(cell("a", 4), cell("b", other), most=1_000_000)
 
     assert found.state is RuleState.EXCEEDED
-    assert found.why == "`revenue` has differences that are no numbers, and it allows 1e+06"
+    assert found.why == "`revenue` has differences that are not numbers, and it allows 1e+06"
 
 
 def test_a_volume_that_is_not_a_number_is_within_no_limit() -> None:

@@ -50,7 +50,7 @@ def test_all_that_was_found_and_allowed_stands_in_the_policys_result() -> None:
         accepted=1,
         within=False,
         reasons=(
-            "2 unexplained rows besides 1 that rules accept, the policy allows 1.",
+            "2 unexplained rows in addition to 1 that rules accept, the policy allows 1.",
             "2 rows that another version of a dimension explains, the policy allows 1.",
             "Late share 25 %, the policy allows 20 %.",
         ),

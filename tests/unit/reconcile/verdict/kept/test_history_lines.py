@@ -156,24 +156,24 @@ def test_newer_lines_are_the_whole_ones_behind_the_place_of_a_run() -> None:
     [
         (line(1, 5), [], None),
         (line(1, 5), [line(2, 4)], None),
-        (line(1, 5), [line(2, 6)], "Speaks for the cut of epoch 5 alone"),
-        (line(1, 0), [line(2, 6)], "Speaks for the cut of epoch 0 alone"),
-        (line(1, 5, said=TO), [line(2, 6)], "Speaks for a range at the cut of epoch 5 alone"),
-        (line(1, 5, stream_version=1), [line(2, 6)], "Speaks for the cut of epoch 5 of stream-1 alone"),
-        (line(1, 5, stream_version=None), [line(2, 6)], "Speaks for the cut of epoch 5 alone"),
+        (line(1, 5), [line(2, 6)], "Covers only the cut of epoch 5"),
+        (line(1, 0), [line(2, 6)], "Covers only the cut of epoch 0"),
+        (line(1, 5, said=TO), [line(2, 6)], "Covers only a range at the cut of epoch 5"),
+        (line(1, 5, stream_version=1), [line(2, 6)], "Covers only the cut of epoch 5 of stream-1"),
+        (line(1, 5, stream_version=None), [line(2, 6)], "Covers only the cut of epoch 5"),
         (line(1, None, "NOT_COMPARABLE"), [line(2, 6)], "Nothing was compared"),
     ],
 )
 def test_a_run_that_is_not_the_present_says_what_it_speaks_for_and_what_stands_now(
     made: RecordedComparison, lines: list[RecordedComparison], said: str | None
 ) -> None:
-    now = "what stands for `sales` now is run r2 at epoch 6: CONSISTENT."
+    now = "The current comparison of `sales` is run r2 at epoch 6: CONSISTENT."
 
-    assert entry(made, *lines).speaks_for == (None if said is None else f"{said}; {now}")
+    assert entry(made, *lines).speaks_for == (None if said is None else f"{said}. {now}")
 
 
 def test_a_range_beside_no_comparison_says_so() -> None:
-    said = "Speaks for a range at the cut of epoch 5 alone; what stands for `sales` now is no comparison yet."
+    said = "Covers only a range at the cut of epoch 5. `sales` has no current comparison yet."
 
     assert entry(line(1, 5, said=TO)).speaks_for == said
 
