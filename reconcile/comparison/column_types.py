@@ -36,6 +36,15 @@ def is_time(name: str) -> bool:
     return name == "DATE" or kind_of(name) == "timestamp"
 
 
+def is_from(value: str, name: str, micros: int) -> str:
+    """Return SQL that is true where a date or a timestamp of a type is at a time (microseconds) or later."""
+    # The engine has no cast from times with a zone in nanoseconds to microseconds.
+    reached = (
+        f"epoch_ns({value}) >= {micros}000" if name == "TIMESTAMPTZ_NS" else f"epoch_us({value}::TIMESTAMP) >= {micros}"
+    )
+    return f"coalesce({reached}, false)"
+
+
 def is_float(name: str) -> bool:
     """Return whether values of a type hold the noise of sums."""
     return kind_of(name) == "float"

@@ -9,7 +9,7 @@ from cutover.definition.measures.kinds import Count, Sum
 from cutover.definition.model.pipeline import Pipeline
 from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison.column_types import is_number, kind_of
-from cutover.reconcile.comparison.nested_values import is_same_sql
+from cutover.reconcile.comparison.nested_values import Path, is_same_sql
 
 _WIDE = ("HUGEINT", "DECIMAL", "UUID", "INTERVAL", "STRUCT", "MAP", "UNION", "VARIANT", "[")  # or of such parts
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
@@ -19,6 +19,13 @@ KEY_BUCKETS = 1024
 _FIRST_INEXACT = 9007199254740992  # 2^53: from here on a double does not hold every whole number
 FLOAT_RELATIVE = 1e-9
 """Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
+
+
+_EXACT_READINGS = (
+    ("HUGEINT", r"[+-]?[0-9]{1,38}([.]0*)?", "1e38"),
+    ("DECIMAL(38,10)", r"[+-]?[0-9]{0,28}([.][0-9]{0,10}0*)?", "1e28"),
+)
+"""Types that hold numbers exactly that a float does not: texts that they read, bound of whole floats that they hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,18 @@ class NumberText:
             return f"CASE WHEN {value}::VARCHAR = {text} THEN {value} END"
         return f"CASE WHEN regexp_full_match({text}, {literal(self.pattern)}) THEN TRY_CAST({text} AS {self.kind}) END"
 
+    def read_exactly(self, text: str) -> list[str]:
+        """Return SQL of the number in types that hold more digits than a float; null where one does not hold it."""
+        if self.pattern is None or kind_of(self.kind) != "float":
+            return []
+        number = self.read(text)
+        return [
+            f"CASE WHEN regexp_full_match({text}, {literal(pattern)}) THEN TRY_CAST({text} AS {kind})"
+            f" WHEN NOT regexp_full_match({text}, '[+-]?[0-9]*([.][0-9]*)?') AND {number} = floor({number})"
+            f" AND abs({number}) < {bound} THEN TRY_CAST(TRY_CAST({number} AS HUGEINT) AS {kind}) END"
+            for kind, pattern, bound in _EXACT_READINGS
+        ]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
@@ -50,7 +69,7 @@ class Value:
     is_whole: bool = False  # whole numbers under a tolerance: taken apart in 128 bits, where none of 64 overflows
     is_implied: bool = False  # by the key: the end of a window, but for sessions
     keeps_whole: bool = False  # whole numbers that a double holds exactly are compared exactly: they are no noise
-    has_integers: bool = False  # one side holds integers: whole numbers of any size are compared exactly
+    integers: frozenset[Path] = frozenset()  # parts in which whole numbers of any size are compared exactly
     nested: str | None = None  # type of a list, struct or map that holds numbers: each is compared by the same rule
     number: NumberText | None = None  # of texts: those that stand for numbers
 
@@ -73,19 +92,27 @@ class Value:
 
     def _is_near(self, left: str, right: str) -> str:
         if self.number is not None:
+            exact = zip(self.number.read_exactly(left), self.number.read_exactly(right), strict=True)
             left, right = self.number.read(left), self.number.read(right)
         if self.micros is not None:
-            apart = f"TRY(abs(epoch_us({left}::TIMESTAMP) - epoch_us({right}::TIMESTAMP)) <= {self.micros})"
-            return f"coalesce({apart}, false)"
+            # Nanoseconds first: the engine has no cast from times with a zone in nanoseconds to microseconds.
+            nanos = f"TRY(abs(epoch_ns({left}) - epoch_ns({right})) <= {self.micros * 1_000})"
+            micros = f"TRY(abs(epoch_us({left}::TIMESTAMP) - epoch_us({right}::TIMESTAMP)) <= {self.micros})"
+            return f"coalesce({nanos}, {micros}, false)"
         if self.nested is not None:
             return f"coalesce({is_same_sql(left, right, self.nested, self._is_same_number)}, false)"
-        return self.is_near_number(left, right)
+        near = self.is_near_number(left, right)
+        if self.number is None:
+            return near
+        exactly = [f"WHEN {a} IS NOT NULL AND {b} IS NOT NULL THEN {self.is_near_number(a, b)}" for a, b in exact]
+        return f"(CASE {' '.join(exactly)} ELSE {near} END)" if exactly else near
 
-    def _is_same_number(self, left: str, right: str, kind: str) -> str | None:
+    def _is_same_number(self, left: str, right: str, kind: str, path: Path) -> str | None:
         """Return SQL that is true where two numbers inside of lists, structs and maps are equal; None: no number."""
         if not is_number(kind) or (self.keeps_whole and kind_of(kind) != "float"):
             return None
-        near = replace(self, nested=None, is_whole=kind_of(kind) == "whole")
+        integers = frozenset({()}) if path in self.integers else frozenset[Path]()
+        near = replace(self, nested=None, is_whole=kind_of(kind) == "whole", integers=integers)
         return f"({left} IS NOT DISTINCT FROM {right} OR {near.is_near_number(left, right)})"
 
     def is_near_number(self, left: str, right: str) -> str:
@@ -96,7 +123,7 @@ class Value:
         # Numbers too far apart to be subtracted in their type are not near.
         near = f"isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound})"
         if self.keeps_whole:
-            whole = (_is_whole(side, any_size=self.has_integers) for side in (left, right))
+            whole = (_is_whole(side, any_size=() in self.integers) for side in (left, right))
             near += f" AND NOT ({' AND '.join(whole)})"
         return f"coalesce({near}, false)"
 

@@ -7,8 +7,11 @@ from duckdb.sqltypes import DuckDBPyType
 
 from cutover.quoting import identifier
 
-SameNumber = Callable[[str, str, str], str | None]
-"""SQL that is true where two scalars of a type are equal; None: they are compared exactly."""
+Path = tuple[str, ...]
+"""Names of fields, `child`, `key` or `value` that lead to a part of a value; empty: the whole value."""
+
+SameNumber = Callable[[str, str, str, Path], str | None]
+"""SQL that is true where two scalars of a type, at a path, are equal; None: they are compared exactly."""
 
 
 def is_same_sql(left: str, right: str, kind: str, same_number: SameNumber) -> str:
@@ -22,7 +25,7 @@ def is_same_sql(left: str, right: str, kind: str, same_number: SameNumber) -> st
         kind: Their DuckDB type.
         same_number: How two scalars inside of them are compared.
     """
-    return _is_same(left, right, duckdb.sqltype(kind), same_number, 0)
+    return _is_same(left, right, duckdb.sqltype(kind), same_number, ())
 
 
 def holds(kind: str, is_wanted: Callable[[str], bool]) -> bool:
@@ -45,22 +48,22 @@ def parts_of(kind: DuckDBPyType) -> dict[str, DuckDBPyType]:
     return {name: part for name, part in kind.children if isinstance(part, DuckDBPyType)}
 
 
-def _is_same(left: str, right: str, kind: DuckDBPyType, same_number: SameNumber, depth: int) -> str:
+def _is_same(left: str, right: str, kind: DuckDBPyType, same_number: SameNumber, path: Path) -> str:
     exact = f"({left} IS NOT DISTINCT FROM {right})"
-    parts, pair = parts_of(kind), f"pair_{depth}"
+    parts, pair = parts_of(kind), f"pair_{len(path)}"
     if not parts:
-        return same_number(left, right, str(kind)) or exact
+        return same_number(left, right, str(kind), path) or exact
     if kind.id == "struct":
         same = [
-            _is_same(f"{left}.{identifier(name)}", f"{right}.{identifier(name)}", part, same_number, depth)
+            _is_same(f"{left}.{identifier(name)}", f"{right}.{identifier(name)}", part, same_number, (*path, name))
             for name, part in parts.items()
         ]
     elif kind.id == "map":
-        held = _is_same(f"{pair}[1].value", f"{pair}[2].value", parts["value"], same_number, depth + 1)
+        held = _is_same(f"{pair}[1].value", f"{pair}[2].value", parts["value"], same_number, (*path, "value"))
         entries = f"list_zip(map_entries({left}), map_entries({right}))"
         same = [f"map_keys({left}) = map_keys({right})", _is_all(entries, pair, held)]
     else:
-        item = _is_same(f"{pair}[1]", f"{pair}[2]", parts["child"], same_number, depth + 1)
+        item = _is_same(f"{pair}[1]", f"{pair}[2]", parts["child"], same_number, (*path, "child"))
         same = [f"len({left}) = len({right})", _is_all(f"list_zip({left}, {right})", pair, item)]
     both = " AND ".join([f"{left} IS NOT NULL", f"{right} IS NOT NULL", *same])
     return f"({exact} OR coalesce({both}, false))"

@@ -3,7 +3,7 @@
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import duckdb
@@ -11,6 +11,7 @@ import duckdb
 from cutover.engine.queries import count_where, first
 from cutover.quoting import identifier
 from cutover.reconcile.comparison.column_types import kind_of
+from cutover.reconcile.comparison.nested_values import Path
 from cutover.reconcile.external import cell_texts
 from cutover.reconcile.external.name_hints import find_like_names, format_map_options, shown
 from cutover.reconcile.external.nested import (
@@ -20,6 +21,7 @@ from cutover.reconcile.external.nested import (
     drop_types,
     find_common_type,
     has_value,
+    list_integer_parts,
     list_parts,
     restrict,
 )
@@ -30,6 +32,7 @@ Place = TypeVar("Place")  # a column, or a part of one
 
 SIDES = ("expected", "actual")
 _EXACT = {"whole", "decimal"}
+_NUMBERS = {*_EXACT, "float"}
 _COLUMNS_A_QUERY = 200
 """Columns of which one query counts something: it is planned in a time that grows faster than they do."""
 
@@ -43,7 +46,7 @@ class Columns:
         Mapping[str, str], ...
     ]  # types of each side; where they differ, parts that are null everywhere have none
     as_digits: frozenset[str]  # numbers that no decimal of the engine holds: compared by all of their digits
-    with_integers: frozenset[str]  # integers on one side, floats on the other
+    integers: Mapping[str, frozenset[Path]]  # parts of columns that hold integers on one side, floats on the other
     numbers: Mapping[str, str]  # columns of texts that stand for numbers -> type of these
     notes: tuple[str, ...]  # what differs in the schemas
     is_same: bool  # no column is on one side only, no two types are of another kind, every value fits the common type
@@ -54,10 +57,20 @@ class Columns:
         if name in self.as_digits:
             text = f"{value}::VARCHAR"
             if kind_of(own) == "float":
-                is_whole = f"{value} = floor({value}) AND abs({value}) < 1e38"
-                return f"CASE WHEN {is_whole} THEN TRY_CAST({value} AS HUGEINT)::VARCHAR ELSE {text} END"
-            return cell_texts.normalize_decimal(text)
+                return _float_digits(value)
+            digits = cell_texts.normalize_decimal(text)
+            if kind_of(own) == "decimal" and name in self.numbers:  # a decimal that a float holds has the text of that
+                as_float = f"TRY_CAST({value} AS {self.numbers[name]})"
+                is_held = f"TRY_CAST({as_float} AS {own}) = {value}"
+                return f"CASE WHEN {is_held} THEN {_float_digits(as_float)} ELSE {digits} END"
+            return digits
         return convert(value, own, kind)
+
+
+def _float_digits(value: str) -> str:
+    """Return SQL of the text of a float: all digits of a whole number, else as the engine writes it."""
+    is_whole = f"{value} = floor({value}) AND abs({value}) < 1e38"
+    return f"CASE WHEN {is_whole} THEN TRY_CAST({value} AS HUGEINT)::VARCHAR ELSE {value}::VARCHAR END"
 
 
 def align(
@@ -79,22 +92,22 @@ def align(
     own = tuple(_drop_empty(connection, view, types, unlike) for view, types in zip(raw, own, strict=True))
     shared |= {name: find_common_type(own[0][name], own[1][name], widen) for name in unlike}
     changed = _count_changed_values(connection, raw, own, shared)
-    digits = {
-        name
-        for name in changed
-        if ((kinds := {kind_of(left[name]), kind_of(right[name])}) <= _EXACT or kinds == {"whole", "float"})
-        and (left[name], right[name]) != ("VARCHAR",) * 2
-    }
+    kinds = {name: {kind_of(left[name]), kind_of(right[name])} for name in shared}
+    fitting = _find_exact_types(connection, raw, [name for name in changed if kinds[name] <= _EXACT])
+    shared |= {name: replace(shared[name], name=kind) for name, kind in fitting.items()}
+    changed = {name: count for name, count in changed.items() if name not in fitting}
+    digits = {name for name in changed if kinds[name] <= _EXACT or (kinds[name] <= _NUMBERS and "float" in kinds[name])}
     common = {name: "VARCHAR" if name in digits else kind.name for name, kind in shared.items()}
-    with_integers = frozenset(n for n in common if {kind_of(left[n]), kind_of(right[n])} == {"whole", "float"})
+    integers = {name: paths for name in common if (paths := list_integer_parts(own[0][name], own[1][name]))}
+    floats = {name: "DOUBLE" if name in integers else shared[name].name for name in digits if "float" in kinds[name]}
     lossy = {name: count for name, count in changed.items() if name not in digits}
     apart = [name for name, kind in shared.items() if name in lossy or not kind.is_alike or kind.missing]
     found = Columns(
         common=common,
         own=own,
         as_digits=frozenset(digits),
-        with_integers=with_integers,
-        numbers={**numbers, **dict.fromkeys(with_integers & digits, "DOUBLE")},
+        integers=integers,
+        numbers={**numbers, **floats},
         notes=(*_describe_schemas((left, right), common, shared), *_describe_lossy(lossy, common)),
         is_same=left.keys() == right.keys() and not apart,
     )
@@ -163,6 +176,24 @@ def _count_changed_values(
             if count:
                 found[name] = found.get(name, 0) + count
     return found
+
+
+def _find_exact_types(
+    connection: duckdb.DuckDBPyConnection, raw: Sequence[str], names: Sequence[str]
+) -> dict[str, str]:
+    """Return, of columns of numbers, a type that holds every value of both sides exactly, where there is one."""
+    counters = {"whole": cell_texts.count_whole_digits, "fraction": cell_texts.count_fraction_digits}
+    counts = {
+        (name, part): f"max({count(f'{identifier(name)}::VARCHAR')})"
+        for name in names
+        for part, count in counters.items()
+    }
+    most = dict.fromkeys(counts, 0)
+    for view in raw if names else ():
+        for place, digits in _count_each(connection, view, counts):
+            most[place] = max(most[place], digits)
+    kinds = {name: cell_texts.find_decimal(most[name, "whole"], most[name, "fraction"]) for name in names}
+    return {name: kind for name, kind in kinds.items() if kind is not None}
 
 
 def _describe_schemas(

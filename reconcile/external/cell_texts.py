@@ -85,6 +85,17 @@ def count_fraction_digits(cell: str) -> str:
     return f"length(rtrim(split_part({cell}, '.', 2), '0'))"
 
 
+def find_decimal(whole: int, fraction: int) -> str | None:
+    """Return the type that holds every number of some digits before and behind the point; None where there is none."""
+    if not fraction and whole <= BIGINT_DIGITS:
+        return "BIGINT"
+    digits = max(whole, 1) + fraction
+    if digits > DECIMAL_DIGITS:
+        return None
+    width = BIGINT_DIGITS if digits <= BIGINT_DIGITS else DECIMAL_DIGITS
+    return f"DECIMAL({width},{fraction})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellReader:
     """How one cell is read as one type, in SQL."""

@@ -41,7 +41,6 @@ class Readings:
     notes: tuple[str, ...]
     numbers: Mapping[str, str] = field(default_factory=dict)  # columns of texts -> type of those that are numbers
     texts: frozenset[str] = frozenset()  # texts by inference that may be numbers: some cells are, or all are empty
-    is_same: bool = True  # every cell can be read as the type of the other side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,6 @@ def choose_readings(
         notes=tuple(_describe_unread(columns, chosen)),
         numbers={name: one.number for name, one in chosen.items() if one.number is not None},
         texts=frozenset(name for name, one in chosen.items() if one.is_mixed),
-        is_same=not any(any(one.unread) for one in chosen.values()),
     )
 
 
@@ -288,7 +286,9 @@ def _choose_decimal(
     whole = max(count.whole for count in counts if count is not None)
     fraction = max(count.fraction for count in counts if count is not None)
     typed = [columns.sources[n].types[columns.own[name][n]] for n in (0, 1) if counts[n] is None]
-    kind = next((own for own in typed if _holds(own, whole, fraction)), None) or _find_decimal(whole, fraction)
+    kind = next((own for own in typed if _holds(own, whole, fraction)), None) or cell_texts.find_decimal(
+        whole, fraction
+    )
     zeros_first = name in columns.stated
     if kind is None and name in columns.asked.tolerances:
         reject_long_numbers(name)
@@ -318,17 +318,6 @@ def _holds(kind: str, whole: int, fraction: int) -> bool:
     if decimal is not None:
         return fraction <= int(decimal[2]) and whole <= int(decimal[1]) - int(decimal[2])
     return not fraction and whole < _WHOLE_DIGITS.get(kind, 0)
-
-
-def _find_decimal(whole: int, fraction: int) -> str | None:
-    """Return the type for numbers of so many digits; None where the engine has none."""
-    if not fraction and whole <= cell_texts.BIGINT_DIGITS:
-        return "BIGINT"
-    digits = max(whole, 1) + fraction
-    if digits > cell_texts.DECIMAL_DIGITS:
-        return None
-    width = cell_texts.BIGINT_DIGITS if digits <= cell_texts.BIGINT_DIGITS else cell_texts.DECIMAL_DIGITS
-    return f"DECIMAL({width},{fraction})"
 
 
 def _read(columns: _Columns, side: int, chosen: Mapping[str, _Choice]) -> SideSource:
@@ -379,5 +368,5 @@ def _describe_unread(columns: _Columns, chosen: Mapping[str, _Choice]) -> Iterat
             if count:
                 own = columns.own[name]
                 kind = columns.sources[1 - side].types[own[1 - side]]
-                text = f"{count_noun(count, 'cell')} of the {SIDES[side]} side cannot be read as {kind}: different."
+                text = f"{count_noun(count, 'cell')} of the {SIDES[side]} side cannot be read as {kind}."
                 yield f"Column `{own[side]}`: {text}"

@@ -10,8 +10,8 @@ import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_alike
-from cutover.reconcile.comparison.nested_values import parts_of
+from cutover.reconcile.comparison.column_types import is_alike, is_float, kind_of
+from cutover.reconcile.comparison.nested_values import Path, parts_of
 
 NO_TYPE = '"NULL"'
 """What DuckDB calls the type of a column of which nothing but nulls was ever written."""
@@ -148,6 +148,8 @@ def _convert(value: str, column_type: DuckDBPyType, kind: DuckDBPyType, depth: i
         key, held = (_convert(f"{item}.{name}", ours[name], theirs[name], depth + 1) for name in ("key", "value"))
         entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {held}}})"
         return f"map_from_entries({entries})"
+    if str(column_type) == "TIMESTAMPTZ_NS" and str(kind) != "TIMESTAMP_NS":  # the engine has a cast to few other types
+        value = f"TRY_CAST({value} AS TIMESTAMP_NS)"
     return f"TRY_CAST({value} AS {kind})"
 
 
@@ -170,23 +172,44 @@ def _restrict(column_type: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
     return column_type
 
 
-def list_parts(kind: str) -> list[tuple[str, ...]]:
+def list_parts(kind: str) -> list[Path]:
     """Return the path of every part of a type, from the whole value, an empty path, down to fields and elements."""
     return [*_list_parts(duckdb.sqltype(kind))]
 
 
-def _list_parts(kind: DuckDBPyType) -> Iterator[tuple[str, ...]]:
+def _list_parts(kind: DuckDBPyType) -> Iterator[Path]:
     yield ()
     for name, part in parts_of(kind).items():
         yield from ((name, *path) for path in _list_parts(part))
 
 
-def has_value(value: str, kind: str, path: tuple[str, ...]) -> str:
+def list_integer_parts(left: str, right: str) -> frozenset[Path]:
+    """Return the path of each part that holds integers in one of two types, and floats in the other.
+
+    Decimals without a fraction are integers, too. An empty path is the whole value.
+    """
+    return frozenset(_list_integer_parts(duckdb.sqltype(left), duckdb.sqltype(right)))
+
+
+def _list_integer_parts(left: DuckDBPyType, right: DuckDBPyType) -> Iterator[Path]:
+    ours, theirs = parts_of(left), parts_of(right)
+    for name in ours.keys() & theirs.keys():
+        yield from ((name, *path) for path in _list_integer_parts(ours[name], theirs[name]))
+    kinds = str(left), str(right)
+    if not ours and not theirs and any(map(is_float, kinds)) and any(map(_holds_integers, kinds)):
+        yield ()
+
+
+def _holds_integers(kind: str) -> bool:
+    return kind_of(kind) == "whole" or (kind_of(kind) == "decimal" and kind.endswith(",0)"))
+
+
+def has_value(value: str, kind: str, path: Path) -> str:
     """Return SQL that is true where a part of a value is not null, in any element or entry."""
     return _has_value(value, duckdb.sqltype(kind), path, 0)
 
 
-def _has_value(value: str, kind: DuckDBPyType, path: tuple[str, ...], depth: int) -> str:
+def _has_value(value: str, kind: DuckDBPyType, path: Path, depth: int) -> str:
     if not path:
         return f"({value}) IS NOT NULL"
     part, item = parts_of(kind)[path[0]], f"held_{depth}"
@@ -199,12 +222,12 @@ def _has_value(value: str, kind: DuckDBPyType, path: tuple[str, ...], depth: int
     )
 
 
-def drop_types(kind: str, empty: Collection[tuple[str, ...]]) -> str:
+def drop_types(kind: str, empty: Collection[Path]) -> str:
     """Return a type in which parts that are null everywhere have none."""
     return _drop_types(duckdb.sqltype(kind), empty, ())
 
 
-def _drop_types(kind: DuckDBPyType, empty: Collection[tuple[str, ...]], path: tuple[str, ...]) -> str:
+def _drop_types(kind: DuckDBPyType, empty: Collection[Path], path: Path) -> str:
     if path in empty:
         return NO_TYPE
     parts = {name: _drop_types(part, empty, (*path, name)) for name, part in parts_of(kind).items()}

@@ -11,7 +11,7 @@ import duckdb
 
 from cutover.engine.queries import first, number
 from cutover.quoting import literal
-from cutover.reconcile.comparison.column_types import is_time
+from cutover.reconcile.comparison.column_types import is_from, is_time
 from cutover.reconcile.comparison.diff import Budget, Diff, diff
 from cutover.reconcile.comparison.digests import compare_digests
 from cutover.reconcile.comparison.layout import Layout
@@ -109,7 +109,9 @@ def open_tables(
     folder = None if settings is None else settings.home.resolve() / "digests"
     # Windows that are too young are left out of the digests, so that the next run, when they are older, finds the rest.
     by_group = diff_request.before is not None and is_time(group_type)
-    young = f"coalesce(epoch_us(_group::TIMESTAMP) >= {diff_request.before}, false)" if by_group else "false"
+    young = (
+        is_from("_group", group_type, diff_request.before) if diff_request.before is not None and by_group else "false"
+    )
     unwanted = ("false", "false") if by_group else prepared.young
     texts = [
         {name: columns.convert(side, name, of[name]) for name in columns.common}

@@ -11,7 +11,7 @@ import duckdb
 from cutover.engine.queries import number
 from cutover.errors import DefinitionError
 from cutover.quoting import identifier
-from cutover.reconcile.comparison.column_types import is_float, is_time
+from cutover.reconcile.comparison.column_types import is_float, is_from, is_time
 from cutover.reconcile.comparison.layout import (
     FLOAT_RELATIVE,
     Layout,
@@ -163,16 +163,16 @@ def _value(diff_request: DiffRequest, columns: Columns, name: str) -> Value:
             return diff_request.tolerances[name].apply(value, kind)
         text = NumberText(kind=number, pattern=None if is_time(number) else find_number_pattern(number))
         return diff_request.tolerances[name].apply(replace(value, number=text), number)
-    has_integers = name in columns.with_integers
+    integers = columns.integers.get(name, frozenset())
     if number is not None and is_float(number):
-        # Without integers the texts of a column are floats as the engine writes them, or cells that are none of these.
-        text = NumberText(kind=number, pattern=find_number_pattern(number) if has_integers else None)
+        # Texts of CSV are floats as the engine writes them, or cells that are none of these.
+        text = NumberText(kind=number, pattern=find_number_pattern(number) if name in columns.as_digits else None)
         noise = replace(value, exact=False, relative=FLOAT_RELATIVE)
-        return replace(noise, keeps_whole=True, has_integers=has_integers, number=text)
+        return replace(noise, keeps_whole=True, integers=integers, number=text)
     if is_float(kind):
-        return replace(value, keeps_whole=True, has_integers=has_integers)
+        return replace(value, keeps_whole=True, integers=integers)
     if holds(kind, is_float):
-        return replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, nested=kind)
+        return replace(value, exact=False, relative=FLOAT_RELATIVE, keeps_whole=True, nested=kind, integers=integers)
     return value
 
 
@@ -214,7 +214,7 @@ def _find_young(
             msg += f"\nHint: `--type {diff_request.window}=timestamp` states that its texts are times."
         raise DefinitionError(msg)
     column = identifier(back.get(str(diff_request.window), str(diff_request.window)))
-    young = f"coalesce(epoch_us({column}::TIMESTAMP) >= {diff_request.before}, false)"
+    young = is_from(column, kind, diff_request.before)
     count = number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {young}")
     return young, [f"Too young to compare, from {format_micros(diff_request.before)} on: {count_noun(count, 'row')}"]
 

@@ -1,7 +1,8 @@
 """Rows that differ only in how numbers are written, in columns of texts that hold other cells, too.
 
 `1.0` and `1` are one number, and two texts. Where every cell of a column is a number they are compared as such, where
-the type of the column is stated as that says. In between neither answer can be proven.
+the type of the column is stated as that says. In between neither answer can be proven, so that such rows are no
+evidence: they are not counted where other rows differ.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -29,6 +30,27 @@ def is_all_spelling(connection: duckdb.DuckDBPyConnection, layout: Layout, texts
     sides = [_select(layout, texts, side, only) for side, only in (("e", "extra"), ("a", "missing"))]
     apart = " UNION ALL ".join(f"({one} EXCEPT ALL {other})" for one, other in (sides, sides[::-1]))
     return not number(connection, f"SELECT count(*) FROM ({apart})")
+
+
+def drop_spelled_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, texts: Collection[str]) -> int:
+    """Remove pairs of rows that differ only in how numbers are written from `different`; return how many there were.
+
+    Args:
+        connection: Holds the table `different`.
+        layout: Of both sides.
+        texts: Columns that are texts by inference, and of which some cells are plain decimals.
+    """
+    places = [n for n, value in enumerate(layout.values) if value.name in texts]
+    if not places:
+        return 0
+    pairs = {n: tuple(_normalize(f"__{side}{n}", is_text=True) for side in ("e", "a")) for n in places}
+    changes = ", ".join(f"__d{n} = __d{n} AND {left} IS DISTINCT FROM {right}" for n, (left, right) in pairs.items())
+    connection.execute(f"UPDATE different SET {changes} WHERE __diff = 'changed'")
+    listed = ", ".join(f"__d{n}" for n in range(len(layout.values)))
+    equal = f"__diff = 'changed' AND NOT list_contains([{listed}], true)"
+    dropped = number(connection, f"SELECT count(*) FROM different WHERE {equal}")
+    connection.execute(f"DELETE FROM different WHERE {equal}")
+    return dropped
 
 
 def _select(layout: Layout, texts: Collection[str], side: str, only: str) -> str:

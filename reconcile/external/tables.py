@@ -4,6 +4,7 @@
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
@@ -134,23 +135,24 @@ def _build_finding(
     notes: Sequence[str],
 ) -> Finding:
     connection, layout = opened.connection, opened.layout
+    spelled = columns.is_same and spelling.is_all_spelling(connection, layout, readings.texts)
+    dropped = 0 if spelled else spelling.drop_spelled_rows(connection, layout, readings.texts)
+    diff = replace(diff, changed=diff.changed - dropped)
     rows = Rows(
         compared=opened.count_rows() + diff.missing,
         missing=diff.missing,
         extra=diff.extra,
         changed=diff.changed,
     )
-    is_same_schema = columns.is_same and readings.is_same
-    spelled = is_same_schema and spelling.is_all_spelling(connection, layout, readings.texts)
-    verdict, exit_code = _verdict(rows, diff, is_same_schema=is_same_schema, is_spelling=spelled)
+    verdict, exit_code = _verdict(rows, diff, is_same_schema=columns.is_same, is_spelling=spelled)
+    sentence = _sentence(rows, diff, is_same_schema=columns.is_same)
+    sentence = _describe_spelling(diff, readings) if spelled else sentence
     return Finding(
         kind="tables",
         pipeline="diff",
         verdict=verdict,
         exit_code=exit_code,
-        sentence=_describe_spelling(diff, readings)
-        if spelled
-        else _sentence(rows, diff, is_same_schema=is_same_schema),
+        sentence=sentence,
         sides=SideNames(expected=diff_request.left, actual=diff_request.right),
         windows=_windows(opened, diff_request),
         rows=rows,
@@ -163,7 +165,14 @@ def _build_finding(
         differences_total=_cells(connection, layout),
         readings=readings.tables,
         equal_within=_describe_near(diff_request, diff),
-        notes=(*notes, *columns.notes, *_describe_doubled(opened), *_describe_rest(diff), *opened.notes),
+        notes=(
+            *notes,
+            *columns.notes,
+            *_describe_spelled(dropped, readings),
+            *_describe_doubled(opened),
+            *_describe_rest(diff),
+            *opened.notes,
+        ),
     )
 
 
@@ -183,6 +192,15 @@ def _describe_spelling(diff: Diff, readings: Readings) -> str:
         f" other cells are no numbers. `{options}` compares such columns as texts; `decimal` in place of `text` does as"
         " numbers, once no cell holds another text (`--csv null=NA` names one for null)."
     )
+
+
+def _describe_spelled(dropped: int, readings: Readings) -> list[str]:
+    """Return a note on rows that may be equal or not, and are not counted."""
+    if not dropped:
+        return []
+    options = " ".join(f"--type {shown(f'{name}=text')}" for name in sorted(readings.texts))
+    text = f"{count_noun(dropped, 'row')} with no other difference than how numbers are written, such as 1.0 and 1."
+    return [f"Not counted: {text} `{options}` compares such columns as texts."]
 
 
 def _describe_near(diff_request: DiffRequest, diff: Diff) -> tuple[EqualWithin, ...]:

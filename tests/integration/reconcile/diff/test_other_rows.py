@@ -18,8 +18,6 @@ from cutover.reconcile.report.forms import markdown
 from cutover.reconcile.result.finding import Verdict
 from cutover.reconcile.result.report import Report
 
-LONG = pa.decimal128(38, 0)
-
 Side: TypeAlias = "Sequence[str] | pa.Array[Any]"  # cells of CSV, or values of Parquet
 
 
@@ -40,6 +38,10 @@ def compare(folder: Path, side: Side, right: Side, **asked: Any) -> Report:
 
 def doubles(*values: float) -> "pa.Array[Any]":
     return pa.array(values, pa.float64())
+
+
+def decimals(digits: int, scale: int, *values: str) -> "pa.Array[Any]":
+    return pa.array([Decimal(value) for value in values], pa.decimal128(digits, scale))
 
 
 UNREADABLE: Mapping[str, tuple[str, float]] = {
@@ -79,6 +81,88 @@ def test_integers_beside_doubles_allow_for_noise_and_no_other_integer(
     assert finding.rows.changed == (not equal) + len(further)
 
 
+ODD = 2**53 + 1  # no double holds it
+
+
+@pytest.mark.parametrize(("tolerance", "changed"), [(0.0, 1), (0.5, 1), (1.0, 0)])
+@pytest.mark.parametrize(
+    "number",
+    [pa.array([ODD], pa.int64()), decimals(38, 0, str(ODD)), decimals(20, 1, str(ODD)), [str(ODD)]],
+    ids=["integer", "decimal", "decimal with a fraction", "csv"],
+)
+def test_a_tolerance_beside_doubles_counts_digits_that_no_double_holds(
+    tmp_path: Path, number: Side, tolerance: float, changed: int
+) -> None:
+    found = compare(tmp_path, number, doubles(2.0**53), tolerances={"v": Tolerance(absolute=tolerance)}).finding
+
+    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (not changed, changed)
+
+
+def test_a_long_decimal_beside_a_double_allows_for_noise(tmp_path: Path) -> None:
+    long = decimals(38, 2, "123456789012345678.90", "1.50")
+
+    found = compare(tmp_path, long, doubles(123456789012345678.90, 1.5)).finding
+
+    assert (found.verdict, [column.cells for column in found.equal_within]) == (Verdict.CONSISTENT, [1])
+
+
+@pytest.mark.parametrize(("integer", "double", "equal"), [(2**53, 2.0**53 + 2, False), (3, 3.0, True)])
+def test_integers_inside_of_structs_and_lists_are_exact_beside_doubles(
+    tmp_path: Path, integer: int, double: float, equal: bool
+) -> None:
+    """The other field is a sum of doubles on both sides, in which noise is none."""
+    left = pa.array([{"a": [integer], "b": 1e17}])
+
+    found = compare(tmp_path, left, pa.array([{"a": [double], "b": 1e17 + 32}])).finding
+
+    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (equal, int(not equal))
+
+
+START = 1_704_067_200 * 10**9  # 2024-01-01, nanoseconds
+
+
+@pytest.mark.parametrize(("apart", "equal"), [(1_999, False), (1_000, True), (0, True)])
+@pytest.mark.parametrize("zones", [("UTC", "UTC"), (None, None), ("UTC", None)], ids=str)
+def test_a_tolerance_of_time_counts_nanoseconds(
+    tmp_path: Path, zones: tuple[str | None, str | None], apart: int, equal: bool
+) -> None:
+    sides = (pa.array([START + n], pa.timestamp("ns", zone)) for n, zone in zip((0, apart), zones, strict=True))
+
+    found = compare(tmp_path, *sides, tolerances={"v": Tolerance(micros=1)}).finding
+
+    assert found.verdict is (Verdict.CONSISTENT if equal else Verdict.DIVERGED)
+
+
+@pytest.mark.parametrize("apart", [0, 1])
+def test_nanoseconds_with_a_zone_equal_microseconds_without_one(tmp_path: Path, apart: int) -> None:
+    left = pa.array([START + apart], pa.timestamp("ns", "UTC"))
+
+    found = compare(tmp_path, left, pa.array([START // 1_000], pa.timestamp("us"))).finding
+
+    assert (found.verdict is Verdict.CONSISTENT, found.rows.changed) == (not apart, apart)
+
+
+def test_a_window_in_nanoseconds_with_a_zone_can_be_too_young(tmp_path: Path) -> None:
+    times = pa.array([START - 1, START], pa.timestamp("ns", "UTC"))
+    for name, values in (("l", [1, 2]), ("r", [1, 3])):
+        pq.write_table(pa.table({"at": times, "v": values}), tmp_path / f"{name}.parquet")
+    left, right = (str(tmp_path / f"{name}.parquet") for name in "lr")
+
+    asked = DiffRequest(left=left, right=right, key=("at",), window="at", before=START // 1_000)
+
+    assert compare_tables(asked).finding.verdict is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize(("left", "right"), [("abc", "abd"), ("2", "3"), ("abc", "2")])
+def test_rows_whose_numbers_are_written_otherwise_are_not_counted_beside_a_difference(
+    tmp_path: Path, left: str, right: str
+) -> None:
+    found = compare(tmp_path, ["1.0", "x", left], ["1", "x", right]).finding
+
+    assert (found.verdict, found.rows.changed, found.differences_total) == (Verdict.DIVERGED, 1, 1)
+    assert [note for note in found.notes if "1 row" in note and "--type v=text" in note]
+
+
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns")], ids=str)
 def test_a_tolerance_of_time_holds_beside_an_unreadable_cell(tmp_path: Path, kind: pa.DataType) -> None:
     times = pa.array([datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 1, 2, tzinfo=UTC)], kind)
@@ -88,8 +172,17 @@ def test_a_tolerance_of_time_holds_beside_an_unreadable_cell(tmp_path: Path, kin
     assert (found.finding.rows.changed, [one.cells for one in found.finding.equal_within]) == (1, [1])
 
 
-def test_a_tolerance_for_decimals_without_a_common_type_is_rejected_by_name(tmp_path: Path) -> None:
-    sides = (pa.array([Decimal(value)], kind) for value, kind in (("5.5", pa.decimal128(38, 20)), ("9e30", LONG)))
+@pytest.mark.parametrize(("value", "changed"), [("5", 0), ("9e30", 1)])
+def test_a_tolerance_holds_for_decimals_whose_types_have_no_common_one(
+    tmp_path: Path, value: str, changed: int
+) -> None:
+    sides = decimals(38, 20, "5.5"), decimals(38, 0, value)
+
+    assert compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=1.0)}).finding.rows.changed == changed
+
+
+def test_a_tolerance_for_decimals_of_more_digits_than_a_type_has_is_rejected_by_name(tmp_path: Path) -> None:
+    sides = decimals(38, 20, "5." + "5" * 20), decimals(38, 0, "9e30")
 
     with pytest.raises(DefinitionError, match="column `v`: expected numbers of at most 38 digits"):
         compare(tmp_path, *sides, tolerances={"v": Tolerance(absolute=1.0)})
