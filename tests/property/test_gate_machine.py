@@ -207,6 +207,7 @@ class Gate(RuleBasedStateMachine):
         }
 
 
+MOVES = {"SHADOW/advanced", "KAPPA/advanced", "LAMBDA/rolled_back"}
 RULES = settings(
     max_examples=600,
     stateful_step_count=30,
@@ -226,8 +227,12 @@ def test_no_path_leads_on_without_evidence_and_approval() -> None:
             super().teardown()
 
     run_state_machine_as_test(Watched, settings=RULES)
+    if (
+        not reached >= MOVES
+    ):  # Hypothesis draws constants from modules that this process has imported: others go elsewhere
+        run_state_machine_as_test(Watched, settings=settings(RULES, max_examples=5 * RULES.max_examples))
 
-    assert reached >= {"SHADOW/advanced", "KAPPA/advanced", "LAMBDA/rolled_back"}, "the machine went nowhere"
+    assert reached >= MOVES, "the machine went nowhere"
 
 
 def count_all(runs: Any, _now: object, _losses: object = ()) -> Any:
