@@ -1,4 +1,4 @@
-"""Classic batch: one pane a window and key, once all input is in. Needs no trigger; nothing is late."""
+"""Batch runner: one pane per window and key, once all input has arrived. It needs no trigger; no row is late."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, in_order
-from cutover.panes.watermarks import all_in
+from cutover.panes.watermarks import find_end_of_input
 from cutover.records.reference.measures import finish, value_of
 
 Group = tuple[Key, Interval]
@@ -15,14 +15,14 @@ Group = tuple[Key, Interval]
 def run(setting: Setting) -> Outcome:
     """Return the result of every window and key, by end of the window, start, key.
 
-    All come out once all input is in. Trigger, accumulation and allowed lateness do not matter, and of the watermark
-    only when it reaches the end.
+    All panes are emitted once all input has arrived. Trigger, accumulation and allowed lateness do not matter; of the
+    watermark, only the time at which it reaches the end does.
 
     Source:
         Akidau et al., The Dataflow Model, VLDB 2015, figures 6 and 10.
     """
-    done = all_in(setting.rows, setting.watermark)
-    groups = _groups(setting)
+    completed_at = find_end_of_input(setting.rows, setting.watermark)
+    groups = _group_rows(setting)
     return Outcome(
         panes=tuple(
             Pane(
@@ -31,7 +31,7 @@ def run(setting: Setting) -> Outcome:
                 value=_compute_measure(setting.measure, groups[key, window]),
                 timing=Timing.ON_TIME,
                 index=0,
-                processing_time=done,
+                processing_time=completed_at,
             )
             for key, window in sorted(groups, key=lambda group: in_order(group[1], group[0]))
         )
@@ -39,21 +39,21 @@ def run(setting: Setting) -> Outcome:
 
 
 def _compute_measure(measure: Measure, rows: Sequence[InputRow]) -> object:
-    """Fold rows at once and finish; ties go by arrival."""
+    """Fold all rows and finish the measure; ties are broken by arrival."""
     column = measure.expression
     values = [None if column is None else row.columns[column] for row in rows]
-    places = [(row.event_time, 0, arrived) for arrived, row in enumerate(rows)]
+    places = [(row.event_time, 0, position) for position, row in enumerate(rows)]
     return finish(measure, value_of(measure, values, places))
 
 
-def _groups(setting: Setting) -> dict[Group, list[InputRow]]:
+def _group_rows(setting: Setting) -> dict[Group, list[InputRow]]:
     groups: dict[Group, list[InputRow]] = {}
-    sessions = _sessions(setting)
+    sessions = _merge_sessions(setting)
     for row in setting.rows:
         for window in setting.window.assign_windows(row.event_time):
-            of_key = sessions.get(row.key)
-            whole = window if of_key is None else of_key[bisect_right(of_key, window.start, key=_start) - 1]
-            groups.setdefault((row.key, whole), []).append(row)
+            merged = sessions.get(row.key)
+            session = window if merged is None else merged[bisect_right(merged, window.start, key=_start) - 1]
+            groups.setdefault((row.key, session), []).append(row)
     return groups
 
 
@@ -61,11 +61,11 @@ def _start(window: Interval) -> int:
     return window.start
 
 
-def _sessions(setting: Setting) -> dict[Key, tuple[Interval, ...]]:
-    """Return the sessions of every key; none of other windows."""
+def _merge_sessions(setting: Setting) -> dict[Key, tuple[Interval, ...]]:
+    """Return the sessions of every key; an empty mapping for other kinds of window."""
     if not setting.window.merges:
         return {}
-    alone: dict[Key, list[Interval]] = {}
+    windows: dict[Key, list[Interval]] = {}
     for row in setting.rows:
-        alone.setdefault(row.key, []).extend(setting.window.assign_windows(row.event_time))
-    return {key: merge_intervals(intervals) for key, intervals in alone.items()}
+        windows.setdefault(row.key, []).extend(setting.window.assign_windows(row.event_time))
+    return {key: merge_intervals(intervals) for key, intervals in windows.items()}

@@ -1,14 +1,15 @@
-"""What happens in a simulation, in order: rows come, then their moment ends. The same script for every engine.
+"""Events of a simulation, in order: rows arrive, then their moment ends. The same script for every engine.
 
-What happens at one moment happens in this order, so that every engine has one answer to be compared with:
+The events of one moment have a fixed order, so every engine can be compared with one answer:
 
-1. the rows that arrive, in the order given, judged by the watermark as it was before this moment; a trigger that counts
-   and one that waits for late rows fire with the row;
-2. the watermark moves;
-3. whatever is ready fires: at the watermark, at the end of a period or an epoch; by end of the window, start, key.
+1. the rows arrive, in the given order, and are evaluated against the watermark before this moment; triggers that count
+   rows and triggers that wait for late rows fire with the row;
+2. the watermark advances;
+3. every window that is ready fires: at the watermark, at the end of a period or an epoch; by end of the window, start,
+   key.
 
 So a row that arrives exactly at the end of a period or epoch is part of that pane, and one that arrives at the moment
-in which the watermark passes its window is on time.
+at which the watermark passes its window is on time.
 """
 
 from collections import deque
@@ -22,62 +23,62 @@ from cutover.panes.watermarks import estimate_watermark, steps
 
 @dataclass(frozen=True, slots=True)
 class Comes:
-    """A row arrives."""
+    """Arrival of a row."""
 
     row: InputRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """A moment ends: all its rows are in."""
+    """End of a moment: all its rows have arrived."""
 
     at: int  # processing time
-    watermark: int  # from here on
+    watermark: int  # after this moment
     epoch_ends: bool
 
 
 @dataclass(slots=True)
-class _Coming:
+class _Pending:
     rows: deque[InputRow]
     steps: deque[WatermarkStep]
     epochs: deque[int]
     watermark: int = -FOREVER
-    seen: list[int] = field(default_factory=list)  # event times
+    event_times: list[int] = field(default_factory=list)  # of the rows that have arrived; the maximum suffices
 
     def next_moment(self, due: int | None) -> int | None:
-        coming = [queue[0].processing_time for queue in (self.rows, self.steps) if queue]
+        heads = [queue[0].processing_time for queue in (self.rows, self.steps) if queue]
         timers = [] if due is None else [due]
         ending = [self.epochs[0]] if self.epochs else []
-        return min([*coming, *timers, *ending], default=None)
+        return min([*heads, *timers, *ending], default=None)
 
 
 def arriving(setting: Setting) -> tuple[InputRow, ...]:
-    """Return the rows in the order in which they come."""
+    """Return the rows in the order of their arrival."""
     return tuple(sorted(setting.rows, key=lambda row: row.processing_time))
 
 
 def schedule_events(setting: Setting, due: Callable[[], int | None]) -> Iterator[Comes | Ends]:
-    """Yield everything that happens, until nothing more can.
+    """Yield the events of a simulation until none can follow.
 
     Args:
-        setting: Rows, watermark, epochs.
-        due: Asked after each thing that happened: when the clock alone can make a window fire next.
+        setting: Provides rows, watermark, epochs.
+        due: Called after each event; returns the next time at which the clock alone can make a window fire.
     """
-    coming = _Coming(deque(arriving(setting)), deque(steps(setting)), deque(sorted(setting.epochs)))
-    while (now := coming.next_moment(due())) is not None:
-        while coming.rows and coming.rows[0].processing_time == now:
-            row = coming.rows.popleft()
-            coming.seen.append(row.event_time)
+    pending = _Pending(deque(arriving(setting)), deque(steps(setting)), deque(sorted(setting.epochs)))
+    while (now := pending.next_moment(due())) is not None:
+        while pending.rows and pending.rows[0].processing_time == now:
+            row = pending.rows.popleft()
+            pending.event_times.append(row.event_time)
             yield Comes(row)
-        yield _end(setting, coming, now)
+        yield _end(setting, pending, now)
 
 
-def _end(setting: Setting, coming: _Coming, now: int) -> Ends:
-    while coming.steps and coming.steps[0].processing_time == now:
-        coming.watermark = max(coming.watermark, coming.steps.popleft().watermark)
-    coming.watermark = max(coming.watermark, estimate_watermark(setting, max(coming.seen, default=None)))
-    coming.seen = [max(coming.seen)] if coming.seen else []
-    epoch_ends = bool(coming.epochs) and coming.epochs[0] == now
+def _end(setting: Setting, pending: _Pending, now: int) -> Ends:
+    while pending.steps and pending.steps[0].processing_time == now:
+        pending.watermark = max(pending.watermark, pending.steps.popleft().watermark)
+    pending.watermark = max(pending.watermark, estimate_watermark(setting, max(pending.event_times, default=None)))
+    pending.event_times = [max(pending.event_times)] if pending.event_times else []
+    epoch_ends = bool(pending.epochs) and pending.epochs[0] == now
     if epoch_ends:
-        coming.epochs.popleft()
-    return Ends(at=now, watermark=coming.watermark, epoch_ends=epoch_ends)
+        pending.epochs.popleft()
+    return Ends(at=now, watermark=pending.watermark, epoch_ends=epoch_ends)

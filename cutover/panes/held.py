@@ -1,4 +1,4 @@
-"""What is held of one window and key between its firings. Frozen; taking rows and firing return the next state."""
+"""State of one window and key between its firings. Frozen: adding rows and firing return the next state."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,12 +12,12 @@ from cutover.panes.machine import Ended, Machine, TriggerMoment, merge
 from cutover.panes.model import Key, Pane, Timing, has_passed, in_order
 
 Contents = tuple[Any, ...]
-"""What a pane is of: rows, or what stands for rows. The order never matters."""
+"""Input of a pane: rows, or partial aggregates of rows. The order never matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """How windows are handled."""
+    """Rules by which windows accumulate rows and fire."""
 
     trigger: Trigger
     accumulation: Accumulation
@@ -28,9 +28,9 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """Rows of one window and key that come at once."""
+    """Rows of one window and key that arrive together."""
 
-    window: Interval  # of a session, that of the rows alone
+    window: Interval  # of a session: the window of these rows alone
     key: Key
     contents: Contents
     rows: int = 1
@@ -38,47 +38,47 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """One window of one key."""
+    """State of one window and key."""
 
     window: Interval
     key: Key
     machine: Machine | Ended
-    contents: Contents = ()  # of the next pane: everything, or (discarding) what no pane has shown
+    contents: Contents = ()  # of the next pane: all rows, or (discarding) those that no pane has shown
     fresh: int = 0  # rows that no pane has shown
-    is_punctual: bool = False  # one of the fresh rows came before the watermark passed the end of the window
-    panes: tuple[Pane, ...] = ()  # that a retraction must take back: one, and of merged sessions one each
+    is_punctual: bool = False  # a fresh row arrived before the watermark passed the end of the window
+    panes: tuple[Pane, ...] = ()  # that the next firing retracts: one, or one for each merged session
     firings: int = 0
 
     @property
     def due(self) -> int | None:
-        """Return when the clock alone can make it fire."""
+        """Return the processing time at which the clock alone can make the window fire."""
         return None if isinstance(self.machine, Ended) else self.machine.due
 
     def is_due(self, now: int) -> bool:
-        """Compare with the next moment; False while none is set."""
+        """Return whether a timer is set and has expired."""
         return self.due is not None and self.due <= now
 
 
-def join_rows(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark: int) -> Held:
-    """Return the state that rows fall into, before they are added.
+def join_rows(rules: Rules, states: Sequence[Held], arrival: Arrival, watermark: int) -> Held:
+    """Return the state to which rows will be added, after sessions that they bridge are merged.
 
     Args:
         rules: The trigger.
-        several: What is held of the window: nothing, one, or the sessions that the rows bridge.
-        arrival: Its window and key.
-        watermark: As the rows arrive.
+        states: State of the window: none, one, or one for each session that the rows bridge.
+        arrival: Provides window and key.
+        watermark: Watermark as the rows arrive.
 
     Source:
         The Dataflow Model, section 2.2.2 (window merging).
     """
-    if len(several) == 1 and several[0].window == arrival.window:
-        return several[0]  # the most frequent case; nothing merges, and the watermark has passed what it had passed
-    (whole,) = merge_intervals([arrival.window, *(one.window for one in several)])
-    parts = sorted(several, key=lambda one: one.window)
+    if len(states) == 1 and states[0].window == arrival.window:
+        return states[0]  # the most frequent case: nothing merges, and the end of the window does not move
+    (window,) = merge_intervals([arrival.window, *(state.window for state in states)])
+    parts = sorted(states, key=lambda state: state.window)
     return Held(
-        window=whole,
+        window=window,
         key=arrival.key,
-        machine=merge(rules.trigger, [part.machine for part in parts], passed=has_passed(watermark, whole)),
+        machine=merge(rules.trigger, [part.machine for part in parts], is_past_end=has_passed(watermark, window)),
         contents=reduce(rules.merge, (part.contents for part in parts), ()),
         fresh=sum(part.fresh for part in parts),
         is_punctual=any(part.is_punctual for part in parts),
@@ -87,71 +87,71 @@ def join_rows(rules: Rules, several: Sequence[Held], arrival: Arrival, watermark
     )
 
 
-def with_rows(rules: Rules, held: Held, arrival: Arrival, *, now: int, watermark: int) -> Held | None:
-    """Return the state after more rows; None where the trigger has come to its end."""
-    if isinstance(held.machine, Ended):
+def with_rows(rules: Rules, state: Held, arrival: Arrival, *, now: int, watermark: int) -> Held | None:
+    """Return the state after more rows; None if the trigger has ended."""
+    if isinstance(state.machine, Ended):
         return None
     return Held(
-        window=held.window,
-        key=held.key,
-        machine=held.machine.with_rows(now, arrival.rows),
-        contents=rules.merge(held.contents, arrival.contents),
-        fresh=held.fresh + arrival.rows,
-        is_punctual=held.is_punctual or not has_passed(watermark, held.window),
-        panes=held.panes,
-        firings=held.firings,
+        window=state.window,
+        key=state.key,
+        machine=state.machine.with_rows(now, arrival.rows),
+        contents=rules.merge(state.contents, arrival.contents),
+        fresh=state.fresh + arrival.rows,
+        is_punctual=state.is_punctual or not has_passed(watermark, state.window),
+        panes=state.panes,
+        firings=state.firings,
     )
 
 
-def is_ready(held: Held, moment: TriggerMoment) -> bool:
-    """Return whether a window fires; never, once its trigger has come to its end."""
-    return not isinstance(held.machine, Ended) and held.machine.is_ready(moment)
+def is_ready(state: Held, moment: TriggerMoment) -> bool:
+    """Return whether a window fires; False once its trigger has ended."""
+    return not isinstance(state.machine, Ended) and state.machine.is_ready(moment)
 
 
-def fire(rules: Rules, held: Held, moment: TriggerMoment) -> tuple[Held, tuple[Pane, ...]]:
-    """Return the state after a firing, and the panes of it: retractions by window, then the value.
+def fire(rules: Rules, state: Held, moment: TriggerMoment) -> tuple[Held, tuple[Pane, ...]]:
+    """Return the state after a firing, and the panes that it emits: retractions by window, then the value.
 
-    A firing without fresh rows emits nothing but where a pane comes on time always; the trigger has fired all the same.
+    A firing without fresh rows emits a pane only for `AtWatermark(always=True)`; the trigger fires in any case.
 
     Source:
         The Dataflow Model, section 2.3 (discarding, accumulating, accumulating and retracting).
     """
-    if isinstance(held.machine, Ended):
-        return held, ()
-    machine = held.machine.fire_at(moment)
-    if not held.fresh and not held.machine.fires_without_rows(moment):
-        return replace(held, machine=machine), ()
+    if isinstance(state.machine, Ended):
+        return state, ()
+    machine = state.machine.fire_at(moment)
+    if not state.fresh and not state.machine.fires_without_rows(moment):
+        return replace(state, machine=machine), ()
     pane = Pane(
-        window=held.window,
-        key=held.key,
-        value=rules.value(held.contents),
-        timing=_timing(held, moment),
-        index=held.firings,
+        window=state.window,
+        key=state.key,
+        value=rules.value(state.contents),
+        timing=_timing(state, moment),
+        index=state.firings,
         processing_time=moment.now,
     )
     retracts = rules.accumulation is Accumulation.RETRACTING
-    back = tuple(_retraction(old, pane) for old in held.panes) if retracts else ()
-    after = Held(
-        window=held.window,
-        key=held.key,
+    retractions = tuple(_make_retraction(old, pane) for old in state.panes) if retracts else ()
+    fired = Held(
+        window=state.window,
+        key=state.key,
         machine=machine,
-        contents=() if rules.accumulation is Accumulation.DISCARDING else held.contents,
+        contents=() if rules.accumulation is Accumulation.DISCARDING else state.contents,
         panes=(pane,),
-        firings=held.firings + 1,
+        firings=state.firings + 1,
     )
-    return after, (*back, pane)
+    return fired, (*retractions, pane)
 
 
-def place(held: Held) -> tuple[int, int, str, str]:
-    """Return by what windows that fire at one moment are sorted."""
-    return in_order(held.window, held.key)
+def place(state: Held) -> tuple[int, int, str, str]:
+    """Return the sort key of windows that fire at one moment: end, start, key."""
+    return in_order(state.window, state.key)
 
 
-def _timing(held: Held, moment: TriggerMoment) -> Timing:
-    if not moment.passed:
+def _timing(state: Held, moment: TriggerMoment) -> Timing:
+    if not moment.is_past_end:
         return Timing.EARLY
-    return Timing.ON_TIME if held.is_punctual or not held.fresh else Timing.LATE
+    return Timing.ON_TIME if state.is_punctual or not state.fresh else Timing.LATE
 
 
-def _retraction(old: Pane, pane: Pane) -> Pane:
+def _make_retraction(old: Pane, pane: Pane) -> Pane:
     return replace(old, timing=pane.timing, index=pane.index, processing_time=pane.processing_time, is_retraction=True)

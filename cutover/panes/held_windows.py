@@ -1,144 +1,204 @@
-"""All windows that are held: rows come to them, time passes, panes come out. The same for a simulation and a stream.
+"""All windows of one operator: rows arrive, time advances, panes come out. A simulation and a stream share this code.
 
-At one moment first the rows come (`put`), judged by the watermark as it was; then time moves (`settle`). What a moment
-costs depends on the windows that it touches, not on those that are held.
+At one moment rows arrive first (`add_rows`) and are evaluated against the watermark as it was; then time advances
+(`settle`). The cost of a moment depends on the windows that it touches, not on the number of windows in state.
 """
 
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
-from cutover.panes.agenda import Agenda, Place
+from cutover.definition.windows.sessions import can_merge
+from cutover.definition.windows.window_fn import LATEST, Interval
 from cutover.panes.held import Arrival, Held, Rules, fire, is_ready, join_rows, place, with_rows
 from cutover.panes.machine import TriggerMoment
 from cutover.panes.model import Key, Pane, has_passed
-from cutover.panes.sessions import SessionsInOrder
+
+Place = tuple[Key, Interval]
+
+
+@dataclass(slots=True)
+class Agenda:
+    """Future moments, each with the windows to evaluate then. A superfluous window is harmless: it is not ready."""
+
+    _moments: list[int] = field(default_factory=list)  # a heap without duplicates
+    _places: dict[int, dict[Place, None]] = field(default_factory=dict)
+
+    @property
+    def next(self) -> int | None:
+        """Return the earliest moment; None if the agenda is empty."""
+        return self._moments[0] if self._moments else None
+
+    def add(self, moment: int, place: Place) -> None:
+        """Schedule a window for a moment."""
+        if moment not in self._places:
+            heappush(self._moments, moment)
+        self._places.setdefault(moment, {})[place] = None
+
+    def pop_due(self, moment: int) -> Iterator[Place]:
+        """Yield and remove the windows of all moments up to one, inclusive."""
+        while self._moments and self._moments[0] <= moment:
+            yield from self._places.pop(heappop(self._moments))
+
+
+@dataclass(slots=True)
+class SessionsInOrder:
+    """Sessions of one key, ascending. No two touch each other, so their ends ascend too."""
+
+    _intervals: list[Interval] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self._intervals)
+
+    def find_touching(self, window: Interval) -> list[Interval]:
+        """Return the sessions at a distance of at most the gap, ascending, without scanning the others."""
+        stop = bisect_right(self._intervals, Interval(window.end, LATEST + window.end))
+        start = stop
+        while start and can_merge(self._intervals[start - 1], window):
+            start -= 1
+        return self._intervals[start:stop]
+
+    def add(self, window: Interval) -> None:
+        """Insert a session that touches none of the present ones."""
+        insort(self._intervals, window)
+
+    def remove(self, window: Interval) -> None:
+        """Remove a session."""
+        del self._intervals[bisect_left(self._intervals, window)]
 
 
 @dataclass(slots=True)
 class HeldWindows:
-    """What is held, and what has come out of it."""
+    """Windows in state, and the panes and changes since the caller last cleared them."""
 
     rules: Rules
-    panes: list[Pane] = field(default_factory=list)  # in the order in which they came out
-    changed: dict[Place, Held | None] = field(default_factory=dict)  # None: it became a part of another session
-    _held: dict[Place, Held] = field(default_factory=dict)
-    _sessions: dict[Key, SessionsInOrder] = field(default_factory=dict)  # none of other windows
-    _touched: set[Place] = field(default_factory=set)  # windows that took rows since an epoch ended
+    panes: list[Pane] = field(default_factory=list)  # in the order of their emission
+    changed: dict[Place, Held | None] = field(default_factory=dict)  # None: merged into another session
+    _states: dict[Place, Held] = field(default_factory=dict)
+    _sessions: dict[Key, SessionsInOrder] = field(default_factory=dict)  # empty for other kinds of window
+    _touched: set[Place] = field(default_factory=set)  # windows that received rows since the last epoch ended
     _timers: Agenda = field(default_factory=Agenda)  # by processing time
     _ends: Agenda = field(default_factory=Agenda)  # windows that the watermark has not passed, by event time
 
     @property
     def due(self) -> int | None:
-        """Return when the clock alone can make a window fire next; there may be nothing to fire after all."""
+        """Return the earliest time at which the clock alone may make a window fire; nothing may be ready then."""
         return self._timers.next
 
     @property
     def touched(self) -> frozenset[Place]:
-        """Return the windows that took rows since an epoch ended."""
+        """Return the windows that received rows since the last epoch ended."""
         return frozenset(self._touched)
 
     @property
     def windows(self) -> Iterable[Held]:
-        """Return everything that is held, in no order."""
-        return self._held.values()
+        """Return the state of every window, in no order."""
+        return self._states.values()
 
-    def take(self, held: Held) -> None:
-        """Go on with what an earlier board held; each window and key once."""
-        self._add(held)
-        if held.fresh:
-            self._touched.add((held.key, held.window))
+    def restore(self, state: Held) -> None:
+        """Add the state of a window from an earlier run; each window and key once."""
+        self._add(state)
+        if state.fresh:
+            self._touched.add((state.key, state.window))
 
-    def put(self, arrival: Arrival, *, now: int, watermark: int) -> bool:
-        """Let rows come, with a window that takes rows by its allowed lateness; what counts rows may fire at once.
+    def add_rows(self, arrival: Arrival, *, now: int, watermark: int) -> bool:
+        """Add rows to a window that still accepts them; triggers that count rows may fire immediately.
 
         Returns:
-            False: the trigger has come to its end, so no pane will show them.
+            False if the trigger has ended, so that no pane will show the rows.
         """
-        several = self._find_held(arrival)
-        before = join_rows(self.rules, several, arrival, watermark)
-        held = with_rows(self.rules, before, arrival, now=now, watermark=watermark)
-        if held is None:
+        parts = self._find_states(arrival)
+        joined = join_rows(self.rules, parts, arrival, watermark)
+        state = with_rows(self.rules, joined, arrival, now=now, watermark=watermark)
+        if state is None:
             return False
-        self._replace(several, held)
-        self._touched.add((held.key, held.window))
-        self._ask(held, TriggerMoment(now=now, passed=has_passed(watermark, held.window)))
+        self._replace(parts, state)
+        self._touched.add((state.key, state.window))
+        self._fire_if_ready(state, TriggerMoment(now=now, is_past_end=has_passed(watermark, state.window)))
         return True
 
-    def settle(self, *, now: int, before: int, after: int, epoch_ends: bool) -> None:
-        """Let the watermark move from `before` to `after`; then whatever is ready fires, by end, start, key."""
-        asked = {one: self._held[one] for one in self._to_ask(now, after, epoch_ends=epoch_ends) if one in self._held}
-        for held in sorted(asked.values(), key=place):
-            passed = has_passed(after, held.window)
-            passes = passed and not has_passed(before, held.window)
-            self._ask(held, TriggerMoment(now=now, passed=passed, passes=passes, settled=True, epoch_ends=epoch_ends))
+    def settle(self, *, now: int, old_watermark: int, new_watermark: int, epoch_ends: bool) -> None:
+        """Advance the watermark, then fire every window that is ready, by end of the window, start, key."""
+        places = self._pop_candidates(now, new_watermark, epoch_ends=epoch_ends)
+        candidates = {candidate: self._states[candidate] for candidate in places if candidate in self._states}
+        for state in sorted(candidates.values(), key=place):
+            is_past_end = has_passed(new_watermark, state.window)
+            moment = TriggerMoment(
+                now=now,
+                is_past_end=is_past_end,
+                passes_end=is_past_end and not has_passed(old_watermark, state.window),
+                is_complete=True,
+                epoch_ends=epoch_ends,
+            )
+            self._fire_if_ready(state, moment)
         if epoch_ends:
             self._touched.clear()
 
-    def forget(self, is_over: Callable[[Held], bool]) -> None:
-        """Let go of windows in which nothing can happen any more; not of one that may wait for an epoch's end."""
-        over = [
-            window for window in self.windows if is_over(window) and (window.key, window.window) not in self._touched
+    def evict(self, is_expired: Callable[[Held], bool]) -> None:
+        """Remove expired windows, except those that may wait for the end of an epoch."""
+        expired = [
+            state for state in self.windows if is_expired(state) and (state.key, state.window) not in self._touched
         ]
-        for held in over:
-            self._remove(held)
+        for state in expired:
+            self._remove(state)
 
-    def rewrite(self, held: Held) -> None:
-        """Hold this of a window that is held, from here on."""
-        self._held[held.key, held.window] = held
+    def rewrite(self, state: Held) -> None:
+        """Replace the state of a window."""
+        self._states[state.key, state.window] = state
 
-    def _to_ask(self, now: int, after: int, *, epoch_ends: bool) -> Iterator[Place]:
-        yield from self._timers.take(now)
-        yield from self._ends.take(after)
+    def _pop_candidates(self, now: int, watermark: int, *, epoch_ends: bool) -> Iterator[Place]:
+        yield from self._timers.pop_due(now)
+        yield from self._ends.pop_due(watermark)
         if epoch_ends:
             yield from self._touched
 
-    def _find_held(self, arrival: Arrival) -> list[Held]:
-        """Return what is held of the window of rows: nothing, one, or the sessions that they touch."""
+    def _find_states(self, arrival: Arrival) -> list[Held]:
+        """Return the states that rows fall into: none, one, or those of the sessions that they touch."""
         windows = [arrival.window]
         if self.rules.is_sessions:
-            windows = self._sessions[arrival.key].touching(arrival.window) if arrival.key in self._sessions else []
-        return [self._held[arrival.key, window] for window in windows if (arrival.key, window) in self._held]
+            sessions = self._sessions.get(arrival.key)
+            windows = sessions.find_touching(arrival.window) if sessions else []
+        return [self._states[arrival.key, window] for window in windows if (arrival.key, window) in self._states]
 
-    def _replace(self, several: Iterable[Held], held: Held) -> None:
-        here = (held.key, held.window)
-        for one in several:
-            self.changed[one.key, one.window] = None
-            self._touched.discard((one.key, one.window))
-            if one.window != held.window:
-                self._remove(one)
-        if here in self._held:
-            self.rewrite(held)
-            self._set_timer(held)
+    def _replace(self, parts: Iterable[Held], state: Held) -> None:
+        for part in parts:
+            self.changed[part.key, part.window] = None
+            self._touched.discard((part.key, part.window))
+            if part.window != state.window:
+                self._remove(part)
+        if (state.key, state.window) in self._states:
+            self.rewrite(state)
+            self._set_timer(state)
         else:
-            self._add(held)
-        self.changed[here] = held
+            self._add(state)
+        self.changed[state.key, state.window] = state
 
-    def _add(self, held: Held) -> None:
-        self.rewrite(held)
-        self._ends.add(held.window.end, (held.key, held.window))
-        self._set_timer(held)
+    def _add(self, state: Held) -> None:
+        self.rewrite(state)
+        self._ends.add(state.window.end, (state.key, state.window))
+        self._set_timer(state)
         if self.rules.is_sessions:
-            self._sessions.setdefault(held.key, SessionsInOrder()).add(held.window)
+            self._sessions.setdefault(state.key, SessionsInOrder()).add(state.window)
 
-    def _remove(self, held: Held) -> None:
-        del self._held[held.key, held.window]
+    def _remove(self, state: Held) -> None:
+        del self._states[state.key, state.window]
         if self.rules.is_sessions:
-            of_key = self._sessions[held.key]
-            of_key.remove(held.window)
-            if not of_key:
-                del self._sessions[held.key]
+            sessions = self._sessions[state.key]
+            sessions.remove(state.window)
+            if not sessions:
+                del self._sessions[state.key]
 
-    def _ask(self, held: Held, moment: TriggerMoment) -> None:
-        """Let a window fire if it is ready."""
-        if not is_ready(held, moment):
+    def _fire_if_ready(self, state: Held, moment: TriggerMoment) -> None:
+        if not is_ready(state, moment):
             return
-        after, panes = fire(self.rules, held, moment)
-        self.rewrite(after)
-        self.changed[held.key, held.window] = after
-        self._set_timer(after)
+        fired, panes = fire(self.rules, state, moment)
+        self.rewrite(fired)
+        self.changed[state.key, state.window] = fired
+        self._set_timer(fired)
         self.panes.extend(panes)
 
-    def _set_timer(self, held: Held) -> None:
-        """See to it that the moment comes at which the clock makes a window fire."""
-        if held.due is not None:
-            self._timers.add(held.due, (held.key, held.window))
+    def _set_timer(self, state: Held) -> None:
+        """Schedule the time at which the clock makes a window fire."""
+        if state.due is not None:
+            self._timers.add(state.due, (state.key, state.window))

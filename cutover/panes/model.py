@@ -1,4 +1,4 @@
-"""What a simulation is given and what it answers: rows and how they are handled; panes in order."""
+"""Input and output of a simulation: rows and their setting; panes in order."""
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
@@ -20,15 +20,15 @@ class InputRow:
     event_time: int  # when it happened
     processing_time: int  # when it arrived
     key: Key = None
-    columns: Mapping[str, Any] = field(default_factory=dict)  # what measures look at
+    columns: Mapping[str, Any] = field(default_factory=dict)  # read by measures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkStep:
-    """At a moment, behind the rows that arrive at it, the watermark moves here; it never goes back."""
+    """Value to which the watermark advances at a moment, after the rows of that moment; it never decreases."""
 
     processing_time: int
-    watermark: int  # `-FOREVER`: nothing is known; `FOREVER`: all input is in
+    watermark: int  # `-FOREVER`: unknown; `FOREVER`: all input has arrived
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ Watermark = tuple[WatermarkStep, ...] | Estimator | Ideal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What, where, when and how: all that decides which panes come out."""
+    """Rows, measure, window, trigger, accumulation and watermark: everything that determines the panes."""
 
     rows: tuple[InputRow, ...]  # in the order in which those of one moment arrive
     measure: Measure
@@ -66,10 +66,10 @@ class Setting:
 
 
 class Timing(StrEnum):
-    """Where a firing lies against the watermark.
+    """Position of a firing relative to the watermark.
 
-    Early: the watermark has not passed the end of the window. On time: it has, and the pane shows rows that came before
-    it did, or it comes always and shows nothing new. Late: the pane shows nothing but rows that came after.
+    Early: the watermark has not passed the end of the window. On time: it has, and the pane shows rows that arrived
+    before that, or is emitted always and shows no new rows. Late: the pane shows only rows that arrived after that.
     """
 
     EARLY = "early"
@@ -83,9 +83,9 @@ class Pane:
 
     window: Interval
     key: Key
-    value: Any  # the measure, finished; of a retraction the value that is taken back
-    timing: Timing  # of the firing; a retraction has that of the pane that it makes room for
-    index: int  # firings of this window and key before; a session goes on from the part of it that fired most
+    value: Any  # finished measure; for a retraction, the value that is withdrawn
+    timing: Timing  # of the firing; a retraction has that of the pane that replaces it
+    index: int  # earlier firings of this window and key; a merged session continues from its part with the most firings
     processing_time: int
     is_retraction: bool = False
 
@@ -96,15 +96,15 @@ class Pane:
 
 
 class DropReason(StrEnum):
-    """Why a row is in no pane of a window."""
+    """Reason why a row is in no pane of a window."""
 
     TOO_LATE = "too_late"  # the watermark had passed the end of the window and the allowed lateness
-    TRIGGER_ENDED = "trigger_ended"  # the trigger had come to its end
+    TRIGGER_ENDED = "trigger_ended"  # the trigger had ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """One row that a window did not take."""
+    """Row that a window did not accept."""
 
     row: InputRow
     window: Interval  # of a session: that of the row alone
@@ -113,7 +113,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """Rows that no pane had shown when nothing more could happen."""
+    """Rows that no pane had shown at the end of the simulation."""
 
     window: Interval
     key: Key
@@ -122,7 +122,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came out, in order, and what did not."""
+    """Panes in order, dropped rows, and rows still waiting."""
 
     panes: tuple[Pane, ...]
     dropped: tuple[Dropped, ...] = ()
@@ -130,26 +130,26 @@ class Outcome:
 
 
 def in_order(window: Interval, key: Key) -> tuple[int, int, str, str]:
-    """Return by what panes of one moment are sorted: end of the window, start, key."""
+    """Return the sort key of panes of one moment: end of the window, start, key."""
     return (window.end, window.start, type(key).__name__, str(key))
 
 
 def has_passed(watermark: int, window: Interval) -> bool:
-    """Compare the watermark with the end: no more rows are expected then, late ones aside."""
+    """Return whether the watermark has reached the end of a window: only late rows are expected from then on."""
     return watermark >= window.end
 
 
 def is_too_late(setting: Setting, row: Interval, watermark: int) -> bool:
-    """Return whether a window takes a row no more, since the allowed lateness is over.
+    """Return whether a window rejects a row because its allowed lateness has expired.
 
     Args:
-        setting: The allowed lateness, and the kind of window.
-        row: The window of the row; of a session, that of the row alone.
-        watermark: As the row arrives.
+        setting: Provides the allowed lateness and the kind of window.
+        row: Window of the row; of a session, the window of the row alone.
+        watermark: Watermark as the row arrives.
 
     A session needs the watermark *behind* its end, since its gap is inclusive: a row exactly at the end still joins it.
     """
     if setting.allowed_lateness is None:
         return False
-    until = min(row.end + setting.allowed_lateness, FOREVER)
-    return until < watermark if setting.is_sessions else until <= watermark
+    limit = min(row.end + setting.allowed_lateness, FOREVER)
+    return limit < watermark if setting.is_sessions else limit <= watermark

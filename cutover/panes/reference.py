@@ -1,4 +1,4 @@
-"""The reference: which panes come out of rows, a watermark and a trigger, one moment of processing time after another.
+"""Reference runner: simulates rows, a watermark and a trigger, moment by moment of processing time.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, sections 2.2 to 2.4.
@@ -16,23 +16,23 @@ from cutover.panes.model import Dropped, DropReason, InputRow, Outcome, Setting,
 
 
 def run(setting: Setting) -> Outcome:
-    """Return every pane of a setting, in the order in which they come out.
+    """Return every pane of a setting, in the order of their emission.
 
-    It ends when all rows are in, the watermark has made its last step, and no period or epoch is left that could end;
-    rows that no pane has shown until then are reported as waiting.
+    The simulation ends when all rows have arrived, the watermark has made its last step, and no period or epoch remains
+    that could end; rows that no pane has shown by then are reported as waiting.
     """
     simulation = _Simulation(setting, HeldWindows(rules(setting)))
-    for happening in schedule_events(setting, lambda: simulation.board.due):
-        match happening:
+    for event in schedule_events(setting, lambda: simulation.board.due):
+        match event:
             case Comes(row=row):
-                simulation.take(row)
+                simulation.add_row(row)
             case Ends():
-                simulation.end(happening)
-    return simulation.outcome()
+                simulation.end_moment(event)
+    return simulation.make_outcome()
 
 
 def rules(setting: Setting) -> Rules:
-    """Return how the windows of a setting are handled; contents are a tally."""
+    """Return the window rules of a setting; contents are a tally."""
     return Rules(
         trigger=setting.trigger,
         accumulation=setting.accumulation,
@@ -44,38 +44,43 @@ def rules(setting: Setting) -> Rules:
 
 @dataclass(slots=True)
 class _Simulation:
-    """What is held, what has come out, what was not taken."""
+    """State of a simulation: windows, watermark, dropped rows."""
 
     setting: Setting
     board: HeldWindows
     watermark: int = -FOREVER
     dropped: list[Dropped] = field(default_factory=list)
 
-    def take(self, row: InputRow) -> None:
-        """Let a row come."""
+    def add_row(self, row: InputRow) -> None:
+        """Add a row to each of its windows, or record why a window drops it."""
         for window in self.setting.window.assign_windows(row.event_time):
-            reason = self._put(row, window)
+            reason = self._add_to_window(row, window)
             if reason is not None:
                 self.dropped.append(Dropped(row=row, window=window, reason=reason))
 
-    def end(self, moment: Ends) -> None:
-        """Let the watermark move; then whatever is ready fires."""
-        before, self.watermark = self.watermark, moment.watermark
-        self.board.settle(now=moment.at, before=before, after=moment.watermark, epoch_ends=moment.epoch_ends)
+    def end_moment(self, moment: Ends) -> None:
+        """Advance the watermark, then fire every window that is ready."""
+        old_watermark, self.watermark = self.watermark, moment.watermark
+        self.board.settle(
+            now=moment.at,
+            old_watermark=old_watermark,
+            new_watermark=moment.watermark,
+            epoch_ends=moment.epoch_ends,
+        )
 
-    def outcome(self) -> Outcome:
-        """Return what came out, and what did not."""
-        unseen = [
-            Waiting(window=window.window, key=window.key, rows=window.fresh)
-            for window in sorted(self.board.windows, key=place)
-            if window.fresh
+    def make_outcome(self) -> Outcome:
+        """Return the panes, the dropped rows and the rows still waiting."""
+        waiting = [
+            Waiting(window=state.window, key=state.key, rows=state.fresh)
+            for state in sorted(self.board.windows, key=place)
+            if state.fresh
         ]
-        return Outcome(panes=tuple(self.board.panes), dropped=tuple(self.dropped), waiting=tuple(unseen))
+        return Outcome(panes=tuple(self.board.panes), dropped=tuple(self.dropped), waiting=tuple(waiting))
 
-    def _put(self, row: InputRow, window: Interval) -> DropReason | None:
-        """Add a row to one window, or return why not."""
+    def _add_to_window(self, row: InputRow, window: Interval) -> DropReason | None:
+        """Add a row to one window; return the reason if the window drops it."""
         if is_too_late(self.setting, window, self.watermark):
             return DropReason.TOO_LATE
-        arrival = Arrival(window=window, key=row.key, contents=tally.of_row(self.setting.measure, row))
-        taken = self.board.put(arrival, now=row.processing_time, watermark=self.watermark)
-        return None if taken else DropReason.TRIGGER_ENDED
+        arrival = Arrival(window=window, key=row.key, contents=tally.count_row(self.setting.measure, row))
+        is_accepted = self.board.add_rows(arrival, now=row.processing_time, watermark=self.watermark)
+        return None if is_accepted else DropReason.TRIGGER_ENDED

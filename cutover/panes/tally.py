@@ -1,7 +1,7 @@
-"""What the reference holds of the rows of a window: enough for every measure of a scenario, and of no size.
+"""Constant-size state of a window in the reference runner, sufficient for every measure of a scenario.
 
-So a pane costs the same whether a window has ten rows or a million. `cutover.panes.batch` measures all rows of a window
-at once, and so can be compared with it.
+A pane costs the same whether its window has ten rows or a million. `cutover.panes.batch` measures all rows of a window
+at once, so the two can be compared.
 """
 
 from collections.abc import Sequence
@@ -17,28 +17,28 @@ Number = int | Decimal
 
 
 class Tally(NamedTuple):
-    """Rows, and of those whose value is not null the number, the sum, and both ends."""
+    """Number of rows; number, sum, minimum and maximum of the values that are not null."""
 
     rows: int = 0
     values: int = 0
     total: Decimal = Decimal(0)
-    least: Number | None = None
-    most: Number | None = None
+    minimum: Number | None = None
+    maximum: Number | None = None
 
 
 NOTHING = Tally()
 
 
-def of_row(measure: Measure, row: InputRow) -> tuple[Tally, ...]:
-    """One tally, of one row; a null counts as a row without a value."""
+def count_row(measure: Measure, row: InputRow) -> tuple[Tally, ...]:
+    """Return the tally of one row; null counts as a row without a value."""
     value = None if measure.expression is None else row.columns[measure.expression]
     if value is None:
         return (Tally(rows=1),)
-    return (Tally(rows=1, values=1, total=Decimal(value), least=value, most=value),)
+    return (Tally(rows=1, values=1, total=Decimal(value), minimum=value, maximum=value),)
 
 
 def merge_tallies(tallies: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tally, ...]:
-    """Return the contents of both; empty contents are those of no rows."""
+    """Merge the contents of two states; empty contents mean no rows."""
     if not tallies or not other:
         return (*tallies, *other)
     (a,), (b,) = tallies, other
@@ -47,20 +47,22 @@ def merge_tallies(tallies: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tal
             rows=a.rows + b.rows,
             values=a.values + b.values,
             total=EXACT.add(a.total, b.total),
-            least=b.least if a.least is None or (b.least is not None and b.least < a.least) else a.least,
-            most=b.most if a.most is None or (b.most is not None and b.most > a.most) else a.most,
+            minimum=b.minimum if a.minimum is None or (b.minimum is not None and b.minimum < a.minimum) else a.minimum,
+            maximum=b.maximum if a.maximum is None or (b.maximum is not None and b.maximum > a.maximum) else a.maximum,
         ),
     )
 
 
 def finish_measure(measure: Measure, contents: Sequence[Tally]) -> object:
-    """Return a measure of contents; of nothing but nulls, and of no rows, a number of rows is 0 and all else None.
+    """Compute a measure of contents.
+
+    A count is the number of rows, nulls included: 0 without rows. Every other measure is None if all values are null.
 
     Raises:
-        DefinitionError: It is none that scenarios have.
+        DefinitionError: Scenarios do not support the measure.
     """
-    (found,) = contents or (NOTHING,)
-    return finish(measure, _value(measure, found))
+    (tally,) = contents or (NOTHING,)
+    return finish(measure, _value(measure, tally))
 
 
 def _value(measure: Measure, tally: Tally) -> Any:
@@ -72,9 +74,9 @@ def _value(measure: Measure, tally: Tally) -> Any:
         case Sum():
             return tally.total if tally.values else None
         case Max():
-            return tally.most
+            return tally.maximum
         case Min():
-            return tally.least
+            return tally.minimum
         case other:
             msg = f"Scenario: expected a sum, minimum, maximum, average or count, got {other!r}."
             raise DefinitionError(msg)

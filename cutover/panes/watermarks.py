@@ -1,4 +1,4 @@
-"""The watermark of a simulation: where it is as rows arrive, and when it moves.
+"""Watermark of a simulation: its value as rows arrive, and the times at which it advances.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; Begoli et al., Watermarks in Stream Processing Systems,
@@ -12,10 +12,10 @@ from cutover.panes.model import Estimator, Ideal, InputRow, Setting, Watermark, 
 
 
 def steps(setting: Setting) -> tuple[WatermarkStep, ...]:
-    """Return the moments at which the watermark moves by itself, ascending.
+    """Return the steps at which the watermark advances independently of rows, ascending.
 
-    The ideal watermark moves all the time; it is asked for where that matters: as it passes the end of a window, and as
-    the allowed lateness behind it is over.
+    The ideal watermark advances continuously; it is sampled where that matters: as it passes the end of a window, and
+    as the allowed lateness after it expires.
     """
     if isinstance(setting.watermark, Estimator):
         return ()
@@ -26,23 +26,23 @@ def steps(setting: Setting) -> tuple[WatermarkStep, ...]:
         for window in setting.window.assign_windows(row.event_time):
             moments.add(window.end)
             if setting.allowed_lateness is not None:
-                # One further: of sessions only the moment after it is too late.
-                over = window.end + setting.allowed_lateness
-                moments.update((over, over + 1))
+                # Sessions still accept rows at the limit itself, so the next moment matters too.
+                limit = window.end + setting.allowed_lateness
+                moments.update((limit, limit + 1))
     return tuple(
         WatermarkStep(processing_time=moment, watermark=moment) for moment in sorted(moments) if moment < FOREVER
     )
 
 
-def all_in(rows: Sequence[InputRow], watermark: Watermark) -> int:
-    """Return when all input is in: as the last row arrives, or later, as the watermark says so by its last step."""
-    last = max((row.processing_time for row in rows), default=0)
-    says = [step for step in watermark if step.watermark == FOREVER] if isinstance(watermark, tuple) else []
-    return max(last, says[0].processing_time) if says else last
+def find_end_of_input(rows: Sequence[InputRow], watermark: Watermark) -> int:
+    """Return the time at which input is complete: that of the last row or, if later, of the final step."""
+    last_arrival = max((row.processing_time for row in rows), default=0)
+    final_steps = [step for step in watermark if step.watermark == FOREVER] if isinstance(watermark, tuple) else []
+    return max(last_arrival, final_steps[0].processing_time) if final_steps else last_arrival
 
 
 def estimate_watermark(setting: Setting, newest_event: int | None) -> int:
-    """Return where rows move the watermark to; `-FOREVER` if it does not follow them, or there was none."""
+    """Return the watermark implied by rows; `-FOREVER` if it does not follow rows, or no row has arrived."""
     if not isinstance(setting.watermark, Estimator) or newest_event is None:
         return -FOREVER
     return newest_event - setting.watermark.out_of_orderness

@@ -71,7 +71,7 @@ class PaneOperator:
     def go_on(self, restored: RestoredWindows) -> None:
         """Continue from what earlier epochs held."""
         for held_window in restored.held:
-            self._board.take(held_window)
+            self._board.restore(held_window)
         self._backlog = restored.backlog
 
     def end_epoch(self, accepted: pa.Table, passing: TimeProgress) -> Emission:
@@ -84,10 +84,15 @@ class PaneOperator:
         board, watermark = self._board, -FOREVER if passing.before is None else passing.before
         arrivals = values.merge_arrivals([*self._backlog, *values.arrivals(accepted, self._pipeline)], self._pipeline)
         self._backlog = ()
-        dropped = [arrival for arrival in arrivals if not board.put(arrival, now=passing.now, watermark=watermark)]
+        dropped = [arrival for arrival in arrivals if not board.add_rows(arrival, now=passing.now, watermark=watermark)]
         watermark_after = max(watermark, -FOREVER if passing.after is None else passing.after)
         if passing.settles:
-            board.settle(now=passing.now, before=watermark, after=watermark_after, epoch_ends=passing.epoch_ends)
+            board.settle(
+                now=passing.now,
+                old_watermark=watermark,
+                new_watermark=watermark_after,
+                epoch_ends=passing.epoch_ends,
+            )
         emission = self._fold_emission(
             Emission(panes=tuple(board.panes), changed=dict(board.changed), dropped=tuple(dropped))
         )
@@ -95,8 +100,8 @@ class PaneOperator:
         board.panes.clear()
         board.changed.clear()
         if passing.settles and self._forgets and watermark < watermark_after:
-            board.forget(
-                lambda held: held.due is None and values.is_closed(self._pipeline, held.window, watermark_after)
+            board.evict(
+                lambda state: state.due is None and values.is_closed(self._pipeline, state.window, watermark_after)
             )
         return emission
 

@@ -1,4 +1,4 @@
-"""How far a trigger is, noted as JSON and recalled: the recalled machine does what the noted one would have done."""
+"""State of a trigger, encoded as JSON and loaded again: the loaded machine behaves like the encoded one."""
 
 import json
 
@@ -49,7 +49,7 @@ def after(machine: Machine | Ended, steps: list[tuple[bool, bool, bool]]) -> tup
             break
         machine = machine.with_rows(now * 1_000, 1) if comes else machine
         moment = TriggerMoment(
-            now=now * 1_000, passed=passed, passes=passed and not has_passed, settled=True, epoch_ends=ends
+            now=now * 1_000, is_past_end=passed, passes_end=passed and not has_passed, is_complete=True, epoch_ends=ends
         )
         has_passed = passed
         fired.append(machine.is_ready(moment))
@@ -58,7 +58,7 @@ def after(machine: Machine | Ended, steps: list[tuple[bool, bool, bool]]) -> tup
 
 
 @given(trigger=TRIGGERS, steps=STEPS, more=STEPS)
-def test_a_recalled_machine_is_the_noted_one(
+def test_loaded_machine_behaves_like_the_encoded_one(
     trigger: Trigger, steps: list[tuple[bool, bool, bool]], more: list[tuple[bool, bool, bool]]
 ) -> None:
     machine, _ = after(begin(trigger), steps)
@@ -69,5 +69,5 @@ def test_a_recalled_machine_is_the_noted_one(
 
 
 @pytest.mark.parametrize("ended", Ended)
-def test_a_trigger_that_has_ended_is_noted_with_how(ended: Ended) -> None:
+def test_ended_trigger_keeps_its_ending(ended: Ended) -> None:
     assert load_machine(Repeat(EachEpoch()), dump_machine(ended)) is ended
