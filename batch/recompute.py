@@ -103,7 +103,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         next_run = open_run(settings, pipeline, epoch, ranges, clock, anew=anew, judging=changed.digest, meter=meter)
         with next_run as work:
             completed = recompute(work, probe, clock)
-    serving_table.keep_up(settings, pipeline)
+    serving_table.update_tables(settings, pipeline)
     return completed
 
 

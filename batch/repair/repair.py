@@ -176,7 +176,7 @@ def publish_draft(
             run = replace(draft.run, repair=repair, started=started.isoformat())
             run_output = drafts.to_output(settings, pipeline, run, draft, began=began)
             published = publish.commit(settings, pipeline, history, run_output, probe=probe, clock=clock)
-        serving_table.keep_up(settings, pipeline)
+        serving_table.update_tables(settings, pipeline)
         log.info("repair_published", pipeline=pipeline.name, **publish.summary(published))
         return published, False
 

@@ -77,7 +77,7 @@ def undo(
         undo_run = _make_undo(settings, pipeline, runs, repaired[repair_id], why, clock)
         history = IndexHistory(runs=tuple(runs), next_sequence=sequence)
         published = publish.commit(settings, pipeline, history, undo_run, probe=probe, clock=clock)
-        serving_table.keep_up(settings, pipeline)
+        serving_table.update_tables(settings, pipeline)
         log.info("repair_undone", pipeline=pipeline.name, repair=repair_id, **publish.summary(published))
         return published, repair_id, False
 

@@ -118,7 +118,7 @@ def _move(  # noqa: PLR0913 -- as `move`
         encoded = evidence_of.encode_evidence(decision, evidence, approved=digest, because=because, audit=audit)
         move_event = replace(event, event=_EVENTS[decision.move], stage=decision.target, evidence=encoded)
         _append(settings, move_event, decision, turn=turn)
-        decision = replace(decision, stale_pipelines=serving_table.keep_up(settings, pipeline))
+        decision = replace(decision, stale_pipelines=serving_table.update_tables(settings, pipeline))
         probe("move.switched", -1)
     elif stays(decision, back_to):
         Journal(settings, pipeline.name, GateEvent).append(event, expected_sequence=turn)

@@ -55,7 +55,7 @@ def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agre
     served = versions.serve(
         settings, pipeline, number, why=why, finding=comparison_text, clock=clock, expected_sequence=turn
     )
-    return Served(version=served, found=comparison, behind=serving_table.keep_up(settings, pipeline))
+    return Served(version=served, found=comparison, behind=serving_table.update_tables(settings, pipeline))
 
 
 def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:

@@ -85,7 +85,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     swaps.swap(
         settings, old.name, new.name, why=why, evidence=evidence, clock=clock, expected_sequence=turn, who=author
     )
-    return Swap(found=comparison, behind=serving_table.keep_up(settings, new))
+    return Swap(found=comparison, behind=serving_table.update_tables(settings, new))
 
 
 def swap_back(  # noqa: PLR0913 -- as above
@@ -129,7 +129,7 @@ def swap_back(  # noqa: PLR0913 -- as above
     if served_table is not None and not anyway:
         _await(settings, stream, lambda: served_table.is_covered_by(find_newest(stream.epoch_log)), f"{serves} shows")
     _swap_to_itself(settings, old, serves, _Reason(why=why, who=who, clock=clock), turn)
-    return serves, Swap(found=None, behind=serving_table.keep_up(settings, old, anyway=anyway))
+    return serves, Swap(found=None, behind=serving_table.update_tables(settings, old, anyway=anyway))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,9 @@ def test_a_person_approves_what_was_compared_and_it_is_made_once(
         put_back("clicks_2", others)
 
     with monkeypatch.context() as patch:
-        patch.setattr(serving_table, "keep_up", lambda *_, **__: ("clicks",))  # as if killed before the publication
+        patch.setattr(
+            serving_table, "update_tables", lambda *_, **__: ("clicks",)
+        )  # as if killed before the publication
         with pytest.raises(AirflowFailException, match="serving table follows"):
             put_back("clicks_2", proposal)
     assert count_served(at_work) == before + DROPS

@@ -1,7 +1,7 @@
-"""Windows that only an earlier version of the stream can show: the log that it read was recreated or rewritten.
+"""Windows that only an earlier version of the stream can serve: the log that it read was recreated or rewritten.
 
-The version that goes on cannot read the lost records again. Of each window that they touch, whichever version counted
-more records is served, so that no window disappears or shrinks; it reads `incomplete(lost)`.
+The current version cannot read the lost records again. Of each window that they affect, the version that counted more
+records is served, so that no window disappears or shrinks; its state is `incomplete(lost)`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,27 +22,27 @@ from cutover.settings import Settings
 
 
 def list_earlier(settings: Settings, pipeline: Pipeline, version: Version) -> list[Version]:
-    """Return the versions that read what the log of a version no longer gives, newest first."""
-    recorded, lateness = losses.up_to(settings, version), lateness_fingerprint(pipeline)
-    known = {
+    """List the versions that read records which the log of a version no longer holds, newest first."""
+    accepted, lateness = losses.up_to(settings, version), lateness_fingerprint(pipeline)
+    candidates = {
         version.number: version
         for version in versions.list_versions(settings, pipeline)
         if version.lateness_fingerprint == lateness and not version.beside
     }
-    return list(_follow(known, recorded, version.number))
+    return list(_follow(candidates, accepted, version.number))
 
 
-def _follow(known: dict[int, Version], losses: Sequence[Loss], number: int) -> Iterator[Version]:
+def _follow(candidates: dict[int, Version], losses: Sequence[Loss], number: int) -> Iterator[Version]:
     while any(loss.stream_version == number and _is_of_another_log(loss) for loss in losses):
-        before = max((n for n in known if n < number), default=None)
-        if before is None:
+        previous = max((n for n in candidates if n < number), default=None)
+        if previous is None:
             return
-        yield known[before]
-        number = before
+        yield candidates[previous]
+        number = previous
 
 
 def _is_of_another_log(loss: Loss) -> bool:
-    """Return whether the version before read another log; else its own table was broken, and is not believed."""
+    """Return whether the previous version read another log; otherwise its own table was broken, and is not used."""
     return loss.kind == "anew" and (loss.again or loss.topic_id != loss.onward_topic_id)
 
 
@@ -53,10 +53,10 @@ def bind_served_rows(
 
     Args:
         connection: Has the view `streaming` of the version.
-        settings: Where the lake is.
+        settings: Location of the lake.
         pipeline: The definition.
-        version: In force.
-        is_lost: Condition over a window that recorded losses touch it.
+        version: The current version.
+        is_lost: Condition that recorded losses affect a window.
     """
     relation = "streaming"
     for earlier in list_earlier(settings, pipeline, version):
@@ -70,7 +70,7 @@ def bind_served_rows(
 def _bind_lost(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, earlier: Version, *, name: str, is_lost: str
 ) -> bool:
-    """Read the touched windows of an earlier version; return False where its table can no longer be read."""
+    """Read the affected windows of an earlier version; return False if its table can no longer be read."""
     try:
         epochs = EpochLog(earlier.uri)
         newest = epochs.newest()
@@ -86,9 +86,9 @@ def _bind_lost(
 
 
 def _merge_sql(pipeline: Pipeline, relation: str, earlier: str) -> str:
-    """Return the query of a relation's rows with those windows of an earlier version of which it holds fewer records.
+    """Return the query of a relation's rows, with the windows of an earlier version of which it holds fewer records.
 
-    Of sessions, those of the earlier version that touch none of the key.
+    Of sessions, those of the earlier version are added that touch no session of the same key.
     """
     columns = ", ".join(map(identifier, ("window_start", "window_end", *pipeline.key, *pipeline.measures, "_n")))
     newer, older = f"SELECT {columns} FROM {relation} AS newer", f"SELECT {columns} FROM {earlier} AS older"  # noqa: S608 -- quoted

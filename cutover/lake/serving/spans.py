@@ -1,7 +1,8 @@
-"""Which windows a stretch of time stands for where rows may be missing: those inside; of sessions, all it touches.
+"""Windows that a range of event time affects where rows may be missing: those inside it; of sessions, all it touches.
 
-A session begins and ends where its rows say, so a row that is missing inside a stretch may belong to each that touches
-it, and may join two of them. Stretches of sessions reach to the gap behind the last row that may be missing.
+The bounds of a session depend on its rows, so a row that is missing inside a range may belong to every session that
+touches the range, and may merge two of them. Ranges of sessions extend by the gap after the last row that may be
+missing.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from cutover.lake.batch_runs import Range
 
 
 def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
-    """Return DuckDB's condition over `window_start` and `window_end` that one of the ranges stands for a window."""
+    """Return DuckDB's condition over `window_start` and `window_end` that one of the ranges affects a window."""
     start, end = "epoch_us(window_start)", "epoch_us(window_end)"
     if window.merges:
         return " OR ".join(f"({start} <= {int(b)} AND {end} >= {int(a)})" for a, b in ranges) or "false"
@@ -20,7 +21,7 @@ def is_affected_sql(window: WindowFn, ranges: Iterable[Range]) -> str:
 
 
 def is_affected(window: WindowFn, interval: Interval, ranges: Iterable[Range]) -> bool:
-    """Ask of a window whether a range holds it wholly, of a session whether one touches it."""
+    """Return whether a range contains a window entirely, or touches a session."""
     if window.merges:
         return any(can_merge(interval, Interval(*span)) for span in ranges)
-    return any(first <= interval.start and interval.end <= last for first, last in ranges)
+    return any(start <= interval.start and interval.end <= end for start, end in ranges)

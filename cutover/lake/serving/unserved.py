@@ -1,10 +1,10 @@
-"""Tables that nobody is served from any more: kept for a way back, and deleted once the policy's time has passed.
+"""Tables that no longer serve any reader: retained so that a change can be rolled back, deleted when the policy allows.
 
-Those of a version that another one replaced, of a definition that changed under its name, and of a pipeline whose name
-another one serves. What belongs together stays together: all tables of a definition have one age. Whatever somebody
-still writes or holds stays, and everything does where nothing stands in its place, or where only this host's clock says
-that the time has passed. A deletion is a row of the history
-of versions, in the turn in which it was decided; who serves is looked at once more before anything is removed.
+They belong to a version that another one replaced, to a definition that changed under its name, or to a pipeline whose
+name another one serves. All tables of a definition have one age, so that they are deleted together. Tables that are
+written or held are retained; so are all tables while their replacement has no epoch, or while only the clock of this
+host shows that the time has passed. A deletion is a row in the history of versions, appended under the sequence at
+which it was decided; the serving version is read again before anything is removed.
 """
 
 from collections.abc import Collection, Iterator
@@ -32,119 +32,122 @@ from cutover.lake.shown_definition import resolve_definition
 from cutover.lake.tables import delta
 from cutover.settings import Settings
 
-_NOTHING_STANDS = "nothing with an epoch serves in its place"
+_NO_REPLACEMENT = "nothing with an epoch serves in its place"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unserved:
-    """A stream, or the batch tables of a definition, that nobody is served from."""
+    """Stream, or batch tables of a definition, from which no reader is served."""
 
-    fingerprint: str  # of the definition's result
+    fingerprint: str  # result fingerprint of the definition
     number: int  # of the version; `versions.BATCH`: the batch tables
     uri: str  # folder
-    files: int  # that are listed
-    since: datetime  # last commit to tables of the definition, or when another took its place, whichever is later
-    held: str | None  # why it stays; None: it may go
+    files: int  # number of listed files
+    since: datetime  # latest commit to tables of the definition, or time of its replacement, whichever is later
+    retained_because: str | None  # None: it may be deleted
 
     @property
     def text(self) -> str:
-        """Return what it is: `stream-0 of 0166ca6291a2`."""
+        """Return its name for people: `stream-0 of 0166ca6291a2`."""
         what = "batch tables" if self.number == BATCH else f"stream-{self.number}"
         return f"{what} of {self.fingerprint}"
 
     @property
     def folders(self) -> list[str]:
-        """Return the folders that go: of a batch path the index first, without which the others are none of its."""
+        """Return the folders to delete; of a batch path the index first, because its other tables depend on it."""
         names = sorted(BATCH_TABLES, key=lambda name: (name != "batch_index", name))
         return [f"{self.uri}/{name}" for name in names] if self.number == BATCH else [self.uri]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tables:
-    """What is there of a version, or of a batch path."""
+    """Existing tables of a version, or of a batch path."""
 
     files: int
-    written: datetime | None  # last commit; None: no table can be read
-    trouble: str | None  # why one cannot be read
+    latest_commit: datetime | None  # None: no table can be read
+    problem: str | None  # why a table cannot be read
 
 
 def list_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> list[Unserved]:
-    """Return what nobody is served from, by definition and version; also what a deletion that was killed has left.
+    """List the tables from which no reader is served, by definition and version; also those of a killed deletion.
 
     Raises:
         LakeError: The history cannot be read.
     """
-    return list(_list(versions.looking_at_served(settings), pipeline, now))
+    return list(_find_unserved(versions.looking_at_served(settings), pipeline, now))
 
 
 def delete_unserved(settings: Settings, pipeline: Pipeline, clock: Clock, *, why: str) -> list[Unserved]:
-    """Delete what nobody holds and the policy keeps no longer; the history keeps that it was there.
+    """Delete the tables that no reader holds and that the policy no longer retains; the history records the deletion.
 
     Returns:
-        What was deleted.
+        The deleted tables.
 
     Raises:
         DefinitionError: The reason is empty or too long.
-        LakeError: A table cannot be removed, or a version was registered or let serve meanwhile.
+        LakeError: A table cannot be removed, or a version was registered or promoted meanwhile.
     """
-    gone: list[Unserved] = []
-    while True:  # each in a turn of its own: one row a deletion
+    deleted: list[Unserved] = []
+    while True:  # one sequence and one row per deletion
         sequence = versions.next_sequence(settings, pipeline)
+        deleted_uris = {tables.uri for tables in deleted}
         unserved = list_unserved(settings, pipeline, clock.now())
-        going = next((one for one in unserved if one.held is None and one.uri not in {each.uri for each in gone}), None)
-        if going is None:
-            return gone
-        place = (pipeline.name, going.fingerprint, going.number)
+        candidates = (tables for tables in unserved if tables.retained_because is None)
+        candidate = next((tables for tables in candidates if tables.uri not in deleted_uris), None)
+        if candidate is None:
+            return deleted
+        place = (pipeline.name, candidate.fingerprint, candidate.number)
         versions.record_deletion(settings, *place, why=why, clock=clock, expected_sequence=sequence)
         try:
-            is_wanted = _is_wanted_again(settings, pipeline, going, clock.now())
+            is_needed = _is_needed_again(settings, pipeline, candidate, clock.now())
         except BaseException:
             versions.undo_deletion(settings, *place, clock)
             raise
-        if is_wanted:  # one's own row alone: a deletion that was killed before stands
+        if is_needed:  # only the row of this deletion is undone: an earlier, killed deletion remains
             versions.undo_deletion(settings, *place, clock)
-            return gone
-        for folder in going.folders:
+            return deleted
+        for folder in candidate.folders:
             _remove(folder)
-        gone.append(going)
+        deleted.append(candidate)
 
 
-def _is_wanted_again(settings: Settings, pipeline: Pipeline, going: Unserved, now: datetime) -> bool:
-    """Look once more, behind the row: whether a name was swapped back, or an epoch pinned, since it was decided."""
-    again = [one for one in list_unserved(settings, pipeline, now) if one.uri == going.uri]
-    if not again:  # it serves; or another process has removed it
-        return any(map(_is_there, going.folders))
-    return again[0].held is not None
+def _is_needed_again(settings: Settings, pipeline: Pipeline, candidate: Unserved, now: datetime) -> bool:
+    """Check, after the row was appended, whether a name was swapped back or an epoch pinned since the decision."""
+    unserved = [tables for tables in list_unserved(settings, pipeline, now) if tables.uri == candidate.uri]
+    if not unserved:  # it serves; or another process has removed it
+        return any(map(_exists, candidate.folders))
+    return unserved[0].retained_because is not None
 
 
-def _list(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Unserved]:
-    rows = versions.read_registrations(settings, pipeline.name)
-    serves = swaps.served_by(settings, pipeline.name)
-    replaced = swaps.history(settings, pipeline.name)[-1].at if serves != pipeline.name else None
-    served = _find_served(settings, pipeline) if replaced is None else set()
+def _find_unserved(settings: Settings, pipeline: Pipeline, now: datetime) -> Iterator[Unserved]:
+    registrations = versions.read_registrations(settings, pipeline.name)
+    serving_name = swaps.served_by(settings, pipeline.name)
+    replaced_at = swaps.history(settings, pipeline.name)[-1].at if serving_name != pipeline.name else None
+    served = _list_served(settings, pipeline) if replaced_at is None else set()
     folder = f"{settings.lake_uri}/{pipeline.name}"
-    there = {place: _look(folder, *place) for place in dict.fromkeys(_list_places(rows)) if place not in served}
-    stands, shown = _stands(settings, pipeline, serves), find_shown_time(settings, {pipeline.name, serves}, now)
-    for (fingerprint, number), tables in there.items():
-        if tables is None:
-            continue
-        together = [each for place, each in there.items() if each and (replaced or place[0] == fingerprint)]
-        ends = [each.written for each in together if each.written is not None]
-        since = max([*ends, replaced or _find_ended(rows, fingerprint, number)])
-        holder = _find_holder(settings, pipeline, fingerprint, number, since=since, now=now, shown=shown)
-        deleted = versions.find_deletion(settings, pipeline.name, fingerprint, number)
-        begun = max(row.sequence for row in rows if row.fingerprint == fingerprint)
-        trouble = (
-            None if deleted is not None and deleted.sequence > begun else tables.trouble
-        )  # half of it is gone already
-        needed = trouble or _find_fork(folder, rows, fingerprint, number)
+    places = [place for place in dict.fromkeys(_list_places(registrations)) if place not in served]
+    tables_by_place = {place: tables for place in places if (tables := _read_tables(folder, *place)) is not None}
+    has_replacement = _has_epoch(settings, pipeline, serving_name)
+    latest_recorded = find_latest_recorded(settings, {pipeline.name, serving_name}, now)
+    for (fingerprint, number), tables in tables_by_place.items():
+        group = [other for place, other in tables_by_place.items() if replaced_at or place[0] == fingerprint]
+        commits = [other.latest_commit for other in group if other.latest_commit is not None]
+        since = max([*commits, replaced_at or _find_end(registrations, fingerprint, number)])
+        holder = _find_holder(
+            settings, pipeline, fingerprint, number, since=since, now=now, latest_recorded=latest_recorded
+        )
+        deletion = versions.find_deletion(settings, pipeline.name, fingerprint, number)
+        registered = max(row.sequence for row in registrations if row.fingerprint == fingerprint)
+        # A killed deletion may have removed some tables already.
+        problem = None if deletion is not None and deletion.sequence > registered else tables.problem
+        reason = problem or _find_fork(folder, registrations, fingerprint, number)
         yield Unserved(
             fingerprint=fingerprint,
             number=number,
             uri=_uri(folder, fingerprint, number),
             files=tables.files,
             since=since,
-            held=needed or (holder if stands else _NOTHING_STANDS),
+            retained_because=reason or (holder if has_replacement else _NO_REPLACEMENT),
         )
 
 
@@ -158,32 +161,32 @@ def _uri(folder: str, fingerprint: str, number: int) -> str:
     return f"{folder}/{fingerprint}" + ("" if number == BATCH else f"/stream-{number}")
 
 
-def _look(folder: str, fingerprint: str, number: int) -> _Tables | None:
-    """Return what is there; None: nothing is, not even what a deletion that was killed left of a folder."""
+def _read_tables(folder: str, fingerprint: str, number: int) -> _Tables | None:
+    """Read the existing tables of a version; None: no folder exists, not even one that a killed deletion left."""
     uri = _uri(folder, fingerprint, number)
     places = [f"{uri}/{name}" for name in BATCH_TABLES] if number == BATCH else [f"{uri}/stream"]
-    folders = [place for place in places if _is_there(place)]
+    folders = [place for place in places if _exists(place)]
     if not folders:
         return None
-    files, written = 0, []
+    files, commits = 0, []
     for place in folders:
         try:
             if delta.exists(place):
                 table = delta.open_table(place)
                 files += len(table.file_uris())
-                written.append(_read_written(table))
+                commits.append(_read_latest_commit(table))
         except CutoverError as error:
-            return _Tables(files=files, written=None, trouble=f"cannot be read: {error.text.splitlines()[0]}")
-    return _Tables(files=files, written=max(written, default=None), trouble=None)
+            return _Tables(files=files, latest_commit=None, problem=f"cannot be read: {error.text.splitlines()[0]}")
+    return _Tables(files=files, latest_commit=max(commits, default=None), problem=None)
 
 
-def _is_there(folder: str) -> bool:
+def _exists(folder: str) -> bool:
     system, path = storage.place(folder)
     return bool(system.get_file_info(path).type is not fs.FileType.NotFound)
 
 
-def _read_written(table: DeltaTable) -> datetime:
-    """Return when the newest commit of a table was made.
+def _read_latest_commit(table: DeltaTable) -> datetime:
+    """Read the time of the newest commit of a table.
 
     Raises:
         LakeError: Its entry is damaged.
@@ -195,33 +198,34 @@ def _read_written(table: DeltaTable) -> datetime:
     return datetime.fromtimestamp(int(str(newest["timestamp"])) / 1000, UTC)
 
 
-def _stands(settings: Settings, pipeline: Pipeline, serves: str) -> bool:
-    """Return whether what serves the name has an epoch: before that what was served last is all there is."""
+def _has_epoch(settings: Settings, pipeline: Pipeline, serving_name: str) -> bool:
+    """Return whether the pipeline that serves the name has an epoch: until then, only the replaced tables have rows."""
     try:
-        follower = pipeline if serves == pipeline.name else resolve_definition(settings, serves).pipeline
-        version = versions.current(settings, follower)
+        is_own = serving_name == pipeline.name
+        serving = pipeline if is_own else resolve_definition(settings, serving_name).pipeline
+        version = versions.current(settings, serving)
         return version is not None and delta.exists(version.uri) and bool(EpochLog(version.uri).records())
     except CutoverError:
         return False
 
 
-def _find_served(settings: Settings, pipeline: Pipeline) -> set[tuple[str, int]]:
-    """Return what the definition in force is served from: its batch tables, the version that serves, lost windows."""
+def _list_served(settings: Settings, pipeline: Pipeline) -> set[tuple[str, int]]:
+    """List the tables that serve the definition: of batch, the current version, and versions of lost windows."""
     current = versions.current(settings, pipeline)
-    own = result_fingerprint(pipeline)
+    fingerprint = result_fingerprint(pipeline)
     streams = [] if current is None else [current, *list_earlier(settings, pipeline, current)]
-    return {(own, BATCH), *((own, version.number) for version in streams)}
+    return {(fingerprint, BATCH), *((fingerprint, version.number) for version in streams)}
 
 
-def _find_ended(rows: list[Registration], fingerprint: str, number: int) -> datetime:
-    """Return when another version, or definition, took the place; of one that never served when it was registered."""
-    mine = [i for i, row in enumerate(rows) if row.fingerprint == fingerprint and number in {BATCH, row.number}]
-    later = [row.at for row in rows[mine[-1] + 1 :] if not row.beside]
-    return max([rows[mine[-1]].at, *later[:1]])
+def _find_end(rows: list[Registration], fingerprint: str, number: int) -> datetime:
+    """Find when another version or definition replaced one; if it never served, when it was registered."""
+    latest = max(i for i, row in enumerate(rows) if row.fingerprint == fingerprint and number in {BATCH, row.number})
+    successors = [row.at for row in rows[latest + 1 :] if not row.beside]
+    return max([rows[latest].at, *successors[:1]])
 
 
 def _find_fork(folder: str, rows: list[Registration], fingerprint: str, number: int) -> str | None:
-    """Return the fork that is to begin with what a version had, and has not been filled yet."""
+    """Find a fork that will begin with the rows of a version and has not been filled yet; describe it."""
     forks = (row for row in rows if (row.fingerprint, row.fork) == (fingerprint, number) and not row.deleted)
     for fork in forks:
         uri = f"{_uri(folder, fingerprint, fork.number)}/stream"
@@ -234,8 +238,8 @@ def _find_fork(folder: str, rows: list[Registration], fingerprint: str, number: 
     return None
 
 
-def find_shown_time(settings: Settings, names: Collection[str], now: datetime) -> datetime | None:
-    """Return the newest time, not beyond now, at which anything of some pipelines was recorded; None: nothing was.
+def find_latest_recorded(settings: Settings, names: Collection[str], now: datetime) -> datetime | None:
+    """Find the latest time up to now at which any row of some pipelines was recorded; None: no row was.
 
     Raises:
         LakeError: A history cannot be read.
@@ -249,7 +253,7 @@ def find_shown_time(settings: Settings, names: Collection[str], now: datetime) -
     return max((at for at in times if at <= now), default=None)
 
 
-def _find_holder(  # noqa: PLR0913 -- what is held, and three times
+def _find_holder(  # noqa: PLR0913 -- a version, and three times
     settings: Settings,
     pipeline: Pipeline,
     fingerprint: str,
@@ -257,33 +261,33 @@ def _find_holder(  # noqa: PLR0913 -- what is held, and three times
     *,
     since: datetime,
     now: datetime,
-    shown: datetime | None,
+    latest_recorded: datetime | None,
 ) -> str | None:
-    """Return why something stays; None: nobody holds it, and the policy's time has passed."""
+    """Find why tables are retained; None: no reader or driver holds them, and the policy's time has passed."""
     holders = pins.list_holders(settings, pipeline.name, fingerprint, None if number == BATCH else number, now=now)
     if holders:
         return f"held by {holders[0]}"
-    beside = f"{pipeline.name}.stream-{number}"
+    parallel_name = f"{pipeline.name}.stream-{number}"
     if swaps.served_by(settings, pipeline.name) != pipeline.name and read_driver_state(settings, pipeline.name).alive:
-        return f"the driver of {pipeline.name} is at work"
-    if read_driver_state(settings, beside).alive:
-        return f"the driver of {beside} is at work"
-    kept = timedelta(microseconds=parse_duration(pipeline.policy.keep_unserved, of="policy.keep_unserved"))
-    if now - since <= kept:
+        return f"the driver of {pipeline.name} is running"
+    if read_driver_state(settings, parallel_name).alive:
+        return f"the driver of {parallel_name} is running"
+    retention = timedelta(microseconds=parse_duration(pipeline.policy.keep_unserved, of="policy.keep_unserved"))
+    if now - since <= retention:
         return f"kept for {pipeline.policy.keep_unserved}"
-    is_shown = shown is not None and shown - since > kept
-    return None if is_shown else f"kept until something is recorded behind {since + kept:%Y-%m-%d %H:%M} UTC"
+    is_confirmed = latest_recorded is not None and latest_recorded - since > retention
+    return None if is_confirmed else f"kept until something is recorded after {since + retention:%Y-%m-%d %H:%M} UTC"
 
 
 def _remove(folder: str) -> None:
-    """Remove a folder of tables; one that is gone already is no trouble.
+    """Remove a folder of tables if it exists.
 
     Raises:
-        LakeError: The storage does not let it go.
+        LakeError: The storage does not allow it.
     """
     system, path = storage.place(folder)
     try:
-        if _is_there(folder):
+        if _exists(folder):
             system.delete_dir(path)
     except OSError as error:
         msg = f"Tables `{folder}`: expected a place where they can be removed, got: {str(error).splitlines()[0]}."

@@ -1,9 +1,9 @@
-"""What people read: DuckDB views of one pipeline, bound to one version and its stage, without a JVM.
+"""DuckDB views of one pipeline for readers, bound to one version and its stage, without a JVM.
 
-Views: `serving` (what the stage serves, and by which side), `streaming` (fold of the epoch log), `batch`, `ledger`,
-`batch_ledger` (each record that did not count, by position), `epochs` (one row each), `panes` (what came out of each
-window, and when; empty where the definition has no trigger). `serving` and `streaming` say of
-each window in `_state` what it is: `open`, `final`, or `incomplete` for a reason: lost, doubled, expired.
+Views: `serving` (served rows, and the side that serves them), `streaming` (fold of the epoch log), `batch`, `ledger`,
+`batch_ledger` (each record that did not count, by position), `epochs` (one row per epoch), `panes` (results that were
+emitted of each window, and when; empty if the definition has no trigger). In `serving` and `streaming`, `_state` is the
+state of the window: `open`, `final`, or `incomplete` with a reason: lost, doubled, expired.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,32 +46,32 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     """Return a connection with the pipeline's views.
 
     Args:
-        settings: Where the lake lies.
+        settings: Location of the lake.
         pipeline: The definition.
-        epoch: The stream's views show what it had committed up to here; None: up to the newest epoch.
+        epoch: The stream's views show its commits up to this epoch; None: up to the newest epoch.
 
     Raises:
-        DefinitionError: There is no such epoch.
+        DefinitionError: The epoch does not exist.
         LakeError: The pipeline has no epoch yet, the epoch was folded into later ones, or a table cannot be read.
     """
     version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
     connection = queries.connect(queries.reading(settings))
     epoch_log = EpochLog(version.uri)
-    records = _up_to(pipeline, epoch_log, epoch)
+    records = _read_records(pipeline, epoch_log, epoch)
     newest = records[-1] if records else None
     epoch_log.relation(connection, "epoch_log", epoch=-1 if newest is None else newest.epoch)
     watermark = None if newest is None else newest.watermark_after
-    # Read once: a run that ends meanwhile has computed windows that the version bound here does not hold.
+    # Read once: a run that finishes meanwhile has computed windows that the version bound here does not have.
     runs = [run for run in batch_runs.runs(settings, pipeline) if run.batch_version is not None]
-    known = _Known(
+    evidence = _Evidence(
         watermark=watermark,
         lost=losses.find_touched_windows(losses.up_to(settings, version)),
         delivered=delivery.find_delivery_faults(records, delivery.attempts(epoch_log, records)),
         runs=runs,
     )
-    says = _states(pipeline, known)
+    states = _make_states(pipeline, evidence)
     folded = finish_sql(pipeline, "epoch_log")
-    connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {says.streaming} AS _state FROM ({folded})")  # noqa: S608
+    connection.execute(f"CREATE TEMP VIEW streaming AS SELECT *, {states.streaming} AS _state FROM ({folded})")  # noqa: S608
     keys = ", ".join(identifier(key) for key in pipeline.key)
     connection.execute(f"CREATE TEMP VIEW ledger AS {_LEDGER.format(keys=keys, table='epoch_log')}")
     connection.register("epochs", epoch_rows(records))
@@ -82,32 +82,33 @@ def connect(settings: Settings, pipeline: Pipeline, *, epoch: int | None = None)
     connection.register("batch_held", _list_ranges(batch_runs.list_held_ranges(runs)))
     repaired = [span for run in runs if run.repair is not None for span in run.computed]
     connection.register("batch_repaired", _list_ranges(repaired))
-    rows = earlier_versions.bind_served_rows(connection, settings, pipeline, version, is_lost=says.is_lost)
-    connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, says, rows)}")
+    rows = earlier_versions.bind_served_rows(connection, settings, pipeline, version, is_lost=states.is_lost)
+    connection.execute(f"CREATE TEMP VIEW serving AS {_query_serving(settings, pipeline, states, rows)}")
     return connection
 
 
-def _up_to(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) -> list[EpochRecord]:
-    known = epoch_log.records()
-    found = [record for record in known if epoch is None or record.epoch <= epoch]
+def _read_records(pipeline: Pipeline, epoch_log: EpochLog, epoch: int | None) -> list[EpochRecord]:
+    """Read the records of all epochs up to one."""
+    records = epoch_log.records()
     if epoch is None:
-        return found
-    if not found or found[-1].epoch != epoch:
-        there = f"0 to {known[-1].epoch}" if known else "none yet"
-        msg = f"Epoch of `{pipeline.name}`: expected one that is there ({there}), got {epoch}."
+        return records
+    selected = [record for record in records if record.epoch <= epoch]
+    if not selected or selected[-1].epoch != epoch:
+        existing = f"0 to {records[-1].epoch}" if records else "none yet"
+        msg = f"Epoch of `{pipeline.name}`: expected an existing one ({existing}), got {epoch}."
         raise DefinitionError(msg)
-    if prefix.find_folded_classes(epoch_log, found):
-        msg = f"Epoch {epoch} of `{pipeline.name}`: expected rows of its own, they were folded into later epochs."
-        raise LakeError(msg + "\nHint: a savepoint keeps an epoch from that; choose a later epoch.")
-    return found
+    if prefix.find_folded_classes(epoch_log, selected):
+        msg = f"Epoch {epoch} of `{pipeline.name}`: expected separate rows, they were folded into later epochs."
+        raise LakeError(msg + "\nHint: a savepoint protects an epoch from being folded; choose a later epoch.")
+    return selected
 
 
 def panes_sql(pipeline: Pipeline, relation: str) -> str:
     """Return the query of the view `panes` over rows of the epoch log.
 
-    Windows, key, measures, and what was noted of each pane; a retraction has the values that it takes back.
+    Columns: window, key, measures, and the attributes of each pane; a retraction has the values that it withdraws.
     """
-    own = {
+    attributes = {
         "_pane": "_class",
         "_timing": "_record->>'$.timing'",
         "_index": "CAST(_record->>'$.index' AS bigint)",
@@ -119,7 +120,7 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
     plain = (identifier(name) for name in ("window_start", "window_end", *pipeline.key))
     finished = finish_columns(pipeline)
     columns = [*plain, *(finished[name] for name in pipeline.measures)]
-    columns += [f"{text} AS {identifier(name)}" for name, text in own.items()]
+    columns += [f"{text} AS {identifier(name)}" for name, text in attributes.items()]
     return f"SELECT {', '.join(columns)} FROM {finishable(pipeline, relation)}"  # noqa: S608 -- quoted
 
 
@@ -137,17 +138,17 @@ def _bind_batch(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _States:
-    """SQL of what a window is, by the side that serves it: open, final, incomplete(lost, doubled or expired)."""
+    """SQL of the state of a window, by the side that serves it: open, final, incomplete(lost, doubled or expired)."""
 
     streaming: str
-    streaming_beside_batch: str  # where batch is the truth, and holds no rows that it could compute
+    streaming_in_lambda: str  # of windows that batch does not have
     batch: str
     is_lost: str  # condition: records of the window may have been lost by the log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What is known of windows."""
+class _Evidence:
+    """Facts that determine the state of windows."""
 
     watermark: int | None
     lost: Sequence[Starts]  # window starts that recorded losses touch
@@ -155,56 +156,58 @@ class _Known:
     runs: Sequence[BatchRun]
 
 
-def _states(pipeline: Pipeline, known: _Known) -> _States:
-    """Return how both sides say what a window is; in LAMBDA what batch let expire is incomplete on both."""
-    start = "epoch_us(window_start)"
-    gone = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in known.lost) or "false"
+def _make_states(pipeline: Pipeline, evidence: _Evidence) -> _States:
+    """Return the states of both sides; in LAMBDA, windows that expired for batch are incomplete on both."""
+    start, lost = "epoch_us(window_start)", evidence.lost
+    is_lost = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in lost) or "false"
     if pipeline.window.merges:
-        gone = is_affected_sql(pipeline.window, ((a, b - 1) for a, b in known.lost))
-    frozen = [entry for run in known.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
-    expired = is_affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in frozen))
-    closed = f"WHEN {is_closed_sql(pipeline, known.watermark)} THEN 'final' ELSE 'open' END"
-    lost_first = f"CASE WHEN {gone} THEN 'incomplete({batch_runs.LOST})'"
-    twice, never = (is_affected_sql(pipeline.window, of) for of in (known.delivered.twice, known.delivered.never))
-    apart = f"WHEN {never} THEN 'incomplete({batch_runs.LOST})' WHEN {twice} THEN 'incomplete({DOUBLED})'"
-    frozen_next = f"WHEN {expired} THEN 'incomplete({batch_runs.EXPIRED})'"
+        is_lost = is_affected_sql(pipeline.window, ((a, b - 1) for a, b in lost))
+    entries = [entry for run in evidence.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
+    is_expired = is_affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in entries))
+    is_doubled = is_affected_sql(pipeline.window, evidence.delivered.twice)
+    is_missing = is_affected_sql(pipeline.window, evidence.delivered.never)
+    when_lost = f"CASE WHEN {is_lost} THEN 'incomplete({batch_runs.LOST})'"
+    when_misdelivered = f"WHEN {is_missing} THEN 'incomplete({batch_runs.LOST})'"
+    when_misdelivered += f" WHEN {is_doubled} THEN 'incomplete({DOUBLED})'"
+    when_expired = f"WHEN {is_expired} THEN 'incomplete({batch_runs.EXPIRED})'"
+    otherwise = f"WHEN {is_closed_sql(pipeline, evidence.watermark)} THEN 'final' ELSE 'open' END"
     return _States(
-        streaming=f"{lost_first} {apart} {closed}",
-        streaming_beside_batch=f"{lost_first} {apart} {frozen_next} {closed}",
-        batch=f"{lost_first} {frozen_next} {closed}",
-        is_lost=f"({gone})",
+        streaming=f"{when_lost} {when_misdelivered} {otherwise}",
+        streaming_in_lambda=f"{when_lost} {when_misdelivered} {when_expired} {otherwise}",
+        batch=f"{when_lost} {when_expired} {otherwise}",
+        is_lost=f"({is_lost})",
     )
 
 
-def _query_serving(settings: Settings, pipeline: Pipeline, says: _States, rows_of_stream: str) -> str:
-    """Return the query of the view: in LAMBDA each window that batch holds from batch, others from the stream.
+def _query_serving(settings: Settings, pipeline: Pipeline, states: _States, rows_of_stream: str) -> str:
+    """Return the query of the view: in LAMBDA each window that batch has from batch, other windows from the stream.
 
-    Batch computes up to its horizon, but for what a run over a range left out. In the other stages only these windows
-    come from batch: those that a person repaired, and those whose records the log has lost since batch computed them,
-    because a new version of the stream cannot read them again. `rows_of_stream` is what the stream has to serve.
+    Batch computes up to its horizon, except windows that a run over a range left out. In the other stages only these
+    windows come from batch: those that a person repaired, and those whose records the log has lost since batch computed
+    them, because a new version of the stream cannot read them again. `rows_of_stream` is the relation of the stream.
     """
     columns = ", ".join(identifier(c) for c in ("window_start", "window_end", *pipeline.key, *pipeline.measures))
     is_lambda = current_stage(settings, pipeline) is Stage.LAMBDA
     repaired = "false" if pipeline.window.merges else _is_inside_sql("batch_repaired")  # sessions are not repaired
-    held = _is_inside_sql("batch_held")
-    from_batch = held if is_lambda else f"({held} AND ({repaired} OR {says.is_lost}))"
+    computed = _is_inside_sql("batch_held")
+    from_batch = computed if is_lambda else f"({computed} AND ({repaired} OR {states.is_lost}))"
     by = "'batch'" if is_lambda else f"CASE WHEN {repaired} THEN 'repair' ELSE 'batch' END"
-    state = says.streaming_beside_batch if is_lambda else says.streaming
+    state = states.streaming_in_lambda if is_lambda else states.streaming
     streaming = f"SELECT {columns}, 'streaming' AS _served_by, {state} AS _state"
     streaming += f" FROM {rows_of_stream} AS streaming"
-    batch = f"SELECT {columns}, {by} AS _served_by, {says.batch} AS _state FROM batch"  # noqa: S608 -- quoted
-    if pipeline.window.merges:  # one that is open may hold what batch has as a session of its own
+    batch = f"SELECT {columns}, {by} AS _served_by, {states.batch} AS _state FROM batch"  # noqa: S608 -- quoted
+    if pipeline.window.merges:  # an open session may contain a session of batch
         same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key))
         touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"
         rows = "batch" if is_lambda else f"(SELECT * FROM batch WHERE {from_batch})"  # noqa: S608 -- quoted
-        batch = f"SELECT {columns}, {by} AS _served_by, {says.batch} AS _state FROM {rows}"  # noqa: S608 -- quoted
+        batch = f"SELECT {columns}, {by} AS _served_by, {states.batch} AS _state FROM {rows}"  # noqa: S608 -- quoted
         streaming += f" WHERE NOT EXISTS (SELECT 1 FROM {rows} b WHERE {touches} AND {same}) AND NOT {from_batch}"  # noqa: S608 -- quoted
         return f"{batch} UNION ALL {streaming}"
     return f"{batch} WHERE {from_batch} UNION ALL {streaming} WHERE NOT {from_batch}"
 
 
 def _is_inside_sql(ranges: str) -> str:
-    """Return the condition that a window lies wholly inside one of the ranges of a relation."""
+    """Return the condition that a window lies entirely inside one of the ranges of a relation."""
     return (
         f"EXISTS (SELECT 1 FROM {ranges} AS span"  # noqa: S608 -- names of ours
         " WHERE epoch_us(window_start) >= span.first AND epoch_us(window_end) <= span.last)"
@@ -212,7 +215,7 @@ def _is_inside_sql(ranges: str) -> str:
 
 
 def _list_ranges(ranges: Iterable[Range]) -> pa.Table:
-    """Return ranges of windows, `first` and `last` in microseconds, each once."""
-    once = sorted(set(ranges))
-    ends = {"first": [first for first, _ in once], "last": [last for _, last in once]}
+    """Return distinct ranges of windows, `first` and `last` in microseconds."""
+    distinct = sorted(set(ranges))
+    ends = {"first": [start for start, _ in distinct], "last": [end for _, end in distinct]}
     return pa.table({name: pa.array(values, pa.int64()) for name, values in ends.items()})

@@ -133,7 +133,7 @@ def verify_served(pipeline: str, name: str) -> str:
     settings = load_settings()
     definition = find_definition(settings, pipeline)
     serves = swaps.served_by(settings, name)
-    is_behind = name in serving_table.keep_up(settings, definition)
+    is_behind = name in serving_table.update_tables(settings, definition)
     with views.connect(settings, definition) as connection:
         rows = int(connection.execute("SELECT count(*) FROM serving").fetchall()[0][0])
     checked = verify_and_record(settings, definition)
@@ -178,7 +178,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
             raise AirflowSkipException(msg)
         old = find_definition(settings, name)
         if state is approval.SwapState.TAKEN_BACK:  # by the try before, which may have ended before the publication
-            lagging = serving_table.keep_up(settings, old)
+            lagging = serving_table.update_tables(settings, old)
         else:
             reason, turn = "swapped back by Airflow: the swap was not verified", agreed.basis.turns[1] + 1
             try:

@@ -196,7 +196,7 @@ def test_command_names_readers_that_did_not_follow(
     place: Settings, clicks: Pipeline, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(place, clicks, "SHADOW")
-    monkeypatch.setattr(serving_table, "keep_up", lambda *_: ("sales",))
+    monkeypatch.setattr(serving_table, "update_tables", lambda *_: ("sales",))
 
     assert main(["gate", "clicks", "rollback", "--why", "drill"]) == 0
     assert "sales: readers of its serving table still see what it showed before" in capsys.readouterr().err

@@ -214,7 +214,7 @@ def test_readers_see_no_gap_no_mix_and_no_way_back_in_100_switches(
     with reading(settings, files):
         for number in range(100):
             put(settings, ("SHADOW", "LAMBDA")[number % 2])
-            serving_table.keep_up(settings, PIPELINE)
+            serving_table.update_tables(settings, PIPELINE)
             if number % 10 in {0, 1}:
                 table = spark.read.format("delta").load(serving_uri(settings, PIPELINE.name))
                 by_spark |= {((number + 1) % 2, *row) for row in table.groupBy("_served_by").count().collect()}
@@ -301,7 +301,7 @@ def test_a_stream_without_an_epoch_takes_no_place(
 def test_nobody_asked_for_a_table(settings: Settings) -> None:
     write(settings, lake_of(SALES))
 
-    serving_table.keep_up(settings, PIPELINE)
+    serving_table.update_tables(settings, PIPELINE)
 
     assert not delta.exists(serving_uri(settings, PIPELINE.name))
 

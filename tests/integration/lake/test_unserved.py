@@ -33,21 +33,21 @@ CHANGED = replace(PIPELINE, measures={"sales": Count(), "paid": Sum("amount")})
 OWN = result_fingerprint(PIPELINE)
 
 
-FIND_SHOWN_TIME = unserved.find_shown_time
+FIND_LATEST_RECORDED = unserved.find_latest_recorded
 
 
 @pytest.fixture(autouse=True)
 def _shown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let something be recorded at every time that is asked for."""
-    monkeypatch.setattr(unserved, "find_shown_time", lambda _settings, _names, now: now)
+    monkeypatch.setattr(unserved, "find_latest_recorded", lambda _settings, _names, now: now)
 
 
 def texts(unserved: list[Unserved]) -> list[tuple[str, str | None]]:
-    return [(one.text, one.held) for one in unserved]
+    return [(one.text, one.retained_because) for one in unserved]
 
 
 def test_nothing_goes_by_the_clock_of_one_host_alone(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unserved, "find_shown_time", FIND_SHOWN_TIME)
+    monkeypatch.setattr(unserved, "find_latest_recorded", FIND_LATEST_RECORDED)
     write(settings, lake_of(SALES))
     slower = replace(PIPELINE, lateness=Lateness(allowed="2 hours"))
     write(settings, lake_of(SALES, slower), slower)
@@ -55,7 +55,7 @@ def test_nothing_goes_by_the_clock_of_one_host_alone(settings: Settings, monkeyp
     assert version is not None
 
     ((text, held),) = texts(list_unserved(settings, slower, LATER.now()))
-    assert (text, str(held).startswith("kept until something is recorded behind ")) == (f"stream-0 of {OWN}", True)
+    assert (text, str(held).startswith("kept until something is recorded after ")) == (f"stream-0 of {OWN}", True)
     assert delete_unserved(settings, slower, LATER, why="old") == []
 
     pins.release(settings, version, 1, holder="batch/x", now=LATER.now())

@@ -113,7 +113,7 @@ class World:
             mock.patch.object(Journal, "append", _as_method(self.append)),
             mock.patch.object(evidence_of, "read", self.evidence),
             mock.patch.object(present, "examine_present", self.look),
-            mock.patch.object(serving_table, "keep_up"),
+            mock.patch.object(serving_table, "update_tables"),
         ):
             yield
 
