@@ -1,4 +1,4 @@
-"""Rows of a CSV file for a dimension: each cell checked by the parser that records are checked by."""
+"""Rows of a CSV file for a dimension: each cell is validated by the parser of records."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -33,13 +33,13 @@ def read_typed_rows(place: str, file: Path, columns: Mapping[str, str]) -> pa.Ta
     """Return the rows of a CSV file with typed columns; an empty cell is null, times are in ISO 8601.
 
     Args:
-        place: For messages.
+        place: Prefix of messages.
         file: CSV with a header.
         columns: Name to type, in the order of the header.
 
     Raises:
-        DefinitionError: The file cannot be read, a row has another number of cells, or cells are not written as their
-            type is; says how many, and the first line, column and cell.
+        DefinitionError: The file cannot be read, a row has another number of cells, or cells are not values of their
+            type; names the number of such cells, and the first line, column and cell.
     """
     schema = pa.schema([pa.field(name, arrow_type(kind)) for name, kind in columns.items()])
     reader = _TypedReader(place, file, columns)
@@ -70,10 +70,10 @@ class _TypedReader:
             }
 
     def check(self) -> None:
-        """Raise if a cell did not fit.
+        """Check that all cells were values of their type.
 
         Raises:
-            DefinitionError: Names the first one.
+            DefinitionError: Names the first cell that was not.
         """
         if self._misfits:
             others = f"; {self._misfits - 1:,} other cells do not fit either" if self._misfits > 1 else ""

@@ -1,4 +1,4 @@
-"""Dimensions: Delta tables that rows take columns from, opened at one version and checked before anything uses them."""
+"""Dimensions: Delta tables from which rows take columns, opened at one version and validated before they are used."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,32 +28,32 @@ VIEW = "dimension"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """One version of a lookup's dimension, fit to be joined."""
+    """Validated version of a lookup's dimension."""
 
     name: str  # of the lookup
     lookup: Lookup
     table: DeltaTable
     version: int
-    table_id: str  # a table that was deleted and made again has another one
+    table_id: str  # a table that was deleted and created again has another one
     size: int  # rows
 
     def is_newest(self, settings: Settings, pipeline: Pipeline) -> bool:
-        """Return whether the table still is what it was; nothing of it is read but its log.
+        """Return whether the table is unchanged; only its log is read.
 
         Raises:
-            LakeError: It is not there any more.
+            LakeError: The table no longer exists.
         """
-        table = _table(settings, pipeline, self.name, None)
+        table = _open_table(settings, pipeline, self.name, None)
         return (int(table.version()), str(table.metadata().id)) == (self.version, self.table_id)
 
 
 def uri(settings: Settings, lookup: Lookup) -> str:
-    """By its name below the lake, else the path or URI that the lookup gives."""
+    """Return the location of a lookup's table: by its name under the lake, else the path or URI of the lookup."""
     return own_uri(settings, lookup.table) if lookup.is_named else lookup.table
 
 
 def own_uri(settings: Settings, name: str) -> str:
-    """Return where a dimension of the lake itself lies."""
+    """Return the location of a dimension that the lake contains."""
     return f"{settings.lake_uri}/{DIMENSIONS_FOLDER}/{name}"
 
 
@@ -61,16 +61,16 @@ def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: i
     """Return a dimension at a version, the newest if none is named.
 
     Args:
-        settings: Where the lake lies.
-        pipeline: Its lookup `name` says which columns are needed, of which types.
-        name: Of the lookup.
-        version: Of the Delta table.
+        settings: Location of the lake.
+        pipeline: Its lookup `name` declares the required columns and their types.
+        name: Name of the lookup.
+        version: Version of the Delta table.
 
     Raises:
-        LakeError: There is no such table or version, it cannot be read, it lacks a column, a type is another one, a key
-            stands twice, or a value is beyond what a record may hold.
+        LakeError: The table or version does not exist or cannot be read, it lacks a column, a column has another type,
+            a key occurs twice, or a value is out of the range of records.
     """
-    lookup, table = pipeline.lookups[name], _table(settings, pipeline, name, version)
+    lookup, table = pipeline.lookups[name], _open_table(settings, pipeline, name, version)
     place = f"{_place(pipeline, name)}, dimension `{table.table_uri}`, version {table.version()}"
     _check_columns(place, pipeline, lookup, delta.read_schema(table))
     return Dimension(
@@ -84,7 +84,7 @@ def open_dimension(settings: Settings, pipeline: Pipeline, name: str, version: i
 
 
 def check(settings: Settings, pipeline: Pipeline) -> None:
-    """Refuse a pipeline whose dimensions, as they are now, cannot be joined.
+    """Check that the newest versions of a pipeline's dimensions can be joined.
 
     Raises:
         LakeError: As `open_dimension`.
@@ -94,10 +94,10 @@ def check(settings: Settings, pipeline: Pipeline) -> None:
 
 
 def rows(dimension: Dimension) -> pa.Table:
-    """Return the key columns and the taken columns, in the declared types.
+    """Read the key columns and the columns that the lookup takes, in the declared types.
 
     Raises:
-        LakeError: A file of this version is not there any more.
+        LakeError: A file of this version no longer exists.
     """
     lookup = dimension.lookup
     # Adding zero turns -0.0 into 0.0, which engines order and group differently; the parser does the same.
@@ -111,38 +111,38 @@ def rows(dimension: Dimension) -> pa.Table:
 
 
 def plain(dimension: Dimension) -> Rows:
-    """Return the rows as plain Python takes them.
+    """Read the rows as values of plain Python.
 
     Raises:
         LakeError: As `rows`.
     """
     lookup = dimension.lookup
-    found = ({name: _plain(value) for name, value in row.items()} for row in rows(dimension).to_pylist())
+    plain_rows = ({name: _plain(value) for name, value in row.items()} for row in rows(dimension).to_pylist())
     return {
-        tuple(row[theirs] for theirs in lookup.on.values()): {name: row[name] for name in lookup.columns}
-        for row in found
+        tuple(row[column] for column in lookup.on.values()): {name: row[name] for name in lookup.columns}
+        for row in plain_rows
     }
 
 
 def _plain(value: Any) -> Any:
-    """Return a time in microseconds since 1970, as the parser does; any other value as it is."""
+    """Return a time in microseconds since 1970, as the parser does; any other value unchanged."""
     return to_micros(value) if isinstance(value, datetime) else value
 
 
 def spark_uri(dimension: Dimension) -> str:
-    """Return the table's place as Spark takes it."""
+    """Return the location of the table for Spark."""
     root = delta.local_root(dimension.table)
     return dimension.table.table_uri if root is None else str(root)
 
 
-def _table(settings: Settings, pipeline: Pipeline, name: str, version: int | None) -> DeltaTable:
+def _open_table(settings: Settings, pipeline: Pipeline, name: str, version: int | None) -> DeltaTable:
     lookup = pipeline.lookups[name]
     try:
         return delta.open_table(uri(settings, lookup), version)
     except LakeError as error:
-        said = str(error).splitlines()[0]
-        hint = "\nHint: `cutover dimension load` makes one." if lookup.is_named else ""
-        msg = f"{_place(pipeline, name)}: {said}{hint}"
+        reason = str(error).splitlines()[0]
+        hint = "\nHint: `cutover dimension load` creates it." if lookup.is_named else ""
+        msg = f"{_place(pipeline, name)}: {reason}{hint}"
         raise _make_unusable_error(msg) from error
 
 
@@ -152,9 +152,9 @@ def _place(pipeline: Pipeline, name: str) -> str:
 
 def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Schema) -> None:
     row_types = compile_pipeline(pipeline).row_types
-    wanted = {theirs: row_types[column] for column, theirs in lookup.on.items()}
-    wanted |= {name: normalize_type(kind) for name, kind in lookup.columns.items()}
-    for column, kind in wanted.items():
+    expected_types = {joined_column: row_types[column] for column, joined_column in lookup.on.items()}
+    expected_types |= {name: normalize_type(kind) for name, kind in lookup.columns.items()}
+    for column, kind in expected_types.items():
         if column not in schema.names:
             close = get_close_matches(column, schema.names, n=1)
             hint = f"\nHint: did you mean `{close[0]}`?" if close else ""
@@ -168,13 +168,14 @@ def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Sc
 
 
 def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
-    """Return the number of rows, of a table that has each key once and only values that a record could hold too."""
-    keys = [identifier(theirs) for theirs in lookup.on.values()]
-    whole = " AND ".join(f"{key} IS NOT NULL" for key in keys)  # a null matches nothing, so nulls may stand twice
-    odd = {name: _is_beyond_limits_sql(name, normalize_type(kind)) for name, kind in lookup.columns.items()}
-    counts = [f"count(*) FILTER ({condition})" for condition in odd.values()]
-    twice = f"SELECT count(*) FROM (SELECT 1 FROM {VIEW} WHERE {whole} GROUP BY {', '.join(keys)} HAVING count(*) > 1)"  # noqa: S608 -- quoted
-    query = f"SELECT {', '.join(['count(*)', f'({twice})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted
+    """Check that each key is unique and all values are in the range of records; return the number of rows."""
+    keys = [identifier(column) for column in lookup.on.values()]
+    is_complete = " AND ".join(f"{key} IS NOT NULL" for key in keys)  # a null matches nothing
+    conditions = {name: _is_beyond_limits_sql(name, normalize_type(kind)) for name, kind in lookup.columns.items()}
+    counts = [f"count(*) FILTER ({condition})" for condition in conditions.values()]
+    groups = f"SELECT 1 FROM {VIEW} WHERE {is_complete} GROUP BY {', '.join(keys)}"  # noqa: S608 -- quoted
+    duplicates = f"SELECT count(*) FROM ({groups} HAVING count(*) > 1)"  # noqa: S608 -- quoted
+    query = f"SELECT {', '.join(['count(*)', f'({duplicates})', *counts])} FROM {VIEW}"  # noqa: S608 -- quoted
     try:
         with queries.connect() as connection:
             delta.bind(connection, VIEW, table)
@@ -184,19 +185,19 @@ def _check_rows(place: str, lookup: Lookup, table: DeltaTable) -> int:
         msg = f"{place}: expected rows that can be read, got: {str(error).splitlines()[0]}"
         raise _make_unusable_error(msg) from error
     if doubled:
-        named = ", ".join(lookup.on.values())
-        msg = f"{place}: expected each key ({named}) once, got {doubled:,} keys that stand more than once."
+        key = ", ".join(lookup.on.values())
+        msg = f"{place}: expected each key ({key}) once, got {doubled:,} keys that occur more than once."
         raise _make_unusable_error(msg + "\nHint: a row can take its columns from one row only.")
-    for name, count in zip(odd, beyond, strict=True):
+    for name, count in zip(conditions, beyond, strict=True):
         if count:
-            msg = f"{place}, column `{name}`: expected values that a record could hold, got {count:,} beyond."
+            msg = f"{place}, column `{name}`: expected values in the range of records, got {count:,} out of range."
             hint = "\nHint: doubles are finite, times lie between the years 1000 and 9000."
             raise _make_unusable_error(msg + hint)
     return int(size)
 
 
 def _is_beyond_limits_sql(name: str, kind: str) -> str:
-    """Return the condition that a value is beyond `cutover.records.parsing.limits`."""
+    """Return the condition that a value is out of the range of `cutover.records.parsing.limits`."""
     column = identifier(name)
     if kind == "double":
         return f"NOT isfinite({column})"

@@ -1,4 +1,4 @@
-"""Dimensions in Spark: small ones through Arrow, so that no job reads them again, large ones by Spark's own reader."""
+"""Dimensions in Spark: small ones through Arrow, so that no job reads them again, large ones by Delta's reader."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def one(spark: "SparkSession", dimension: Dimension, *, broadcast_rows: int) -> Joined:
-    """Return one version, which every row is joined with; a large one stays in Spark until `frame.unpersist`."""
+def join_version(spark: "SparkSession", dimension: Dimension, *, broadcast_rows: int) -> Joined:
+    """Return one version, with which every row is joined; a large one stays persisted until `frame.unpersist`."""
     small = dimension.size <= broadcast_rows
     frame = _frame(spark, dimension, small=small)
     if not small:
-        # Dealt out and sorted once: an epoch then moves its own rows only.
+        # Partitioned and sorted once: an epoch then shuffles only its own rows.
         keys = [f"`{theirs}`" for theirs in dimension.lookup.on.values()]
         frame = frame.repartition(*keys).sortWithinPartitions(*keys).persist()
     return Joined(frame=frame, small=small)
 
 
-def several(
+def join_versions(
     spark: "SparkSession", versions: Sequence[Dimension], spans: Sequence[VersionSpan], *, broadcast_rows: int
 ) -> Joined:
-    """Return all versions that records of some offsets are joined with.
+    """Return all versions with which records of some offsets are joined.
 
     Args:
         spark: The session.
-        versions: Of one table, at least one.
-        spans: Which offsets take which of them; every record that is joined lies in one.
-        broadcast_rows: Rows up to which every task gets all of it.
+        versions: Versions of one table, at least one.
+        spans: Version of each range of offsets; every joined record lies in one span.
+        broadcast_rows: Number of rows up to which the dimension is broadcast to every task.
     """
     if len(versions) == 1:
-        return one(spark, versions[0], broadcast_rows=broadcast_rows)
+        return join_version(spark, versions[0], broadcast_rows=broadcast_rows)
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
     small = sum(version.size for version in versions) <= broadcast_rows
@@ -54,7 +54,7 @@ def several(
 
 
 def _frame(spark: "SparkSession", dimension: Dimension, *, small: bool) -> "DataFrame":
-    """Return the key columns and the taken columns."""
+    """Return the key columns and the columns that the lookup takes."""
     if small:
         return spark.createDataFrame(dimensions.rows(dimension))
     lookup = dimension.lookup

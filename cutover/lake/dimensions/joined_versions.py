@@ -1,4 +1,4 @@
-"""Which version of a dimension each record was joined with, by its place in the log: what epochs and batch runs record.
+"""Version of a dimension that each record was joined with, by its place in the log, as epochs and batch runs record it.
 
 Pure.
 """
@@ -25,11 +25,11 @@ class VersionSpan:
     next: int
     version: int
     table_id: str
-    instead_of: int | None = None  # the version that the stream recorded, where that can no longer be read
+    instead_of: int | None = None  # the version that the stream recorded, if it can no longer be read
 
 
 def list_recorded_spans(records: Iterable[EpochRecord], name: str) -> tuple[VersionSpan, ...]:
-    """Return what epochs recorded of a lookup, by partition and offset; neighbours of one version are one span."""
+    """List the spans that epochs recorded for a lookup, by partition and offset; neighbours are merged."""
     spans = (
         VersionSpan(
             partition=partition,
@@ -47,19 +47,15 @@ def list_recorded_spans(records: Iterable[EpochRecord], name: str) -> tuple[Vers
 
 
 def merge_spans(spans: Iterable[VersionSpan]) -> tuple[VersionSpan, ...]:
-    """Return spans by partition and offset, where neighbours differ in more than their offsets."""
-    version_spans: list[VersionSpan] = []
+    """Merge adjacent spans of one version; the result is ordered by partition and offset."""
+    merged: list[VersionSpan] = []
     for span in sorted(spans):
-        longer = (
-            replace(version_spans[-1], next=span.next)
-            if version_spans and version_spans[-1].next == span.first
-            else None
-        )
+        longer = replace(merged[-1], next=span.next) if merged and merged[-1].next == span.first else None
         if longer is not None and longer == replace(span, first=longer.first):
-            version_spans[-1] = longer
+            merged[-1] = longer
         else:
-            version_spans.append(span)
-    return tuple(version_spans)
+            merged.append(span)
+    return tuple(merged)
 
 
 def spans_to_read(
@@ -67,65 +63,65 @@ def spans_to_read(
 ) -> tuple[VersionSpan, ...]:
     """Cover all offsets that are to be read, each by the version that it is joined with.
 
-    A record that no epoch read (it was lost, or went before the version began) is joined as the epoch after it was.
+    A record that no epoch read (it was lost, or expired before the version began) is joined as the next epoch was.
 
     Args:
-        spans: What the epochs recorded.
+        spans: Spans that the epochs recorded.
         reads: Partition -> `[from, to)`, disjoint.
-        newest: Version and table id for a partition of which no epoch recorded anything.
+        newest: Version and table id for partitions without a recorded span.
     """
-    known = _stretch_spans(spans)
+    spans_by_partition = _stretch_spans(spans)
     version, table_id = newest
-    version_spans: list[VersionSpan] = []
+    clipped: list[VersionSpan] = []
     for offsets in reads:
         for partition, (first, end) in offsets.items():
-            nothing = [VersionSpan(partition=partition, first=0, next=END, version=version, table_id=table_id)]
-            version_spans += _clip_spans(known.get(partition, nothing), first, end)
-    return merge_spans(version_spans)
+            default = [VersionSpan(partition=partition, first=0, next=END, version=version, table_id=table_id)]
+            clipped += _clip_spans(spans_by_partition.get(partition, default), first, end)
+    return merge_spans(clipped)
 
 
 def _stretch_spans(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]:
     """Return the spans of each partition, stretched so that together they hold every offset."""
-    found: dict[int, list[VersionSpan]] = defaultdict(list)
+    stretched: dict[int, list[VersionSpan]] = defaultdict(list)
     for span in sorted(spans):
-        before = found[span.partition][-1].next if found[span.partition] else 0
-        found[span.partition].append(replace(span, first=before))
-    for of_partition in found.values():
+        previous_end = stretched[span.partition][-1].next if stretched[span.partition] else 0
+        stretched[span.partition].append(replace(span, first=previous_end))
+    for of_partition in stretched.values():
         of_partition[-1] = replace(of_partition[-1], next=END)
-    return found
+    return stretched
 
 
 def _clip_spans(spans: Iterable[VersionSpan], first: int, end: int) -> list[VersionSpan]:
-    within = (replace(s, first=max(s.first, first), next=min(s.next, end)) for s in spans)
-    return [span for span in within if span.first < span.next]
+    clipped = (replace(s, first=max(s.first, first), next=min(s.next, end)) for s in spans)
+    return [span for span in clipped if span.first < span.next]
 
 
 def version_at(spans: Sequence[VersionSpan], partition: int, offset: int) -> tuple[int, str]:
     """Return the version that a record is joined with, and the id of its table; see `spans_to_read`.
 
     Raises:
-        KeyError: Nothing is recorded of the partition.
+        KeyError: The partition has no span.
     """
     span = next(s for s in _stretch_spans(spans)[partition] if s.first <= offset < s.next)
     return span.version, span.table_id
 
 
 def find_diverging_offsets(
-    version_spans: Sequence[VersionSpan], right: Sequence[VersionSpan]
+    left: Sequence[VersionSpan], right: Sequence[VersionSpan]
 ) -> tuple[tuple[int, int, int], ...]:
     """Return the offsets (partition, first, next) that two sides joined with different versions."""
-    found = []
-    for version_span in version_spans:
+    diverging = []
+    for span in left:
         for other in right:
-            first, end = max(version_span.first, other.first), min(version_span.next, other.next)
-            same = (version_span.version, version_span.table_id) == (other.version, other.table_id)
-            if version_span.partition == other.partition and first < end and not same:
-                found.append((version_span.partition, first, end))
-    return tuple(sorted(found))
+            first, end = max(span.first, other.first), min(span.next, other.next)
+            is_same = (span.version, span.table_id) == (other.version, other.table_id)
+            if span.partition == other.partition and first < end and not is_same:
+                diverging.append((span.partition, first, end))
+    return tuple(sorted(diverging))
 
 
 def list_replaced_versions(spans: Mapping[str, Sequence[VersionSpan]]) -> dict[str, list[int]]:
-    """Return, by lookup, the recorded versions in whose place another one was read."""
+    """List, by lookup, the recorded versions that were replaced by another one when records were read."""
     return {
         name: sorted({span.instead_of for span in of if span.instead_of is not None})
         for name, of in spans.items()

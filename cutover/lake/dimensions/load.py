@@ -1,4 +1,4 @@
-"""Versions of the lake's own dimensions: a file, or an older version, becomes the newest in one checked commit."""
+"""Versions of dimensions in the lake: a file, or an older version, becomes the newest version in one checked commit."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,17 +25,20 @@ from cutover.records.files.cells import show_name
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
-KEPT = {"delta.logRetentionDuration": "interval 30 days", "delta.deletedFileRetentionDuration": "interval 30 days"}
-"""How long older versions can be read: as long as records that were joined with them may be joined again."""
+RETENTION = {
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 30 days",
+}
+"""Retention of older versions: as long as records that were joined with them may be joined again."""
 
 FILE = "file"
 _ROWS, _FROM, _KEY = "cutover.rows", "cutover.from", "cutover.key"
-"""Keys in the words of a commit: how many rows the version has, where they came from, and which columns are unique."""
+"""Keys of a commit's metadata: number of rows of the version, their source, and its unique columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """What was written."""
+    """Version of a dimension that was written."""
 
     uri: str
     version: int
@@ -45,13 +48,13 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedVersion:
-    """One version of a dimension, as its table's log tells of it."""
+    """Version of a dimension, as its table's log describes it."""
 
     version: int
     at: datetime
-    rows: int | None  # None: its files are gone
-    source: str | None  # the file's name, or the version that was gone back to; None: another writer's
-    key: tuple[str, ...] | None  # columns whose values were checked to be unique; None: another writer's
+    rows: int | None  # None: its files no longer exist
+    source: str | None  # name of the file, or the version that was restored; None: written by another writer
+    key: tuple[str, ...] | None  # columns whose values were checked to be unique; None: written by another writer
 
 
 def load(
@@ -63,37 +66,37 @@ def load(
     schema: str | None = None,
     joined: Sequence[Sequence[str]] | None = (),
 ) -> Loaded:
-    """Replace a dimension by what a file holds.
+    """Replace the rows of a dimension by those of a file.
 
     Args:
-        settings: Where the lake lies.
-        name: Of the dimension.
-        file: `.parquet`, or CSV with a header (also packed).
-        key: Columns whose values must be unique and not null. None: those of the version before.
-        schema: Types of the CSV's columns, such as `ad_id string, budget decimal(10,2)`. Of a column that it does not
-            name: as in the version before, else text. Empty cells are null.
-        joined: Columns by which pipelines join the dimension, a tuple each: their values are expected to stay. None:
-            it may be empty, or lack anything that the version before holds.
+        settings: Location of the lake.
+        name: Name of the dimension.
+        file: `.parquet`, or CSV with a header (also compressed).
+        key: Columns whose values must be unique and not null. None: those of the previous version.
+        schema: Types of the CSV's columns, such as `ad_id string, budget decimal(10,2)`. A column that it does not
+            name has its type of the previous version, else text. Empty cells are null.
+        joined: Columns by which pipelines join the dimension, one tuple per join: their values must not be lost. None:
+            the new version is not compared with the previous one, and may be empty.
 
     Raises:
-        DefinitionError: The name, the file, its columns, their types or the key do not fit, it lacks much of what the
-            version before holds, or the key of that version is not known; nothing was written.
+        DefinitionError: The name, the file, its columns, their types or the key are invalid, it lacks much of the
+            previous version, or the key of that version is unknown; nothing was written.
         LakeError: The table cannot be read or written.
     """
     check_name(name, of="Dimension")
     uri = own_uri(settings, name)
-    known = _read_known_types(uri)
+    types = _read_known_types(uri)
     with queries.connect(queries.reading(settings)) as connection:
         place = f"Dimension `{name}`, file `{file}`"
         try:
             columns = _parquet(connection, place, file) if file.suffix == ".parquet" else None
-            columns = columns or _csv(connection, place, file, known, schema)
-            _check_columns(place, columns, known)
-            before = _find_key(delta.open_table(uri)) if delta.exists(uri) else ()
-            unique = before if key is None else tuple(key)
+            columns = columns or _csv(connection, place, file, types, schema)
+            _check_columns(place, columns, types)
+            previous_key = _find_key(delta.open_table(uri)) if delta.exists(uri) else ()
+            unique = previous_key if key is None else tuple(key)
             if unique is None:
-                msg = f"{place}: expected the key of the version in force in the table's log, which no longer reaches "
-                msg += "back to its load.\nHint: nothing was written; name the key: "
+                msg = f"{place}: expected the key of the current version in the table's log, which no longer has its "
+                msg += "load.\nHint: nothing was written; name the key: "
                 raise DefinitionError(msg + "`--key COLUMNS`, or `--key ''` if there is none.")
             _check_key(connection, place, columns, unique)
             new = NewRows(
@@ -103,7 +106,7 @@ def load(
                 relation=FILE,
                 columns=columns,
                 key=unique,
-                joined=[before or (), *(joined or ())],
+                joined=[previous_key or (), *(joined or ())],
             )
             loaded = _replace(connection, uri, new, is_compared=joined is not None)
         except duckdb.Error as error:
@@ -113,14 +116,14 @@ def load(
 
 
 def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[Sequence[str]] | None = ()) -> Loaded:
-    """Make the rows of an older version of a dimension its newest version again; `joined` is as in `load`.
+    """Restore the rows of an older version of a dimension as its newest version; `joined` is as in `load`.
 
-    Its key is that of the version, else that of the version in force.
+    Its key is that of the older version, else that of the current one.
 
     Raises:
-        DefinitionError: There is no such version, it is the one in force, its key is not unique, or it lacks a column
-            or much of what the version in force holds.
-        LakeError: The files of the version are gone.
+        DefinitionError: The version does not exist or is the current one, its key is not unique, or it lacks a column
+            or much of the current version.
+        LakeError: The files of the version no longer exist.
     """
     check_name(name, of="Dimension")
     uri = own_uri(settings, name)
@@ -133,11 +136,11 @@ def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[S
     with queries.connect(queries.reading(settings)) as connection:
         delta.bind(connection, FILE, older)
         with delta.naming(older):
-            before, own = _find_key(newest), _find_key(older)
-            unique = own or (before if joined is not None else ())
+            current_key, older_key = _find_key(newest), _find_key(older)
+            unique = older_key or (current_key if joined is not None else ())
             if unique is None:
-                msg = f"{place}: expected the key of a load before it in the table's log, which no longer reaches back "
-                msg += "to one.\nHint: nothing was written; `--confirm` puts it in force without a comparison."
+                msg = f"{place}: expected the key of an earlier load in the table's log, which no longer has one.\n"
+                msg += "Hint: nothing was written; `--confirm` restores it without a comparison."
                 raise DefinitionError(msg)
             _check_key(connection, place, columns, unique)
             new = NewRows(
@@ -147,27 +150,27 @@ def roll_back(settings: Settings, name: str, version: int, *, joined: Sequence[S
                 relation=FILE,
                 columns=columns,
                 key=unique,
-                joined=[before or (), *(joined or ())],
+                joined=[current_key or (), *(joined or ())],
             )
             return _replace(connection, uri, new, is_compared=joined is not None)
 
 
 def _check_version(name: str, place: str, newest: DeltaTable, version: int) -> None:
-    """Reject a version that does not exist, or that is in force."""
+    """Check that an older version exists and is not the current one."""
     current = int(newest.version())
     numbers = [int(entry["version"]) for entry in delta.history(newest)]
     if version == current:
-        msg = f"{place}: expected a version before the one in force, got that one."
+        msg = f"{place}: expected a version before the current one, got the current one."
     elif version not in numbers:
-        others = f"{numbers[-1]} to {current - 1}" if len(numbers) > 1 else "there is none"
-        msg = f"{place}: expected a version before {current}, the one in force ({others}), got {version}."
+        existing = f"{numbers[-1]} to {current - 1}" if len(numbers) > 1 else "there are none"
+        msg = f"{place}: expected a version before {current}, the current one ({existing}), got {version}."
     else:
         return
     raise DefinitionError(msg + f"\nHint: `cutover dimension show {name}` lists all.")
 
 
 def _find_key(table: DeltaTable) -> tuple[str, ...] | None:
-    """Find the key of a version: that of the newest load up to it; none if it was never loaded; None if unknown."""
+    """Find the key of a version: that of the newest load up to it; empty if it was never loaded; None if unknown."""
     entry: Mapping[str, Any] = {"version": 1}
     for entry in delta.history(table):
         if _KEY in entry:
@@ -176,10 +179,10 @@ def _find_key(table: DeltaTable) -> tuple[str, ...] | None:
 
 
 def list_versions(settings: Settings, name: str, *, most: int) -> list[LoadedVersion]:
-    """Return the newest versions of a dimension, the one in force first.
+    """List the newest versions of a dimension, the current one first.
 
     Raises:
-        LakeError: There is no such dimension, or it cannot be read.
+        LakeError: The dimension does not exist or cannot be read.
     """
     check_name(name, of="Dimension")
     table = delta.open_table(own_uri(settings, name))
@@ -196,21 +199,21 @@ def list_versions(settings: Settings, name: str, *, most: int) -> list[LoadedVer
 
 
 def _read_rows(uri: str, entry: Mapping[str, Any]) -> int | None:
-    """Return the rows of a version: as its commit says, else as its files do."""
+    """Return the number of rows of a version: as its commit records it, else as its files do."""
     if _ROWS in entry:
         return int(entry[_ROWS])
     try:
-        listed = delta.actions(delta.open_table(uri, int(entry["version"])))
+        actions = delta.actions(delta.open_table(uri, int(entry["version"])))
     except LakeError:
         return None
-    return sum(int(action["num_records"]) for action in listed)
+    return sum(int(action["num_records"]) for action in actions)
 
 
 def read_head(settings: Settings, name: str, number: int) -> pa.Table:
-    """Return the first rows of the version in force, in the order of their columns.
+    """Read the first rows of the current version, in the order of their columns.
 
     Raises:
-        LakeError: It cannot be read.
+        LakeError: The dimension cannot be read.
     """
     table = delta.open_table(own_uri(settings, name))
     with queries.connect(queries.reading(settings)) as connection:
@@ -220,7 +223,7 @@ def read_head(settings: Settings, name: str, number: int) -> pa.Table:
 
 
 def _replace(connection: duckdb.DuckDBPyConnection, uri: str, new: NewRows, *, is_compared: bool) -> Loaded:
-    """Write rows as the next version of a dimension, compared with the one in force if that is asked for."""
+    """Write rows as the next version of a dimension; compare them with the current version if `is_compared`."""
     if is_compared:
         check_replacement(connection, delta.open_table(uri) if delta.exists(uri) else None, new)
     (rows,) = connection.execute(f"SELECT count(*) FROM {FILE}").fetchall()[0]  # noqa: S608 -- ours
@@ -230,7 +233,7 @@ def _replace(connection: duckdb.DuckDBPyConnection, uri: str, new: NewRows, *, i
 
 
 def _read_known_types(uri: str) -> dict[str, str]:
-    """Return name to type of the version before; nothing where there is none."""
+    """Read the types of the current version's columns by name; empty if the dimension does not exist."""
     if not delta.exists(uri):
         return {}
     return {field.name: spark_type(field.type) for field in delta.read_schema(delta.open_table(uri))}
@@ -248,11 +251,11 @@ def _parquet(connection: duckdb.DuckDBPyConnection, place: str, file: Path) -> d
 
 
 def _csv(
-    connection: duckdb.DuckDBPyConnection, place: str, file: Path, known: Mapping[str, str], schema: str | None
+    connection: duckdb.DuckDBPyConnection, place: str, file: Path, types: Mapping[str, str], schema: str | None
 ) -> dict[str, str]:
     names = csv_rows.read_header(file)
-    given = {field.name: field.type for field in parse_schema(schema)} if schema else {}
-    unknown = [name for name in given if name not in names]
+    declared = {field.name: field.type for field in parse_schema(schema)} if schema else {}
+    unknown = [name for name in declared if name not in names]
     if unknown:
         msg = (
             f"{place}: expected a column `{unknown[0]}`, as the schema has it, got {', '.join(map(show_name, names))}."
@@ -260,18 +263,18 @@ def _csv(
         raise DefinitionError(msg)
     for name in names:
         check_name(name, of=place)
-    columns = {name: given.get(name, known.get(name, "string")) for name in names}
+    columns = {name: declared.get(name, types.get(name, "string")) for name in names}
     connection.register(FILE, csv_rows.read_typed_rows(place, file, columns))
     return columns
 
 
-def _check_columns(place: str, columns: Mapping[str, str], known: Mapping[str, str]) -> None:
+def _check_columns(place: str, columns: Mapping[str, str], types: Mapping[str, str]) -> None:
     for name in columns:
         check_name(name, of=place)
-    for name, kind in known.items():
+    for name, kind in types.items():
         if columns.get(name) != kind:
-            got = columns.get(name, "no such column")
-            msg = f"{place}, column `{name}`: expected {kind}, as the version before has it, got {got}."
+            actual = columns.get(name, "no such column")
+            msg = f"{place}, column `{name}`: expected {kind}, as in the previous version, got {actual}."
             raise DefinitionError(msg + "\nHint: pipelines may take it; load the file under another name.")
 
 
@@ -284,17 +287,15 @@ def _check_key(
         raise DefinitionError(msg)
     if not key:
         return
-    named = ", ".join(map(identifier, key))
-    twice = f"SELECT count(*) FROM (SELECT 1 FROM {FILE} GROUP BY {named} HAVING count(*) > 1)"  # noqa: S608 -- quoted
-    absent = " OR ".join(f"{identifier(name)} IS NULL" for name in key)
-    nulls = f"SELECT count(*) FROM {FILE} WHERE {absent}"  # noqa: S608 -- quoted
-    doubled, without = connection.execute(f"SELECT ({twice}), ({nulls})").fetchall()[0]
+    columns_sql = ", ".join(map(identifier, key))
+    duplicates = f"SELECT count(*) FROM (SELECT 1 FROM {FILE} GROUP BY {columns_sql} HAVING count(*) > 1)"  # noqa: S608 -- quoted
+    is_null = " OR ".join(f"{identifier(name)} IS NULL" for name in key)
+    nulls = f"SELECT count(*) FROM {FILE} WHERE {is_null}"  # noqa: S608 -- quoted
+    doubled, without = connection.execute(f"SELECT ({duplicates}), ({nulls})").fetchall()[0]
     if doubled or without:
-        msg = f"{place}: expected each key ({', '.join(key)}) once and none null, got {doubled:,} that stand more than "
+        msg = f"{place}: expected each key ({', '.join(key)}) once and none null, got {doubled:,} that occur more than "
         msg += f"once and {without:,} rows with a null.\nHint: nothing was written. "
-        raise DefinitionError(
-            msg + "Without `--key`, the key of the version before counts; `--key ''` stands for none."
-        )
+        raise DefinitionError(msg + "Without `--key`, the key of the previous version is used; `--key ''` means none.")
 
 
 def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str, str], words: dict[str, str]) -> int:
@@ -303,9 +304,12 @@ def _write(connection: duckdb.DuckDBPyConnection, uri: str, columns: Mapping[str
     rows = pa.RecordBatchReader.from_batches(schema, (batch.cast(schema) for batch in reader))
     commit = CommitProperties(custom_metadata=words)
     with commits.refusing(uri):
-        made, own = data_files.stream(uri, rows, checksums.new_stem("loaded")), Schema.from_arrow(schema)
-        if delta.exists(uri):  # all files that the version before lists go with it, and its schema may gain columns
-            commits.overwrite(delta.open_table(uri), [made], own, commit=commit)
+        add_action = data_files.stream(uri, rows, checksums.new_stem("loaded"))
+        table_schema = Schema.from_arrow(schema)
+        if delta.exists(uri):  # all files of the previous version are replaced, and its schema may gain columns
+            commits.overwrite(delta.open_table(uri), [add_action], table_schema, commit=commit)
         else:
-            commits.create(uri, [made], own, configuration={**delta.CONFIGURATION, **KEPT}, commit=commit)
+            commits.create(
+                uri, [add_action], table_schema, configuration={**delta.CONFIGURATION, **RETENTION}, commit=commit
+            )
     return int(delta.open_table(uri).version())

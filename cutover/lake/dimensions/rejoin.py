@@ -1,4 +1,4 @@
-"""Join records again as they were joined before, with the versions of dimensions that were recorded for them."""
+"""Join records again with the versions of dimensions that were recorded for them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,44 +26,45 @@ Spans = Mapping[str, tuple[VersionSpan, ...]]  # by lookup
 
 
 class Rejoin:
-    """The dimensions of a pipeline, each version opened once."""
+    """Dimensions of a pipeline, each version opened once."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
         self._settings, self._pipeline = settings, pipeline
         self._opened: dict[tuple[str, int | None], Dimension] = {}
-        self._used: dict[tuple[str, int, str], Dimension] = {}  # lookup, recorded version and table -> what is read
+        self._used: dict[tuple[str, int, str], Dimension] = {}  # lookup, recorded version and table -> version to read
         self._plain: dict[tuple[str, int, str], plain.Rows] = {}
 
     def collect_recorded(self, records: Sequence[EpochRecord]) -> Spans:
-        """Return what epochs recorded, by lookup."""
+        """Return the spans that epochs recorded, by lookup."""
         return {name: joined_versions.list_recorded_spans(records, name) for name in self._pipeline.lookups}
 
-    def resolve_versions(self, known: Spans, reads: Sequence[Offsets]) -> Spans:
-        """Return which versions the records of some offsets are to be joined with, every offset in one span.
+    def resolve_versions(self, recorded_spans: Spans, reads: Sequence[Offsets]) -> Spans:
+        """Resolve the versions with which the records of some offsets are joined, every offset in one span.
 
-        A recorded version that can no longer be read has the newest in its place, and the span says so.
+        A recorded version that can no longer be read is replaced by the newest one, and `instead_of` of the span names
+        it.
 
         Raises:
-            LakeError: The newest one is needed and cannot be joined.
+            LakeError: The newest version is needed and cannot be joined.
         """
         versions = {}
         for name in self._pipeline.lookups:
-            newest = (0, "") if known[name] else _identity(self._at(name, None))
-            version_spans = joined_versions.spans_to_read(known[name], reads, newest)
+            newest = (0, "") if recorded_spans[name] else _identity(self._open(name, None))
+            version_spans = joined_versions.spans_to_read(recorded_spans[name], reads, newest)
             versions[name] = tuple(self._find_readable(name, span) for span in version_spans)
         return versions
 
     def frames(self, spark: "SparkSession", spans: Spans) -> Dimensions:
-        """Return what Spark joins the records of these spans with.
+        """Return the dimensions with which Spark joins the records of some spans.
 
         Raises:
             LakeError: A version cannot be read.
         """
         limit = self._settings.dimensions.broadcast_rows
         return {
-            name: dimension_frames.several(
+            name: dimension_frames.join_versions(
                 spark,
-                [self._at(name, version) for version in sorted({span.version for span in of})],
+                [self._open(name, version) for version in sorted({span.version for span in of})],
                 of,
                 broadcast_rows=limit,
             )
@@ -71,11 +72,14 @@ class Rejoin:
         }
 
     def at(self, spans: Spans) -> plain.At:
-        """Return what plain Python joins a record with: a function that raises `LakeError` where a version is gone."""
+        """Return a function that finds the rows with which plain Python joins a record.
+
+        It raises `LakeError` if a version can no longer be read.
+        """
         return lambda record: {name: self._rows(name, of, record) for name, of in spans.items()}
 
     def explain_unreadable(self, spans: Spans) -> str | None:
-        """Return why some version cannot be read any more; None if all can."""
+        """Explain why a version can no longer be read; None if all can."""
         for name, of in spans.items():
             for version, table_id in sorted({(span.version, span.table_id) for span in of}):
                 try:
@@ -91,39 +95,39 @@ class Rejoin:
         return self._plain[place]
 
     def _open_exactly(self, name: str, version: int, table_id: str) -> Dimension:
-        found = self._at(name, version)
-        if found.table_id != table_id:
+        dimension = self._open(name, version)
+        if dimension.table_id != table_id:
             msg = (
                 f"Pipeline `{self._pipeline.name}`, lookup `{name}`, version {version}: expected table {table_id}, got "
-                f"{found.table_id}: it was made again."
+                f"{dimension.table_id}: it was created again."
             )
             raise LakeError(msg, runbook="DimensionUnusable")
-        return found
+        return dimension
 
     def _find_readable(self, name: str, span: VersionSpan) -> VersionSpan:
         place = (name, span.version, span.table_id)
         if place not in self._used:
-            self._used[place] = self._use(*place)
+            self._used[place] = self._open_readable(*place)
         used = self._used[place]
         if (used.version, used.table_id) == (span.version, span.table_id):
             return span
         return replace(span, version=used.version, table_id=used.table_id, instead_of=span.version)
 
-    def _use(self, name: str, version: int, table_id: str) -> Dimension:
+    def _open_readable(self, name: str, version: int, table_id: str) -> Dimension:
         try:
             return self._open_exactly(name, version, table_id)
         except LakeError as error:
-            newest = self._at(name, None)
-            told = {"lookup": name, "version": version, "instead": newest.version, "why": str(error).splitlines()[0]}
-            log.warning("dimension_version_gone", pipeline=self._pipeline.name, **told)
+            newest = self._open(name, None)
+            fields = {"lookup": name, "version": version, "instead": newest.version, "why": str(error).splitlines()[0]}
+            log.warning("dimension_version_gone", pipeline=self._pipeline.name, **fields)
             return newest
 
-    def _at(self, name: str, version: int | None) -> Dimension:
-        known = self._opened.get((name, version))
-        if known is None:
-            known = dimensions.open_dimension(self._settings, self._pipeline, name, version)
-            self._opened[name, version] = self._opened[name, known.version] = known
-        return known
+    def _open(self, name: str, version: int | None) -> Dimension:
+        dimension = self._opened.get((name, version))
+        if dimension is None:
+            dimension = dimensions.open_dimension(self._settings, self._pipeline, name, version)
+            self._opened[name, version] = self._opened[name, dimension.version] = dimension
+        return dimension
 
 
 def _identity(dimension: Dimension) -> tuple[int, str]:

@@ -50,15 +50,15 @@ def test_a_later_file_has_the_types_of_the_version_before(settings: Settings, cs
     parquet.write_table(pa.table({"ad": ["x"], "budget": [1]}), csv.with_suffix(".parquet"))
 
     assert load(settings, "ads", csv).columns["budget"] == "decimal(4,2)"
-    with pytest.raises(DefinitionError, match=r"column `budget`: expected decimal\(4,2\), as the version before"):
+    with pytest.raises(DefinitionError, match=r"column `budget`: expected decimal\(4,2\), as in the previous version"):
         load(settings, "ads", csv.with_suffix(".parquet"))
 
 
 @pytest.mark.parametrize(
     ("text", "key", "schema", "expected"),
     [
-        ("ad\na\na\n", ["ad"], None, r"expected each key \(ad\) once and none null, got 1 that stand"),
-        ("ad,b\na,1\n,2\n", ["ad"], None, "0 that stand more than once and 1 rows with a null"),
+        ("ad\na\na\n", ["ad"], None, r"expected each key \(ad\) once and none null, got 1 that occur"),
+        ("ad,b\na,1\n,2\n", ["ad"], None, "0 that occur more than once and 1 rows with a null"),
         ("ad\na\n", ["add"], None, "`--key`: expected columns of ad, got `add`"),
         ("ad\n1.234\n", [], "ad decimal(4,2)", r"line 2, column `ad`: expected decimal\(4,2\), got 1\.234\."),
         (
@@ -117,7 +117,7 @@ FULL = "ad,campaign\n" + "".join(f"{number},c{number % 3}\n" for number in range
         ("ad,campaign\n", "version 0 has 10 rows), got 0 rows: it has no rows"),
         (FULL[: FULL.index("5,")], "got 5 rows: 5 rows fewer"),
         (FULL.replace("\n", "\nx")[:-1], r"got 10 rows: 10 of 10 keys (ad) are not in it"),
-        ("ad,campaign\n" + "".join(f"{n},\n" for n in range(10)), "column `campaign` has no value any more"),
+        ("ad,campaign\n" + "".join(f"{n},\n" for n in range(10)), "column `campaign` has lost all values"),
     ],
 )
 def test_a_file_that_lacks_much_is_rejected_until_it_is_confirmed(
@@ -167,7 +167,7 @@ def test_the_key_of_the_load_before_counts_without_being_named(settings: Setting
     with pytest.raises(DefinitionError, match=r"10 of 10 keys \(ad\) are not in it"):
         load(settings, "ads", csv, key=[])
     csv.write_text(FULL + "9,c0\n", encoding="utf-8")
-    with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that stand"):
+    with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that occur"):
         load(settings, "ads", csv, joined=None)
 
     assert load(settings, "ads", csv, key=[]).version == 2
@@ -247,7 +247,7 @@ def test_a_way_back_compares_by_the_key_of_the_load_before(settings: Settings, c
     csv.write_text(FULL, encoding="utf-8")
     load(settings, "ads", csv, key=["ad"], joined=None)
 
-    with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that stand"):
+    with pytest.raises(DefinitionError, match=r"each key \(ad\) once .*got 1 that occur"):
         roll_back(settings, "ads", 0)
     with pytest.raises(DefinitionError, match=r"version 2 has 10 rows.*10 of 10 keys \(ad\)"):
         roll_back(settings, "ads", 1)
@@ -274,7 +274,7 @@ def test_a_version_that_does_not_exist_is_answered_with_those_that_do(
 def test_a_first_file_without_rows_is_rejected(settings: Settings, csv: Path) -> None:
     csv.write_text("ad\n", encoding="utf-8")
 
-    with pytest.raises(DefinitionError, match="there is no version before"):
+    with pytest.raises(DefinitionError, match="no previous version"):
         load(settings, "ads", csv)
     assert load(settings, "ads", csv, joined=None).rows == 0
 
@@ -294,7 +294,7 @@ def test_an_older_version_is_in_force_again(settings: Settings, csv: Path) -> No
         (1, 0, "ads.csv"),
         (0, 10, "ads.csv"),
     ]
-    with pytest.raises(DefinitionError, match="expected a version before the one in force"):
+    with pytest.raises(DefinitionError, match="expected a version before the current one"):
         roll_back(settings, "ads", 2)
 
 
