@@ -43,9 +43,9 @@ def unserved(
     found = unserved_tables.list_unserved(settings, definition, clock.now())
     for table in found:
         typer.echo(
-            f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, {table.held or 'may go'}"
+            f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, {table.retained_because or 'may go'}"
         )
-    may_go = sum(table.held is None for table in found)
+    may_go = sum(table.retained_because is None for table in found)
     following = f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if may_go else "nothing to do"
     typer.echo(f"{pipeline}: {len(found):,} tables that nobody is served from, {may_go:,} may go: {following}.")
 
