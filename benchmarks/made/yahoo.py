@@ -50,7 +50,7 @@ class Yahoo(Streams):
     def dimensions(self) -> Dimensions:
         """Return the ads."""
         ads = dimension.open_dimension(self.settings, self.pipeline, "ads")
-        return {"ads": frames.one(self.bench.spark, ads, broadcast_rows=ads.size)}
+        return {"ads": frames.join_version(self.bench.spark, ads, broadcast_rows=ads.size)}
 
     def check(self, number: int) -> tuple[str, ...]:
         """Compare what the variants left behind in a round with one another and with what was sent.

@@ -43,7 +43,8 @@ def unserved(
     found = unserved_tables.list_unserved(settings, definition, clock.now())
     for table in found:
         typer.echo(
-            f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, {table.retained_because or 'may go'}"
+            f"{table.text}: {table.files:,} files, since {table.since:%Y-%m-%d %H:%M} UTC, "
+            f"{table.retained_because or 'may go'}"
         )
     may_go = sum(table.retained_because is None for table in found)
     following = f'`cutover unserved {pipeline} --delete --why "..."` deletes them' if may_go else "nothing to do"

@@ -66,7 +66,7 @@ class StreamEnrichment:
             _refuse_other(self._pipeline, cached[0], dimension)
             cached[1].frame.unpersist()
         limit = self._settings.dimensions.broadcast_rows
-        self._kept[name] = dimension, dimension_frames.one(spark, dimension, broadcast_rows=limit)
+        self._kept[name] = dimension, dimension_frames.join_version(spark, dimension, broadcast_rows=limit)
         log.info(
             "dimension_taken", pipeline=self._pipeline.name, lookup=name, version=dimension.version, rows=dimension.size
         )

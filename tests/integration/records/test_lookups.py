@@ -87,7 +87,7 @@ def joined(spark: "SparkSession", settings: Settings, versions: Sequence[int], l
         for version, (first, end) in enumerate([(0, CHANGES), (CHANGES, RECORDS)])
     ]
     frames = {
-        name: dimension_frames.several(
+        name: dimension_frames.join_versions(
             spark,
             [dimension.open_dimension(settings, PIPELINE, name, v) for v in versions],
             spans,
