@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def spark_uri(dimension: Dimension) -> str:
-    """Return the location of the table for Spark."""
+    """Return the path or URI by which Spark's Delta reader loads the table."""
     root = delta.local_root(dimension.table)
     return dimension.table.table_uri if root is None else str(root)
 
