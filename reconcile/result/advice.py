@@ -1,39 +1,41 @@
-"""What `cutover advise` says of settings of lateness, and what runs of the streaming path under them have come to."""
+"""Advice of `cutover advise`: predictions for settings of lateness, and outcomes of test runs with these settings."""
 
 from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateOutcome:
-    """What a setting comes to under one way of reading the log."""
+    """Outcome of a setting under one way of reading the log."""
 
     exact: int  # windows without a late record
     on_time: int  # windows whose on-time answer had all records
-    late_rows: int  # (window, key) rows that batch and stream would differ in
+    late_rows: int  # (window, key) rows in which batch and stream would differ
     late: int  # (record, window) pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prediction:
-    """What one setting would have come to on this log, in the epochs that read it."""
+    """Predicted outcome of one setting on this log, with the epochs that read it."""
 
     out_of_orderness: int  # microseconds
     allowed: int
     windows: int
     exact: int  # windows without a late record
     on_time: int  # windows whose on-time answer had all records
-    late_rows: int  # (window, key) rows that batch and stream would differ in
+    late_rows: int  # (window, key) rows in which batch and stream would differ
     late: int  # (record, window) pairs
-    late_share: float  # of all of them
-    held: int  # (window, key) rows that are held at once, at most
-    delay_p50: int | None  # microseconds of event time from a window's end to its on-time answer; None: none came
+    late_share: float  # of all pairs
+    held: int  # maximum number of (window, key) rows in state at the same time
+    delay_p50: int | None  # microseconds of event time from a window's end to its on-time answer; None without one
     delay_p99: int | None
-    real: LateOutcome | None = None  # had each record been read when it was appended; None: log timestamps do not tell
+    real: LateOutcome | None = (
+        None  # if each record were read when it was appended; None if log timestamps do not show that
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSetting:
-    """A setting worth choosing, or one that somebody asked for."""
+    """Recommended setting, or one that the user requested."""
 
     name: str  # fastest, balanced, exact or tried
     prediction: Prediction
@@ -41,11 +43,11 @@ class NamedSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundOutcome:
-    """What a run under one setting has come to: figures of the same names as those predicted."""
+    """Outcome of a run with one setting; its fields are named as those of the prediction."""
 
     windows: int
     exact: int
-    on_time: int  # windows to which no record came once the watermark had passed their end
+    on_time: int  # windows without a record after the watermark had passed their end
     late_rows: int
     late: int
     held: int
@@ -54,23 +56,23 @@ class FoundOutcome:
 
 
 def select_outcome(prediction: Prediction) -> FoundOutcome:
-    """Return the figures of a prediction that a run has, too."""
-    return FoundOutcome(**{one.name: getattr(prediction, one.name) for one in fields(FoundOutcome)})
+    """Return the part of a prediction that a run measures as well."""
+    return FoundOutcome(**{figure.name: getattr(prediction, figure.name) for figure in fields(FoundOutcome)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenSetting:
-    """A setting, what was predicted of it, and what was found."""
+    """Setting with its prediction and the outcome of a test run."""
 
     setting: NamedSetting
     found: FoundOutcome
-    is_held_bound: bool  # the predicted `held` is the most that it can be: of sessions
+    is_held_bound: bool  # the predicted `held` is an upper bound, as for sessions
 
     @property
     def wrong(self) -> tuple[str, ...]:
-        """Return the names of the figures that were not found as they were predicted."""
+        """Return the names of the figures that differ from the prediction."""
         outcome = select_outcome(self.setting.prediction)
-        names = (one.name for one in fields(FoundOutcome))
+        names = (figure.name for figure in fields(FoundOutcome))
         wrong = [name for name in names if getattr(outcome, name) != getattr(self.found, name)]
         if self.is_held_bound and self.found.held <= outcome.held:
             wrong = [name for name in wrong if name != "held"]
@@ -78,13 +80,13 @@ class ProvenSetting:
 
     @property
     def holds(self) -> bool:
-        """Return whether all that was predicted was found."""
+        """Return whether the outcome confirms the prediction."""
         return not self.wrong
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """A partition or a key with more than its share of the late records."""
+    """Partition or key with more than its share of the late records."""
 
     what: str  # `partition=3`, `origin=EWR, carrier=UA`
     late: int
@@ -94,23 +96,23 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """One look of `cutover advise`: predictions, and what was found where it was asked to prove them."""
+    """Result of one `cutover advise`: predictions, and outcomes if it was run with a proof."""
 
     pipeline: str
     at: str  # ISO
     result_fingerprint: str
-    version: int  # n of stream-<n>, whose epochs were looked at
-    epoch: int  # the newest of them
+    version: int  # n of stream-<n>, whose epochs were analysed
+    epoch: int  # the latest of them
     epochs: int  # that have read records
     records: int  # offsets read
     in_force: Prediction
-    settings: tuple[NamedSetting, ...]  # the three that are advised, then those that somebody asked for
-    proven: tuple[ProvenSetting, ...]  # of the same settings; empty: nobody asked for a proof
-    proven_at: str | None  # ISO; None: nobody did
-    partitions: tuple[Culprit, ...]  # the first ones
+    settings: tuple[NamedSetting, ...]  # the three recommended ones, then those that the user requested
+    proven: tuple[ProvenSetting, ...]  # of the same settings; empty without a proof
+    proven_at: str | None  # ISO; None without a proof
+    partitions: tuple[Culprit, ...]  # those with most late records
     keys: tuple[Culprit, ...]
-    partitions_over: int | None = None  # with more than twice their share, listed or not; None: an older advice
+    partitions_over: int | None = None  # number with more than twice their share, listed or not; None in older advice
     keys_over: int | None = None
-    is_replay: bool = False  # the epochs read the log faster than it came about
-    read_speed: float | None = None  # log time that went by for each second while the epochs ran; None: not known
-    log_pace: float | None = None  # event time that went by for each second of log time; None: not known
+    is_replay: bool = False  # the epochs read the log faster than it was written
+    read_speed: float | None = None  # log time per second of the epochs' processing time; None if unknown
+    log_pace: float | None = None  # event time per second of log time; None if unknown

@@ -12,16 +12,16 @@ from cutover import json_text
 from cutover.errors import LakeError
 
 Scalar = str | int | float | bool | None
-"""A value of a key or a measure as JSON holds it."""
+"""Value of a key or a measure in JSON."""
 
 T = TypeVar("T")
 
 
 def scalar(value: object) -> Scalar:
-    """Return a table's value as JSON holds it.
+    """Convert a table's value to a JSON scalar.
 
-    Whole decimals become integers, others a float if that loses nothing, else their text; timestamps become ISO text in
-    UTC; a float that JSON does not know (NaN, infinity) becomes its text; a list becomes JSON text, in one cell.
+    Integral decimals become integers, others a float if exact, otherwise their text; timestamps become ISO text in
+    UTC; a float that JSON does not support (NaN, infinity) becomes its text; a list becomes JSON text, in one cell.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -39,7 +39,7 @@ def scalar(value: object) -> Scalar:
 def _time(value: datetime) -> str:
     try:
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    except (ValueError, OverflowError):  # an infinite time, which the engine hands over as the first or last there is
+    except (ValueError, OverflowError):  # an infinite time, which the engine returns as the minimum or maximum
         return value.isoformat()
 
 
@@ -50,7 +50,7 @@ def _decimal(value: Decimal) -> Scalar:
 
 
 def encode(value: object) -> Any:
-    """Return plain lists, dicts and scalars for a tree of dataclasses."""
+    """Encode a tree of dataclasses as plain lists, dicts and scalars."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -63,7 +63,7 @@ def encode(value: object) -> Any:
 
 
 def decode(kind: type[T], raw: object) -> T:
-    """Return the dataclass that `encode` was given; fields that `kind` does not know are left out.
+    """Decode a dataclass from the output of `encode`; unknown fields are ignored.
 
     Raises:
         LakeError: A field is missing or has the wrong shape.

@@ -1,4 +1,4 @@
-"""How costs are written for people."""
+"""Texts on costs for people."""
 
 from cutover.reconcile.result.cost import Agreement, Delay, Nine, PathCosts, PathTotal
 from cutover.reconcile.result.text import THIN, count_noun, duration, minutes, number
@@ -8,7 +8,7 @@ _STEP = 1000
 
 
 def size_text(value: int | None) -> str:
-    """Return a number of bytes in the unit that shows it with three digits: `1.23 MB`."""
+    """Format a number of bytes in its largest unit, with two decimals: `1.23 MB`."""
     if value is None:
         return "unknown"
     size, unit = float(value), 0
@@ -18,18 +18,18 @@ def size_text(value: int | None) -> str:
 
 
 def nines_text(nines: int) -> str:
-    """Return a number of nines as a percentage: 3 is `99.9 %`."""
-    whole = 100 - 10 ** (2 - nines)
-    return f"{whole:.{max(0, nines - 2)}f}{THIN}%"
+    """Format a number of nines as a percentage: 3 is `99.9 %`."""
+    percentage = 100 - 10 ** (2 - nines)
+    return f"{percentage:.{max(0, nines - 2)}f}{THIN}%"
 
 
 def amount_text(value: float | None) -> str:
-    """Return a figure, or that it is not known."""
+    """Format a figure; `unknown` for None."""
     return "unknown" if value is None else number(value)
 
 
 def describe_lines(costs: PathCosts | None) -> list[tuple[str, str]]:
-    """Return a line a path with a word for its head; none where no cost could be read."""
+    """Return a heading and a line for each path; empty if no cost could be read."""
     if costs is None:
         return []
     paths = (("streaming", costs.streaming, costs.streaming_delay), ("batch", costs.batch, costs.batch_delay))
@@ -42,22 +42,22 @@ def _describe_path(total: PathTotal, delay: Delay) -> str:
     seconds = f"{amount_text(total.core_seconds)} core-seconds"
     if total.core_seconds_per_million is not None:
         seconds += f" ({number(total.core_seconds_per_million)} a million records)"
-    waited = "unknown" if delay.p99 is None else f"99{THIN}% within {duration(delay.p99)}"
+    delay_text = "unknown" if delay.p99 is None else f"99{THIN}% within {duration(delay.p99)}"
     if delay.waiting:
-        waited += f", {count_noun(delay.waiting, 'record')} still waiting"
-    moved = f"read {size_text(total.read_bytes)}, wrote {size_text(total.written_bytes)}"
-    return f"{count_noun(total.runs, 'run')}, {seconds}, {moved}, delay {waited}"
+        delay_text += f", {count_noun(delay.waiting, 'record')} still waiting"
+    bytes_text = f"read {size_text(total.read_bytes)}, wrote {size_text(total.written_bytes)}"
+    return f"{count_noun(total.runs, 'run')}, {seconds}, {bytes_text}, delay {delay_text}"
 
 
 def describe_nine(nine: Nine) -> tuple[str, str, str, str, str]:
-    """Return the cells of one nine: rows that agree, may differ, held by, core-seconds a row, by waiting."""
+    """Return the cells of one nine: rows that agree, may differ, held by, core-seconds per row, by waiting."""
     price = amount_text(nine.core_seconds_per_row) if nine.bought else ""
-    held = f"batch, {count_noun(nine.bought, 'row')} replaced" if nine.bought else "the stream alone"
-    return nines_text(nine.nines), f"{nine.may_differ:,}", held, price, describe_waiting(nine)
+    holder = f"batch, {count_noun(nine.bought, 'row')} replaced" if nine.bought else "the stream alone"
+    return nines_text(nine.nines), f"{nine.may_differ:,}", holder, price, describe_waiting(nine)
 
 
 def describe_waiting(nine: Nine) -> str:
-    """Return after which wait the stream's answer holds a nine: `never` where its final answer does not."""
+    """Describe the wait after which the stream's answer reaches a nine: `never` if its final answer does not."""
     if nine.is_never_settled:
         return "never"
     if nine.settled_minutes is None:
@@ -67,7 +67,7 @@ def describe_waiting(nine: Nine) -> str:
 
 
 def describe_waiting_basis(path_costs: PathCosts) -> str:
-    """Return what the ages of `by waiting` rest on."""
+    """Describe the basis of the ages in `by waiting`."""
     agreement = path_costs.agreement
     if agreement is not None and agreement.is_replay:
         return "By waiting: the log was replayed, so no age before windows close is concluded."
@@ -75,7 +75,7 @@ def describe_waiting_basis(path_costs: PathCosts) -> str:
 
 
 def describe_costs(name: str, path_costs: PathCosts) -> str:
-    """Return what batch has cost and for what, in a sentence, and what comes next."""
+    """Describe the cost of batch, the difference that it repairs, and the next command."""
     agreement, batch = path_costs.agreement, amount_text(path_costs.batch.core_seconds)
     if not path_costs.batch.runs:
         return f"No batch run of {name} yet. Next: `cutover batch {name}`, then `cutover reconcile {name}`."
@@ -85,7 +85,7 @@ def describe_costs(name: str, path_costs: PathCosts) -> str:
 
 
 def describe_difference(agreement: Agreement) -> str:
-    """Return in how many rows the paths differ; of rows without a cause no one knows which path is right."""
+    """Describe the number of rows in which the paths differ; without a cause, either path may be right."""
     rows = f"the paths differ in {agreement.different:,} of {count_noun(agreement.rows, 'row')}"
     if not agreement.unexplained:
         return rows
@@ -93,9 +93,9 @@ def describe_difference(agreement: Agreement) -> str:
 
 
 def describe_price(name: str, path_costs: PathCosts | None) -> str:
-    """Return what a pipeline would save without batch, and lose, as the gate says it."""
+    """Describe the cost that a pipeline would save without batch, and the accuracy that it would lose, for the gate."""
     if path_costs is None or not path_costs.batch.runs or path_costs.agreement is None:
         return f"What batch costs and buys: not known yet (`cutover cost {name}`)."
-    spent, stream = (amount_text(total.core_seconds) for total in (path_costs.batch, path_costs.streaming))
+    batch_text, stream_text = (amount_text(total.core_seconds) for total in (path_costs.batch, path_costs.streaming))
     rows = describe_difference(path_costs.agreement)
-    return f"Batch cost {spent} core-seconds, the stream {stream}; {rows} (`cutover cost {name}`)."
+    return f"Batch cost {batch_text} core-seconds, the stream {stream_text}; {rows} (`cutover cost {name}`)."

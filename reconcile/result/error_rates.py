@@ -1,4 +1,4 @@
-"""How often the reconciler itself errs, as a report shows it: rates with their bounds, of all and by kind."""
+"""Error rates of the reconciler for a report: rates with their bounds, in total and by kind of defect."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,33 +8,33 @@ from cutover.reconcile.result.rates import Rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindRates:
-    """Of one kind of defect: (window, key) rows, or tables where a whole one was struck."""
+    """Rates for one kind of defect: of (window, key) rows, or of tables if a defect damages an entire table."""
 
-    detection_rate: Rate  # of what was planted
+    detection_rate: Rate  # of planted defects
     false_alarm_rate: Rate  # of clean windows, in comparisons in which the kind was planted
-    right_cause_rate: Rate  # of what was found row by row
-    refused: int = 0  # found by a refusal to compare that names the defect: counted as found, no row has a name
-    unjudged: int = 0  # rows changed besides, of which no comparison says anything: their window is not judged
+    right_cause_rate: Rate  # of defects found row by row
+    refused: int = 0  # found by a NOT_COMPARABLE that names the defect: counted as found, without a cause per row
+    unjudged: int = 0  # other changed rows, in windows that are not compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorRates:
-    """The newest self-test of the reconciler on this pipeline."""
+    """Rates of the latest self-test of the reconciler on this pipeline."""
 
     at: str  # ISO
     seed: int
     passed: bool
-    detection_rate: Rate  # of what was planted
-    false_alarm_rate: Rate  # of windows in which nothing was planted
-    right_cause_rate: Rate  # of what was found row by row, and of what differed before and was left alone
+    detection_rate: Rate  # of planted defects
+    false_alarm_rate: Rate  # of windows without a planted defect
+    right_cause_rate: Rate  # of defects found row by row, and of differences that existed before
     by_kind: Mapping[str, KindRates] = field(default_factory=dict)
-    refused: int = 0  # rows found by a refusal to compare, not in `right_cause_rate`
-    unjudged: int = 0  # rows changed besides, of which no comparison says anything; in no rate
-    drawn_in: int = 0  # rows that differed before and are judged together with a planted one; in no rate
+    refused: int = 0  # rows found by a NOT_COMPARABLE, not in `right_cause_rate`
+    unjudged: int = 0  # other changed rows, in windows that are not compared; in no rate
+    drawn_in: int = 0  # rows that differed before and are compared together with a planted one; in no rate
 
 
 def list_uncounted(error_rates: ErrorRates) -> tuple[tuple[int, str], ...]:
-    """Return what stands in no rate, or in some only: how many rows, and why in words."""
+    """Return the numbers of rows that are not in all rates, each with the reason."""
     return (
         (
             error_rates.refused,

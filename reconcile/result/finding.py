@@ -19,32 +19,32 @@ from cutover.reconcile.result.timeliness import OpenAnswers
 
 
 class Verdict(StrEnum):
-    """What a comparison found."""
+    """Verdict of a comparison."""
 
     CONSISTENT = "CONSISTENT"  # every compared row is equal
     EXPLAINED = "EXPLAINED"  # every difference has a cause that reproduces it
-    ACCEPTED = "ACCEPTED"  # some have none, and rules of people accept each of these, for a time
-    DIVERGED = "DIVERGED"  # some difference has none, and nobody has accepted it
+    ACCEPTED = "ACCEPTED"  # some have no cause, and each of these is accepted by a rule until it expires
+    DIVERGED = "DIVERGED"  # some difference has no cause, and no rule accepts it
     NOT_COMPARABLE = "NOT_COMPARABLE"  # the seal does not hold: no statement about the data
 
 
 class RuleState(StrEnum):
-    """Whether a rule of acceptance accepts anything."""
+    """State of an acceptance rule in one comparison."""
 
     IN_FORCE = "in_force"
-    EXCEEDED = "exceeded"  # more fits it than it allows
+    EXCEEDED = "exceeded"  # more rows match it than it allows
     EXPIRED = "expired"
     UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windows:
-    """How many windows were judged."""
+    """Numbers of windows that were compared or skipped."""
 
     compared: int = 0
     different: int = 0
-    open: int = 0  # not closed at the cut, so not judged
-    incomplete: int = 0  # not judged: stale in the batch, or part of their records is gone
+    open: int = 0  # not closed at the cut, so not compared
+    incomplete: int = 0  # not compared: stale in the batch, or some of their records no longer exist
     # lost, doubled, expired, unread, stale -> windows
     incomplete_because: Mapping[str, int] = field(default_factory=dict)
     first: str | None = None  # start of the first compared window, ISO
@@ -54,18 +54,18 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRange:
-    """Offsets that the log lost, as a person accepted it."""
+    """Range of offsets that the log lost, as accepted by a person."""
 
     topic: str
     topic_id: str
     partition: int
     first: int  # offset
-    next: int | None  # exclusive; None: nobody knows how far that log went
-    windows_from: str | None  # start of the first window touched, ISO; None: no window is
+    next: int | None  # exclusive; None if the end of that log is unknown
+    windows_from: str | None  # start of the first affected window, ISO; None if no window is affected
     windows_to: str | None  # exclusive
-    stream_version: int  # the version that went on
+    stream_version: int  # the version that continued
     epoch: int  # its first epoch after the loss
-    kind: str  # gap: the version went on behind it; inside: it reads what is left; anew: opened from what is left
+    kind: str  # gap: the version continued after it; inside: it reads the remaining records; anew: opened from these
     who: str
     why: str
     at: str  # ISO
@@ -73,12 +73,12 @@ class LostRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """(window, key) rows."""
+    """Numbers of (window, key) rows."""
 
     compared: int = 0  # distinct (window, key) on either side
-    missing: int = 0  # expected has it, actual has not
-    extra: int = 0  # actual has it, expected has not
-    changed: int = 0  # both have it, a measure differs
+    missing: int = 0  # only on the expected side
+    extra: int = 0  # only on the actual side
+    changed: int = 0  # on both sides, with a different measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +96,15 @@ class Events:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """How much of the difference one cause explains."""
+    """Number of rows and records that one cause explains."""
 
-    rows: int = 0  # (window, key) rows with a part of their difference from it
-    events: int = 0  # records behind it
+    rows: int = 0  # (window, key) rows to whose difference it contributes
+    events: int = 0  # records that cause it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyResult:
-    """The policy beside what was found."""
+    """Limits of the policy, with the values of a comparison."""
 
     max_late_share: float = 0.0
     max_unexplained: int = 0
@@ -118,7 +118,7 @@ class PolicyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaterfallStep:
-    """What one cause adds on the way from the expected total to the actual one."""
+    """Amount that one cause adds between the expected total and the actual one."""
 
     cause: str
     amount: Scalar
@@ -126,7 +126,7 @@ class WaterfallStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waterfall:
-    """One additive measure over all compared windows: batch + sum of the steps == streaming."""
+    """Totals of one additive measure over all compared windows: batch + sum of the steps == streaming."""
 
     measure: str
     batch: Scalar
@@ -136,19 +136,19 @@ class Waterfall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowPoint:
-    """One window (or several in a row): the first additive measure on both sides, and how many rows differ."""
+    """Point of a chart for one or several consecutive windows: the first additive measure, and rows that differ."""
 
     window_start: str
     streaming: Scalar
     batch: Scalar
     different_rows: int
     state: str = "compared"  # compared, open or incomplete
-    windows: int = 1  # how many windows in a row the point stands for
+    windows: int = 1  # number of consecutive windows in the point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatenessBin:
-    """Late records by how long after the moment their window stopped accepting they came, in event time."""
+    """Number of late records, by the event time between the closing of their window and their arrival."""
 
     from_minutes: float
     to_minutes: float
@@ -157,11 +157,11 @@ class LatenessBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochPoint:
-    """One epoch of the stream."""
+    """Point of a chart for one epoch of the stream."""
 
     epoch: int
     watermark: str | None  # ISO, after the epoch
-    newest_event: str | None  # ISO, newest event time seen so far in any partition
+    newest_event: str | None  # ISO, latest event time so far in any partition
     lag: float | None  # seconds from the watermark to the newest event time
     records: int
     seconds: float
@@ -169,7 +169,7 @@ class EpochPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorstKey:
-    """A key and how much it differs over all compared windows."""
+    """Key with its differences over all compared windows."""
 
     key: Mapping[str, Scalar]
     rows: int  # different (window, key) rows
@@ -179,12 +179,12 @@ class WorstKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apart:
-    """How far apart the values of one column are, over the rows that both sides have and in which it differs."""
+    """Distances between the values of one column, over the rows on both sides in which it differs."""
 
     column: str
     rows: int
-    above: int  # rows in which the judged side has more
-    mean: float  # judged - trusted side
+    above: int  # rows in which the actual side has more
+    mean: float  # actual - expected side
     p50: float  # of the magnitude
     p90: float
     p99: float
@@ -193,18 +193,18 @@ class Apart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySegment:
-    """A value with more than its share of the rows that differ: where to look, no cause."""
+    """Value with more than its share of the rows that differ: a hint for an investigation, not a cause."""
 
     column: str  # of the key; or `hour of <window>`, `weekday of <window>`
     value: Scalar
     different: int  # rows
-    rows: int  # all that have the value
+    rows: int  # all rows with the value
     lift: float  # share of the different rows / share of all rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleRecord:
-    """One record that did not count, by its place in the log."""
+    """Record that did not count, with its position in the log."""
 
     class_: str
     partition: int
@@ -217,7 +217,7 @@ class SampleRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellStep:
-    """The value of a cell after one more class was merged into the streaming side."""
+    """Values of a cell before and after one more class was merged into the streaming side."""
 
     cause: str
     before: Scalar
@@ -226,7 +226,7 @@ class CellStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One cell (window, key, measure) in which the sides differ."""
+    """Cell (window, key, measure) in which the sides differ."""
 
     window_start: str | None
     key: Mapping[str, Scalar]
@@ -234,7 +234,7 @@ class Difference:
     kind: str  # missing, extra or changed: of the row
     streaming: Scalar
     batch: Scalar
-    difference: Scalar  # streaming - batch where both are numbers
+    difference: Scalar  # streaming - batch if both are numbers
     cause: str  # late, future, malformed, dimension, `late + future`, ... or unexplained
     steps: tuple[CellStep, ...] = ()
     accepted_by: str | None = None  # name of the rule
@@ -242,12 +242,12 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedRows:
-    """What a rule of acceptance came to in one comparison."""
+    """Outcome of an acceptance rule in one comparison."""
 
     rule: str  # its file's name
     state: RuleState
-    rows: int  # (window, key) rows that fit it; accepted only where it is in force
-    why: str | None = None  # it accepts nothing
+    rows: int  # (window, key) rows that match it; accepted only if it is in force
+    why: str | None = None  # reason why it accepts nothing
     reason: str = ""
     owner: str = ""
     expires: str | None = None  # ISO, exclusive
@@ -256,7 +256,7 @@ class AcceptedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """One result of the batch's contract."""
+    """Result of one expectation of the batch's contract."""
 
     expectation: str
     severity: str
@@ -265,7 +265,7 @@ class Expectation:
 
 
 class Origin(StrEnum):
-    """Where the type of a column without one of its own comes from."""
+    """Source of the type of an untyped column."""
 
     STATED = "stated"  # by an option
     OTHER_SIDE = "other side"
@@ -274,7 +274,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnReading:
-    """Type that texts of one column were read as."""
+    """Type as which the texts of one column were read."""
 
     column: str  # as this side has it
     type: str
@@ -283,7 +283,7 @@ class ColumnReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableReading:
-    """How a table without types was read: dialect of its files, and types of its columns."""
+    """Reading of an untyped table: dialect of its files, and types of its columns."""
 
     side: str  # expected or actual
     dialect: Mapping[str, str] = field(default_factory=dict)  # of CSV: delimiter, quote, header, encoding, null
@@ -292,17 +292,17 @@ class TableReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EqualWithin:
-    """Cells of one column that differ and are equal within a tolerance."""
+    """Number of cells of one column that differ but are equal within a tolerance."""
 
     column: str
     cells: int
     tolerance: str  # such as `1e-09 of the larger value`
-    is_default: bool  # no option asked for it
+    is_default: bool  # not set by an option
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideNames:
-    """What people call the two sides."""
+    """Names of the two sides for people."""
 
     expected: str = "batch"
     actual: str = "streaming"
@@ -310,10 +310,10 @@ class SideNames:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Everything that one comparison found at its cut; equal findings have equal bytes.
+    """Complete result of one comparison at its cut; equal findings have equal bytes.
 
-    It depends on the sides, the log, the definition and the rules of acceptance, and on nothing else: no clock, no run
-    id, no version of a table that a rewrite of the same rows would change.
+    It depends only on the sides, the log, the definition and the acceptance rules: not on a clock, a run id, or a table
+    version that a rewrite of the same rows would change.
     """
 
     pipeline: str
@@ -324,7 +324,7 @@ class Finding:
     sides: SideNames = field(default_factory=SideNames)
     seal: Seal = field(default_factory=Seal)
     dimensions: tuple[DimensionVersions, ...] = ()
-    from_: str | None = None  # requested range of window starts, ISO; None: all
+    from_: str | None = None  # requested range of window starts, ISO; None for all
     to: str | None = None
     windows: Windows = field(default_factory=Windows)
     rows: Rows = field(default_factory=Rows)
@@ -349,7 +349,7 @@ class Finding:
     accepted: tuple[AcceptedRows, ...] = ()  # all rules of the pipeline
     contract: tuple[Expectation, ...] = ()
     losses: tuple[LostRange, ...] = ()
-    loss: str | None = None  # what the losses mean for the windows, in one sentence; None: nothing was lost
+    loss: str | None = None  # effect of the losses on windows, in one sentence; None if nothing was lost
     notes: tuple[str, ...] = ()
     runbook: str | None = None  # name of a page in docs/runbooks
 
@@ -358,21 +358,21 @@ class Finding:
         return rename_fields(encode(self), {"from_": "from", "class_": "class"})
 
     def to_bytes(self) -> bytes:
-        """Encode the finding as canonical JSON; two comparisons found the same if and only if these bytes are equal."""
+        """Encode the finding as canonical JSON; two findings are equal if and only if these bytes are."""
         return json.dumps(self.to_json(), sort_keys=True).encode()
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the finding's bytes."""
+        """Compute the SHA-256 of the finding's bytes."""
         return hashlib.sha256(self.to_bytes()).hexdigest()
 
 
 def rename_fields(raw: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Rename fields at the top and inside `samples`; keys and values of data are never touched.
+    """Rename fields at the top level and inside `samples`, but never keys and values of data.
 
     Args:
         raw: A finding or a report as plain JSON.
-        names: Old to new names: fields whose published name is a reserved word of Python.
+        names: Old to new names, of fields whose published name is a reserved word in Python.
     """
     renamed = {names.get(name, name): value for name, value in raw.items()}
     samples = [{names.get(key, key): value for key, value in sample.items()} for sample in raw.get("samples", [])]

@@ -1,4 +1,4 @@
-"""The lateness of a log in words: one sentence for the terminal, the page and the pull request."""
+"""Sentences on the lateness of a log, for the terminal, the page and the pull request."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,15 @@ from cutover.reconcile.result.timeliness import (
 )
 
 
-def name_segment(one: LatenessSegment | LateSource) -> str:
-    """Return a partition or a value as people type it: `partition 3`, `carrier=UA`."""
-    if one.column is None:
-        return f"partition {one.value}"
-    return format_columns({one.column: one.value})
+def name_segment(segment: LatenessSegment | LateSource) -> str:
+    """Format a partition or a value as people type it: `partition 3`, `carrier=UA`."""
+    if segment.column is None:
+        return f"partition {segment.value}"
+    return format_columns({segment.column: segment.value})
 
 
 def describe_shares(shares: LateShares) -> str:
-    """Return the late share at real speed beside that of the epochs."""
+    """Describe the late share at real speed and that of the epochs."""
     if not shares.pairs:
         return "Late share: no record counts in a window."
     real = "unknown at real speed (log timestamps do not tell it)"
@@ -38,18 +38,18 @@ def describe_shares(shares: LateShares) -> str:
 
 
 def format_real_late(shares: LateShares, late: int) -> str:
-    """Return a number of records that are late at real speed; `unknown` where log timestamps do not tell."""
+    """Format the number of records that are late at real speed; `unknown` if log timestamps do not show it."""
     return f"{late:,}" if tells_real_speed(shares.pace) else "unknown"
 
 
 def describe_source(late_source: LateSource) -> str:
-    """Return what a segment that alone is late has of the late records and of all."""
+    """Describe the share of a late segment in the late records and in all records."""
     shares = f"{text.share(late_source.late_share)} of the late records, {text.share(late_source.share)} of all"
     return f"{name_segment(late_source)}: {shares}"
 
 
 def name_lateness(lateness_count: LatenessCount) -> str:
-    """Return a bin of the histogram: `not behind`, `5 min to 15 min`, `7 d and more`."""
+    """Format a bin of the histogram: `not behind`, `5 min to 15 min`, `7 d and more`."""
     if lateness_count.to_seconds == 0:
         return "not behind"
     if lateness_count.to_seconds is None:
@@ -59,7 +59,7 @@ def name_lateness(lateness_count: LatenessCount) -> str:
 
 
 def describe_early(early_answers: EarlyAnswers) -> str:
-    """Return from which age on nearly all early answers were near, on how many windows that rests, or why not."""
+    """Describe the age from which on nearly all early answers were near, with the number of windows, or why none is."""
     replay = ""
     if early_answers.is_replay:
         replay = (
@@ -75,45 +75,53 @@ def _describe_nearness(early_answers: EarlyAnswers) -> str:
         return f"Of early answers nothing is known. {early_answers.unknown}"
     if not early:
         return "Windows close within a minute of their end: no answer is early."
-    known = [point for point in early if point.within.of >= FEW]
-    if not known:
-        most = max(point.within.of for point in early)
-        some = f"at any age at most {text.count_noun(most, 'window')} showed one"
-        return f"Of early answers hardly anything is known: {some}, {FEW} are needed."
-    early_point = _find_first_near(known)
-    one = known[-1] if early_point is None else early_point
-    length, near = text.minutes(one.minutes), text.share(early_answers.near)
-    windows = f"{one.within.hits:,} of {text.count_noun(one.within.of, 'window')}"
-    bound = f"at least {text.share(one.within.lower)} with 95 %"
+    known_points = [point for point in early if point.within.of >= FEW]
+    if not known_points:
+        largest_count = max(point.within.of for point in early)
+        count_text = f"at any age at most {text.count_noun(largest_count, 'window')} showed one"
+        return f"Of early answers hardly anything is known: {count_text}, {FEW} are needed."
+    early_point = _find_first_near(known_points)
+    shown_point = known_points[-1] if early_point is None else early_point
+    length, near = text.minutes(shown_point.minutes), text.share(early_answers.near)
+    windows = f"{shown_point.within.hits:,} of {text.count_noun(shown_point.within.of, 'window')}"
+    bound_text = f"at least {text.share(shown_point.within.lower)} with 95 %"
     if early_point is not None:
-        since = f"from {length} after the end of their window on"
-        return f"Early answers were within {near} of batch {since}: {windows} at that age ({bound})."
+        age_text = f"from {length} after the end of their window on"
+        return f"Early answers were within {near} of batch {age_text}: {windows} at that age ({bound_text})."
     return f"Early answers were not within {near} of batch before windows closed: {windows} {length} after their end."
 
 
 def _find_first_near(points: Sequence[EarlyPoint]) -> EarlyPoint | None:
-    """Return the first age from which on, at all later ones too, nearly all answers were near."""
-    first = None
+    """Find the first age from which on nearly all answers were near, including at all later ages."""
+    first_near = None
     for point in reversed(points):
         if point.within.hits < NEARLY_ALL * point.within.of:
             break
-        first = point
-    return first
+        first_near = point
+    return first_near
 
 
 def describe_open(open_answers: OpenAnswers) -> str:
-    """Return how right what is shown of open windows is, or why nothing is known."""
+    """Describe the accuracy of the results of open windows, or why it is unknown."""
     if open_answers.unknown is not None:
         return f"Of windows open at the cut nothing is known. {open_answers.unknown}"
-    what = "the panes shown" if open_answers.shown == "panes" else "what was accepted so far"
-    of = text.count_noun(open_answers.looked, "open window")
-    looked = of if open_answers.looked == open_answers.windows else f"the newest {of} ({open_answers.windows:,} in all)"
-    same = f"{what} is that of batch over the same cut in {open_answers.same:,}".replace("shown is", "shown are")
-    return f"Of {looked} {same}, within {text.share(open_answers.near)} of it in {open_answers.within.hits:,}."
+    subject = "the panes shown" if open_answers.shown == "panes" else "what was accepted so far"
+    window_text = text.count_noun(open_answers.looked, "open window")
+    looked_text = (
+        window_text
+        if open_answers.looked == open_answers.windows
+        else f"the newest {window_text} ({open_answers.windows:,} in all)"
+    )
+    same_text = f"{subject} is that of batch over the same cut in {open_answers.same:,}".replace(
+        "shown is", "shown are"
+    )
+    return (
+        f"Of {looked_text} {same_text}, within {text.share(open_answers.near)} of it in {open_answers.within.hits:,}."
+    )
 
 
 def name_age(open_point: OpenPoint) -> str:
-    """Return the age of open windows, from their start: `5 min to 15 min`."""
+    """Format the age of open windows, from their start: `5 min to 15 min`."""
     if open_point.to_minutes is None:
         return f"{text.minutes(open_point.from_minutes)} and more"
     return (
@@ -133,4 +141,4 @@ FILTERS = (
     name_age,
     name_lateness,
 )
-"""What templates call by its name."""
+"""Filters for templates, by function name."""

@@ -1,4 +1,4 @@
-"""Parts of an outcome beside its findings: its days, the runs before it, how long differences are known, the noise."""
+"""Parts of a report in addition to its finding: days, earlier runs, lifetimes of differences, noise."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from cutover.reconcile.result.codec import Scalar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CalendarDay:
-    """The windows that start on one day (UTC); of many days those of a month, of many months those of a year."""
+    """Windows that start on one day (UTC); if there are many, in one month, or in one year."""
 
     day: str  # 2013-02-08, or 2013-02, or 2013
     windows: int  # compared
@@ -18,11 +18,11 @@ class CalendarDay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOfTrend:
-    """One comparison of the same definition, as the history has it."""
+    """Comparison of the same definition in the history."""
 
     run_id: str
     at: str  # ISO
-    epoch: int | None  # of its cut; None: it had none
+    epoch: int | None  # of its cut; None without a cut
     verdict: str
     within: bool  # the policy
     windows: int  # compared
@@ -34,7 +34,7 @@ class RunOfTrend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBehind:
-    """One record of the log that did not count, behind a (window, key) row that the report lists."""
+    """Record of the log that did not count and contributes to a listed (window, key) row."""
 
     window_start: str
     key: Mapping[str, Scalar]
@@ -48,26 +48,26 @@ class RecordBehind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceLife:
-    """Since when a (window, key) row that nothing explains is known; of the rows that the report lists."""
+    """Lifetime of a listed (window, key) row without a cause."""
 
     window_start: str
     key: Mapping[str, Scalar]
     state: str  # pending, open or accepted
-    rule: str | None  # that accepts it
+    rule: str | None  # name of the rule that accepts it
     first_seen: str  # ISO
-    first_run: str  # id of the comparison that saw it first
-    runs: int  # comparisons that found it, this one too
-    returned: int  # how often it came back after it was judged away or closed
+    first_run: str  # id of the first comparison that found it
+    runs: int  # comparisons that found it, including this one
+    returned: int  # number of times it reappeared after it was resolved or closed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseMeasure:
-    """A measure that differs from itself over the same records; of several replays the largest figures."""
+    """Measure whose replays over the same records differ; the largest figures of several replays."""
 
     column: str
-    paths: tuple[str, ...]  # batch: other tasks are enough; stream: other epochs
+    paths: tuple[str, ...]  # batch: differs with other tasks; stream: differs with other epochs
     rows: int  # (window, key) rows in one replay
-    half: float | None  # of the absolute differences; None: no numbers
+    half: float | None  # median of the absolute differences; None if the values are not numbers
     p99: float | None
     largest: float | None
     relative: float | None  # the largest relative difference
@@ -75,9 +75,9 @@ class NoiseMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoiseLevel:
-    """The newest measurement of noise under the definition."""
+    """Latest measurement of noise under the definition."""
 
     at: str  # ISO
     sentence: str
     rows: int  # (window, key) rows compared
-    measures: tuple[NoiseMeasure, ...]  # empty: one answer
+    measures: tuple[NoiseMeasure, ...]  # empty if all replays agree

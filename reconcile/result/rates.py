@@ -1,4 +1,4 @@
-"""A rate with its exact bounds: how many of how many, and between what the true rate lies with 95 %."""
+"""Rates with their exact 95 % confidence intervals."""
 
 from dataclasses import dataclass
 from math import exp, fsum, lgamma, log, log1p
@@ -9,7 +9,7 @@ _STEPS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """Hits of tries, with both ends of the interval of Clopper and Pearson (1934), 95 %."""
+    """Number of hits and tries, with both ends of the interval of Clopper and Pearson (1934), 95 %."""
 
     hits: int
     of: int
@@ -18,11 +18,11 @@ class Rate:
 
 
 def rate(hits: int, of: int) -> Rate:
-    """Return a rate with its bounds; of nothing every rate is possible.
+    """Compute a rate with its bounds; without tries, the interval is [0, 1].
 
     Args:
-        hits: Of the tries.
-        of: Tries.
+        hits: Number of hits.
+        of: Number of tries.
     """
     lower = 0.0 if hits == 0 else _lower_end(hits, of)
     upper = 1.0 if hits == of else 1 - _lower_end(of - hits, of)
@@ -30,7 +30,7 @@ def rate(hits: int, of: int) -> Rate:
 
 
 def _lower_end(hits: int, of: int) -> float:
-    """Return the share at which so many hits or more have just the chance of one tail, by bisection."""
+    """Find the share at which this number of hits or more has the probability of one tail, by bisection."""
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
@@ -42,9 +42,9 @@ def _lower_end(hits: int, of: int) -> float:
 
 
 def _chance_of_more(hits: int, of: int, share: float) -> float:
-    """Return the chance of `hits` or more of `of` tries, each with the chance `share` (above 0, below 1).
+    """Compute the probability of `hits` or more in `of` tries, each with probability `share` (above 0, below 1).
 
-    The tail on the far side of the mean is added up, whose terms get smaller: the other one is 1 less it.
+    The sum is over the tail beyond the mean, whose terms decrease; the other tail is 1 minus it.
     """
     if hits > of * share:
         return fsum(_chance(number, of, share) for number in range(hits, of + 1))

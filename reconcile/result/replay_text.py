@@ -1,11 +1,11 @@
-"""Sentences on a log that was replayed: how much faster it was read than it came about, and what that leaves open."""
+"""Sentences on a log that was replayed: the speed at which it was read, and the figures that remain unknown."""
 
 
 def describe_pace_of_reading(speed: float | None) -> str:
-    """Return how many times faster a replayed log was read than it came about, or that this is unknown.
+    """Describe the speed at which a replayed log was read, relative to that at which it was written.
 
     Args:
-        speed: Log time that went by for each second; None: unknown, or log timestamps are those of a load.
+        speed: Log time per second of processing; None if unknown, or if log timestamps are those of a bulk load.
     """
     if speed is None:
         return "faster than it came about (how much is unknown: its log timestamps do not tell)"
@@ -13,11 +13,11 @@ def describe_pace_of_reading(speed: float | None) -> str:
 
 
 def describe_replay(pipeline: str, speed: float | None) -> str:
-    """Return that a log was replayed, and how to learn what would be late at real speed, where that can be known.
+    """Describe that a log was replayed, with the command that measures late records at real speed, if it can.
 
     Args:
         pipeline: Its name.
-        speed: As of `describe_pace_of_reading`.
+        speed: As for `describe_pace_of_reading`.
     """
     read = f"The log was read {describe_pace_of_reading(speed)}"
     if speed is None:

@@ -27,9 +27,9 @@ class ComparisonOutcome:
 
     finding: Finding
     tables: TablesRead = field(default_factory=TablesRead)
-    settlement: Settlement | None = None  # depends on when compaction ran
+    settlement: Settlement | None = None  # not part of the finding, because it depends on compaction
     early: EarlyAnswers | None = None  # the same
-    unjudged: tuple[Range, ...] = ()  # closed windows left out, and where open windows begin; microseconds
+    unjudged: tuple[Range, ...] = ()  # closed windows that were skipped, and the range of open ones; microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,32 +37,32 @@ class RunMetadata:
     """Run that made a comparison, and where its files are; paths are relative to the reports folder."""
 
     run_id: str
-    at: str  # ISO; of a repeated finding the time of its first run
+    at: str  # ISO; for a repeated finding the time of its first run
     seconds: float = 0.0
     tables: TablesRead = field(default_factory=TablesRead)
-    speaks_for: str | None = None  # a cut or range that it speaks for alone, as a sentence; None: for the present
+    speaks_for: str | None = None  # its limited scope, as a sentence; None for the current comparison
     repeats: int = 0  # earlier runs with the same finding at this cut and over this range
     repeated_at: str | None = None  # ISO; time of this run, if it repeats a finding
     report: str | None = None  # JSON
     page: str | None = None  # HTML
-    parquet: str | None = None  # every row that differs; None: none was written
+    parquet: str | None = None  # every row that differs; None if the file was not written
 
     @property
     def report_path(self) -> str | None:
-        """Path of the HTML page, or of the JSON file."""
+        """Return the path of the HTML page, or of the JSON file."""
         return self.page or self.report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything that the page, the JSON and the terminal show of one comparison."""
+    """Complete data of one comparison for the page, the JSON and the terminal."""
 
     finding: Finding
     run: RunMetadata
     settlement: Settlement | None = None  # None: no window was compared
     early: EarlyAnswers | None = None  # None: no window was compared
-    lives: tuple[DifferenceLife, ...] = ()  # of the rows in `differences` that no cause explains
-    trend: tuple[RunOfTrend, ...] = ()  # newest comparisons of the definition, this one included, oldest first
+    lives: tuple[DifferenceLife, ...] = ()  # of the unexplained rows in `differences`
+    trend: tuple[RunOfTrend, ...] = ()  # latest comparisons of the definition, including this one, oldest first
     self_test: ErrorRates | None = None  # None: none under this definition
     log_lateness: LogLateness | None = None  # the newest of `cutover lateness`; None: none under this definition
     noise: NoiseLevel | None = None  # the newest of `cutover noise`; None: none under this definition
@@ -77,7 +77,7 @@ class Report:
 
     @staticmethod
     def from_json(raw: Mapping[str, Any]) -> "Report":
-        """Return the report of a published object; fields that a newer version added are left out.
+        """Parse a report from a published object; fields of newer versions are ignored.
 
         Raises:
             LakeError: It is not the object of a report.
@@ -88,4 +88,4 @@ class Report:
         )
 
 
-_ADDITIONS = tuple(one.name for one in fields(Report) if one.name not in {"finding", "run"})
+_ADDITIONS = tuple(report_field.name for report_field in fields(Report) if report_field.name not in {"finding", "run"})

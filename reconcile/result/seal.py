@@ -1,4 +1,4 @@
-"""What makes a comparison fair, as it is recorded: the log, the definitions and the tables that were read."""
+"""Recorded preconditions of a comparison: the log, the definitions and the tables that were read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLog:
-    """The log that both sides read, and how far."""
+    """Log that both sides read, with the cut."""
 
     topic: str
     topic_id: str
@@ -27,17 +27,17 @@ class Fingerprints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionVersions:
-    """With which versions of a dimension the records up to the cut were joined."""
+    """Versions of a dimension with which the records up to the cut were joined."""
 
     lookup: str
     streaming: tuple[int, ...] = ()
     batch: tuple[int, ...] = ()  # in all of its runs so far
-    gone: tuple[int, ...] = ()  # the stream's, in whose place batch read another, since they can no longer be read
+    gone: tuple[int, ...] = ()  # the stream's versions that can no longer be read, which batch replaced by another
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealBreach:
-    """One reason why the two sides cannot be compared."""
+    """Reason why the two sides cannot be compared."""
 
     code: str  # log_identity, log_changed, cut, fingerprint, isolation, history, unreadable, folded, uncovered, ...
     message: str  # thing, place, expected, got
@@ -47,7 +47,7 @@ class SealBreach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """All that makes the comparison fair."""
+    """Preconditions of a comparison, with those that do not hold."""
 
     epoch: int | None = None
     logs: tuple[ComparedLog, ...] = ()

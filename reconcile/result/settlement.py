@@ -1,7 +1,7 @@
-"""Settlement of windows as frozen values: how complete the log is, and how right the stream's answer is, by age.
+"""Settlement of windows as frozen values: completeness of the log and accuracy of the stream's answer, by age.
 
-A window's age is how far the slowest partition's newest event time is beyond its end. Late records are dropped: they
-make the log complete, and never the stream's answer, which is final when its window closes.
+A window's age is the event time from its end to the latest one of the slowest partition. Late records are dropped: they
+complete the log, but never the stream's answer, which is final when its window closes.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cutover.reconcile.result.rates import Rate
 
 FEW = 10
-"""Windows below which nothing is concluded from their share."""
+"""Minimum number of windows for a conclusion from their share."""
 
 NEARLY_ALL = 0.99
 """Share of windows that must be right for a conclusion about windows of an age."""
@@ -20,7 +20,7 @@ MISSING_AT_MOST = 1e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettlementPoint:
-    """Windows that have reached one age: the share of their records that they miss at it."""
+    """Shares of records that windows miss at one age."""
 
     minutes: float  # from the window's end to the slowest partition's newest event time
     within: Rate  # windows that miss at most one record in a thousand, of those that old, with 95 % bounds
@@ -32,7 +32,7 @@ class SettlementPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreementPoint:
-    """(window, key) rows of the stream's answer at one age of their window, beside batch's final rows."""
+    """Number of (window, key) rows in which the stream's answer at one age differs from batch's final rows."""
 
     minutes: float
     windows: int  # whose answer at that age is known
@@ -42,16 +42,18 @@ class AgreementPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
-    """Two curves by age, as of the records read up to the cut."""
+    """Curves by age, from the records read up to the cut."""
 
     closing_minutes: float  # age at which windows close: the stream's answer is final from then on
     windows: int  # compared
-    other_causes: int  # windows that differ for another cause than late records: wrong at every age
-    log: tuple[SettlementPoint, ...]  # records that had been read, late ones included; empty: no window is that old
+    other_causes: int  # windows that differ for a cause other than late records: wrong at every age
+    log: tuple[
+        SettlementPoint, ...
+    ]  # records that had been read, including late ones; empty if no window is old enough
     stream: tuple[SettlementPoint, ...]  # records that count in the stream's answer; the last point is the closing
     agreement: tuple[AgreementPoint, ...]  # as `stream`, in rows
-    is_replay: bool = False  # the epochs read the log faster than it came about
-    read_speed: float | None = None  # log time that went by for each second while the epochs ran; None: not known
+    is_replay: bool = False  # the epochs read the log faster than it was written
+    read_speed: float | None = None  # log time per second of the epochs' processing time; None if unknown
 
     @property
     def final(self) -> SettlementPoint:
@@ -60,23 +62,23 @@ class Settlement:
 
     @property
     def trusted(self) -> SettlementPoint | None:
-        """Return the first age from which on nearly all of the stream's answers are right; None: at no age.
+        """Find the first age from which on nearly all of the stream's answers are right.
 
-        Of a replay, whose epochs read hours at once, no age before closing is concluded.
+        For a replay, whose epochs read hours at once, no age before closing is concluded.
         """
         return find_first_settled(self.stream[-1:] if self.is_replay else self.stream)
 
     @property
     def complete(self) -> SettlementPoint | None:
-        """Return the first age from which on nearly all windows have their records in the log; None: at no age."""
+        """Find the first age from which on nearly all windows have their records in the log."""
         return find_first_settled(self.log)
 
 
 def find_first_settled(points: tuple[SettlementPoint, ...]) -> SettlementPoint | None:
-    """Return the first point from which on nearly all windows are within; points of few windows decide nothing."""
-    first = None
+    """Find the first point from which on nearly all windows are within; points with few windows are ignored."""
+    first_settled = None
     for point in reversed([point for point in points if point.within.of >= FEW]):
         if point.within.hits < NEARLY_ALL * point.within.of:
             break
-        first = point
-    return first
+        first_settled = point
+    return first_settled

@@ -1,4 +1,4 @@
-"""Settlement in words: from which age on the stream's answer can be trusted, and from which on the log is complete."""
+"""Sentences on settlement: the ages from which on the stream's answer can be trusted and the log is complete."""
 
 from cutover.reconcile.result.replay_text import describe_replay
 from cutover.reconcile.result.settlement import FEW, Settlement, SettlementPoint
@@ -8,7 +8,7 @@ _HOLD = f"a right answer holds at least 99.9{THIN}% of the records read so far"
 
 
 def describe_settlement(settlement: Settlement, pipeline: str) -> str:
-    """Return what waiting does for the stream's answer, then what it does for the log, with bounds.
+    """Describe the effect of waiting on the stream's answer, then on the log, with bounds.
 
     Args:
         settlement: Curves of a comparison.
@@ -21,7 +21,7 @@ def describe_settlement(settlement: Settlement, pipeline: str) -> str:
 
 
 def describe_stream(settlement: Settlement) -> str:
-    """Return from which age on the stream's answer holds nearly all records, or that no waiting makes it hold them."""
+    """Describe the age from which on the stream's answer has nearly all records, or that waiting does not help."""
     final, closing = settlement.final, minutes(settlement.closing_minutes)
     right = f"{_count(final)} {_verb(final)} right"
     if final.within.of < FEW:
@@ -36,16 +36,16 @@ def describe_stream(settlement: Settlement) -> str:
             f" with 95{THIN}%) when they close, {closing} after their end ({_list_conditions(settlement)}),"
             " and no answer changes after that."
         )
-    rest = "" if trusted is final else f"; {right} when they close, {closing} after their end"
+    closing_text = "" if trusted is final else f"; {right} when they close, {closing} after their end"
     return (
         f"The stream's answer can be trusted from {minutes(trusted.minutes)} after the end of its window on:"
         f" {_count(trusted)} (at least {share(trusted.within.lower)} with 95{THIN}%) {_verb(trusted)} right"
-        f"{rest} ({_list_conditions(settlement)})."
+        f"{closing_text} ({_list_conditions(settlement)})."
     )
 
 
 def _list_conditions(settlement: Settlement) -> str:
-    """Return what makes a window's answer right, and how many windows are wrong for another cause than late records."""
+    """Describe the criterion for a right answer, and the windows that differ for a cause other than late records."""
     if not settlement.other_causes:
         return _HOLD
     differ = "differs" if settlement.other_causes == 1 else "differ"
@@ -53,17 +53,17 @@ def _list_conditions(settlement: Settlement) -> str:
 
 
 def describe_log(settlement: Settlement) -> str:
-    """Return from which age on the log holds nearly all records that had been read at the cut."""
+    """Describe the age from which on the log has nearly all records that had been read at the cut."""
     complete = settlement.complete
     if complete is not None:
         return (
             f"The log, late records included, is complete from {minutes(complete.minutes)} on:"
             f" {_count(complete)} that old."
         )
-    known = [point for point in settlement.log if point.within.of >= FEW]
-    if not known:
+    known_points = [point for point in settlement.log if point.within.of >= FEW]
+    if not known_points:
         return f"Too few windows are old enough to say when the log is complete (at least {FEW} are needed)."
-    oldest = known[-1]
+    oldest = known_points[-1]
     return (
         f"At no age does the log become complete and stay so: at {minutes(oldest.minutes)}, the greatest that was"
         f" measured of {FEW} windows, it is in {_count(oldest)}."

@@ -1,4 +1,4 @@
-"""What `cutover diff` inferred and tolerated, in sentences."""
+"""Sentences on the types that `cutover diff` inferred and the differences that it tolerated."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +28,7 @@ def describe_readings(readings: Sequence[TableReading]) -> Iterator[str]:
 
 
 def describe_equal_within(counts: Sequence[EqualWithin]) -> Iterator[str]:
-    """Yield how many cells of each column are equal within its tolerance alone."""
+    """Yield a sentence for each column on the number of cells that are equal only within its tolerance."""
     for count in counts:
         hint = f"; `--tolerance {count.column}=0` compares exactly" if count.is_default else ""
         yield f"{count_noun(count.cells, 'cell')} of {count.column} equal within {count.tolerance}{hint}"

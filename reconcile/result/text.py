@@ -1,4 +1,4 @@
-"""How values are written for people: numbers, shares, times and texts from data, each in one way."""
+"""Formats of values for people: numbers, shares, times and texts from data."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,15 +13,15 @@ from cutover.timestamps import format_moment
 MINUS = "\N{MINUS SIGN}"
 THIN = "\N{NARROW NO-BREAK SPACE}"
 LONGEST_VALUE = 64
-"""Characters of a text of the data that are shown whole."""
+"""Maximum length of a text from data that is shown completely."""
 
 _LEAST_PLAIN, _LARGEST_PLAIN = 1e-4, 1e15
 _MOST_DIGITS, _NOISE = 12, 1e-14  # of shares
-_FIRST_INEXACT = 1 << 53  # from here on a double does not hold every whole number
+_FIRST_INEXACT = 1 << 53  # from here on a double cannot represent every integer
 
 
 def number(value: Scalar) -> str:
-    """Return a value of a measure: grouped digits, at most six behind the point or six that matter, `null` for None."""
+    """Format a value of a measure: grouped digits, up to six decimals or six significant digits, `null` for None."""
     if value is None:
         return "null"
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -34,40 +34,40 @@ def number(value: Scalar) -> str:
     return text.replace("-", MINUS)
 
 
-def cut_text(text: str, most: int) -> str:
-    """Return a text with its length in place of what is beyond `most` characters."""
-    return text if len(text) <= most else f"{text[:most]}\N{HORIZONTAL ELLIPSIS} ({len(text):,} characters)"
+def cut_text(text: str, limit: int) -> str:
+    """Cut a text after a number of characters, and append its length."""
+    return text if len(text) <= limit else f"{text[:limit]}\N{HORIZONTAL ELLIPSIS} ({len(text):,} characters)"
 
 
 def message(text: str) -> str:
-    """Return a message of ours on one line, control characters of data in it as their escapes."""
+    """Format a message on one line, with control characters from data escaped."""
     return visible(text.replace("\nHint: ", " Hint: "))
 
 
 def message_text(text: str) -> str:
-    """Return a message of ours as rich prints it to the letter."""
+    """Format a message so that rich prints it literally."""
     return literal_text(message(text))
 
 
 def count_noun(count: int, noun: str) -> str:
-    """Return a number with its noun, in the plural where it is not one."""
+    """Format a number with its noun, in the plural unless the number is one."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def counts(found: Mapping[str, int]) -> str:
-    """Return counts by name in brackets after a blank, ` (3 lost, 1 stale)`; nothing if there are none."""
-    return f" ({', '.join(f'{count:,} {name}' for name, count in found.items())})" if found else ""
+def counts(counts_by_name: Mapping[str, int]) -> str:
+    """Format counts by name in parentheses after a space, ` (3 lost, 1 stale)`; empty if there are none."""
+    return f" ({', '.join(f'{count:,} {name}' for name, count in counts_by_name.items())})" if counts_by_name else ""
 
 
 def format_signed(value: Scalar) -> str:
-    """Return a difference with its sign; zero has none."""
+    """Format a difference with its sign; zero has none."""
     text = number(value)
     is_positive = isinstance(value, int | float) and not isinstance(value, bool) and value > 0
     return f"+{text}" if is_positive else text
 
 
 def share(value: float) -> str:
-    """Return a share as a percentage with two digits that matter; only none is `0 %`, and only all `100 %`."""
+    """Format a share as a percentage with two decimals or more; only 0 is `0 %`, and only 1 is `100 %`."""
     percent = value * 100
     digits = 2 if percent == 0 or abs(percent) >= 1 else 3 if abs(percent) >= 0.01 else 6  # noqa: PLR2004 -- read as is
     while digits < _MOST_DIGITS and _rounds_to_all_or_none(value, digits):
@@ -76,60 +76,60 @@ def share(value: float) -> str:
 
 
 def _rounds_to_all_or_none(value: float, digits: int) -> bool:
-    """Return whether a share between none and all would be shown as one of these; the noise of a double is neither."""
+    """Return whether a share would be rounded to 0 or 1 although it is neither, apart from the noise of a double."""
     return _NOISE < value < 1 - _NOISE and round(value * 100, digits) in {0, 100}
 
 
 def moment(iso: str | None) -> datetime | None:
-    """Return the time of an ISO text, in UTC; None for None or for a text that is no time."""
+    """Parse an ISO time, in UTC; None for None or for an invalid text."""
     if iso is None:
         return None
     try:
-        found = datetime.fromisoformat(iso)
+        time = datetime.fromisoformat(iso)
     except ValueError:
         return None
-    return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 
 def when(iso: str | None) -> str:
-    """Return a time as `2013-02-08 14:00` (UTC, said once in the page's head), seconds and fractions if it has any."""
-    found = moment(iso)
-    if found is None:
+    """Format a time as `2013-02-08 14:00` (UTC), with seconds and fractions if it has any."""
+    time = moment(iso)
+    if time is None:
         return "none" if iso is None else visible(iso)
-    return format_moment(found)
+    return format_moment(time)
 
 
 def duration(seconds: float | None) -> str:
-    """Return a length of time in its two largest units; `none` for None."""
+    """Format a duration in its two largest units; `none` for None."""
     return "none" if seconds is None else describe_length(seconds, space=THIN)
 
 
 def minutes(value: float) -> str:
-    """Return a length in minutes as people say it: `30 min`, `2 h`, `1 d`."""
+    """Format a duration in minutes: `30 min`, `2 h`, `1 d`."""
     return "0" if value == 0 else duration(value * 60)
 
 
 def describe_life(life: DifferenceLife) -> str:
-    """Return the state of a difference, since which comparison it is known, and how many have found it."""
+    """Describe the state of a difference, the first comparison that found it, and the number of those that did."""
     rule = f" by {visible(life.rule)}" if life.rule is not None else ""
-    back = f", came back {count_noun(life.returned, 'time')}" if life.returned else ""
-    found = f"found by {count_noun(life.runs, 'comparison')}"
-    return f"{life.state}{rule} since {when(life.first_seen)} UTC (run {life.first_run}), {found}{back}"
+    returned_text = f", came back {count_noun(life.returned, 'time')}" if life.returned else ""
+    found_text = f"found by {count_noun(life.runs, 'comparison')}"
+    return f"{life.state}{rule} since {when(life.first_seen)} UTC (run {life.first_run}), {found_text}{returned_text}"
 
 
 def describe_lives(lifes: Sequence[DifferenceLife]) -> str:
-    """Return how many listed rows nothing explains, and since when the oldest is known; nothing of none."""
+    """Describe the number of listed rows without a cause and the age of the oldest; empty if there are none."""
     if not lifes:
         return ""
-    first = min(lifes, key=lambda life: (life.first_seen, life.window_start))
+    oldest = min(lifes, key=lambda life: (life.first_seen, life.window_start))
     rows = f"{count_noun(len(lifes), 'row')} of these without a cause"
-    return f"{rows}, the oldest known since {when(first.first_seen)} UTC (run {first.first_run})."
+    return f"{rows}, the oldest known since {when(oldest.first_seen)} UTC (run {oldest.first_run})."
 
 
 def numeric(value: Scalar) -> float:
-    """Return a value as a float for a chart; what is no number is 0."""
+    """Convert a value to a float for a chart; 0 if it is not a number."""
     try:
-        found = float(value) if value is not None else 0.0
+        number_value = float(value) if value is not None else 0.0
     except ValueError:
         return 0.0
-    return found if found - found == 0 else 0.0
+    return number_value if number_value - number_value == 0 else 0.0
