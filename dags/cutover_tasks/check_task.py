@@ -26,8 +26,8 @@ def verify(pipeline: str) -> dict[str, Any]:
     with fail_without_retries():
         settings = load_settings()
         verification = verify_and_record(settings, find_definition(settings, pipeline))
-    for checked in verification.checks.values():
-        log.info("%s %s: %s %s", checked.name, checked.title, checked.state, checked.why or checked.looked_at)
+    for result in verification.checks.values():
+        log.info("%s %s: %s %s", result.name, result.title, result.state, result.reason or result.coverage)
     texts = [f"{violation.check}: {violation.text}" for violation in verification.violations]
     if texts or verification.error:
         page = f"\nRunbook: docs/runbooks/{verification.runbook}.md" if verification.runbook else ""

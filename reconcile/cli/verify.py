@@ -29,11 +29,13 @@ def verify(
     if files:
         _scrub(settings, find_definition(settings, pipeline), check_all=every, as_json=as_json)
     names = [name.strip().upper() for name in only.split(",") if name.strip()]
-    verification = verify_and_record(settings, find_definition(settings, pipeline), only=names, every=every, seed=seed)
+    verification = verify_and_record(
+        settings, find_definition(settings, pipeline), only=names, exhaustive=every, seed=seed
+    )
     if as_json:
         sys.stdout.write(json.dumps(verification.to_json()) + "\n")
     else:
-        show.verification(Console(), verification)
+        show.print_verification(Console(), verification)
     raise typer.Exit(verification.exit_code)
 
 

@@ -1,1 +1,1 @@
-"""The checks that must hold whatever happened: the books, the epochs, the prefix, the paths, time, and one story."""
+"""Invariants that must always hold: record counts, epochs, prefix, path agreement, time, determinism and writers."""

@@ -1,4 +1,4 @@
-"""What a check says: the violations it found, or why it cannot tell."""
+"""Results of checks: the violations that a check found, or the reason why it could not be evaluated."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from cutover.timestamps import format_micros
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """One thing that must hold and does not."""
+    """Place at which an invariant does not hold."""
 
     check: str  # "N1"
     text: str  # one sentence: thing, place, expected, got
@@ -18,13 +18,13 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """A fact that cannot be had."""
+    """Fact that could not be gathered."""
 
-    why: str
+    reason: str
 
 
 class CheckState(StrEnum):
-    """What is known of one check."""
+    """State of one check."""
 
     HELD = "held"
     VIOLATED = "violated"
@@ -33,48 +33,48 @@ class CheckState(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """What one check has come to."""
+class CheckResult:
+    """Result of one check."""
 
     name: str
     title: str
     state: CheckState
-    why: str = ""  # of a check that cannot be judged
-    runbook: str | None = None  # of a check that cannot be judged
-    looked_at: str = ""
-    notes: tuple[str, ...] = ()  # what was left out, and why
+    reason: str = ""  # set if the check could not be evaluated
+    runbook: str | None = None  # set if the check could not be evaluated
+    coverage: str = ""  # which epochs, windows or rows were checked
+    notes: tuple[str, ...] = ()  # omissions and their reasons
     violations: tuple[Violation, ...] = ()
     seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """All checks of one pipeline."""
+    """Results of all checks of one pipeline."""
 
     pipeline: str
-    checks: Mapping[str, Checked]
-    epoch: int | None = None  # newest one that was looked at
+    checks: Mapping[str, CheckResult]
+    epoch: int | None = None  # newest checked epoch
     table_version: int | None = None
-    error: str | None = None  # why nothing could be judged
+    error: str | None = None  # reason why no check could be evaluated
     runbook: str | None = None
     seconds: float = 0.0
     notes: tuple[str, ...] = field(default=())
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """In the order of the checks."""
-        return tuple(violation for checked in self.checks.values() for violation in checked.violations)
+        """Return all violations in the order of the checks."""
+        return tuple(violation for result in self.checks.values() for violation in result.violations)
 
     @property
     def exit_code(self) -> int:
-        """Return 0: all hold; 1: a violation; 2: some check cannot be judged."""
-        states = {checked.state for checked in self.checks.values()}
+        """Return 0 if all checks hold, 1 if one is violated, 2 if one could not be evaluated."""
+        states = {result.state for result in self.checks.values()}
         if CheckState.VIOLATED in states:
             return 1
         return 2 if CheckState.NOT_PROVABLE in states or self.error is not None else 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return the shape that `cutover verify --json` prints."""
+        """Encode the verification as `cutover verify --json` prints it."""
         return {
             "pipeline": self.pipeline,
             "exit_code": self.exit_code,
@@ -88,8 +88,8 @@ class Verification:
                     "check": c.name,
                     "title": c.title,
                     "state": c.state.value,
-                    "why": c.why,
-                    "looked_at": c.looked_at,
+                    "why": c.reason,
+                    "looked_at": c.coverage,
                     "notes": list(c.notes),
                     "violations": [v.text for v in c.violations],
                     "seconds": c.seconds,
@@ -100,17 +100,17 @@ class Verification:
 
 
 MOST = 10
-"""Violations of one kind that a check names; how many more there are it says in one."""
+"""Violations of one kind that a check lists; one more violation counts the others."""
 
 
 def cap_violations(check: str, texts: Sequence[str]) -> Iterable[Violation]:
-    """Yield a violation for each text, the first few of them, and how many more there are."""
+    """Yield a violation for each of the first `MOST` texts, and one that counts the others."""
     for text in texts[:MOST]:
         yield Violation(check=check, text=text)
     if len(texts) > MOST:
         yield Violation(check=check, text=f"... and {len(texts) - MOST:,} more like the last one.")
 
 
-def moment(micros: int | None) -> str:
-    """Return microseconds since 1970 as ISO text in UTC."""
+def format_time(micros: int | None) -> str:
+    """Format microseconds since 1970 as ISO text in UTC."""
     return format_micros(micros) or "none"

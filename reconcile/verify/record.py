@@ -1,7 +1,7 @@
-"""What the checks came to, run by run: a violation stands until a run judges that check again, and it holds.
+"""History of check results: a violation stays open until a later run evaluates that check again and it holds.
 
-A run that draws a sample may miss what another one found, so of the checks that sample only a run over everything
-(`cutover verify P --all`) ends a violation.
+A sampled run may miss what another run has found. A violation of a sampled check is therefore closed only by an
+exhaustive run (`cutover verify P --all`).
 """
 
 import json
@@ -23,16 +23,16 @@ from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 
 SAMPLED = frozenset({"N1", "N4", "N6"})
-"""Checks that look at a part of what the log holds, unless all is asked for."""
+"""Checks that cover only a part of the log unless the run is exhaustive."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """A violation that no later run has judged away."""
+class OpenViolation:
+    """Violation that no later run has closed."""
 
     check: str
     text: str
-    epoch: int  # newest one that the run looked at
+    epoch: int  # newest epoch that the run checked
 
 
 @tasks.write_metrics("verify", tasks.texts(verify_metrics.samples))
@@ -41,31 +41,31 @@ def verify_and_record(
     pipeline: Pipeline,
     *,
     only: Sequence[str] = (),
-    every: bool = False,
+    exhaustive: bool = False,
     seed: int | None = None,
     clock: Clock | None = None,
 ) -> Verification:
-    """Judge the checks and keep what they came to, where any could be judged.
+    """Evaluate the checks and record their results, unless no check could be evaluated.
 
-    A lake that cannot be written is told in the log: what was judged stays true.
+    If the lake cannot be written, a warning is logged and the results are returned all the same.
 
     Raises:
-        DefinitionError: A name in `only` is none of a check.
+        DefinitionError: A name in `only` is not the name of a check.
     """
     clock = clock or SystemClock()
-    found = verify(settings, pipeline, only=only, every=every, seed=seed, clock=clock)
-    if found.error is None:
+    verification = verify(settings, pipeline, only=only, exhaustive=exhaustive, seed=seed, clock=clock)
+    if verification.error is None:
         try:
             Journal(settings, pipeline.name, VerificationRow).append(
-                _row(settings, pipeline, found, clock, every=every)
+                _make_row(settings, pipeline, verification, clock, exhaustive=exhaustive)
             )
         except (LakeError, OSError) as error:
             log.warning("checks_not_recorded", pipeline=pipeline.name, error=str(error))
-    return found
+    return verification
 
 
-def list_standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...]:
-    """Return the violations that stand against the version of the stream that serves.
+def list_open_violations(settings: Settings, pipeline: Pipeline) -> tuple[OpenViolation, ...]:
+    """List the open violations of the stream version in service.
 
     Raises:
         LakeError: The record of the checks cannot be read.
@@ -73,27 +73,27 @@ def list_standing(settings: Settings, pipeline: Pipeline) -> tuple[Standing, ...
     version = versions.current(settings, pipeline)
     rows = Journal(settings, pipeline.name, VerificationRow).read()
     number = None if version is None else version.number
-    wanted = (result_fingerprint(pipeline), number)
-    return fold_violations(row for row in rows if (row.result_fingerprint, row.stream_version) == wanted)
+    identity = (result_fingerprint(pipeline), number)
+    return fold_violations(row for row in rows if (row.result_fingerprint, row.stream_version) == identity)
 
 
-def fold_violations(rows: Iterable[VerificationRow]) -> tuple[Standing, ...]:
-    """Return the violations that stand, one for each check, of rows of `verifications` in their order."""
-    found: dict[str, Standing] = {}
+def fold_violations(rows: Iterable[VerificationRow]) -> tuple[OpenViolation, ...]:
+    """Fold rows of `verifications`, in their order, into the open violations, at most one for each check."""
+    open_violations: dict[str, OpenViolation] = {}
     for row in rows:
         epoch = -1 if row.epoch is None else row.epoch
         for name, state in json.loads(row.checks).items():
-            before = found.get(name)
-            ends = state == CheckState.HELD and (row.exhaustive or name not in SAMPLED)
-            if ends and before is not None and epoch >= before.epoch:
-                del found[name]
+            violation = open_violations.get(name)
+            closes = state == CheckState.HELD and (row.exhaustive or name not in SAMPLED)
+            if closes and violation is not None and epoch >= violation.epoch:
+                del open_violations[name]
         for name, text in reversed(json.loads(row.violations)):
-            found[name] = Standing(check=name, text=text, epoch=epoch)
-    return tuple(found[name] for name in sorted(found))
+            open_violations[name] = OpenViolation(check=name, text=text, epoch=epoch)
+    return tuple(open_violations[name] for name in sorted(open_violations))
 
 
-def _row(
-    settings: Settings, pipeline: Pipeline, verification: Verification, clock: Clock, *, every: bool
+def _make_row(
+    settings: Settings, pipeline: Pipeline, verification: Verification, clock: Clock, *, exhaustive: bool
 ) -> VerificationRow:
     version = versions.current(settings, pipeline)
     return VerificationRow(
@@ -102,7 +102,7 @@ def _row(
         epoch=verification.epoch,
         result_fingerprint=result_fingerprint(pipeline),
         stream_version=None if version is None else version.number,
-        exhaustive=every,
-        checks=json.dumps({name: checked.state.value for name, checked in verification.checks.items()}),
+        exhaustive=exhaustive,
+        checks=json.dumps({name: result.state.value for name, result in verification.checks.items()}),
         violations=json.dumps([[violation.check, violation.text] for violation in verification.violations]),
     )

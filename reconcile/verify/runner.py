@@ -1,4 +1,4 @@
-"""All checks of one pipeline: facts are gathered once, each check is a pure function over them."""
+"""Run of all checks of one pipeline: facts are gathered once, and each check is a pure function over them."""
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,38 +25,38 @@ from cutover.reconcile.verify.invariants import (
     n8_determinism,
     n9_sole_writer,
 )
-from cutover.reconcile.verify.model import Checked, CheckState, Unknown, Verification, Violation, cap_violations
+from cutover.reconcile.verify.model import CheckResult, CheckState, Unknown, Verification, Violation, cap_violations
 from cutover.settings import Settings
 
 Check = Callable[[VerifyFacts], Iterable[Violation]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """One check: its module has TITLE, `check`, `describe_coverage`, and `notes` where something may be left out."""
+class RegisteredCheck:
+    """Registered check: its module has TITLE, `check`, `describe_coverage`, and `notes` if it may omit something."""
 
     name: str
     module: ModuleType
-    needs: tuple[str, ...]  # parts of the facts; without one of them it cannot be told
-    takes: tuple[str, ...] = ()  # parts that it looks at where they can be had
+    needs: tuple[str, ...]  # parts of the facts without which the check cannot be evaluated
+    uses: tuple[str, ...] = ()  # parts that the check reads if they are known
 
 
-CHECKS: Mapping[str, Listed] = {
-    listed.name: listed
-    for listed in (
-        Listed(name="N1", module=n1_completeness, needs=("books", "log"), takes=("batch_ledger",)),
-        Listed(name="N2", module=n2_single_effect, needs=("commits",)),
-        Listed(name="N3", module=n3_contiguity, needs=()),
-        Listed(name="N4", module=n4_prefix, needs=("prefix",)),
-        Listed(name="N5", module=n5_path_agreement, needs=("paths",)),
-        Listed(name="N6", module=n6_monotonicity, needs=("reopened",), takes=("log", "finals")),
-        Listed(name="N8", module=n8_determinism, needs=("twice",)),
-        Listed(name="N9", module=n9_sole_writer, needs=("foreign",)),
+CHECKS: Mapping[str, RegisteredCheck] = {
+    registered.name: registered
+    for registered in (
+        RegisteredCheck(name="N1", module=n1_completeness, needs=("books", "log"), uses=("batch_ledger",)),
+        RegisteredCheck(name="N2", module=n2_single_effect, needs=("commits",)),
+        RegisteredCheck(name="N3", module=n3_contiguity, needs=()),
+        RegisteredCheck(name="N4", module=n4_prefix, needs=("prefix",)),
+        RegisteredCheck(name="N5", module=n5_path_agreement, needs=("paths",)),
+        RegisteredCheck(name="N6", module=n6_monotonicity, needs=("reopened",), uses=("log", "finals")),
+        RegisteredCheck(name="N8", module=n8_determinism, needs=("repeated",)),
+        RegisteredCheck(name="N9", module=n9_sole_writer, needs=("foreign",)),
     )
 }
 
 WAIVED = ("N1", "N2", "N4")
-"""Checks that hold only where data and offsets are one commit."""
+"""Checks that hold only if data and offsets are committed together."""
 
 
 def verify(
@@ -64,31 +64,31 @@ def verify(
     pipeline: Pipeline,
     *,
     only: Sequence[str] = (),
-    every: bool = False,
+    exhaustive: bool = False,
     seed: int | None = None,
     clock: Clock | None = None,
 ) -> Verification:
-    """Judge every check of a pipeline's current stream version. Reads only, also while a driver works.
+    """Evaluate the checks of a pipeline's current stream version. It only reads, and a driver may run at the same time.
 
     Args:
-        settings: Where lake and log are.
+        settings: Location of the lake and the log.
         pipeline: The definition.
-        only: Names of the checks to judge; none: all.
-        every: Recompute and count all that the log still holds, not a sample.
-        seed: Of the sample; None: another one each time.
+        only: Names of the checks to evaluate; empty: all.
+        exhaustive: Recompute and count everything that the log retains, not a sample.
+        seed: Seed of the sample; None: a random one.
         clock: The wall clock.
 
     Returns:
-        What each check has come to. Where no epoch log can be read, none can be judged, and `error` says why.
+        A result for each check. If the epoch log cannot be read, no check is provable and `error` has the reason.
 
     Raises:
-        DefinitionError: A name in `only` is none of a check.
+        DefinitionError: A name in `only` is not the name of a check.
     """
     clock, names = clock or SystemClock(), choose_checks(only)
-    began = clock.monotonic()
-    drawn = secrets.randbelow(1_000_000) if seed is None else seed
-    request = VerifyRequest(now=clock.now(), seed=drawn, every=every)
-    checks: dict[str, Checked] = {}
+    started = clock.monotonic()
+    sample_seed = secrets.randbelow(1_000_000) if seed is None else seed
+    request = VerifyRequest(now=clock.now(), seed=sample_seed, exhaustive=exhaustive)
+    checks: dict[str, CheckResult] = {}
     try:
         with read_once():
             source, facts = open_source(settings, pipeline, request)
@@ -98,27 +98,27 @@ def verify(
                 if name in waived:
                     checks[name] = waived[name]
                 else:
-                    facts, checks[name] = _judge_check(CHECKS[name], source, facts, clock)
+                    facts, checks[name] = _evaluate_check(CHECKS[name], source, facts, clock)
     except CutoverError as error:
-        checks = {name: _judge_unread(settings, pipeline, name, error) for name in names}
-        return _log_verification(_make_unreadable(pipeline, checks, error, round(clock.monotonic() - began, 3)))
-    return _log_verification(_verification(facts, checks, round(clock.monotonic() - began, 3)))
+        checks = {name: _evaluate_without_log(settings, pipeline, name, error) for name in names}
+        return _log_verification(_build_unreadable(pipeline, checks, error, round(clock.monotonic() - started, 3)))
+    return _log_verification(_build_verification(facts, checks, round(clock.monotonic() - started, 3)))
 
 
-def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
-    """Return the checks that a delivery other than exactly once does not promise, with what it doubled or lost."""
+def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, CheckResult]:
+    """Waive the checks that a delivery other than exactly-once does not guarantee, with its duplicates and losses."""
     modes = sorted({record.delivery for record in facts.records} - {delivery.EXACTLY_ONCE})
     if not modes:
         return {}
     faults = delivery.find_delivery_faults(facts.records, delivery.attempts(source.log, facts.records))
-    why = f"Delivery is {' and '.join(modes)}: epochs may come twice or never."
+    reason = f"Delivery is {' and '.join(modes)}: an epoch may be delivered twice or not at all."
     return {
-        name: Checked(
+        name: CheckResult(
             name=name,
             title=CHECKS[name].module.TITLE,
             state=CheckState.WAIVED,
-            why=why,
-            looked_at=f"{len(facts.records):,} epochs: {len(faults.doubled):,} doubled, {len(faults.lost):,} lost",
+            reason=reason,
+            coverage=f"{len(facts.records):,} epochs: {len(faults.doubled):,} doubled, {len(faults.lost):,} lost",
             notes=faults.sentences if name == WAIVED[0] else (),
         )
         for name in WAIVED
@@ -126,43 +126,45 @@ def _waive_checks(source: Source, facts: VerifyFacts) -> Mapping[str, Checked]:
 
 
 def choose_checks(only: Sequence[str]) -> tuple[str, ...]:
-    """Return the checks to judge, in their order.
+    """Return the names of the checks to evaluate, in their order.
 
     Raises:
-        DefinitionError: A name is none of a check.
+        DefinitionError: A name is not the name of a check.
     """
-    wrong = [name for name in only if name not in CHECKS]
-    if wrong:
-        msg = f"`--only`: expected some of {', '.join(CHECKS)}, got `{wrong[0][:20]}`."
+    unknown_names = [name for name in only if name not in CHECKS]
+    if unknown_names:
+        msg = f"`--only`: expected some of {', '.join(CHECKS)}, got `{unknown_names[0][:20]}`."
         raise DefinitionError(msg)
     return tuple(name for name in CHECKS if not only or name in only)
 
 
-def _judge_check(listed: Listed, source: Source, facts: VerifyFacts, clock: Clock) -> tuple[VerifyFacts, Checked]:
-    began = clock.monotonic()
-    for part in (*listed.needs, *listed.takes):
+def _evaluate_check(
+    registered: RegisteredCheck, source: Source, facts: VerifyFacts, clock: Clock
+) -> tuple[VerifyFacts, CheckResult]:
+    started = clock.monotonic()
+    for part in (*registered.needs, *registered.uses):
         facts = gather.with_part(source, facts, part)
-    module = listed.module
+    module = registered.module
     violations = tuple(module.check(facts))
-    parts = [getattr(facts, name) for name in listed.needs]
-    absent = [part.why for part in parts if isinstance(part, Unknown)]
-    lost = [f"{part.lost}." for part in parts if isinstance(part, LogCounts | Prefix) and part.lost]
-    state = CheckState.VIOLATED if violations else CheckState.NOT_PROVABLE if absent or lost else CheckState.HELD
-    checked = Checked(
-        name=listed.name,
+    parts = [getattr(facts, name) for name in registered.needs]
+    reasons = [part.reason for part in parts if isinstance(part, Unknown)]
+    losses = [f"{part.lost_records}." for part in parts if isinstance(part, LogCounts | Prefix) and part.lost_records]
+    state = CheckState.VIOLATED if violations else CheckState.NOT_PROVABLE if reasons or losses else CheckState.HELD
+    result = CheckResult(
+        name=registered.name,
         title=module.TITLE,
         state=state,
-        why=" ".join(dict.fromkeys([*absent, *lost])),
-        runbook="LogDataLost" if lost else None,
-        looked_at=module.describe_coverage(facts),
+        reason=" ".join(dict.fromkeys([*reasons, *losses])),
+        runbook="LogDataLost" if losses else None,
+        coverage=module.describe_coverage(facts),
         notes=tuple(module.notes(facts)) if hasattr(module, "notes") else (),
         violations=violations,
-        seconds=round(clock.monotonic() - began, 3),
+        seconds=round(clock.monotonic() - started, 3),
     )
-    return facts, checked
+    return facts, result
 
 
-def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: float) -> Verification:
+def _build_verification(facts: VerifyFacts, checks: Mapping[str, CheckResult], seconds: float) -> Verification:
     verification = Verification(
         pipeline=facts.pipeline.name,
         checks=checks,
@@ -170,31 +172,31 @@ def _verification(facts: VerifyFacts, checks: Mapping[str, Checked], seconds: fl
         table_version=facts.table_version,
         seconds=seconds,
     )
-    runbooks = (checked.runbook for checked in checks.values())
+    runbooks = (result.runbook for result in checks.values())
     runbook = "InvariantBroken" if verification.violations else next(filter(None, runbooks), None)
     return replace(verification, runbook=runbook)
 
 
-def _judge_unread(settings: Settings, pipeline: Pipeline, name: str, error: CutoverError) -> Checked:
-    """Judge a check without the epoch log: what others changed may be known all the same, and be why it has none."""
-    why = error.text.split("\n", maxsplit=1)[0]
-    foreign: tuple[str, ...] = ()
+def _evaluate_without_log(settings: Settings, pipeline: Pipeline, name: str, error: CutoverError) -> CheckResult:
+    """Evaluate a check without the epoch log: changes by other writers may still be known, and may explain its loss."""
+    reason = error.text.split("\n", maxsplit=1)[0]
+    changes: tuple[str, ...] = ()
     if name == "N9":
         with suppress(CutoverError):
-            foreign = rows.list_foreign(settings, pipeline)
-    return Checked(
+            changes = rows.list_foreign(settings, pipeline)
+    return CheckResult(
         name=name,
         title=CHECKS[name].module.TITLE,
-        state=CheckState.VIOLATED if foreign else CheckState.NOT_PROVABLE,
-        why="" if foreign else why,
-        violations=tuple(cap_violations(name, foreign)),
+        state=CheckState.VIOLATED if changes else CheckState.NOT_PROVABLE,
+        reason="" if changes else reason,
+        violations=tuple(cap_violations(name, changes)),
     )
 
 
-def _make_unreadable(
-    pipeline: Pipeline, checks: Mapping[str, Checked], error: CutoverError, seconds: float
+def _build_unreadable(
+    pipeline: Pipeline, checks: Mapping[str, CheckResult], error: CutoverError, seconds: float
 ) -> Verification:
-    """Return what is known where the epoch log cannot be read."""
+    """Build the verification of a pipeline whose epoch log cannot be read."""
     return Verification(pipeline=pipeline.name, checks=checks, error=error.text, runbook=error.runbook, seconds=seconds)
 
 
@@ -204,7 +206,7 @@ def _log_verification(verification: Verification) -> Verification:
         pipeline=verification.pipeline,
         exit_code=verification.exit_code,
         epoch=verification.epoch,
-        checks={name: checked.state.value for name, checked in verification.checks.items()},
+        checks={name: result.state.value for name, result in verification.checks.items()},
         violations=len(verification.violations),
         runbook=verification.runbook,
         seconds=verification.seconds,

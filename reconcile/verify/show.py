@@ -1,4 +1,4 @@
-"""A verification for people at a terminal: a row for each check, then what is wrong, then what was left out."""
+"""Rendering of a verification at a terminal: a row for each check, then violations, then omissions."""
 
 from collections.abc import Iterable
 
@@ -7,7 +7,7 @@ from rich.table import Table
 
 from cutover.lake.integrity.scrub import Scrubbed
 from cutover.reconcile.result.text import message_text
-from cutover.reconcile.verify.model import Checked, CheckState, Verification
+from cutover.reconcile.verify.model import CheckResult, CheckState, Verification
 
 _WORDS = {
     CheckState.HELD: "[green]holds[/]",
@@ -15,57 +15,61 @@ _WORDS = {
     CheckState.NOT_PROVABLE: "[yellow]not provable[/]",
     CheckState.WAIVED: "[yellow]waived[/]",
 }
-_SENTENCES = {0: "every check holds", 1: "a check is violated", 2: "not every check can be judged"}
+_SENTENCES = {0: "every check holds", 1: "a check is violated", 2: "not every check could be evaluated"}
 
 
-def verification(console: Console, found: Verification) -> None:
-    """Print it."""
-    at = "" if found.epoch is None else f" at epoch {found.epoch:,}, table version {found.table_version:,}"
-    console.print(f"[bold]{found.pipeline}[/]{at}: {_SENTENCES[found.exit_code]}")
-    if found.error is not None:
-        console.print(message_text(found.error), soft_wrap=True)
-        _details(console, [check for check in found.checks.values() if check.violations])
+def print_verification(console: Console, verification: Verification) -> None:
+    """Print a verification."""
+    at = (
+        ""
+        if verification.epoch is None
+        else f" at epoch {verification.epoch:,}, table version {verification.table_version:,}"
+    )
+    console.print(f"[bold]{verification.pipeline}[/]{at}: {_SENTENCES[verification.exit_code]}")
+    if verification.error is not None:
+        console.print(message_text(verification.error), soft_wrap=True)
+        _print_details(console, [check for check in verification.checks.values() if check.violations])
     else:
-        console.print(_table(found))
-        _details(console, found.checks.values())
-    if found.runbook:
-        console.print(f"runbook  docs/runbooks/{found.runbook}.md")
-    console.print(f"{found.seconds:.1f} s", highlight=False)
+        console.print(_build_table(verification))
+        _print_details(console, verification.checks.values())
+    if verification.runbook:
+        console.print(f"runbook  docs/runbooks/{verification.runbook}.md")
+    console.print(f"{verification.seconds:.1f} s", highlight=False)
 
 
 def print_scrub(console: Console, scrubbed: Scrubbed) -> None:
-    """Print what a scrub has looked at."""
+    """Print the result of a scrub."""
     console.print(f"{scrubbed.files:,} of {scrubbed.listed:,} files checked, {scrubbed.size:,} bytes", highlight=False)
     if scrubbed.unnamed:
         console.print(
-            f"{scrubbed.unnamed:,} files were written by others: their bytes cannot be checked", highlight=False
+            f"{scrubbed.unnamed:,} files were written by other writers: their bytes cannot be checked", highlight=False
         )
     for text in scrubbed.damaged:
         console.print(f"[red]{message_text(text)}[/]", soft_wrap=True, highlight=False)
     if scrubbed.damaged:
         console.print("runbook  docs/runbooks/TableUnreadable.md")
     elif not scrubbed.is_whole:
-        console.print("the next run goes on from here", highlight=False)
+        console.print("the next run continues from here", highlight=False)
 
 
-def _table(verification: Verification) -> Table:
-    table = Table("check", "", "", "looked at", box=None, pad_edge=False)
+def _build_table(verification: Verification) -> Table:
+    table = Table("check", "", "", "coverage", box=None, pad_edge=False)
     table.add_column("s", justify="right")
     for check in verification.checks.values():
         table.add_row(
-            check.name, check.title, _WORDS[check.state], message_text(check.looked_at), f"{check.seconds:.1f}"
+            check.name, check.title, _WORDS[check.state], message_text(check.coverage), f"{check.seconds:.1f}"
         )
     return table
 
 
-def _details(console: Console, checks: Iterable[Checked]) -> None:
+def _print_details(console: Console, checks: Iterable[CheckResult]) -> None:
     for check in checks:
-        for line in _lines(check):
+        for line in _format_lines(check):
             console.print(f"{check.name}  {line}", soft_wrap=True, highlight=False)
 
 
-def _lines(one: Checked) -> list[str]:
-    lines = [f"[red]{message_text(violation.text)}[/]" for violation in one.violations]
-    if one.why:
-        lines.append(f"[yellow]{message_text(one.why)}[/]")
-    return lines + [f"[dim]{message_text(note)}[/]" for note in one.notes]
+def _format_lines(result: CheckResult) -> list[str]:
+    lines = [f"[red]{message_text(violation.text)}[/]" for violation in result.violations]
+    if result.reason:
+        lines.append(f"[yellow]{message_text(result.reason)}[/]")
+    return lines + [f"[dim]{message_text(note)}[/]" for note in result.notes]

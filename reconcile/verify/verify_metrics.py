@@ -1,4 +1,4 @@
-"""What the checks tell: the state of each, and how many violations there are."""
+"""Metrics of the checks: the state of each, and the number of violations."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,8 @@ from cutover.reconcile.verify.model import CheckState, Verification
 
 
 def samples(pipeline: Pipeline, verification: Verification) -> Iterator[MetricSample]:
-    """Yield one number a check and state; where nothing could be judged, no state is 1."""
-    for name, checked in verification.checks.items():
+    """Yield a sample for each check and state; if no check could be evaluated, no state is 1."""
+    for name, result in verification.checks.items():
         for state in CheckState:
-            yield MetricSample("cutover_verify_check", (pipeline.name, name, str(state)), float(state is checked.state))
+            yield MetricSample("cutover_verify_check", (pipeline.name, name, str(state)), float(state is result.state))
     yield MetricSample("cutover_verify_violations", (pipeline.name,), len(verification.violations))

@@ -86,7 +86,7 @@ def list_violated_checks(settings: Settings, pipeline: Pipeline) -> Iterator[Pro
     Raises:
         LakeError: The record of the checks cannot be read.
     """
-    violations = record.list_standing(settings, pipeline)
+    violations = record.list_open_violations(settings, pipeline)
     if violations:
         more = f" (and {len(violations) - 1} more checks)" if len(violations) > 1 else ""
         text = visible(f"{violations[0].check}: {violations[0].text}{more}")

@@ -221,7 +221,7 @@ class Actions(RuleBasedStateMachine):
         if not self.records:
             return
         only = PROVEN_WITHOUT_BATCH if self.cut is None else ()
-        found = verify(self.settings, self.pipeline, only=only, every=True, seed=0)
+        found = verify(self.settings, self.pipeline, only=only, exhaustive=True, seed=0)
         assert found.violations == ()
         assert all(found.checks[name].state is CheckState.HELD for name in PROVEN_WITHOUT_BATCH)
 

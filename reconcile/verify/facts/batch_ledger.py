@@ -1,4 +1,4 @@
-"""What batch's own ledger and index say of its scans: each offset is scanned once, each position listed once."""
+"""Duplicates in the batch path's ledger and index: each offset is scanned once, each position listed once."""
 
 # ruff: noqa: S608 -- every name in a query is ours
 
@@ -23,14 +23,14 @@ _DOUBLED = f"""
     HAVING count(*) > 1 ORDER BY 1, 2, 3
 """
 
-# A run that began anew has taken out the rows of those before it.
+# A run that started from scratch deleted the rows of earlier runs.
 _PRESENT = f"""
     SELECT _run FROM batch_ledger_rows UNION SELECT _run FROM batch_index_rows WHERE _kind = '{IndexKind.RANGE}'
 """
 
 
 def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
-    """Return what stands more than once in the ledger of the newest recorded run, and which offsets were scanned twice.
+    """Find positions listed more than once in the ledger of the newest recorded run, and offsets scanned twice.
 
     Raises:
         LakeError: A table of the batch path cannot be read.
@@ -51,19 +51,22 @@ def read_batch_ledger(source: Source, facts: VerifyFacts) -> BatchLedger:
         present = {str(run_id) for (run_id,) in connection.execute(_PRESENT).fetchall()}
     return BatchLedger(
         doubled=tuple(
-            DoubledPosition(partition=partition, offset=offset, window_start=start, rows=count, runs=tuple(by))
-            for partition, offset, start, count, by in doubled
+            DoubledPosition(partition=partition, offset=offset, window_start=start, rows=count, runs=tuple(run_ids))
+            for partition, offset, start, count, run_ids in doubled
         ),
         rescanned=tuple(_find_rescanned([run for run in runs if run.run_id in present])),
     )
 
 
 def _find_rescanned(runs: Sequence[BatchRun]) -> Iterator[RescannedOffsets]:
-    """Yield the offsets that two runs scanned: later runs count each of their records twice."""
+    """Yield the offsets that two runs scanned, whose records are therefore counted twice."""
     for partition in sorted({partition for run in runs for partition in run.scanned}):
         scans = sorted((*run.scanned[partition], run.run_id) for run in runs if partition in run.scanned)
-        for (_, end, first_run), (again, until, second_run) in pairwise(scans):
-            if again < end:
+        for (_, first_end, first_run), (second_start, second_end, second_run) in pairwise(scans):
+            if second_start < first_end:
                 yield RescannedOffsets(
-                    partition=partition, first=again, end=min(end, until), runs=(first_run, second_run)
+                    partition=partition,
+                    start=second_start,
+                    end=min(first_end, second_end),
+                    runs=(first_run, second_run),
                 )

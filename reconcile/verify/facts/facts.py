@@ -1,6 +1,6 @@
-"""All that the checks judge: gathered once, from one version of each table and from the log.
+"""Facts that the checks evaluate: gathered once, from one version of each table and from the log.
 
-A part that a run does not ask for is left out, one that cannot be had says why (`Unknown`).
+A part that no check of a run needs is `NOT_REQUESTED`; a part that could not be gathered is `Unknown` with a reason.
 """
 
 from collections.abc import Mapping
@@ -17,36 +17,36 @@ from cutover.records.reference import ResultRow, UncountedPair
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 Twin = tuple[Any, int]  # id, event time (microseconds)
 
-NOT_ASKED = Unknown(why="nobody asked for it")
+NOT_REQUESTED = Unknown(reason="no check requested it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochCommit:
-    """One commit of the epoch log, as far as the table's own history still tells."""
+    """Commit of the epoch log that the table's history still holds."""
 
     version: int
     operation: str
-    mark: str | None  # the record of an epoch as JSON, the word of a fold, None: nothing of ours
-    back_to: int | None = None  # of a RESTORE: the version that it brought back
+    mark: str | None  # epoch record as JSON, or `fold`, `adopted`; None: another writer
+    restored_version: int | None = None  # of a RESTORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerFault:
-    """What is wrong with a row of the ledger."""
+    """Fault of a ledger row, with its first position."""
 
-    why: str
+    fault: str
     epoch: int | None
     partition: int | None
     offset: int | None
-    rows: int  # that have the same wrong with them
+    rows: int  # with the same fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTotals:
-    """What the rows of the epoch log add up to."""
+    """Totals of the rows of the epoch log."""
 
     pairs: Mapping[tuple[int, str], int]  # epoch, class -> (record, window) pairs; folded rows under their last epoch
-    listed: Mapping[tuple[int, str], int]  # epoch, class -> positions in the ledger
+    positions: Mapping[tuple[int, str], int]  # epoch, class -> positions in the ledger
     doubts: tuple[LedgerFault, ...] = ()
 
     @property
@@ -57,28 +57,28 @@ class RowTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubledPosition:
-    """A record that stands more than once in a window of the batch path's ledger."""
+    """Record that the batch ledger lists more than once in a window."""
 
     partition: int
     offset: int
     window_start: int | None  # microseconds; None: the record has no window
     rows: int
-    runs: tuple[str, ...]  # that listed it
+    runs: tuple[str, ...]  # that wrote these rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RescannedOffsets:
-    """Offsets `[first, end)` of a partition that two batch runs scanned."""
+    """Offsets `[start, end)` of a partition that two batch runs scanned."""
 
     partition: int
-    first: int
+    start: int
     end: int
     runs: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLedger:
-    """What stands more than once in the batch path's own ledger and index."""
+    """Duplicates in the batch path's ledger and index."""
 
     doubled: tuple[DoubledPosition, ...] = ()
     rescanned: tuple[RescannedOffsets, ...] = ()
@@ -86,51 +86,51 @@ class BatchLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCounts:
-    """What the log holds, counted by reading."""
+    """Records of the log by epoch, counted by reading."""
 
     records: Mapping[tuple[int, int], int]  # epoch, partition -> records; of the epochs that were counted
     newest: Mapping[int, int]  # epoch -> newest log timestamp up to its end, microseconds, of what was read
-    whole: bool  # whether it was read from the first epoch on
-    left_out: str = ""  # which epochs were not counted, and why
-    lost: str = ""  # records of which epochs the log has lost: these are not counted either
+    is_complete: bool  # read from the first epoch on
+    omission: str = ""  # which epochs were not counted, and why
+    lost_records: str = ""  # epochs whose records the log has lost; they are not in `records`
 
     @property
     def epochs(self) -> frozenset[int]:
-        """Numbers, without their partitions."""
+        """Return the epochs that were counted."""
         return frozenset(epoch for epoch, _ in self.records)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecomputedPortion:
-    """The epochs `first` to `last`, whose accepted rows stand together, beside what plain Python makes of the log."""
+    """Stored rows of consecutive epochs, with the rows that plain Python computes from the log."""
 
-    first: int
-    last: int
+    first_epoch: int
+    last_epoch: int
     records: int
     expected: Mapping[Group, ResultRow]
-    found: Mapping[Group, ResultRow]
+    actual: Mapping[Group, ResultRow]
     expected_ledger: frozenset[UncountedPair]
-    found_ledger: frozenset[UncountedPair]
-    expected_ids: frozenset[Twin] = frozenset()  # ids and event times that these epochs were the first to show
-    found_ids: frozenset[Twin] = frozenset()  # that the epoch log remembers of them
+    actual_ledger: frozenset[UncountedPair]
+    expected_ids: frozenset[Twin] = frozenset()  # ids and event times that appear first in these epochs
+    actual_ids: frozenset[Twin] = frozenset()  # that the epoch log retains
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prefix:
-    """The portions that were recomputed."""
+    """Portions that were recomputed."""
 
     portions: tuple[RecomputedPortion, ...]
-    of_epochs: int  # epochs with records that there are
+    of_epochs: int  # all epochs with records
     sampled: bool
     seed: int
     folds: tuple["Refold", ...] = ()
-    left_out: str = ""
-    lost: str = ""  # records of which epochs the log has lost: these are not recomputed
+    omission: str = ""
+    lost_records: str = ""  # epochs whose records the log has lost; they were not recomputed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refold:
-    """A fold that was committed: the windows that differ before and after it."""
+    """Committed fold, with the windows whose results differ before and after it."""
 
     version: int
     windows: int
@@ -139,20 +139,20 @@ class Refold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paths:
-    """Both paths at one cut, as the reconciler judges them."""
+    """Comparison of both paths at one cut by the reconciler."""
 
     epoch: int
     windows: int
     rows: int
-    late_rows: int  # that differ by what the ledger calls late, and by nothing else
+    late_rows: int  # whose only difference is late records
     unexplained: tuple[str, ...]
-    incomplete: int = 0  # windows that lost records, or that batch does not vouch for
-    accepted: int = 0  # rows without a cause that rules of people accept
+    incomplete: int = 0  # windows that lost records, or whose batch result is not complete
+    accepted: int = 0  # rows without a cause that acceptance rules accept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reopened:
-    """Accepted rows of a window that had closed before the epoch that holds them."""
+    """Accepted rows of a window that had closed before their epoch."""
 
     epoch: int
     window_start: int  # microseconds
@@ -162,42 +162,42 @@ class Reopened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finals:
-    """Windows that were final at an earlier version of the table, compared with now."""
+    """Windows that were final at an earlier version of the table, compared with the current version."""
 
     version: int
     epoch: int
     windows: int
-    changed: tuple[int, ...]  # window starts, microseconds
+    changed_windows: tuple[int, ...]  # window starts, microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Twice:
+class RepeatedRuns:
     """Windows that two batch runs computed at the same cut."""
 
     first_run: str
     second_run: str
     windows: int
-    changed: tuple[int, ...]  # window starts, microseconds
+    changed_windows: tuple[int, ...]  # window starts, microseconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFacts:
-    """What is known of one stream version."""
+    """Facts about one stream version."""
 
     stream: str  # pipeline/fingerprint/stream-n, as messages name it
     pipeline: Pipeline
     records: tuple[EpochRecord, ...]  # all epochs of the version, by number
     transaction: int | None  # of the table's newest epoch commit
-    seen: tuple[Witness, ...] = ()  # whoever saw an epoch of this version before it was opened
+    witnesses: tuple[Witness, ...] = ()  # readers of this version's epochs, collected before it was opened
     losses: tuple[Loss, ...] = ()  # recorded for this version
     table_version: int = 0
-    commits: tuple[EpochCommit, ...] | Unknown = NOT_ASKED  # oldest first
-    books: RowTotals | Unknown = NOT_ASKED
-    batch_ledger: BatchLedger | Unknown = NOT_ASKED
-    log: LogCounts | Unknown = NOT_ASKED
-    prefix: Prefix | Unknown = NOT_ASKED
-    paths: Paths | Unknown = NOT_ASKED
-    reopened: tuple[Reopened, ...] | Unknown = NOT_ASKED
-    finals: Finals | Unknown = NOT_ASKED
-    twice: tuple[Twice, ...] | Unknown = NOT_ASKED
-    foreign: tuple[str, ...] | Unknown = NOT_ASKED  # what another writer did, a message each
+    commits: tuple[EpochCommit, ...] | Unknown = NOT_REQUESTED  # oldest first
+    books: RowTotals | Unknown = NOT_REQUESTED
+    batch_ledger: BatchLedger | Unknown = NOT_REQUESTED
+    log: LogCounts | Unknown = NOT_REQUESTED
+    prefix: Prefix | Unknown = NOT_REQUESTED
+    paths: Paths | Unknown = NOT_REQUESTED
+    reopened: tuple[Reopened, ...] | Unknown = NOT_REQUESTED
+    finals: Finals | Unknown = NOT_REQUESTED
+    repeated: tuple[RepeatedRuns, ...] | Unknown = NOT_REQUESTED
+    foreign: tuple[str, ...] | Unknown = NOT_REQUESTED  # one message for each change by another writer

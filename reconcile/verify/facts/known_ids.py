@@ -1,10 +1,10 @@
-"""Which ids a stream knew before some of its epochs, as its epoch log holds them; where they are forgotten, its word.
+"""Ids that a stream had seen before some of its epochs, as its epoch log retains them.
 
-Of event minutes whose ids have left the epoch log nobody can say any more which record was there first; there a record
-that the ledger calls a duplicate is taken for one.
+For event minutes whose ids have left the epoch log, the first record of an id can no longer be determined. There, a
+record that the ledger lists as a duplicate counts as one.
 """
 
-# ruff: noqa: S608 -- names of ours, and numbers
+# ruff: noqa: S608 -- our constant names, and numbers
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,16 +23,16 @@ from cutover.timestamps import to_micros
 _IDS = kind_sql(RowKind.IDS)
 
 
-def ids_seen_before(
+def find_earlier_ids(
     source: Source, segment: Segment, records: Sequence[RawRecord], ledger: Iterable[UncountedPair]
 ) -> frozenset[Twin]:
-    """Return the ids and event times of some records that earlier epochs had shown.
+    """Find the ids and event times of some records that appear in earlier epochs.
 
     Args:
         source: An open epoch log.
         segment: The epochs.
-        records: Those that they read.
-        ledger: What the epoch log calls late, duplicate, ... of them.
+        records: The records that these epochs read.
+        ledger: The ledger's rows of these epochs (late, duplicate, ...).
     """
     topic = source.pipeline.source
     if topic.record_id is None:
@@ -43,45 +43,45 @@ def ids_seen_before(
         for at, value in values.items()
         if value.get(topic.event_time) is not None
     }
-    known = _read_known_ids(source, segment.first, {event for _, event in twins.values()})
-    called = {(row.partition, row.offset) for row in ledger if row.cls is Class.DUPLICATE}
-    inside = {twin for at, twin in twins.items() if at not in called}
-    forgotten = _find_forgotten_time(source)
-    word = {twins[at] for at in called if at in twins and twins[at][1] < forgotten}
-    return frozenset(known | (word - inside))
+    earlier_ids = _read_known_ids(source, segment.first_epoch, {event for _, event in twins.values()})
+    duplicates = {(row.partition, row.offset) for row in ledger if row.cls is Class.DUPLICATE}
+    accepted_twins = {twin for at, twin in twins.items() if at not in duplicates}
+    forgotten_time = _find_forgotten_time(source)
+    forgotten_duplicates = {twins[at] for at in duplicates if at in twins and twins[at][1] < forgotten_time}
+    return frozenset(earlier_ids | (forgotten_duplicates - accepted_twins))
 
 
-def ids_first_seen(source: Source, segment: Segment) -> frozenset[Twin]:
-    """Return what the epoch log says that some epochs were the first to show, as far as nothing of it is forgotten."""
+def read_new_ids(source: Source, segment: Segment) -> frozenset[Twin]:
+    """Read the ids that appear first in some epochs, without event minutes that the epoch log has forgotten."""
     if source.pipeline.source.record_id is None:
         return frozenset()
     query = f"""
         SELECT id, epoch_us(event_time) FROM (
             SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS}
-            WHERE {_IDS} AND _epoch BETWEEN {int(segment.first)} AND {int(segment.last)}
+            WHERE {_IDS} AND _epoch BETWEEN {int(segment.first_epoch)} AND {int(segment.last_epoch)}
         )
     """
     rows = source.connection.execute(query).fetchall()
-    return ids_kept(source, ((_plain(name), event) for name, event in rows))
+    return select_retained_ids(source, ((_plain(name), event) for name, event in rows))
 
 
-def ids_kept(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
-    """Return those of some ids whose event minutes have not left the epoch log."""
+def select_retained_ids(source: Source, twins: Iterable[Twin]) -> frozenset[Twin]:
+    """Select the ids whose event minutes have not left the epoch log."""
     if source.pipeline.source.record_id is None:
         return frozenset()
     forgotten = _find_forgotten_time(source)
     return frozenset(twin for twin in twins if twin[1] >= forgotten)
 
 
-def _read_known_ids(source: Source, before: int, events: set[int]) -> set[Twin]:
-    """Return what epochs before one have shown at some event times, as far as the epoch log still holds it."""
+def _read_known_ids(source: Source, epoch: int, events: set[int]) -> set[Twin]:
+    """Read the ids of earlier epochs at some event times, as far as the epoch log retains them."""
     if not events:
         return set()
-    listed = ", ".join(str(int(event)) for event in sorted(events))
+    event_list = ", ".join(str(int(event)) for event in sorted(events))
     query = f"""
         SELECT id, epoch_us(event_time) FROM (
-            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS} WHERE {_IDS} AND _epoch < {int(before)}
-        ) WHERE epoch_us(event_time) IN ({listed})
+            SELECT unnest(_ids, recursive := true) FROM {ALL_ROWS} WHERE {_IDS} AND _epoch < {int(epoch)}
+        ) WHERE epoch_us(event_time) IN ({event_list})
     """
     return {(_plain(name), event) for name, event in source.connection.execute(query).fetchall()}
 
@@ -89,10 +89,10 @@ def _read_known_ids(source: Source, before: int, events: set[int]) -> set[Twin]:
 def _find_forgotten_time(source: Source) -> int:
     """Return the event time before which ids may have left the epoch log, microseconds."""
     query = f"SELECT max(epoch_us(window_start)) FROM {ALL_ROWS} WHERE {_IDS} AND _class = 'forgotten'"
-    (found,) = source.connection.execute(query).fetchall()[0]
-    return -MAX_MICROS if found is None else int(found)
+    (newest_forgotten,) = source.connection.execute(query).fetchall()[0]
+    return -MAX_MICROS if newest_forgotten is None else int(newest_forgotten)
 
 
 def _plain(name: Any) -> Any:
-    """Return an id as plain Python has it: a time in microseconds."""
+    """Convert an id to a plain Python value: a time becomes microseconds."""
     return to_micros(name) if hasattr(name, "tzinfo") else name

@@ -1,4 +1,4 @@
-"""What the log holds of each epoch: records counted by reading, their newest timestamp; values are not looked at."""
+"""Counts of the log's records by epoch, and their newest timestamps; record values are not read."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from cutover.errors import LogError
 from cutover.lake.control.losses import find_incomplete_ranges
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.lake.integrity import lost_records
-from cutover.lake.integrity.lost_records import LostRecords, record_bounds
+from cutover.lake.integrity.lost_records import LostRecords, format_lost, record_bounds
 from cutover.lake.integrity.same_log import check_unchanged
 from cutover.log.kafka import LogClient
 from cutover.log.record_batches import OffsetRange
@@ -21,129 +21,128 @@ from cutover.reconcile.verify.facts.source import Source
 from cutover.settings import Settings
 
 Result = TypeVar("Result")
-MOST = 2_000_000  # offsets that are counted where not all are asked for
-LOOKS = 3  # at a log whose start moves while it is read
+MOST = 2_000_000  # offsets that are counted unless a run is exhaustive
+ATTEMPTS = 3  # to read a log whose start moves during the read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameLog:
-    """The log that the epochs were read from, as it is now."""
+    """Current state of the log that the epochs were read from."""
 
     client: LogClient
     topic: str
-    isolation: str  # by which the epochs read it
-    earliest: Mapping[int, int]  # partition -> first offset that is still there
-    lost: Mapping[int, Sequence[OffsetRange]] = field(default_factory=dict)  # ranges recorded as having lost records
+    isolation: str  # isolation level of the epochs' reads
+    earliest: Mapping[int, int]  # partition -> first retained offset
+    incomplete: Mapping[int, Sequence[OffsetRange]] = field(default_factory=dict)  # recorded as having lost records
 
     def holds(self, record: EpochRecord) -> bool:
-        """Return whether all that an epoch read is still there."""
+        """Return whether the log still holds every record that an epoch read."""
         spans = ((p, record.start.get(p, 0), end) for p, end in record.end.items())
         return all(
             start >= self.earliest.get(p, 0)
-            and not any(first < end and start < after for first, after in self.lost.get(p, ()))
+            and not any(first < end and start < following for first, following in self.incomplete.get(p, ()))
             for p, start, end in spans
             if end > start
         )
 
     def ranges(self, records: Sequence[EpochRecord]) -> dict[int, tuple[int, int]]:
-        """Return what some epochs that the log holds have read of each partition: it may begin with what is gone.
+        """Return the offsets of each partition that some retained epochs have read, from the log's current start.
 
-        An epoch that read nothing stands where the one before it ended, and what comes next may be lost.
+        An epoch that read nothing starts where the previous one ended, and the log may have lost what follows there.
         """
         starts = {p: _start_of(records, p) for p in records[-1].end}
         return {p: (max(start, self.earliest.get(p, 0)), records[-1].end[p]) for p, start in starts.items()}
 
 
 def _start_of(records: Sequence[EpochRecord], partition: int) -> int:
-    """Return where the first of some epochs that knows a partition begins to read it."""
+    """Return the offset at which the first of some epochs with a partition begins to read it."""
     return next((r.start.get(partition, 0) for r in records if partition in r.end), 0)
 
 
 def read_retained(source: Source, facts: VerifyFacts, read: Callable[[SameLog], Result]) -> Result:
-    """Read what the log holds; from its new start where retention took records meanwhile.
+    """Read the log; again from its new start if retention deleted records during the read.
 
     Raises:
-        LogError: No broker answers, the topic is another log by now, or retention is always faster.
+        LogError: No broker answers, the topic was replaced by another log, or retention is faster than every attempt.
     """
     log = same_log(source.settings, source.pipeline.name, facts)
-    for _ in range(LOOKS):
+    for _ in range(ATTEMPTS):
         try:
             return read(log)
         except LogError:
-            before, log = log, same_log(source.settings, source.pipeline.name, facts)
-            if log.earliest == before.earliest:
+            previous, log = log, same_log(source.settings, source.pipeline.name, facts)
+            if log.earliest == previous.earliest:
                 raise
     return read(log)
 
 
 def same_log(settings: Settings, name: str, facts: VerifyFacts) -> SameLog:
-    """Return the log of these epochs of a pipeline.
+    """Describe the log that these epochs of a pipeline were read from.
 
     Raises:
-        LogError: No broker answers, the topic is another log by now, or it holds other records than those read.
+        LogError: No broker answers, the topic was replaced by another log, or it holds other records than those read.
     """
     records = facts.records
     newest, client = records[-1], LogClient(settings)
-    found = client.describe(newest.topic)
-    if (found.cluster_id, found.topic_id) != (newest.cluster_id, newest.topic_id):
-        msg = (
-            f"Topic `{newest.topic}` has topic id {found.topic_id} by now, the epochs were read from {newest.topic_id}."
-        )
+    description = client.describe(newest.topic)
+    if (description.cluster_id, description.topic_id) != (newest.cluster_id, newest.topic_id):
+        expected = f"expected {newest.topic_id} as in the epochs"
+        msg = f"Topic `{newest.topic}` now has topic id {description.topic_id}, {expected}."
         raise LogError(msg, runbook="TopicIdentityChanged")
     check_unchanged(name, client, newest, lambda: records)
     earliest = client.earliest(newest.topic)
     incomplete_ranges = find_incomplete_ranges(facts.losses, newest.topic_id)
     return SameLog(
-        client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest, lost=incomplete_ranges
+        client=client, topic=newest.topic, isolation=newest.isolation, earliest=earliest, incomplete=incomplete_ranges
     )
 
 
-def counts(source: Source, facts: VerifyFacts) -> LogCounts:
-    """Count the newest epochs' records, of all epochs that the log still holds if all are asked for.
+def count_records(source: Source, facts: VerifyFacts) -> LogCounts:
+    """Count the records of the newest epochs, or of all retained epochs if the run is exhaustive.
 
     Raises:
-        LogError: No broker answers, or the topic is another log by now.
+        LogError: No broker answers, or the topic was replaced by another log.
     """
     if not facts.records:
-        return LogCounts(records={}, newest={}, whole=True)
+        return LogCounts(records={}, newest={}, is_complete=True)
     return read_retained(source, facts, partial(_count_retained, source, facts))
 
 
 def _count_retained(source: Source, facts: VerifyFacts, log: SameLog) -> LogCounts:
-    held = select_retained(facts.records, log)
-    chosen = held if source.asked.every else newest_of(held, MOST)
-    records, newest = _count_records(log, chosen)
-    totals = {r.epoch: sum(records[r.epoch, p] for p in r.end) for r in chosen}
+    retained = select_retained(facts.records, log)
+    counted_epochs = retained if source.request.exhaustive else select_newest(retained, MOST)
+    records, newest = _count_records(log, counted_epochs)
+    totals = {r.epoch: sum(records[r.epoch, p] for p in r.end) for r in counted_epochs}
     window = facts.pipeline.window
-    lost = find_lost(log, [r for r in chosen if totals[r.epoch] < record_bounds(r.counts, window)[0]], window)
-    gone = {each.epoch for each in lost}
+    losses = find_lost(log, [r for r in counted_epochs if totals[r.epoch] < record_bounds(r.counts, window)[0]], window)
+    lost_epochs = {loss.epoch for loss in losses}
     return LogCounts(
-        records={at: n for at, n in records.items() if at[0] not in gone},
+        records={at: n for at, n in records.items() if at[0] not in lost_epochs},
         newest=newest,
-        whole=len(chosen) == len(facts.records),
-        left_out=_describe_left_out(facts.records, held, chosen),
-        lost=lost_records.format_lost(lost),
+        is_complete=len(counted_epochs) == len(facts.records),
+        omission=_describe_omission(facts.records, retained, counted_epochs),
+        lost_records=format_lost(losses),
     )
 
 
 def find_lost(log: SameLog, records: Sequence[EpochRecord], window: WindowFn) -> tuple[LostRecords, ...]:
-    """Return the epochs whose missing records are the log's loss; of others the epoch itself counted wrong.
+    """Return the epochs whose missing records the log has lost; other epochs recorded a wrong count.
 
     Raises:
         LogError: No broker answers, or retention is faster than the count.
     """
-    lost = lost_records.find_lost(log.client, records, (), window, most=lost_records.ALL)
-    return tuple(each for each in lost if each.is_explained)
+    losses = lost_records.find_lost(log.client, records, (), window, most=lost_records.ALL)
+    return tuple(loss for loss in losses if loss.is_explained)
 
 
 def select_retained(records: Sequence[EpochRecord], log: SameLog) -> Sequence[EpochRecord]:
-    """Return the epochs from the first one on since which the log holds everything."""
-    gone = [place for place, record in enumerate(records) if not log.holds(record)]
-    return records[gone[-1] + 1 if gone else 0 :]
+    """Return the newest epochs whose records the log holds without exception."""
+    incomplete_places = [index for index, record in enumerate(records) if not log.holds(record)]
+    return records[incomplete_places[-1] + 1 if incomplete_places else 0 :]
 
 
-def newest_of(records: Sequence[EpochRecord], most: int) -> Sequence[EpochRecord]:
-    """Return the newest epochs that together have read so many offsets at most."""
+def select_newest(records: Sequence[EpochRecord], most: int) -> Sequence[EpochRecord]:
+    """Return as many of the newest epochs as together have read at most `most` offsets."""
     spans = [sum(end - r.start.get(p, 0) for p, end in r.end.items()) for r in reversed(records)]
     fitting = sum(total <= most for total in accumulate(spans))
     return records[len(records) - fitting :]
@@ -151,30 +150,30 @@ def newest_of(records: Sequence[EpochRecord], most: int) -> Sequence[EpochRecord
 
 def _count_records(log: SameLog, records: Sequence[EpochRecord]) -> tuple[dict[tuple[int, int], int], dict[int, int]]:
     """Return the records by epoch and partition, and the newest log timestamp up to the end of each epoch."""
-    found = {(r.epoch, p): 0 for r in records for p in r.end}
+    counts = {(r.epoch, p): 0 for r in records for p in r.end}
     if not records:
-        return found, {}
+        return counts, {}
     newest: dict[int, int] = {}
     ends = {p: [r.end.get(p, 0) for r in records] for p in records[-1].end}
     for p, offset, logged in log.client.positions(log.topic, log.ranges(records), log.isolation):
         record = records[bisect_right(ends[p], offset)]
         epoch = record.epoch
-        found[epoch, p] += offset >= record.start.get(p, 0)
+        counts[epoch, p] += offset >= record.start.get(p, 0)
         if logged > newest.get(epoch, -1):
             newest[epoch] = logged
     so_far = accumulate((newest.get(r.epoch, -1) for r in records), max)
-    return found, {r.epoch: at for r, at in zip(records, so_far, strict=True) if at >= 0}
+    return counts, {r.epoch: at for r, at in zip(records, so_far, strict=True) if at >= 0}
 
 
-def _describe_left_out(
-    records: Sequence[EpochRecord], epoch_records: Sequence[EpochRecord], chosen: Sequence[EpochRecord]
+def _describe_omission(
+    records: Sequence[EpochRecord], retained: Sequence[EpochRecord], counted: Sequence[EpochRecord]
 ) -> str:
-    gone, rest = len(records) - len(epoch_records), len(epoch_records) - len(chosen)
+    lost_count, older_count = len(records) - len(retained), len(retained) - len(counted)
     texts = []
-    if gone:
+    if lost_count:
         texts.append(
-            f"Epochs up to {records[gone - 1].epoch} cannot be counted again: their records have left the log."
+            f"Epochs up to {records[lost_count - 1].epoch} cannot be counted again: their records have left the log."
         )
-    if rest:
-        texts.append(f"{rest:,} older epochs were not counted again; --all counts them.")
+    if older_count:
+        texts.append(f"{older_count:,} older epochs were not counted again; --all counts them.")
     return " ".join(texts)

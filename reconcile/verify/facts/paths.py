@@ -1,4 +1,4 @@
-"""Both paths at the cut of the newest batch run, by the reconciler's own machinery."""
+"""Comparison of both paths at the cut of the newest batch run, by the reconciler."""
 
 from cutover.definition.loading import acceptance_files
 from cutover.definition.loading.key_text import format_columns
@@ -16,35 +16,35 @@ from cutover.reconcile.verify.facts.source import Source
 from cutover.reconcile.verify.model import MOST, Unknown
 
 
-def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
-    """Return what the causes leave unexplained, or why the paths cannot be compared."""
+def compare_paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
+    """Compare both paths and list the differences without a cause, or return why they cannot be compared."""
     examined = seal.examine(source.settings, facts.pipeline, epoch=None, epoch_log=source.log)
     evidence = examined.evidence
     if evidence is None:
-        return Unknown(why=examined.seal.breaches[0].message)
+        return Unknown(reason=examined.seal.breaches[0].message)
     with sides.open_sides(source.settings, facts.pipeline, evidence) as opened:
         try:
             attribution = attribute_causes(source.settings, facts.pipeline, evidence, opened)
         except seal.SealError as error:
-            return Unknown(why=error.breach.message)
+            return Unknown(reason=error.breach.message)
         if attribution.unproven is not None:
-            return Unknown(why=attribution.unproven.message)
-        opened, found = attribution.sides, attribution.findings  # noqa: PLW2901 -- the same, with all stages
-        if not found.plain.groups:
-            return Unknown(why=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
-        listed, accepted = _read_unexplained(source, facts, opened) if found.unexplained else ((), 0)
-        rows = queries.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- a name of ours
-        texts = tuple(dict.fromkeys(map(_text, listed)))
-        further = "further rows of both paths differ without a cause."
-        more = found.unexplained - accepted - len({(d.window_start, format_columns(d.key)) for d in listed})
+            return Unknown(reason=attribution.unproven.message)
+        opened, findings = attribution.sides, attribution.findings  # noqa: PLW2901 -- the same sides, with all stages
+        if not findings.plain.groups:
+            return Unknown(reason=f"No closed window at the cut of epoch {evidence.run.epoch} can be compared.")
+        differences, accepted = _read_unexplained(source, facts, opened) if findings.unexplained else ((), 0)
+        rows = queries.number(opened.connection, f"SELECT count(*) FROM {SharedTable.EXPECTED}")  # noqa: S608 -- our constant name
+        texts = tuple(dict.fromkeys(map(_describe_difference, differences)))
+        suffix = "further rows of both paths differ without a cause."
+        more = findings.unexplained - accepted - len({(d.window_start, format_columns(d.key)) for d in differences})
         return Paths(
             epoch=evidence.run.epoch,
-            windows=found.plain.groups,
+            windows=findings.plain.groups,
             rows=rows,
-            late_rows=found.causes["late"].rows,
+            late_rows=findings.causes["late"].rows,
             unexplained=(
                 *texts,
-                *([f"{more:,} {further}"] if more > 0 else []),
+                *([f"{more:,} {suffix}"] if more > 0 else []),
             ),
             incomplete=opened.incomplete_windows,
             accepted=accepted,
@@ -52,15 +52,16 @@ def paths(source: Source, facts: VerifyFacts) -> Paths | Unknown:
 
 
 def _read_unexplained(source: Source, facts: VerifyFacts, opened: sides.Sides) -> tuple[tuple[Difference, ...], int]:
-    """Return the first cells that nothing explains and nobody accepts, and how many rows rules accept."""
-    now = history.settle_now(source.settings, facts.pipeline, source.asked.now)
+    """Read the first cells without a cause that no rule accepts, and count the rows that rules accept."""
+    now = history.settle_now(source.settings, facts.pipeline, source.request.now)
     rules = Acceptance(rules=acceptance_files.load(source.settings, facts.pipeline), now=now)
-    listed, accepted = accept(rules, cells.read(opened, where="_explained = 0"))
-    rest = [cell for cell in listed if cell.accepted_by is None]
-    places = list(dict.fromkeys(place_of(cell) for cell in rest))[: MOST + 1]
-    return tuple(cell for cell in rest if place_of(cell) in places), count_rows(accepted)
+    differences, accepted = accept(rules, cells.read(opened, where="_explained = 0"))
+    unaccepted = [cell for cell in differences if cell.accepted_by is None]
+    places = list(dict.fromkeys(place_of(cell) for cell in unaccepted))[: MOST + 1]
+    return tuple(cell for cell in unaccepted if place_of(cell) in places), count_rows(accepted)
 
 
-def _text(found: Difference) -> str:
-    place = f"Window {found.window_start}, {format_columns(found.key)}, {found.measure}"
-    return f"{place}: expected {found.batch} as in batch, got {found.streaming} and no cause for it ({found.kind})."
+def _describe_difference(difference: Difference) -> str:
+    place = f"Window {difference.window_start}, {format_columns(difference.key)}, {difference.measure}"
+    values = f"expected {difference.batch} as in batch, got {difference.streaming}"
+    return f"{place}: {values} and no cause for it ({difference.kind})."

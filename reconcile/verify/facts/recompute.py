@@ -1,6 +1,6 @@
-"""Epochs recomputed by plain Python from the log, beside the rows that stand for them; folds beside what they fold."""
+"""Epochs recomputed by plain Python from the log, with their stored rows; results before and after folds."""
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
 
 import random
 from collections.abc import Iterable, Sequence
@@ -19,174 +19,182 @@ from cutover.reconcile.verify.facts.facts import Group, Prefix, RecomputedPortio
 from cutover.reconcile.verify.facts.log_counts import SameLog
 from cutover.reconcile.verify.facts.segments import Segment, segments
 from cutover.reconcile.verify.facts.source import ROWS, Source
-from cutover.reconcile.verify.model import moment
+from cutover.reconcile.verify.model import format_time
 from cutover.records import reference
 from cutover.records.fold import finish_sql
 from cutover.records.reference import ResultRow
 
-MOST = 4_000  # records that plain Python recomputes where not all are asked for: about a second
+MOST = 4_000  # records that plain Python recomputes unless a run is exhaustive: about a second
 
 
-def prefix(source: Source, facts: VerifyFacts) -> Prefix:
-    """Recompute the newest epoch, the pinned ones and a sample of the others; all that the log holds if asked for.
+def recompute_prefix(source: Source, facts: VerifyFacts) -> Prefix:
+    """Recompute the newest epoch, the pinned ones and a sample of the others; all retained ones if exhaustive.
 
     Raises:
-        LogError: No broker answers, or the topic is another log by now.
+        LogError: No broker answers, or the topic was replaced by another log.
     """
     if not facts.records:
-        return Prefix(portions=(), of_epochs=0, sampled=False, seed=source.asked.seed)
+        return Prefix(portions=(), of_epochs=0, sampled=False, seed=source.request.seed)
     return log_counts.read_retained(source, facts, partial(_recompute, source, facts))
 
 
 def _recompute(source: Source, facts: VerifyFacts, log: SameLog) -> Prefix:
     by_number = {record.epoch: record for record in facts.records}
     segments = _list_segments(source, facts.records)
-    whole = [s for s in segments if all(e in by_number for e in range(s.first, s.last + 1))]
-    held = [s for s in whole if all(log.holds(by_number[e]) for e in range(s.first, s.last + 1))]
-    rejoin, there = Rejoin(source.settings, facts.pipeline), len(held)
-    held = [s for s in held if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None]
-    pinned = pins.list_pinned_epochs(source.settings, source.version, now=source.asked.now)
-    chosen = held if source.asked.every else sample_segments(held, facts.records, pinned, seed=source.asked.seed)
+    recorded = [s for s in segments if all(e in by_number for e in range(s.first_epoch, s.last_epoch + 1))]
+    recomputable = [s for s in recorded if all(log.holds(by_number[e]) for e in range(s.first_epoch, s.last_epoch + 1))]
+    rejoin, retained = Rejoin(source.settings, facts.pipeline), len(recomputable)
+    recomputable = [
+        s for s in recomputable if rejoin.explain_unreadable(rejoin.collect_recorded(_select_records(facts, s))) is None
+    ]
+    pinned = pins.list_pinned_epochs(source.settings, source.version, now=source.request.now)
+    sample = (
+        recomputable
+        if source.request.exhaustive
+        else sample_segments(recomputable, facts.records, pinned, seed=source.request.seed)
+    )
     portions: list[RecomputedPortion] = []
-    lost: list[LostRecords] = []
-    for segment in chosen:
+    losses: list[LostRecords] = []
+    for segment in sample:
         records = _select_records(facts, segment)
         raw = list(log.client.read_ranges(log.topic, log.ranges(records), log.isolation))
-        gone = _find_lost(facts, log, records, raw)
-        lost += gone
-        if not gone:
-            portions.append(_portion(source, facts, segment, raw, rejoin))
+        segment_losses = _find_lost(facts, log, records, raw)
+        losses += segment_losses
+        if not segment_losses:
+            portions.append(_recompute_portion(source, facts, segment, raw, rejoin))
     return Prefix(
         portions=tuple(portions),
         of_epochs=sum(record.records > 0 for record in facts.records),
-        sampled=len(chosen) < len(held),
-        seed=source.asked.seed,
-        folds=tuple(_folds(source, facts)),
-        left_out=_describe_left_out((len(segments) - len(whole), len(whole) - there, there - len(held)), len(segments)),
-        lost=lost_records.format_lost(lost),
+        sampled=len(sample) < len(recomputable),
+        seed=source.request.seed,
+        folds=tuple(_compare_folds(source, facts)),
+        omission=_describe_omission(
+            (len(segments) - len(recorded), len(recorded) - retained, retained - len(recomputable)), len(segments)
+        ),
+        lost_records=lost_records.format_lost(losses),
     )
 
 
 def _find_lost(
     facts: VerifyFacts, log: SameLog, epoch_records: Sequence[EpochRecord], raw: Sequence[RawRecord]
 ) -> tuple[LostRecords, ...]:
-    """Return the epochs of a portion whose records the log has lost; they are counted only where some are missing."""
+    """Return the epochs of a portion whose records the log has lost; they are counted only if some are missing."""
     window = facts.pipeline.window
     if len(raw) >= sum(record_bounds(record.counts, window)[0] for record in epoch_records):
         return ()
     return log_counts.find_lost(log, epoch_records, window)
 
 
-_WHYS = (
+_REASONS = (
     "the record of an epoch in them is missing",
     "their records have left the log",
     "the version of a dimension can no longer be read",
 )
 
 
-def _describe_left_out(counts: tuple[int, int, int], of: int) -> str:
-    counted = zip(counts, _WHYS, strict=True)
-    return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {why}." for n, why in counted if n)
+def _describe_omission(counts: tuple[int, int, int], of: int) -> str:
+    reasons = zip(counts, _REASONS, strict=True)
+    return " ".join(f"{n:,} of {of:,} portions cannot be recomputed: {reason}." for n, reason in reasons if n)
 
 
 def _select_records(facts: VerifyFacts, segment: Segment) -> list[EpochRecord]:
-    return [r for r in facts.records if segment.first <= r.epoch <= segment.last]
+    return [r for r in facts.records if segment.first_epoch <= r.epoch <= segment.last_epoch]
 
 
 def _list_segments(source: Source, records: Sequence[EpochRecord]) -> list[Segment]:
-    """Return all segments, and the epochs with records of which none was accepted."""
-    known = {record.epoch for record in records}
-    found = segments(
-        records, (label for (label,) in source.connection.execute(rows.LABELS).fetchall() if label in known)
+    """List all segments, and as segments the epochs with records of which none was accepted."""
+    recorded = {record.epoch for record in records}
+    labelled = segments(
+        records, (label for (label,) in source.connection.execute(rows.LABELS).fetchall() if label in recorded)
     )
-    inside = {epoch for segment in found for epoch in range(segment.first, segment.last + 1)}
-    alone = [Segment(first=r.epoch, last=r.epoch) for r in records if r.records and r.epoch not in inside]
-    return sorted([*found, *alone], key=lambda segment: segment.last)
+    inside = {epoch for segment in labelled for epoch in range(segment.first_epoch, segment.last_epoch + 1)}
+    alone = [Segment(first_epoch=r.epoch, last_epoch=r.epoch) for r in records if r.records and r.epoch not in inside]
+    return sorted([*labelled, *alone], key=lambda segment: segment.last_epoch)
 
 
 def sample_segments(
     segments: Sequence[Segment], records: Sequence[EpochRecord], pinned: Iterable[int], *, seed: int, most: int = MOST
 ) -> list[Segment]:
-    """Return the newest segment, the pinned ones and others by lot, as long as they have so many records at most.
+    """Sample the newest segment, the pinned ones and random others, with at most `most` records together.
 
-    The first one that is drawn is taken whatever its size, so that something is always recomputed.
+    The first segment is selected whatever its size, so that at least one is recomputed.
     """
     sizes = {r.epoch: r.records for r in records}
-    wanted = set(pinned)
-    drawn = random.Random(seed).sample(segments, len(segments))  # noqa: S311 -- a sample, no secret
-    first = [*segments[-1:], *(s for s in segments if s.last in wanted)]
-    chosen: list[Segment] = []
+    pinned_epochs = set(pinned)
+    shuffled = random.Random(seed).sample(segments, len(segments))  # noqa: S311 -- a sample, no secret
+    preferred = [*segments[-1:], *(s for s in segments if s.last_epoch in pinned_epochs)]
+    sample: list[Segment] = []
     total = 0
-    for segment in dict.fromkeys([*first, *drawn]):
-        size = sum(sizes.get(e, 0) for e in range(segment.first, segment.last + 1))
-        if not chosen or total + size <= most:
-            chosen.append(segment)
+    for segment in dict.fromkeys([*preferred, *shuffled]):
+        size = sum(sizes.get(e, 0) for e in range(segment.first_epoch, segment.last_epoch + 1))
+        if not sample or total + size <= most:
+            sample.append(segment)
             total += size
-    return sorted(chosen, key=lambda segment: segment.last)
+    return sorted(sample, key=lambda segment: segment.last_epoch)
 
 
-def _portion(
+def _recompute_portion(
     source: Source, facts: VerifyFacts, segment: Segment, raw: Sequence[RawRecord], rejoin: Rejoin
 ) -> RecomputedPortion:
     records = _select_records(facts, segment)
-    judged = [record.watermark_before for record in records]
-    found_ledger = _ledger(source, segment)
+    watermarks = [record.watermark_before for record in records]
+    actual_ledger = _read_ledger(source, segment)
     expected = reference.run(
         facts.pipeline,
         raw,
         epochs=[record.end for record in records],
-        watermarks=judged,
+        watermarks=watermarks,
         dimensions=rejoin.at(rejoin.collect_recorded(records)),
-        seen=known_ids.ids_seen_before(source, segment, raw, found_ledger),
+        seen=known_ids.find_earlier_ids(source, segment, raw, actual_ledger),
     )
     return RecomputedPortion(
-        first=segment.first,
-        last=segment.last,
+        first_epoch=segment.first_epoch,
+        last_epoch=segment.last_epoch,
         records=len(raw),
         expected={(start, end, tuple(map(plain, key))): row for (start, end, key), row in expected.rows.items()},
-        found=_rows(source, facts, segment.last),
+        actual=_read_rows(source, facts, segment.last_epoch),
         expected_ledger=expected.ledger,
-        found_ledger=found_ledger,
-        expected_ids=known_ids.ids_kept(source, expected.shown),
-        found_ids=known_ids.ids_first_seen(source, segment),
+        actual_ledger=actual_ledger,
+        expected_ids=known_ids.select_retained_ids(source, expected.shown),
+        actual_ids=known_ids.read_new_ids(source, segment),
     )
 
 
-def _rows(source: Source, facts: VerifyFacts, epoch: int) -> dict[Group, ResultRow]:
+def _read_rows(source: Source, facts: VerifyFacts, epoch: int) -> dict[Group, ResultRow]:
     pipeline = facts.pipeline
     folded = finish_sql(pipeline, f"(SELECT * FROM {ROWS} WHERE _epoch = {int(epoch)})")
     columns = ", ".join(map(identifier, (*pipeline.key, *pipeline.measures)))
     query = f"SELECT epoch_us(window_start), epoch_us(window_end), _n, {columns} FROM ({folded})"
-    found: dict[Group, ResultRow] = {}
+    result_rows: dict[Group, ResultRow] = {}
     for start, end, n, *values in source.connection.execute(query).fetchall():
         key, measures = map(plain, values[: len(pipeline.key)]), map(plain, values[len(pipeline.key) :])
         row = ResultRow(n=int(n), measures=dict(zip(pipeline.measures, measures, strict=True)))
-        found[start, end, tuple(key)] = row
-    return found
+        result_rows[start, end, tuple(key)] = row
+    return result_rows
 
 
-def _ledger(source: Source, segment: Segment) -> frozenset[reference.UncountedPair]:
-    return rows.ledger_rows(source, f"_epoch BETWEEN {int(segment.first)} AND {int(segment.last)}")
+def _read_ledger(source: Source, segment: Segment) -> frozenset[reference.UncountedPair]:
+    return rows.ledger_rows(source, f"_epoch BETWEEN {int(segment.first_epoch)} AND {int(segment.last_epoch)}")
 
 
-def _folds(source: Source, facts: VerifyFacts) -> Iterable[Refold]:
-    """Compare the table before and after its newest fold (every fold if asked for), as far as their files are kept."""
-    done = [c.version for c in rows.commits(source, facts) if c.mark == "fold" and c.version > 0]
-    for version in done if source.asked.every else done[-1:]:
-        refold = _refold(source, facts, version)
+def _compare_folds(source: Source, facts: VerifyFacts) -> Iterable[Refold]:
+    """Compare the table before and after its newest fold, or every fold if exhaustive, while its files are retained."""
+    fold_versions = [c.version for c in rows.read_commits(source, facts) if c.mark == "fold" and c.version > 0]
+    for version in fold_versions if source.request.exhaustive else fold_versions[-1:]:
+        refold = _compare_fold(source, facts, version)
         if refold is not None:
             yield refold
 
 
-def _refold(source: Source, facts: VerifyFacts, version: int) -> Refold | None:
+def _compare_fold(source: Source, facts: VerifyFacts, version: int) -> Refold | None:
     for number, view in ((version - 1, "fold_before"), (version, "fold_after")):
-        log = results.readable(source.version.uri, number)
+        log = results.open_epoch_log(source.version.uri, number)
         if log is None:
             return None
         log.relation(source.connection, f"{view}_log", epoch=facts.records[-1].epoch)
         folded = finish_sql(facts.pipeline, f"{view}_log")
         source.connection.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS {folded}")
-    found = results.compare_results(source.connection, facts.pipeline, "fold_before", "fold_after")
-    text = "expected the result of the version before it, got another."
-    different = (f"window {moment(at)}: {text}" for at in found.changed)
-    return Refold(version=version, windows=found.windows, different=tuple(different))
+    comparison = results.compare_results(source.connection, facts.pipeline, "fold_before", "fold_after")
+    explanation = "expected the result of the version before it, got another."
+    different = (f"window {format_time(at)}: {explanation}" for at in comparison.changed_windows)
+    return Refold(version=version, windows=comparison.windows, different=tuple(different))

@@ -1,6 +1,6 @@
-"""What the rows of the epoch log say: their sums, the commits behind them, windows that opened again."""
+"""Facts from the rows of the epoch log: totals, commits, foreign changes, reopened windows."""
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier` or our constant
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,54 +41,56 @@ _REOPENED = f"""
 """
 
 
-def books(source: Source, facts: VerifyFacts) -> RowTotals:
-    """Return what the rows of the table add up to."""
+def compute_totals(source: Source, facts: VerifyFacts) -> RowTotals:
+    """Sum the rows of the table by epoch and class."""
     del facts
-    found = source.connection.execute(_PAIRS).fetchall()
+    totals = source.connection.execute(_PAIRS).fetchall()
     doubts = source.connection.execute(_DOUBTFUL).fetchall()
     return RowTotals(
-        pairs={(epoch, name): int(n) for epoch, name, n, _ in found},
-        listed={(epoch, name): int(listed) for epoch, name, _, listed in found},
-        doubts=tuple(_doubt(why, rows, *first) for why, rows, first in doubts),
+        pairs={(epoch, name): int(n) for epoch, name, n, _ in totals},
+        positions={(epoch, name): int(positions) for epoch, name, _, positions in totals},
+        doubts=tuple(_make_ledger_fault(fault, rows, *place) for fault, rows, place in doubts),
     )
 
 
-def _doubt(why: str, rows: int, epoch: int | None, partition: int | None, offset: int | None) -> LedgerFault:
-    return LedgerFault(why=why, rows=rows, epoch=epoch, partition=partition, offset=offset)
+def _make_ledger_fault(
+    fault: str, rows: int, epoch: int | None, partition: int | None, offset: int | None
+) -> LedgerFault:
+    return LedgerFault(fault=fault, rows=rows, epoch=epoch, partition=partition, offset=offset)
 
 
-def commits(source: Source, facts: VerifyFacts) -> tuple[EpochCommit, ...]:
-    """Return the commits that the table's own history still tells, oldest first."""
+def read_commits(source: Source, facts: VerifyFacts) -> tuple[EpochCommit, ...]:
+    """Read the commits that the table's history retains, oldest first."""
     del facts
-    found = (
+    newest_first = (
         EpochCommit(
             version=int(c["version"]),
             operation=str(c.get("operation")),
             mark=c.get("userMetadata"),
-            back_to=_parse_restore_version(c),
+            restored_version=_parse_restore_version(c),
         )
         for c in delta.history(source.log.table)
     )
-    return tuple(found)[::-1]
+    return tuple(newest_first)[::-1]
 
 
 def _parse_restore_version(commit: Mapping[str, Any]) -> int | None:
-    """Return the version that a RESTORE names; None where it names a time, and of all other commits."""
-    named = str(commit.get("operationParameters", {}).get("version"))
-    return int(named) if commit.get("operation") == "RESTORE" and named.isdigit() else None
+    """Parse the version that a RESTORE names; None if it names a time, and for all other commits."""
+    version = str(commit.get("operationParameters", {}).get("version"))
+    return int(version) if commit.get("operation") == "RESTORE" and version.isdigit() else None
 
 
-def foreign(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
-    """Return what another writer did to the rows of a table of the pipeline."""
+def list_foreign_changes(source: Source, facts: VerifyFacts) -> tuple[str, ...]:
+    """List the changes of other writers to rows of the pipeline's tables."""
     del facts
     return list_foreign(source.settings, source.pipeline)
 
 
 def list_foreign(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
-    """Return a sentence for each change of another writer; where a table cannot be read, those found before it.
+    """Describe each change by another writer; if a table cannot be read, those found before it.
 
     Raises:
-        LakeError: A table cannot be read, and none before it was changed.
+        LakeError: A table cannot be read, and no earlier table was changed.
     """
     foreign = []
     try:
@@ -102,13 +104,13 @@ def list_foreign(settings: Settings, pipeline: Pipeline) -> tuple[str, ...]:
 
 
 def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
-    """Return the accepted rows of windows that were closed before the epochs that the rows stand for."""
-    before = {record.epoch: record.watermark_before for record in facts.records}
-    found = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
-    judged = {segment.last: before.get(segment.first) for segment in found}
-    results.register(source.connection, "segments", judged, ("last", "watermark"))
+    """Find accepted rows of windows that were closed before the epochs that the rows cover."""
+    watermarks = {record.epoch: record.watermark_before for record in facts.records}
+    epoch_segments = segments(facts.records, (label for (label,) in source.connection.execute(LABELS).fetchall()))
+    closing = {segment.last_epoch: watermarks.get(segment.first_epoch) for segment in epoch_segments}
+    results.register(source.connection, "segments", closing, ("last", "watermark"))
     window = facts.pipeline.window
-    # Of the rows that one session was made of, the first one came latest.
+    # Among the rows that were merged into a session, the earliest was closed last.
     first_end = f"epoch_us(window_start) + {window.reach}" if window.merges else _END
     query = _REOPENED.format(first_end=first_end)
     rows = source.connection.execute(query, [grace(facts.pipeline)]).fetchall()

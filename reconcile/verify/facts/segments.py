@@ -1,4 +1,4 @@
-"""Which epochs the accepted rows of one number stand for: rows that were folded carry the last epoch's."""
+"""Segments of epochs whose accepted rows share one epoch number: folded rows carry the number of the last epoch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from cutover.records.classes import Class
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Epochs `first` to `last`: all accepted pairs of these stand in rows that carry `last`."""
+    """Consecutive epochs whose accepted pairs are all in rows that carry the last epoch's number."""
 
-    first: int
-    last: int
+    first_epoch: int
+    last_epoch: int
 
 
 def segments(records: Sequence[EpochRecord], labels: Iterable[int]) -> tuple[Segment, ...]:
-    """Return the epochs behind each number that accepted rows carry, ascending.
+    """Split epochs into a segment for each epoch number that accepted rows carry, ascending.
 
-    A fold leaves no rows under the epochs that it takes in but the last, so rows stand for all epochs since the number
-    before theirs. Epochs at the beginning of it that counted nothing are left out: what is known of a segment's
-    first epoch (its watermark) is the sharper the later it is.
+    A fold leaves rows only under the last of its epochs, so rows cover all epochs since the preceding number. Leading
+    epochs that counted nothing are left out: the later the first epoch of a segment, the tighter its watermark bounds
+    the rows.
     """
     borders = sorted(set(labels))
     return tuple(
-        Segment(first=_first(records, before, border), last=border)
-        for before, border in zip([-1, *borders], borders, strict=False)
+        Segment(first_epoch=_find_first_epoch(records, previous, border), last_epoch=border)
+        for previous, border in zip([-1, *borders], borders, strict=False)
     )
 
 
-def _first(records: Sequence[EpochRecord], before: int, last: int) -> int:
-    busy = (r.epoch for r in records if before < r.epoch <= last and r.counts.get(Class.ACCEPTED, 0))
-    return min(busy, default=last)
+def _find_first_epoch(records: Sequence[EpochRecord], previous: int, border: int) -> int:
+    counting = (r.epoch for r in records if previous < r.epoch <= border and r.counts.get(Class.ACCEPTED, 0))
+    return min(counting, default=border)

@@ -1,6 +1,6 @@
-"""An epoch log opened at one version: every fact comes from it.
+"""Epoch log opened at one version, from which all facts are read.
 
-Files of that version outlive a run by the hours that the driver keeps them, so nothing has to be pinned.
+The driver retains the files of an old version for hours, longer than a run takes, so no pin is needed.
 """
 
 from dataclasses import dataclass
@@ -28,38 +28,39 @@ ALL_ROWS = "rows_all"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyRequest:
-    """What a run is asked for."""
+    """Options of a run of the checks."""
 
-    now: datetime  # for what is pinned
+    now: datetime  # decides which pins are in force
     seed: int = 0
-    every: bool = False  # recompute and count all there is, not a sample
+    exhaustive: bool = False  # recompute and count all retained epochs, not a sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """An open epoch log: `stream_log` holds all its rows but the epochs' own, `ledger` and `doubtful` come of it."""
+    """Open epoch log: view `stream_log` has its rows without epoch records; `ledger` and `doubtful` derive from it."""
 
     settings: Settings
     pipeline: Pipeline
     version: Version
     log: EpochLog
     connection: duckdb.DuckDBPyConnection
-    asked: VerifyRequest
+    request: VerifyRequest
 
 
-def open_source(settings: Settings, pipeline: Pipeline, verify_request: VerifyRequest) -> tuple[Source, VerifyFacts]:
-    """Open a pipeline's current version and return the facts that its epochs' rows tell.
+def open_source(settings: Settings, pipeline: Pipeline, request: VerifyRequest) -> tuple[Source, VerifyFacts]:
+    """Open a pipeline's current version and read the facts of its epoch records.
 
     Raises:
-        LakeError: There is none, or a file of it is not there or cannot be read.
+        LakeError: There is no current version, or one of its files is missing or cannot be read.
     """
     version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
-    witnesses = high_water.list_witnesses(settings, pipeline, version)  # before the log is opened: its driver goes on
+    # Before the log is opened, as its driver continues to commit.
+    witnesses = high_water.list_witnesses(settings, pipeline, version)
     log = EpochLog(version.uri)
-    _refuse_missing(log)
+    _reject_missing_files(log)
     connection = queries.connect(queries.reading(settings))
     source = Source(
-        settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, asked=verify_request
+        settings=settings, pipeline=pipeline, version=version, log=log, connection=connection, request=request
     )
     try:
         records = tuple(log.records())
@@ -73,7 +74,7 @@ def open_source(settings: Settings, pipeline: Pipeline, verify_request: VerifyRe
         pipeline=pipeline,
         records=records,
         transaction=log.transaction(version.app_id),
-        seen=witnesses,
+        witnesses=witnesses,
         losses=losses.losses(settings, version),
         table_version=log.version,
     )
@@ -81,12 +82,12 @@ def open_source(settings: Settings, pipeline: Pipeline, verify_request: VerifyRe
 
 
 def explain_unreadable(log: EpochLog, error: duckdb.Error) -> LakeError | duckdb.Error:
-    """Return the damage behind a failed query; the failure itself if every file can be read."""
+    """Return the damage that made a query fail; the query's error if every file can be read."""
     breach = damage.find_damage((log.table,))
     return error if breach is None else LakeError(breach.message, runbook=breach.runbook)
 
 
-def _refuse_missing(log: EpochLog) -> None:
+def _reject_missing_files(log: EpochLog) -> None:
     breach = damage.find_missing((log.table,))
     if breach is not None:
         raise LakeError(breach.message, runbook=breach.runbook)

@@ -1,1 +1,1 @@
-"""The invariants N1 to N9, each a pure check over facts."""
+"""Invariants N1 to N9, each a pure check over facts."""

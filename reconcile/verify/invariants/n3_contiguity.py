@@ -1,9 +1,9 @@
-"""N3 no gap, no overlap: every offset up to the newest epoch belongs to exactly one epoch.
+"""N3, contiguity: every offset up to the newest epoch belongs to exactly one epoch, without gap or overlap.
 
-One topic id for all epochs; epoch e + 1 starts where epoch e ended, in every partition; a partition that is new
-starts at 0, none goes away; epochs 0 to E without a hole; the table's transaction is E; nobody has seen a later epoch
-or table version, or another end of an epoch. A recorded loss is the only excuse. Told from the rows of the epochs,
-which outlive clean-up and compaction (`chain`).
+All epochs have one topic id. Epoch e + 1 starts where epoch e ended, in every partition; a new partition starts at 0,
+and no partition disappears. Epochs 0 to E are complete, the table's transaction is E, and no reader has seen a later
+epoch or table version, or another end of an epoch. The only exceptions are recorded losses. The check reads the epoch
+records, which outlive clean-up and compaction (`chain`).
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ TITLE = "no gap, no overlap"
 
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
-    """Yield where offsets were skipped, read twice, or come from another log."""
+    """Yield the places at which offsets were skipped, read twice, or come from another log."""
     name, records = facts.stream, facts.records
     yield from cap_violations("N3", [*chain.numbers(name, records, facts.transaction)])
     yield from cap_violations("N3", [*_find_vanished(facts)])
@@ -27,24 +27,25 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def _find_vanished(facts: VerifyFacts) -> tuple[str, ...]:
-    """Return what a reader saw (a driver, a batch run, a reader) and the table no longer shows."""
-    found, version = facts.records, facts.table_version
-    return high_water.find_contradictions(facts.seen, found, name=facts.stream, table_version=version)
+    """Find what a driver, a batch run or a reader saw that the table no longer contains."""
+    return high_water.find_contradictions(
+        facts.witnesses, facts.records, name=facts.stream, table_version=facts.table_version
+    )
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Epoch records, and the offsets between their starts and ends."""
+    """Describe how many epoch records and offsets were checked."""
     offsets = sum(end - r.start.get(p, 0) for r in facts.records for p, end in r.end.items())
     return f"{len(facts.records):,} epochs, {offsets:,} offsets"
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:
-    """Yield where the log began after 0, and what was lost."""
+    """Yield the partitions that were not read from offset 0, and the recorded losses."""
     for record in facts.records[:1]:
         for p, start in sorted(record.start.items()):
             if start:
                 yield f"Partition {format_number(p)} was read from offset {start:,} on: the log held nothing before it."
     for loss in facts.losses:
         upto = "an unknown offset" if loss.next is None else f"{loss.next:,}"
-        lost = f"Partition {format_number(loss.partition)}: offsets {loss.first:,} to {upto}"
-        yield f"{lost} are a recorded loss ({loss.who}: {loss.why})."
+        offsets = f"Partition {format_number(loss.partition)}: offsets {loss.first:,} to {upto}"
+        yield f"{offsets} are a recorded loss ({loss.who}: {loss.why})."

@@ -1,10 +1,9 @@
-"""N5 stream = batch, up to named causes.
+"""N5, path agreement: stream = batch, up to named causes.
 
-At the cut of the newest batch run, under a seal that holds (same log, cut, isolation, definition): for every (window,
-key) batch less the stream's fold is the sum of what the causes contribute; with the same definition the fold with the
-late rows merged is the batch exactly. Nothing stays unexplained but what
-a rule of people accepts. It is the reconciler's own judgement; where the seal
-does not hold there is nothing to say.
+At the cut of the newest batch run, under a valid seal (same log, cut, isolation, definition): for every (window, key),
+batch less the stream's fold is the sum of what the causes contribute. With the same definition, the fold with the late
+rows merged equals batch exactly. Only differences that an acceptance rule accepts may stay without a cause. The
+reconciler evaluates this; without a valid seal the check is not provable.
 """
 
 from collections.abc import Iterator
@@ -16,13 +15,13 @@ TITLE = "stream = batch, up to named causes"
 
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
-    """Yield the cells that nothing explains."""
+    """Yield the cells whose difference has no cause."""
     if isinstance(facts.paths, Paths):
         yield from cap_violations("N5", facts.paths.unexplained)
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Windows and rows of the newest comparison, and how many rows differ by late ones; empty without one."""
+    """Describe the windows and rows of the newest comparison, and its late rows; empty without a comparison."""
     if not isinstance(facts.paths, Paths):
         return ""
     paths = facts.paths
@@ -31,8 +30,9 @@ def describe_coverage(facts: VerifyFacts) -> str:
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:
-    """Yield how many windows were left out, and how many rows rules of people accept."""
+    """Yield how many rows acceptance rules accept, and how many windows are incomplete."""
     if isinstance(facts.paths, Paths) and facts.paths.accepted:
-        yield f"{facts.paths.accepted:,} rows without a cause are accepted by rule, and so no violation."
+        yield f"{facts.paths.accepted:,} rows without a cause are accepted by rule and are not violations."
     if isinstance(facts.paths, Paths) and facts.paths.incomplete:
-        yield f"{facts.paths.incomplete:,} windows are incomplete: records were lost, or batch does not vouch for them."
+        reason = "records were lost, or their batch results are not complete"
+        yield f"{facts.paths.incomplete:,} windows are incomplete: {reason}."

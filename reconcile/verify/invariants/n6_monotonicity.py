@@ -1,12 +1,11 @@
-"""N6 time and finality go forward only.
+"""N6, monotonicity: the watermark never decreases, and final windows never change.
 
-The watermark never goes back, and each epoch is judged by the one that the epoch before committed. It rises to the
-newest event time of the slowest active partition less the out-of-orderness and no further (a final drain: to what
-closes all windows seen), and never beyond the newest log timestamp read so far plus `max_ahead`. (N3 tells whether
-what readers have seen went back.) A final window stays as it is: no epoch accepts a record for a window that the
-watermark before it had closed (so fold(<=N) of a window final at N is that of every later N), and what an earlier
-version of the table, the oldest that a reconciliation saw and that can still be read, held in its final windows is
-held now.
+Each epoch is evaluated by the watermark that the previous epoch committed. The watermark rises at most to the newest
+event time of the slowest active partition less the out-of-orderness (in a final drain: far enough to close all
+windows), and never beyond the newest log timestamp read so far plus `max_ahead`. (N3 checks the ends that readers have
+seen.) A final window stays the same: no epoch accepts a record for a window that the previous watermark had closed, so
+fold(<=N) of a window that is final at N equals that of every later N. The final windows of the oldest table version
+that a reconciliation saw and that can still be read are compared with the current ones.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,14 +14,14 @@ from itertools import pairwise
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.reconcile.verify.facts.facts import Finals, LogCounts, VerifyFacts
-from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, moment
+from cutover.reconcile.verify.model import Unknown, Violation, cap_violations, format_time
 from cutover.records.watermark import WatermarkState, final_watermark
 
-TITLE = "time and finality go forward only"
+TITLE = "watermarks and final windows never go back"
 
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
-    """Yield where time went back, ran ahead, or a final window changed."""
+    """Yield the watermarks that went back or ran ahead, and the final windows that changed."""
     yield from cap_violations("N6", [*_check_monotone(facts.stream, facts.records)])
     yield from cap_violations("N6", [*_check_bound(facts.stream, facts.records, facts.pipeline)])
     if isinstance(facts.log, LogCounts):
@@ -34,7 +33,7 @@ def check(facts: VerifyFacts) -> Iterator[Violation]:
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Epoch records, and windows that were final at an epoch."""
+    """Describe how many epoch records and final windows were checked."""
     text = f"{len(facts.records):,} epochs"
     if isinstance(facts.finals, Finals):
         text += f", {facts.finals.windows:,} windows final at epoch {facts.finals.epoch}"
@@ -42,34 +41,36 @@ def describe_coverage(facts: VerifyFacts) -> str:
 
 
 def notes(facts: VerifyFacts) -> Iterator[str]:
-    """Yield what could not be compared."""
+    """Yield what could not be checked."""
     if isinstance(facts.finals, Unknown):
-        yield facts.finals.why
+        yield facts.finals.reason
     if isinstance(facts.log, Unknown):
-        yield f"The watermark was not held against the log's timestamps: {facts.log.why}"
-    elif not facts.log.whole:
-        yield "The watermark was held against the log's timestamps only as far as the log was read."
+        yield f"The watermark was not compared with the log's timestamps: {facts.log.reason}"
+    elif not facts.log.is_complete:
+        yield "The watermark was compared with the log's timestamps only as far as the log was read."
 
 
 def _check_monotone(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
     for record in records:
-        if _after(record) < _before(record):
-            yield _text(stream, record, f"not before {moment(record.watermark_before)}", record.watermark_after)
-    for before, after in pairwise(records):
-        if after.watermark_before != before.watermark_after:
-            wanted = f"to judge by {moment(before.watermark_after)}, that of epoch {before.epoch}"
-            yield _text(stream, after, wanted, after.watermark_before)
+        if _rank_after(record) < _rank_before(record):
+            expected = f"not before {format_time(record.watermark_before)}"
+            yield _describe_violation(stream, record, expected, record.watermark_after)
+    for previous, following in pairwise(records):
+        if following.watermark_before != previous.watermark_after:
+            expected = f"to use watermark {format_time(previous.watermark_after)}, that of epoch {previous.epoch}"
+            yield _describe_violation(stream, following, expected, following.watermark_before)
 
 
 def _check_bound(stream: str, records: Sequence[EpochRecord], pipeline: Pipeline) -> Iterator[str]:
     for record in records:
-        bound = limit(record, pipeline)
-        if _after(record) > _before(record) and (bound is None or _after(record) > bound):
-            yield _text(stream, record, f"at most {moment(bound)} by its partitions", record.watermark_after)
+        bound = compute_watermark_limit(record, pipeline)
+        if _rank_after(record) > _rank_before(record) and (bound is None or _rank_after(record) > bound):
+            expected = f"at most {format_time(bound)} by its partitions"
+            yield _describe_violation(stream, record, expected, record.watermark_after)
 
 
-def limit(record: EpochRecord, pipeline: Pipeline) -> int | None:
-    """Return how far an epoch may raise the watermark, microseconds; None: not at all."""
+def compute_watermark_limit(record: EpochRecord, pipeline: Pipeline) -> int | None:
+    """Compute the highest watermark that an epoch may commit, in microseconds; None if it may not raise it."""
     if record.final:
         state = WatermarkState(watermark=record.watermark_before, max_event=record.max_event)
         return final_watermark(state, pipeline.window, pipeline.lateness)
@@ -81,38 +82,39 @@ def _check_not_ahead(facts: VerifyFacts, log: LogCounts) -> Iterator[str]:
     lateness = facts.pipeline.lateness
     for record in facts.records:
         newest = log.newest.get(record.epoch)
-        if newest is None or not log.whole or record.final:
+        if newest is None or not log.is_complete or record.final:
             continue
         bound = newest + lateness.max_ahead_micros - lateness.out_of_orderness_micros
-        if _after(record) > max(bound, _before(record)):
-            wanted = f"at most {moment(bound)}, by the newest log timestamp {moment(newest)}"
-            yield _text(facts.stream, record, wanted, record.watermark_after)
+        if _rank_after(record) > max(bound, _rank_before(record)):
+            expected = f"at most {format_time(bound)}, by the newest log timestamp {format_time(newest)}"
+            yield _describe_violation(facts.stream, record, expected, record.watermark_after)
 
 
 def _check_reopened(facts: VerifyFacts) -> Iterator[str]:
     if isinstance(facts.reopened, Unknown):
         return
-    for one in facts.reopened:
-        text = f"Window {moment(one.window_start)} of {facts.stream}: expected no accepted record in epoch {one.epoch}"
-        yield f"{text}, as watermark {moment(one.watermark)} had closed it, got {one.pairs:,} pairs."
+    for window in facts.reopened:
+        place = f"Window {format_time(window.window_start)} of {facts.stream}"
+        text = f"{place}: expected no accepted record in epoch {window.epoch}"
+        yield f"{text}, as watermark {format_time(window.watermark)} had closed it, got {window.pairs:,} pairs."
 
 
 def _check_finals(finals: Finals) -> Iterator[str]:
-    for start in finals.changed:
-        text = f"Window {moment(start)}: final at epoch {finals.epoch}: expected what table version"
+    for start in finals.changed_windows:
+        text = f"Window {format_time(start)}: final at epoch {finals.epoch}: expected what table version"
         yield f"{text} {finals.version} held, got another result."
 
 
-def _text(stream: str, record: EpochRecord, wanted: str, found: int | None) -> str:
-    return f"Watermark of {stream}, epoch {record.epoch}: expected {wanted}, got {moment(found)}."
+def _describe_violation(stream: str, record: EpochRecord, expected: str, watermark: int | None) -> str:
+    return f"Watermark of {stream}, epoch {record.epoch}: expected {expected}, got {format_time(watermark)}."
 
 
 _NEVER = -(2**63)
 
 
-def _after(record: EpochRecord) -> int:
+def _rank_after(record: EpochRecord) -> int:
     return _NEVER if record.watermark_after is None else record.watermark_after
 
 
-def _before(record: EpochRecord) -> int:
+def _rank_before(record: EpochRecord) -> int:
     return _NEVER if record.watermark_before is None else record.watermark_before

@@ -1,8 +1,9 @@
-"""N9 own hands: nobody but the paths of a pipeline has changed a row of its tables.
+"""N9, sole writer: only the pipeline's paths have changed rows of its tables.
 
-Epoch log, batch table, its index and its ledger, dimensions of the lake, control tables. Each listed file has a name
-that we gave it, and all of them weigh what the newest record of an epoch, or of a batch run, says (`foreign`). Files
-that another writer rewrote without changing a row are no violation. Told from the newest version of each table.
+The check covers the epoch log, the batch table, its index and its ledger, dimensions in the lake and control tables.
+Each listed file has a name that Cutover generated, and the weights of all files match the newest record of an epoch or
+of a batch run (`foreign`). Files that another writer rewrote without changing a row are not violations. Only the newest
+version of each table is read.
 """
 
 from collections.abc import Iterator
@@ -10,15 +11,15 @@ from collections.abc import Iterator
 from cutover.reconcile.verify.facts.facts import VerifyFacts
 from cutover.reconcile.verify.model import Unknown, Violation, cap_violations
 
-TITLE = "rows of our own writers alone"
+TITLE = "only Cutover has changed rows"
 
 
 def check(facts: VerifyFacts) -> Iterator[Violation]:
-    """Yield what another writer changed."""
+    """Yield the changes by other writers."""
     if not isinstance(facts.foreign, Unknown):
         yield from cap_violations("N9", facts.foreign)
 
 
 def describe_coverage(facts: VerifyFacts) -> str:
-    """Nothing to count: one version of each table is enough."""
+    """Describe the coverage: the newest version of each table; empty if it is unknown."""
     return "" if isinstance(facts.foreign, Unknown) else "the newest version of each table"

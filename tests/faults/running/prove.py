@@ -102,7 +102,8 @@ def _checks(fault: Fault, rig: Rig) -> tuple[str, ...]:
     result = rig.verify(fault.checks)
     _none(f"{v.check}: {v.text}" for v in result.violations)
     _none([] if result.error is None else [result.error])
-    _none(f"{c.name} cannot be judged: {c.why}" for c in result.checks.values() if c.state is CheckState.NOT_PROVABLE)
+    unproven = (check for check in result.checks.values() if check.state is CheckState.NOT_PROVABLE)
+    _none(f"{check.name} cannot be judged: {check.reason}" for check in unproven)
     _none(f"{name} was not judged" for name in fault.checks if name not in result.checks)
     return fault.checks
 

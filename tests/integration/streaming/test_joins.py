@@ -183,7 +183,7 @@ def test_a_window_and_key_is_explained_with_the_late_row_of_the_right(told: Told
 
 
 def test_verify_finds_every_epoch_right(told: Told) -> None:
-    found = verify(told.settings, told.pipeline, every=True)
+    found = verify(told.settings, told.pipeline, exhaustive=True)
 
     assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(
         found.checks, CheckState.HELD

@@ -205,7 +205,7 @@ def test_one_window_and_key_is_explained(told: Told) -> None:
 
 
 def test_verify_finds_every_epoch_right(told: Told) -> None:
-    found = verify(told.settings, told.pipeline, every=True)
+    found = verify(told.settings, told.pipeline, exhaustive=True)
 
     assert found.checks["N4"].state is CheckState.HELD
     assert found.violations == ()

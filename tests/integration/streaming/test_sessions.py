@@ -169,13 +169,13 @@ def test_last_panes_that_were_not_taken_back_are_what_the_stream_has(told: Told)
 
 
 def test_verify_finds_every_epoch_right(told: Told) -> None:
-    found = verify(told.settings, told.pipeline, every=True)
+    found = verify(told.settings, told.pipeline, exhaustive=True)
 
     assert {name: found.checks[name].state for name in ("N1", "N3", "N4", "N5", "N6")} == dict.fromkeys(
         ("N1", "N3", "N4", "N5", "N6"), CheckState.HELD
     )
     assert found.violations == ()
-    assert "folds" in found.checks["N4"].looked_at
+    assert "folds" in found.checks["N4"].coverage
 
 
 def test_replays_with_other_epochs_and_tasks_give_the_same_sessions(told: Told) -> None:

@@ -216,7 +216,7 @@ EPOCHS: tuple[list[Event], ...] = (
 
 
 def judged(lab: Lab, **asked: Any) -> Verification:
-    return verify(lab.settings, lab.pipeline, every=True, **asked)
+    return verify(lab.settings, lab.pipeline, exhaustive=True, **asked)
 
 
 def violated(verification: Verification) -> set[str]:

@@ -167,7 +167,7 @@ def test_a_fold_changes_nothing(lab: Lab) -> None:
     found = judged(lab)
 
     assert (found.exit_code, found.violations) == (0, ())
-    assert found.checks["N4"].looked_at.endswith(", 1 folds")
+    assert found.checks["N4"].coverage.endswith(", 1 folds")
 
 
 @pytest.mark.parametrize("row_type", [VersionEvent, GateEvent, PinEvent])
@@ -226,7 +226,7 @@ def test_a_cut_computed_twice_is_the_same_story(lab: Lab) -> None:
 
     found = judged(lab)
 
-    assert (found.exit_code, found.checks["N8"].looked_at) == (0, "8 windows of 1 pairs of runs")
+    assert (found.exit_code, found.checks["N8"].coverage) == (0, "8 windows of 1 pairs of runs")
 
 
 def test_an_epoch_that_a_reader_saw_and_that_is_gone_is_found(lab: Lab) -> None:

@@ -41,7 +41,7 @@ def test_a_batch_is_the_same_for_any_width_of_its_shuffle(lab: Lab, spark: "Spar
         assert spark.conf.get("spark.sql.shuffle.partitions") == str(width)
 
     checked = verify(lab.settings, lab.pipeline, only=["N8"]).checks["N8"]
-    assert (checked.violations, checked.looked_at) == ((), "10 windows of 2 pairs of runs")
+    assert (checked.violations, checked.coverage) == ((), "10 windows of 2 pairs of runs")
 
 
 def test_a_report_is_the_same_but_for_its_times(lab: Lab) -> None:

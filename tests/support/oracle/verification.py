@@ -20,11 +20,11 @@ def verify_with_oracle(
     settings: Settings, pipeline: Pipeline, oracle: Oracle, *, only: Sequence[str] = ()
 ) -> Verification:
     """Run the checks over all that the log holds; what the oracle finds is a violation of N1, where N1 is judged."""
-    found = verify(settings, pipeline, only=only, every=True)
+    found = verify(settings, pipeline, only=only, exhaustive=True)
     judged = found.checks.get("N1")
     if judged is None or judged.state is CheckState.WAIVED or found.error:
         return found
-    source, facts = open_source(settings, pipeline, VerifyRequest(now=SystemClock().now(), every=True))
+    source, facts = open_source(settings, pipeline, VerifyRequest(now=SystemClock().now(), exhaustive=True))
     with source.connection:
         held_rows = HeldRows(cells=_count_cells(source), ledger=ledger_rows(source, "true"))
     violations = tuple(cap_violations("N1", [*check(facts, held_rows, oracle)]))

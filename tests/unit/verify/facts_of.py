@@ -30,14 +30,14 @@ def facts(**changes: object) -> VerifyFacts:
             EpochCommit(version=0, operation="CREATE TABLE", mark=None),
             *(EpochCommit(version=r.epoch + 1, operation="WRITE", mark=r.to_json()) for r in records),
         ),
-        "books": RowTotals(pairs={(n, "accepted"): 10 for n in range(3)}, listed={}),
+        "books": RowTotals(pairs={(n, "accepted"): 10 for n in range(3)}, positions={}),
         "log": LogCounts(
             records={(n, p): 5 for n in range(3) for p in range(2)},
             newest={n: (n + 7) * MINUTE for n in range(3)},
-            whole=True,
+            is_complete=True,
         ),
         "reopened": (),
-        "twice": (),
+        "repeated": (),
     }
     return VerifyFacts(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
 

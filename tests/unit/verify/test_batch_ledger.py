@@ -80,7 +80,7 @@ def test_a_duplicate_that_one_run_listed_twice_is_named(settings: Settings) -> N
 def test_offsets_that_two_runs_scanned_are_named_though_the_ledger_has_no_row_of_them(settings: Settings) -> None:
     write_books(settings, [], (0, 100), (40, 120), (120, 130))
 
-    rescanned = RescannedOffsets(partition=0, first=40, end=100, runs=("a", "b"))
+    rescanned = RescannedOffsets(partition=0, start=40, end=100, runs=("a", "b"))
     assert read(settings) == BatchLedger(rescanned=(rescanned,))
 
 
@@ -105,7 +105,7 @@ def test_the_check_names_runs_and_offsets_and_says_why_the_ledger_was_not_read()
         transaction=None,
         batch_ledger=BatchLedger(
             doubled=(DoubledPosition(partition=1, offset=7, window_start=to_micros(NOON), rows=2, runs=("a", "b")),),
-            rescanned=(RescannedOffsets(partition=1, first=5, end=9, runs=("a", "b")),),
+            rescanned=(RescannedOffsets(partition=1, start=5, end=9, runs=("a", "b")),),
         ),
     )
 
@@ -115,6 +115,6 @@ def test_the_check_names_runs_and_offsets_and_says_why_the_ledger_was_not_read()
     assert "[5, 9) of runs a and b" in rescanned
     assert "partition 1, offset 7, window 2026-01-01T12:00:00Z: expected one row, got 2 of runs a, b" in doubled
     unread = VerifyFacts(
-        stream="", pipeline=PIPELINE, records=(), transaction=None, batch_ledger=Unknown(why="Its file is gone.")
+        stream="", pipeline=PIPELINE, records=(), transaction=None, batch_ledger=Unknown(reason="Its file is gone.")
     )
     assert any("Its file is gone." in note for note in n1_completeness.notes(unread))

@@ -50,35 +50,35 @@ def test_what_is_right_is_not_named(check: Callable[[VerifyFacts], Iterable[Viol
     ("changes", "text"),
     [
         (
-            {"log": LogCounts(records={(1, 0): 5, (1, 1): 4}, newest={}, whole=False)},
+            {"log": LogCounts(records={(1, 0): 5, (1, 1): 4}, newest={}, is_complete=False)},
             "Epoch 1 of clicks: the log holds 9 records in 0: [5, 10), 1: [5, 10), expected 10 by the classes",
         ),
         (
-            {"books": RowTotals(pairs={(n, "accepted"): 10 for n in range(2)}, listed={})},
+            {"books": RowTotals(pairs={(n, "accepted"): 10 for n in range(2)}, positions={})},
             "Epoch 2 of clicks: expected accepted rows of 10 pairs, got 0 (-10 up to here).",
         ),
         (
-            {"books": RowTotals(pairs={(0, "accepted"): 10, (2, "accepted"): 21}, listed={})},
+            {"books": RowTotals(pairs={(0, "accepted"): 10, (2, "accepted"): 21}, positions={})},
             "Epochs 1 to 2 of clicks: expected accepted rows of 20 pairs, got 21 (+1 up to here).",
         ),
         (
             {
                 "books": RowTotals(
-                    pairs={**{(n, "accepted"): 10 for n in range(3)}, (1, "late"): 1}, listed={(1, "late"): 1}
+                    pairs={**{(n, "accepted"): 10 for n in range(3)}, (1, "late"): 1}, positions={(1, "late"): 1}
                 )
             },
             "Epoch 1 of clicks: expected 0 late pairs as it counted, got rows of 1.",
         ),
         (
-            {"books": RowTotals(pairs={**{(n, "accepted"): 10 for n in range(3)}, (7, "late"): 1}, listed={})},
+            {"books": RowTotals(pairs={**{(n, "accepted"): 10 for n in range(3)}, (7, "late"): 1}, positions={})},
             "Epoch log of clicks: expected an epoch 7 for 1 late pairs, got none.",
         ),
         (
             {
                 "books": RowTotals(
                     pairs={(n, "accepted"): 10 for n in range(3)},
-                    listed={},
-                    doubts=(LedgerFault(why="it stands twice", epoch=1, partition=0, offset=7, rows=2),),
+                    positions={},
+                    doubts=(LedgerFault(fault="it stands twice", epoch=1, partition=0, offset=7, rows=2),),
                 )
             },
             "Ledger, epoch 1, partition 0, offset 7: it stands twice (2 rows).",
@@ -92,15 +92,15 @@ def test_books_that_do_not_balance_are_named(changes: dict[str, object], text: s
 def test_a_ledger_that_lists_fewer_positions_than_pairs_is_named() -> None:
     late = {**COUNTS, "late": 2}
     records = (epoch(0, counts=late),)
-    books = RowTotals(pairs={(0, "accepted"): 10, (0, "late"): 2}, listed={(0, "late"): 1})
+    books = RowTotals(pairs={(0, "accepted"): 10, (0, "late"): 2}, positions={(0, "late"): 1})
 
-    found = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(why="away"))))
+    found = texts(n1_completeness.check(facts(records=records, books=books, log=Unknown(reason="away"))))
 
     assert found == "Epoch 0 of clicks: expected 2 late pairs as it counted, got 1 positions in the ledger."
 
 
 def test_folded_rows_are_counted_under_their_last_epoch() -> None:
-    books = RowTotals(pairs={(1, "accepted"): 20, (2, "accepted"): 10}, listed={})
+    books = RowTotals(pairs={(1, "accepted"): 20, (2, "accepted"): 10}, positions={})
 
     assert list(n1_completeness.check(facts(books=books))) == []
 
@@ -150,7 +150,7 @@ def of(number: int) -> str:
         ({"commits": commits(None, operation="RESTORE")}, "got RESTORE without a record"),
         (
             {"commits": commits(epoch(1, end={0: 10, 1: 9}).to_json())},
-            "epoch 1: expected the record that table version 0 brought, got another one.",
+            "epoch 1: expected the record that table version 0 committed, got another one.",
         ),
     ],
 )
@@ -165,7 +165,7 @@ def test_folds_and_upkeep_are_no_strangers() -> None:
 
 
 def restored(version: int, back_to: int) -> EpochCommit:
-    return EpochCommit(version=version, operation="RESTORE", mark=None, back_to=back_to)
+    return EpochCommit(version=version, operation="RESTORE", mark=None, restored_version=back_to)
 
 
 def test_what_a_hand_did_and_undid_is_no_finding() -> None:
@@ -193,7 +193,7 @@ def test_a_restore_that_took_back_more_or_less_than_a_hand_is_one_itself(found: 
 def test_drivers_that_follow_one_another_hold() -> None:
     records = (epoch(0), epoch(1, run_id="pid-2-b"), epoch(2, run_id="pid-2-b"))
 
-    assert list(n2_single_effect.drivers("clicks", records)) == []
+    assert list(n2_single_effect.find_fenced_commits("clicks", records)) == []
 
 
 # N3
@@ -209,7 +209,7 @@ def test_drivers_that_follow_one_another_hold() -> None:
     ],
 )
 def test_what_somebody_saw_must_still_be_there(witness: Witness, *, holds: bool) -> None:
-    assert (list(n3_contiguity.check(facts(seen=(witness,)))) == []) is holds
+    assert (list(n3_contiguity.check(facts(witnesses=(witness,)))) == []) is holds
 
 
 # What all checks share
@@ -224,4 +224,4 @@ def test_the_first_violations_are_named_and_the_others_counted() -> None:
 def test_a_commit_that_is_no_json_object_carries_no_epoch() -> None:
     marks = ["fold", None, "7", json.dumps({"epoch": "7"}), json.dumps({"epoch": 7})]
 
-    assert [n2_single_effect.epoch_of(commit) for commit in commits(*marks)] == [None, None, None, None, 7]
+    assert [n2_single_effect.parse_epoch(commit) for commit in commits(*marks)] == [None, None, None, None, 7]

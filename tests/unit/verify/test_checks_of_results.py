@@ -17,9 +17,9 @@ from cutover.reconcile.verify.facts.facts import (
     RecomputedPortion,
     Refold,
     Reopened,
-    Twice,
+    RepeatedRuns,
 )
-from cutover.reconcile.verify.facts.results import compare_results, overlap, same_cut
+from cutover.reconcile.verify.facts.results import compare_results, have_same_cut, intersect_ranges
 from cutover.reconcile.verify.invariants import n4_prefix, n5_path_agreement, n6_monotonicity, n8_determinism
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow, UncountedPair
@@ -35,13 +35,13 @@ ENTRY = UncountedPair(cls=Class.LATE, partition=0, offset=3, window_start=0, eve
 def portion(**changes: object) -> RecomputedPortion:
     row = ResultRow(n=2, measures={"clicks": 2, "ids": Decimal(5)})
     values: dict[str, object] = {
-        "first": 0,
-        "last": 1,
+        "first_epoch": 0,
+        "last_epoch": 1,
         "records": 3,
         "expected": {GROUP: row},
-        "found": {GROUP: row},
+        "actual": {GROUP: row},
         "expected_ledger": frozenset({ENTRY}),
-        "found_ledger": frozenset({ENTRY}),
+        "actual_ledger": frozenset({ENTRY}),
     }
     return RecomputedPortion(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
 
@@ -49,13 +49,13 @@ def portion(**changes: object) -> RecomputedPortion:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"found": {}}, "window 1970-01-01T00:00:00Z, key a: expected a row of 2 records, got no row."),
+        ({"actual": {}}, "window 1970-01-01T00:00:00Z, key a: expected a row of 2 records, got no row."),
         ({"expected": {}}, "expected no row, got a row of 2 records."),
-        ({"found": {GROUP: ResultRow(n=3, measures={"clicks": 3, "ids": 5})}}, "expected 2 records, got 3."),
-        ({"found": {GROUP: ResultRow(n=2, measures={"clicks": 2, "ids": 6})}}, "ids: expected 5, got 6."),
-        ({"found_ledger": frozenset()}, "Epochs 0 to 1: expected late offset 3 of partition 0"),
+        ({"actual": {GROUP: ResultRow(n=3, measures={"clicks": 3, "ids": 5})}}, "expected 2 records, got 3."),
+        ({"actual": {GROUP: ResultRow(n=2, measures={"clicks": 2, "ids": 6})}}, "ids: expected 5, got 6."),
+        ({"actual_ledger": frozenset()}, "Epochs 0 to 1: expected late offset 3 of partition 0"),
         ({"expected_ledger": frozenset()}, "expected no late offset 3 of partition 0"),
-        ({"found_ledger": frozenset({replace(ENTRY, event_time=8)})}, "event time 1970-01-01T00:00:00.000007Z in the"),
+        ({"actual_ledger": frozenset({replace(ENTRY, event_time=8)})}, "event time 1970-01-01T00:00:00.000007Z in the"),
     ],
 )
 def test_an_epoch_that_is_not_right_is_named(changes: dict[str, object], text: str) -> None:
@@ -71,7 +71,7 @@ def test_an_epoch_that_is_right_is_not_named() -> None:
 
 
 def test_what_was_computed_again_is_added_up() -> None:
-    other = portion(first=4, last=8, records=2, expected={}, found={})
+    other = portion(first_epoch=4, last_epoch=8, records=2, expected={}, actual={})
     prefix = Prefix(portions=(portion(), other), of_epochs=12, sampled=False, seed=0)
 
     assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "7 of 12 epochs, 5 records, 1 rows"
@@ -79,18 +79,18 @@ def test_what_was_computed_again_is_added_up() -> None:
 
 def test_ids_that_are_those_of_the_log_are_not_named() -> None:
     known = frozenset({("a", 7), (None, 8)})
-    recomputed_portion = portion(expected_ids=known, found_ids=known)
+    recomputed_portion = portion(expected_ids=known, actual_ids=known)
 
-    assert not list(n4_prefix.known_ids(recomputed_portion))
+    assert not list(n4_prefix.compare_ids(recomputed_portion))
 
 
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({"expected_ids": frozenset({("a", 7)})}, "expected id 'a', event time 1970-01-01T00:00:00.000007Z, to be"),
-        ({"found_ids": frozenset({("a", 7)})}, "expected no id 'a', event time 1970-01-01T00:00:00.000007Z, got one"),
+        ({"actual_ids": frozenset({("a", 7)})}, "expected no id 'a', event time 1970-01-01T00:00:00.000007Z, got one"),
         (
-            {"expected_ids": frozenset({("a", 7)}), "found_ids": frozenset({("a", 8)})},
+            {"expected_ids": frozenset({("a", 7)}), "actual_ids": frozenset({("a", 8)})},
             "expected no id 'a', event time 1970-01-01T00:00:00.000008Z",
         ),
     ],
@@ -149,7 +149,7 @@ def test_what_nothing_explains_is_named() -> None:
         ({"watermark_after": 3 * MINUTE + 1}, "epoch 2: expected at most 1970-01-01T00:03:00Z by its partitions"),
         (
             {"watermark_before": 2 * MINUTE - 1000},
-            "epoch 2: expected to judge by 1970-01-01T00:02:00Z, that of epoch 1",
+            "epoch 2: expected to use watermark 1970-01-01T00:02:00Z, that of epoch 1",
         ),
         ({"max_event": {0: 9 * MINUTE, 1: 8 * MINUTE - 1}}, "by its partitions, got 1970-01-01T00:03:00Z."),
         ({"idle": (0, 1)}, "expected at most none by its partitions"),
@@ -179,14 +179,14 @@ def test_a_final_drain_closes_the_windows_seen_and_no_more(reached: int, *, hold
 
 
 def test_a_watermark_ahead_of_the_log_is_named() -> None:
-    log = LogCounts(records={}, newest=dict.fromkeys(range(3), -60 * MINUTE), whole=True)
+    log = LogCounts(records={}, newest=dict.fromkeys(range(3), -60 * MINUTE), is_complete=True)
 
     assert "by the newest log timestamp" in texts(n6_monotonicity.check(facts(log=log)))
-    assert list(n6_monotonicity.check(facts(log=replace(log, whole=False)))) == []
+    assert list(n6_monotonicity.check(facts(log=replace(log, is_complete=False)))) == []
 
 
 def test_a_final_window_that_changes_is_named() -> None:
-    finals = Finals(version=2, epoch=1, windows=4, changed=(0,))
+    finals = Finals(version=2, epoch=1, windows=4, changed_windows=(0,))
     opened = Reopened(epoch=2, window_start=0, watermark=11 * MINUTE, pairs=3)
 
     found = texts(n6_monotonicity.check(facts(finals=finals, reopened=(opened,))))
@@ -218,18 +218,20 @@ def test_windows_whose_results_differ_have_changed(edit: str, expected: tuple[in
         connection.execute(edit)
         results = compare_results(connection, PIPELINE, "a", "b")
 
-    assert (results.windows, results.changed) == (3, expected)
+    assert (results.windows, results.changed_windows) == (3, expected)
 
 
 def test_a_cut_with_two_results_is_named() -> None:
-    pair = Twice(first_run="batch-1", second_run="batch-2", windows=2, changed=(0,))
+    pair = RepeatedRuns(first_run="batch-1", second_run="batch-2", windows=2, changed_windows=(0,))
 
-    assert "expected the result of batch run batch-1 from batch-2" in texts(n8_determinism.check(facts(twice=(pair,))))
+    assert "expected the result of batch run batch-1 from batch-2" in texts(
+        n8_determinism.check(facts(repeated=(pair,)))
+    )
 
 
 def test_only_windows_that_both_runs_computed_are_compared() -> None:
-    assert overlap([(0, 30), (60, 90)], [(20, 70)]) == [(20, 30), (60, 70)]
-    assert overlap([(0, 30)], [(30, 60)]) == []
+    assert intersect_ranges([(0, 30), (60, 90)], [(20, 70)]) == [(20, 30), (60, 70)]
+    assert intersect_ranges([(0, 30)], [(30, 60)]) == []
 
 
 @pytest.mark.parametrize(
@@ -256,4 +258,4 @@ def test_runs_have_one_story_at_one_cut_of_one_log(changes: dict[str, object], *
     batch_run = BatchRun(**raw)  # type: ignore[arg-type]  # all by name
     second = BatchRun(**{**raw, "run_id": "b", "batch_version": 2, **changes})  # type: ignore[arg-type]  # all by name
 
-    assert same_cut(batch_run, second) is expected
+    assert have_same_cut(batch_run, second) is expected

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from cutover.reconcile.verify.facts.facts import (
-    NOT_ASKED,
+    NOT_REQUESTED,
     Finals,
     LogCounts,
     Paths,
     Prefix,
     RecomputedPortion,
     Refold,
-    Twice,
+    RepeatedRuns,
 )
 from cutover.reconcile.verify.invariants import (
     n1_completeness,
@@ -30,8 +30,8 @@ from tests.support.log.losses import LOSS
 from tests.unit.verify.epochs import chain_of, epoch
 from tests.unit.verify.facts_of import facts, texts
 
-COUNTED = LogCounts(records={(1, 0): 5, (1, 1): 5, (2, 0): 1_000}, newest={}, whole=False)
-AWAY = Unknown(why="the broker is away")
+COUNTED = LogCounts(records={(1, 0): 5, (1, 1): 5, (2, 0): 1_000}, newest={}, is_complete=False)
+AWAY = Unknown(reason="the broker is away")
 
 
 def test_records_that_were_counted_again_are_added_up_by_epoch() -> None:
@@ -40,7 +40,7 @@ def test_records_that_were_counted_again_are_added_up_by_epoch() -> None:
 
 
 def test_epochs_that_were_not_counted_are_said_with_their_reason() -> None:
-    left = replace(COUNTED, left_out="Epochs 0 to 1 are not in the log any more.")
+    left = replace(COUNTED, omission="Epochs 0 to 1 are not in the log any more.")
 
     assert [*n1_completeness.notes(facts(log=left))] == ["Epochs 0 to 1 are not in the log any more."]
     assert [*n1_completeness.notes(facts(log=COUNTED))] == [*n1_completeness.notes(facts(log=AWAY))] == []
@@ -78,8 +78,8 @@ def test_a_recorded_loss_is_said_with_its_offsets_and_its_reason(following: int 
 
 def portion(**changes: object) -> RecomputedPortion:
     none = frozenset[object]()
-    values: dict[str, object] = {"expected": {}, "found": {}, "expected_ledger": none, "found_ledger": none}
-    values |= {"first": 4, "last": 4, "records": 0, **changes}
+    values: dict[str, object] = {"expected": {}, "actual": {}, "expected_ledger": none, "actual_ledger": none}
+    values |= {"first_epoch": 4, "last_epoch": 4, "records": 0, **changes}
     return RecomputedPortion(**values)  # type: ignore[arg-type]  # changes are named by the tests
 
 
@@ -96,20 +96,23 @@ def test_folds_that_were_held_against_the_version_before_are_counted() -> None:
 def test_epochs_records_and_rows_of_all_portions_are_added_up() -> None:
     row = ResultRow(n=1, measures={})
     rows = {(start, start + 1, ()): row for start in range(3)}
-    portions = (portion(first=4, last=5, records=7, expected=rows), portion(first=8, last=8, records=4, expected=rows))
+    portions = (
+        portion(first_epoch=4, last_epoch=5, records=7, expected=rows),
+        portion(first_epoch=8, last_epoch=8, records=4, expected=rows),
+    )
     prefix = Prefix(portions=portions, of_epochs=9, sampled=False, seed=0)
 
     assert n4_prefix.describe_coverage(facts(prefix=prefix)) == "3 of 9 epochs, 11 records, 6 rows"
 
 
 def test_a_sample_is_said_with_its_seed_and_beside_what_was_left_out() -> None:
-    sample = Prefix(portions=(), of_epochs=2, sampled=True, seed=7, left_out="Epoch 0 is not in the log any more.")
+    sample = Prefix(portions=(), of_epochs=2, sampled=True, seed=7, omission="Epoch 0 is not in the log any more.")
 
     assert [*n4_prefix.notes(facts(prefix=sample))] == [
-        "A sample of the epochs was recomputed (--seed 7); --all takes every one.",
+        "A sample of the epochs was recomputed (--seed 7); --all recomputes all of them.",
         "Epoch 0 is not in the log any more.",
     ]
-    assert [*n4_prefix.notes(facts(prefix=replace(sample, sampled=False, left_out="")))] == []
+    assert [*n4_prefix.notes(facts(prefix=replace(sample, sampled=False, omission="")))] == []
     assert [*n4_prefix.notes(facts(prefix=AWAY))] == []
 
 
@@ -127,38 +130,38 @@ def test_rows_that_people_accept_and_windows_that_are_incomplete_are_said() -> N
     found = replace(PATHS, accepted=1_000, incomplete=2_000)
 
     assert [*n5_path_agreement.notes(facts(paths=found))] == [
-        "1,000 rows without a cause are accepted by rule, and so no violation.",
-        "2,000 windows are incomplete: records were lost, or batch does not vouch for them.",
+        "1,000 rows without a cause are accepted by rule and are not violations.",
+        "2,000 windows are incomplete: records were lost, or their batch results are not complete.",
     ]
     assert [*n5_path_agreement.notes(facts(paths=PATHS))] == [*n5_path_agreement.notes(facts(paths=AWAY))] == []
 
 
 def test_windows_that_were_final_are_counted() -> None:
-    finals = Finals(version=2, epoch=1, windows=4_000, changed=())
+    finals = Finals(version=2, epoch=1, windows=4_000, changed_windows=())
 
     assert n6_monotonicity.describe_coverage(facts(finals=finals)) == "3 epochs, 4,000 windows final at epoch 1"
     assert n6_monotonicity.describe_coverage(facts(finals=AWAY)) == "3 epochs"
 
 
 def test_time_that_could_not_be_compared_is_said_with_its_reason() -> None:
-    finals = Finals(version=2, epoch=1, windows=4, changed=())
+    finals = Finals(version=2, epoch=1, windows=4, changed_windows=())
 
     assert [*n6_monotonicity.notes(facts(finals=AWAY, log=AWAY))] == [
         "the broker is away",
-        "The watermark was not held against the log's timestamps: the broker is away",
+        "The watermark was not compared with the log's timestamps: the broker is away",
     ]
     assert [*n6_monotonicity.notes(facts(finals=finals, log=COUNTED))] == [
-        "The watermark was held against the log's timestamps only as far as the log was read."
+        "The watermark was compared with the log's timestamps only as far as the log was read."
     ]
     assert [*n6_monotonicity.notes(facts(finals=finals))] == []
 
 
 def test_windows_that_two_runs_computed_are_added_up() -> None:
-    pairs = tuple(Twice(first_run="a", second_run=name, windows=1_000, changed=()) for name in "bc")
+    pairs = tuple(RepeatedRuns(first_run="a", second_run=name, windows=1_000, changed_windows=()) for name in "bc")
 
-    assert n8_determinism.describe_coverage(facts(twice=pairs)) == "2,000 windows of 2 pairs of runs"
-    assert n8_determinism.describe_coverage(facts(twice=())) == "no cut was computed twice"
-    assert n8_determinism.describe_coverage(facts(twice=NOT_ASKED)) == ""
+    assert n8_determinism.describe_coverage(facts(repeated=pairs)) == "2,000 windows of 2 pairs of runs"
+    assert n8_determinism.describe_coverage(facts(repeated=())) == "no cut was computed twice"
+    assert n8_determinism.describe_coverage(facts(repeated=NOT_REQUESTED)) == ""
 
 
 def test_what_another_writer_changed_is_named_where_it_could_be_looked_at() -> None:

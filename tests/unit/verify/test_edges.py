@@ -21,7 +21,7 @@ from cutover.records.reference import ResultRow, UncountedPair
 from tests.unit.verify.epochs import MINUTE, chain_of, epoch
 from tests.unit.verify.facts_of import PIPELINE, facts, texts
 
-AWAY = Unknown(why="nobody asked for it")
+AWAY = Unknown(reason="no check requested it")
 UNEVEN = replace(PIPELINE, window=Sliding(size="25 minutes", every="10 minutes"))  # a record is in 2 windows or in 3
 
 
@@ -31,7 +31,7 @@ UNEVEN = replace(PIPELINE, window=Sliding(size="25 minutes", every="10 minutes")
 @pytest.mark.parametrize(("found", "holds"), [(3, False), (4, True), (5, True), (6, False)])
 def test_records_of_uneven_windows_lie_between_the_fewest_and_the_most(found: int, *, holds: bool) -> None:
     records = (epoch(0, counts={"accepted": 10}),)
-    log = LogCounts(records={(0, 0): found}, newest={}, whole=False)
+    log = LogCounts(records={(0, 0): found}, newest={}, is_complete=False)
 
     text = texts(n1_completeness.check(facts(pipeline=UNEVEN, records=records, log=log, books=AWAY)))
 
@@ -40,7 +40,7 @@ def test_records_of_uneven_windows_lie_between_the_fewest_and_the_most(found: in
 
 
 def test_an_epoch_of_which_the_log_holds_nothing_says_so() -> None:
-    log = LogCounts(records={(0, 7): 1}, newest={}, whole=False)
+    log = LogCounts(records={(0, 7): 1}, newest={}, is_complete=False)
 
     text = texts(n1_completeness.check(facts(log=log, books=AWAY)))
 
@@ -49,7 +49,7 @@ def test_an_epoch_of_which_the_log_holds_nothing_says_so() -> None:
 
 
 def test_an_epoch_that_counted_nothing_and_has_records_in_the_log_is_named() -> None:
-    records, log = (epoch(0, counts={}),), LogCounts(records={(0, 0): 1}, newest={}, whole=False)
+    records, log = (epoch(0, counts={}),), LogCounts(records={(0, 0): 1}, newest={}, is_complete=False)
 
     text = texts(n1_completeness.check(facts(records=records, log=log, books=AWAY)))
 
@@ -66,14 +66,14 @@ def test_malformed_and_filtered_records_are_one_pair_each_however_many_windows_t
 
 @pytest.mark.parametrize(("rows", "end"), [(1, "it stands alone."), (2, "it stands alone (2 rows).")])
 def test_only_a_fault_of_several_rows_of_the_ledger_counts_them(rows: int, end: str) -> None:
-    fault = LedgerFault(why="it stands alone", epoch=1, partition=0, offset=7, rows=rows)
-    books = RowTotals(pairs={(n, "accepted"): 10 for n in range(3)}, listed={}, doubts=(fault,))
+    fault = LedgerFault(fault="it stands alone", epoch=1, partition=0, offset=7, rows=rows)
+    books = RowTotals(pairs={(n, "accepted"): 10 for n in range(3)}, positions={}, doubts=(fault,))
 
     assert texts(n1_completeness.check(facts(books=books))) == f"Ledger, epoch 1, partition 0, offset 7: {end}"
 
 
 def test_pairs_that_moved_between_epochs_are_named_where_they_are_missing_and_where_they_are_too_many() -> None:
-    books = RowTotals(pairs={(0, "accepted"): 7, (1, "accepted"): 10, (2, "accepted"): 13}, listed={})
+    books = RowTotals(pairs={(0, "accepted"): 7, (1, "accepted"): 10, (2, "accepted"): 13}, positions={})
 
     assert texts(n1_completeness.check(facts(books=books))).splitlines() == [
         "Epoch 0 of clicks: expected accepted rows of 10 pairs, got 7 (-3 up to here).",
@@ -82,7 +82,7 @@ def test_pairs_that_moved_between_epochs_are_named_where_they_are_missing_and_wh
 
 
 def test_an_epoch_that_counted_nothing_needs_no_accepted_rows() -> None:
-    records, none = (epoch(0, counts={}),), RowTotals(pairs={}, listed={})
+    records, none = (epoch(0, counts={}),), RowTotals(pairs={}, positions={})
 
     assert texts(n1_completeness.check(facts(records=records, books=none, log=AWAY))) == ""
 
@@ -94,7 +94,7 @@ def test_an_epoch_that_was_left_out_is_named_behind_commits_that_carry_none() ->
     marks = (None, epoch(0).to_json(), "fold", epoch(2).to_json())
     commits = [EpochCommit(version=n, operation="WRITE", mark=mark) for n, mark in enumerate(marks)]
 
-    assert list(n2_single_effect.order("clicks", commits)) == [
+    assert list(n2_single_effect.find_misordered_epochs("clicks", commits)) == [
         "Epoch log of clicks: table version 3: expected epoch 1 after epoch 0 (version 1), got epoch 2."
     ]
 
@@ -102,7 +102,7 @@ def test_an_epoch_that_was_left_out_is_named_behind_commits_that_carry_none() ->
 def test_every_commit_of_a_driver_behind_its_fence_is_named() -> None:
     records = (epoch(0), epoch(1, run_id="pid-2-b"), epoch(2), epoch(3, run_id="pid-2-b"))
 
-    assert [text.partition(": expected")[0] for text in n2_single_effect.drivers("clicks", records)] == [
+    assert [text.partition(": expected")[0] for text in n2_single_effect.find_fenced_commits("clicks", records)] == [
         "Epoch log of clicks: epoch 2",
         "Epoch log of clicks: epoch 3",
     ]
@@ -116,13 +116,13 @@ ROW = ResultRow(n=2, measures={"clicks": 2})
 def of_portion(**changes: object) -> str:
     """Return what N4 says of one portion; nothing is expected or found in it but for the changes."""
     values: dict[str, object] = {
-        "first": 4,
-        "last": 4,
+        "first_epoch": 4,
+        "last_epoch": 4,
         "records": 0,
         "expected": {},
-        "found": {},
+        "actual": {},
         "expected_ledger": frozenset(),
-        "found_ledger": frozenset(),
+        "actual_ledger": frozenset(),
     }
     portion = RecomputedPortion(**{**values, **changes})  # type: ignore[arg-type]  # changes are named by the tests
     return texts(n4_prefix.check(facts(prefix=Prefix(portions=(portion,), of_epochs=9, sampled=False, seed=0))))
@@ -150,7 +150,7 @@ def ahead(*, by: int, **changes: object) -> str:
     """Return what N6 says of an epoch whose watermark is at 3 min, where the log's timestamps allow so much less."""
     lateness = PIPELINE.lateness
     newest = 3 * MINUTE - by - lateness.max_ahead_micros + lateness.out_of_orderness_micros
-    log = LogCounts(records={}, newest={2: newest}, whole=True)
+    log = LogCounts(records={}, newest={2: newest}, is_complete=True)
     return texts(n6_monotonicity.check(facts(records=(*chain_of(2), epoch(2, **changes)), log=log)))
 
 
@@ -170,7 +170,7 @@ def test_a_final_drain_needs_no_newer_log_timestamp() -> None:
 
 
 def test_a_watermark_that_goes_on_from_none_is_judged_by_its_own_epoch() -> None:
-    log = LogCounts(records={}, newest={0: -60 * MINUTE}, whole=True)
+    log = LogCounts(records={}, newest={0: -60 * MINUTE}, is_complete=True)
 
     text = texts(n6_monotonicity.check(facts(log=log)))
 

@@ -21,10 +21,10 @@ EMPTY = {**COUNTS, Class.ACCEPTED.value: 0}
     ],
 )
 def test_rows_stand_for_all_epochs_since_the_number_before(labels: list[int], expected: list[tuple[int, int]]) -> None:
-    assert segments(chain_of(5), labels) == tuple(Segment(first=a, last=b) for a, b in expected)
+    assert segments(chain_of(5), labels) == tuple(Segment(first_epoch=a, last_epoch=b) for a, b in expected)
 
 
 def test_epochs_that_accepted_nothing_do_not_begin_a_segment() -> None:
     records = [replace(r, counts=EMPTY) if r.epoch in {1, 2} else r for r in chain_of(5)]
 
-    assert segments(records, [0, 3, 4])[1] == Segment(first=3, last=3)
+    assert segments(records, [0, 3, 4])[1] == Segment(first_epoch=3, last_epoch=3)

@@ -208,7 +208,7 @@ def put_back(rig: Rig) -> None:
 def judge_again(rig: Rig) -> None:
     """Compare and verify all."""
     rig.reconcile()
-    verify_and_record(rig.settings, rig.pipeline, every=True)
+    verify_and_record(rig.settings, rig.pipeline, exhaustive=True)
 
 
 def send_nothing_that_counts(rig: Rig) -> None:

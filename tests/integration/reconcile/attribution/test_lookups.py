@@ -214,7 +214,7 @@ def test_a_teams_sql_sees_the_columns_too(own: Lab, tmp_path: Path) -> None:
 
 def test_every_check_holds_and_replays_agree(own: Lab) -> None:
     own.batch()
-    found = verify(own.settings, own.pipeline, every=True)
+    found = verify(own.settings, own.pipeline, exhaustive=True)
     audited = determinism(own.settings, own.pipeline, replays=1, seed=7)
 
     assert {name: checked.state for name, checked in found.checks.items()} == dict.fromkeys(

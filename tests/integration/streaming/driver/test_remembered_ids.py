@@ -45,16 +45,16 @@ def edit_ids(settings: Settings, pipeline: Pipeline, edit: Callable[[Ids], Ids])
 @pytest.mark.parametrize(
     ("edit", "text"),
     [
-        pytest.param(lambda ids: ids[1:], "to be remembered, it is not", id="forgotten"),
+        pytest.param(lambda ids: ids[1:], "to be retained, got none", id="forgotten"),
         pytest.param(lambda ids: [*ids, ids[0] | {"id": 4711}], "no record brings it", id="made up"),
     ],
 )
 def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[[Ids], Ids], text: str) -> None:
     pipeline = of_ids(quick, topic)
-    sound = verify(quick, pipeline, only=["N4"], every=True)
+    sound = verify(quick, pipeline, only=["N4"], exhaustive=True)
 
     edit_ids(quick, pipeline, edit)
 
-    found = verify(quick, pipeline, only=["N4"], every=True)
+    found = verify(quick, pipeline, only=["N4"], exhaustive=True)
     assert (sound.checks["N4"].state, found.checks["N4"].state) == (CheckState.HELD, CheckState.VIOLATED)
     assert any(text in violation.text for violation in found.violations)

@@ -140,10 +140,10 @@ def test_what_is_left_behind_a_loss_is_counted_again_from_there_also_behind_an_e
 
     source, facts = open_source(home, pipeline, VerifyRequest(now=CLOCK.now()))
     with source.connection:
-        found = log_counts.counts(source, facts)
+        found = log_counts.count_records(source, facts)
 
     assert found.records == {(1, 0): 0, (1, 1): 0, (2, 0): 30, (2, 1): 30}
-    assert found.left_out.startswith("Epochs up to 0 cannot be counted again")
+    assert found.omission.startswith("Epochs up to 0 cannot be counted again")
 
 
 def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record_left(home: Settings, log: str) -> None:
