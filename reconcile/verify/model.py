@@ -62,7 +62,7 @@ class Verification:
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """Return all violations in the order of the checks."""
+        """Concatenate what all checks found, in their order."""
         return tuple(violation for result in self.checks.values() for violation in result.violations)
 
     @property

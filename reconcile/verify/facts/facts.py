@@ -96,7 +96,7 @@ class LogCounts:
 
     @property
     def epochs(self) -> frozenset[int]:
-        """Return the epochs that were counted."""
+        """Collect the keys of `records` without their partitions."""
         return frozenset(epoch for epoch, _ in self.records)
 
 
