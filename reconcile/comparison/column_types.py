@@ -1,4 +1,4 @@
-"""Kinds of DuckDB's types: which compare by number, which by time, which alike."""
+"""Kinds of DuckDB's types: numbers, times, and types that are comparable with each other."""
 
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _FLOATS = ("FLOAT", "DOUBLE")
@@ -14,7 +14,7 @@ def is_alike(left: str, right: str) -> bool:
 def kind_of(name: str) -> str:
     """Return the kind of a type: `whole`, `decimal`, `float`, `timestamp`, `time`, else its own name."""
     if name.endswith("]"):
-        return name  # a list of numbers is no number
+        return name  # a list of numbers is not a number
     if name in _NUMBERS:
         return "whole"
     if name in _FLOATS:
@@ -27,24 +27,24 @@ def kind_of(name: str) -> str:
 
 
 def is_number(name: str) -> bool:
-    """Return whether values of a type can be a tolerance apart."""
+    """Return whether values of a type can have a numeric tolerance."""
     return kind_of(name) in {"whole", "decimal", "float"}
 
 
 def is_time(name: str) -> bool:
-    """Return whether values of a type can be a length of time apart."""
+    """Return whether values of a type can have a tolerance in time."""
     return name == "DATE" or kind_of(name) == "timestamp"
 
 
 def is_from(value: str, name: str, micros: int) -> str:
     """Return SQL that is true where a date or a timestamp of a type is at a time (microseconds) or later."""
     # The engine has no cast from times with a zone in nanoseconds to microseconds.
-    reached = (
+    is_reached = (
         f"epoch_ns({value}) >= {micros}000" if name == "TIMESTAMPTZ_NS" else f"epoch_us({value}::TIMESTAMP) >= {micros}"
     )
-    return f"coalesce({reached}, false)"
+    return f"coalesce({is_reached}, false)"
 
 
 def is_float(name: str) -> bool:
-    """Return whether values of a type hold the noise of sums."""
+    """Return whether sums of a type depend on the order of rows."""
     return kind_of(name) == "float"

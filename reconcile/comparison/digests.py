@@ -1,7 +1,7 @@
-"""Digests by window: two sides whose digests agree need no join.
+"""Digests by window: windows with equal digests need no join.
 
 A digest is a count, the xor and the sum of the hashes of all rows: the order of rows does not matter; a pair of equal
-rows cancels in the xor but not in the sum. A digest knows no tolerance; it only sends more to the diff.
+rows cancels in the xor but not in the sum. Digests ignore tolerances, so some groups without a difference are joined.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -17,7 +17,7 @@ from cutover.reconcile.comparison.layout import Layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digests:
-    """How many groups (windows) there are on either side, and in how many the digests differ."""
+    """Number of groups (windows) on either side, and of those with different digests."""
 
     groups: int
     different: int
@@ -26,27 +26,27 @@ class Digests:
 def differing_groups(
     connection: duckdb.DuckDBPyConnection, layout: Layout, expected: str, actual: str, *, into: str
 ) -> Digests:
-    """Make the temporary table `into` (`_group`, `_bucket`) of all groups whose digests differ.
+    """Create the temporary table `into` (`_group`, `_bucket`) of all groups whose digests differ.
 
     Args:
-        connection: Holds both relations.
+        connection: Has both relations.
         layout: Their keys and values.
         expected: Name of the trusted relation.
-        actual: Name of the judged one.
-        into: Name of the table to make.
+        actual: Name of the other relation.
+        into: Name of the new table.
     """
     sides = (f"({digest_sql(layout, identifier(relation))})" for relation in (expected, actual))
     return compare_digests(connection, *sides, into=into)
 
 
 def compare_digests(connection: duckdb.DuckDBPyConnection, expected: str, actual: str, *, into: str) -> Digests:
-    """Make the temporary table `into` as `differing_groups` does.
+    """Create the temporary table `into`, like `differing_groups`, from digests.
 
     Args:
-        connection: Where.
+        connection: Has both relations.
         expected: A table, or a query in parentheses, with the columns of `digest_sql`.
-        actual: The same of the judged side.
-        into: Name of the table to make.
+        actual: The same for the other side.
+        into: Name of the new table.
     """
     either = ", ".join(f"CASE WHEN e.n IS NULL THEN a.{c} ELSE e.{c} END AS {c}" for c in ("_group", "_bucket"))
     connection.execute(
@@ -64,9 +64,9 @@ def digest_sql(layout: Layout, rows: str, *further: str) -> str:
     """Return the query of digests: `_group`, `_bucket`, `n` rows, `x` and `s` (xor and sum of their hashes).
 
     Args:
-        layout: Of the rows.
+        layout: Layout of the rows.
         rows: A quoted table, or a query in parentheses.
-        further: Columns of the rows, quoted, by which digests are made too; they come first.
+        further: Additional columns, quoted, by which digests are grouped; they come first.
     """
     by = ", ".join([*further, f"{layout.group_sql} AS _group", f"{layout.bucket_sql} AS _bucket"])
     names = ", ".join([*further, "_group", "_bucket"])

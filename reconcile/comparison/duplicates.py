@@ -1,19 +1,20 @@
 """Records with ids: each side counts one of several twins, and not always the same one.
 
-Batch counts the lowest log position, the stream what it read first; a late row may be a duplicate for batch, since the
-stream had forgotten its id. So beside the stream's ledger stands batch's. Makes the temporary tables
+Batch counts the lowest log position, the stream the record that it read first; a late row may be a duplicate for batch,
+because the stream had forgotten its id. Therefore batch has its own ledger of duplicates. The temporary tables are
 
-- `batch_twins`: rows of the partial shape that batch calls duplicates, as of the last run that computed their windows;
+- `batch_twins`: partial rows that batch marks as duplicates, as of the last run that computed their windows;
 - `left_out`: late rows of the stream (`__partition`, `__offset`, `window_start`) among them: batch counts their twins;
-- `swapped`: rows of the partial shape that only one of the sides counts.
+- `swapped`: partial rows that only one of the sides counts.
 
-A swap is believed as far as it adds up among twins (same window, event time and id): what batch counts and the stream
-calls a duplicate has a twin that the stream counted or called late, and what the stream counted alone has one that
-batch counts instead: a duplicate for the stream, or a late row of a minute whose ids it had forgotten.
-Anything else stays in the difference, and so unexplained. What a swap does to a row is read from the log (`proof`).
+A swap is accepted only if it is balanced among twins (same window, event time and id): a record that batch counts and
+the stream marks as a duplicate has a twin that the stream counted or marked as late, and a record that only the stream
+counted has one that batch counts instead: a duplicate for the stream, or a late row of a minute whose ids it had
+forgotten. Any other swap remains an unexplained difference. The effect of a swap on a row is read from the log
+(`proof`).
 """
 
-# ruff: noqa: S608 -- names of ours
+# ruff: noqa: S608 -- names are constants
 
 import duckdb
 import pyarrow as pa
@@ -30,7 +31,7 @@ from cutover.settings import Settings
 
 SWAPPED, LEFT_OUT = "swapped", "left_out"
 TRUTH = "stream_truth"
-"""View: the stream's rows without the late ones that batch calls duplicates."""
+"""View of the stream's rows without the late ones that batch marks as duplicates."""
 
 _PLACE = (
     '_positions[1].partition AS __partition, _positions[1]."offset" AS __offset, '
@@ -53,18 +54,18 @@ _SWAPPED = f"""
 
 
 def keeps_twins(pipeline: Pipeline) -> bool:
-    """Return whether batch keeps a ledger of twins: a team's SQL decides for itself what it counts."""
+    """Return whether batch has a ledger of twins; a team's SQL has none."""
     return pipeline.source.record_id is not None and isinstance(pipeline.batch, SameDefinition)
 
 
 def make(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
-    """Make the tables, and the view `stream_truth`, beside `stream_log`.
+    """Create the tables, and the view `stream_truth`, from `stream_log`.
 
     Args:
-        connection: Holds `stream_log`.
-        settings: Where the lake lies.
-        pipeline: With a record id.
-        run: The batch run that is compared.
+        connection: Has `stream_log`.
+        settings: Where the lake is.
+        pipeline: Definition with a record id.
+        run: The compared batch run.
 
     Raises:
         LakeError: Batch's ledger cannot be read.
@@ -78,29 +79,29 @@ def make(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pi
     connection.execute(f"CREATE TEMP TABLE late_rows AS {late}")
     connection.execute(f"CREATE TEMP TABLE left_out AS SELECT a.* FROM late_rows a SEMI JOIN batch_twins b ON {_SAME}")
     make_swapped(connection)
-    place = f"SELECT *, {_PLACE} FROM {SharedTable.STREAM_LOG}"
-    out = f"_class = '{Class.LATE}' AND EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})"
-    connection.execute(f"CREATE TEMP VIEW {TRUTH} AS SELECT * FROM ({place}) a WHERE NOT ({out})")
+    positioned = f"SELECT *, {_PLACE} FROM {SharedTable.STREAM_LOG}"
+    is_left_out = f"_class = '{Class.LATE}' AND EXISTS (SELECT 1 FROM left_out b WHERE {_SAME})"
+    connection.execute(f"CREATE TEMP VIEW {TRUTH} AS SELECT * FROM ({positioned}) a WHERE NOT ({is_left_out})")
 
 
 def make_swapped(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make `swapped` from `stream_twins`, `batch_twins`, `late_rows` and `left_out`."""
+    """Create `swapped` from `stream_twins`, `batch_twins`, `late_rows` and `left_out`."""
     connection.execute(_SWAPPED)
 
 
 def _bind_batch(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline, run: BatchRun) -> None:
-    """Make `batch_twins`: of a window those rows hold that the last run over it wrote."""
+    """Create `batch_twins`; the rows of a window that count are those of the last run that computed it."""
     if run.ledger_version is None:
         connection.register("batch_ledger_all", batch_ledger_schema(pipeline).empty_table())
     else:
         uri = batch_uri(settings, pipeline, "batch_ledger")
         delta.relation(connection, "batch_ledger_all", uri, version=run.ledger_version)
-    recorded = batch_runs.runs(settings, pipeline)
-    upto = recorded[: [each.run_id for each in recorded].index(run.run_id) + 1]
+    all_runs = batch_runs.runs(settings, pipeline)
+    runs = all_runs[: [batch_run.run_id for batch_run in all_runs].index(run.run_id) + 1]
     spans = [
-        {"turn": turn, "run": each.run_id, "first": first, "last": end}
-        for turn, each in enumerate(upto)
-        for first, end in each.computed
+        {"turn": turn, "run": batch_run.run_id, "first": start, "last": end}
+        for turn, batch_run in enumerate(runs)
+        for start, end in batch_run.computed
     ]
     kinds = make_schema({"turn": pa.int64(), "run": pa.string(), "first": pa.int64(), "last": pa.int64()})
     connection.register("batch_spans", pa.Table.from_pylist(spans, schema=kinds))

@@ -1,4 +1,4 @@
-"""When a value of plain Python and one of a table are the same: exactly, floats but for the order of their sums."""
+"""Equality of a value of plain Python and one of a table: exact, except for the order in which floats were added."""
 
 import math
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ from cutover.records.reference import Near
 
 
 def plain(value: Any) -> Any:
-    """Return a value as plain Python has it: times without a zone, in UTC; those inside lists and structs too."""
+    """Convert a value to plain Python: times without a zone, in UTC, also inside lists and structs."""
     if isinstance(value, list):
         return [plain(item) for item in value]
     if isinstance(value, dict):
@@ -17,13 +17,13 @@ def plain(value: Any) -> Any:
     return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
 
-def same(expected: Any, found: Any) -> bool:
+def same(expected: Any, actual: Any) -> bool:
     """Return whether two values of a measure are equal; two NaN are."""
     if isinstance(expected, Near) and math.isinf(expected.bound):
-        return found is not None  # beyond what doubles hold, no order of records is better than another
-    if isinstance(expected, float) and isinstance(found, float):
-        if math.isnan(expected) and math.isnan(found):
+        return actual is not None  # if doubles overflow, no order of records is better than another
+    if isinstance(expected, float) and isinstance(actual, float):
+        if math.isnan(expected) and math.isnan(actual):
             return True
         bound = expected.bound if isinstance(expected, Near) else 0.0
-        return math.isclose(expected, found, rel_tol=FLOAT_RELATIVE, abs_tol=bound)
-    return bool(expected == found)
+        return math.isclose(expected, actual, rel_tol=FLOAT_RELATIVE, abs_tol=bound)
+    return bool(expected == actual)

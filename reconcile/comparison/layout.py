@@ -1,4 +1,4 @@
-"""What two tables have in common: key columns, compared columns and how equal is equal."""
+"""Common layout of two tables: key columns, compared columns and their tolerances."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ _WIDE = ("HUGEINT", "DECIMAL", "UUID", "INTERVAL", "STRUCT", "MAP", "UNION", "VA
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _LONG = 18  # digits of a decimal that are held in 64 bits
 KEY_BUCKETS = 1024
-"""Groups of rows where no column was named that digests are made by."""
-_FIRST_INEXACT = 9007199254740992  # 2^53: from here on a double does not hold every whole number
+"""Number of hash buckets for digests if no column groups the rows."""
+_FIRST_INEXACT = 9007199254740992  # 2^53: from here on a double cannot represent every integer
 FLOAT_RELATIVE = 1e-9
-"""Doubles of tables of others are compared with this relative tolerance: their sums depend on the order of rows."""
+"""Default relative tolerance for doubles of external tables, because their sums depend on the order of rows."""
 
 
 _EXACT_READINGS = (
@@ -30,13 +30,13 @@ _EXACT_READINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberText:
-    """Numbers or times that are held as texts, and are compared under a tolerance as a type."""
+    """Numbers or times that are stored as texts, and are compared as a type with a tolerance."""
 
     kind: str  # DuckDB type
-    pattern: str | None  # regular expression of the texts that are numbers; None: texts as the type itself is written
+    pattern: str | None  # regular expression of texts that are numbers; None: the canonical text of the type
 
     def read(self, text: str) -> str:
-        """Return SQL of the number; null where the text is none."""
+        """Return SQL of the number; null if the text is not a number."""
         if self.pattern is None:
             value = f"TRY_CAST({text} AS {self.kind})"
             return f"CASE WHEN {value}::VARCHAR = {text} THEN {value} END"
@@ -57,29 +57,29 @@ class NumberText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """One compared column."""
+    """Compared column, with its tolerance."""
 
     name: str
     exact: bool = True
     relative: float = 0.0  # of the larger magnitude
     absolute: float = 0.0
-    micros: int | None = None  # of times: by how many microseconds two may be apart
-    additive: bool = False  # totals add up, so that a row that is not there counts as 0
+    micros: int | None = None  # for times: tolerance in microseconds
+    additive: bool = False  # totals add up, so a missing row counts as 0
     is_double: bool = False
-    is_whole: bool = False  # whole numbers under a tolerance: taken apart in 128 bits, where none of 64 overflows
-    is_implied: bool = False  # by the key: the end of a window, but for sessions
-    keeps_whole: bool = False  # whole numbers that a double holds exactly are compared exactly: they are no noise
-    integers: frozenset[Path] = frozenset()  # parts in which whole numbers of any size are compared exactly
-    nested: str | None = None  # type of a list, struct or map that holds numbers: each is compared by the same rule
-    number: NumberText | None = None  # of texts: those that stand for numbers
+    is_whole: bool = False  # integers with a tolerance: subtracted in 128 bits to avoid an overflow
+    is_implied: bool = False  # by the key: the end of a window, except for sessions
+    keeps_whole: bool = False  # integers that a double represents exactly are compared exactly
+    integers: frozenset[Path] = frozenset()  # parts in which integers of any size are compared exactly
+    nested: str | None = None  # type of a list, struct or map with numbers, which are compared by the same rule
+    number: NumberText | None = None  # for texts that are numbers
 
     @property
     def is_measure(self) -> bool:
-        """Return whether people asked for it: no state, no number of records, nothing that the key implies."""
+        """Return whether it is a measure of the pipeline: not a state, a number of records, or implied by the key."""
         return "__" not in self.name and self.name != "_n" and not self.is_implied
 
     def differs(self, left: str, right: str) -> str:
-        """Return SQL that is true where the two sides differ; two nulls are equal, two NaN too."""
+        """Return SQL that is true where the two sides differ; two nulls are equal, and two NaN."""
         if self.exact:
             return f"({left} IS DISTINCT FROM {right})"
         return f"({left} IS DISTINCT FROM {right} AND NOT {self._is_near(left, right)})"
@@ -108,7 +108,7 @@ class Value:
         return f"(CASE {' '.join(exactly)} ELSE {near} END)" if exactly else near
 
     def _is_same_number(self, left: str, right: str, kind: str, path: Path) -> str | None:
-        """Return SQL that is true where two numbers inside of lists, structs and maps are equal; None: no number."""
+        """Return SQL that is true where two numbers inside lists, structs and maps are equal; None for other types."""
         if not is_number(kind) or (self.keeps_whole and kind_of(kind) != "float"):
             return None
         integers = frozenset({()}) if path in self.integers else frozenset[Path]()
@@ -116,19 +116,19 @@ class Value:
         return f"({left} IS NOT DISTINCT FROM {right} OR {near.is_near_number(left, right)})"
 
     def is_near_number(self, left: str, right: str) -> str:
-        """Return SQL that is true where two numbers are within the tolerance; false where one is none."""
+        """Return SQL that is true where two numbers are within the tolerance; false if either is not a number."""
         if self.is_whole:
             left, right = f"{left}::HUGEINT", f"{right}::HUGEINT"
-        bound = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
-        # Numbers too far apart to be subtracted in their type are not near.
-        near = f"isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {bound})"
+        tolerance = f"greatest({self.absolute!r}, {self.relative!r} * greatest(abs({left}), abs({right})))"
+        # Numbers whose difference overflows their type are not near.
+        near = f"isfinite({left}) AND isfinite({right}) AND TRY(abs({left} - {right}) <= {tolerance})"
         if self.keeps_whole:
-            whole = (_is_whole(side, any_size=() in self.integers) for side in (left, right))
-            near += f" AND NOT ({' AND '.join(whole)})"
+            are_whole = (_is_whole(side, any_size=() in self.integers) for side in (left, right))
+            near += f" AND NOT ({' AND '.join(are_whole)})"
         return f"coalesce({near}, false)"
 
     def total(self, amount: str) -> str:
-        """Return SQL for the sum of amounts of the column over rows; doubles are added up in one order."""
+        """Return SQL for the sum of amounts of the column over rows; doubles are added in a fixed order."""
         return f"sum({amount} ORDER BY {amount})" if self.is_double else f"sum({amount})"
 
 
@@ -138,15 +138,15 @@ class Layout:
 
     keys: tuple[str, ...]
     values: tuple[Value, ...]
-    group: str | None  # the column that digests are made by; None: hash buckets
-    wide: frozenset[str]  # columns of 128 bits or of parts, see `wide_columns`
-    narrow: Mapping[str, str] = field(default_factory=dict)  # of the wide ones: the 64-bit type that most values fit
-    component: str | None = None  # the column that says which rows are judged together; None: rows of one key
+    group: str | None  # column by which digests are grouped; None: hash buckets
+    wide: frozenset[str]  # columns of 128 bits or nested ones, see `wide_columns`
+    narrow: Mapping[str, str] = field(default_factory=dict)  # for wide columns: the 64-bit type that fits most values
+    component: str | None = None  # column that identifies rows compared together; None: rows of one key
     buckets: int | None = None  # of keys in each group, a power of two; None: 1, without a group `KEY_BUCKETS`
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Keys first, then what is shown beside, then the compared values."""
+        """Return the keys first, then further columns, then the compared values."""
         return (*self.keys, *self.further, *(value.name for value in self.values))
 
     @property
@@ -156,17 +156,17 @@ class Layout:
 
     @property
     def place(self) -> tuple[str, ...]:
-        """Return the columns by which rows are judged together: component or first key column, and the others."""
+        """Return the columns that identify rows compared together: component or first key column, and other keys."""
         return (self.component or self.keys[0], *self.keys[1:])
 
     @property
     def group_sql(self) -> str:
-        """Return SQL for the group of a row: its window, else a bucket of its key."""
+        """Return SQL for the group of a row: its window, or otherwise a bucket of its key."""
         return identifier(self.group) if self.group else self._bucket(self.buckets or KEY_BUCKETS)
 
     @property
     def bucket_sql(self) -> str:
-        """Return SQL for the bucket of a row inside its group; 0 where a group has one."""
+        """Return SQL for the bucket of a row inside its group; 0 if a group has one bucket."""
         return "0::BIGINT" if self.group is None or not self.buckets else f"{self._bucket(self.buckets)}::BIGINT"
 
     def _bucket(self, count: int) -> str:
@@ -174,7 +174,7 @@ class Layout:
 
     @property
     def hash_sql(self) -> str:
-        """64 bits over all columns of a row, in the order of `columns`.
+        """Return SQL for a 64-bit hash of all columns of a row, in the order of `columns`.
 
         Hashed twice: DuckDB combines columns by xor at the last step, so the xor over rows would miss swapped values.
         """
@@ -182,7 +182,7 @@ class Layout:
         return f"hash(hash({', '.join(columns)}))"
 
     def _parts(self, name: str) -> tuple[str, ...]:
-        """Return what is hashed of a column; a number of 128 bits is text only where 64 bits do not hold it."""
+        """Return the hashed parts of a column; a number of 128 bits is hashed as text only if 64 bits do not fit it."""
         column = identifier(name)
         if name in self.narrow:
             fit = f"TRY_CAST({column} AS {self.narrow[name]})"
@@ -194,13 +194,13 @@ class Layout:
         return _is_same_sql(self.keys, left, right)
 
     def same_place(self, left: str, right: str) -> str:
-        """Return the null-safe condition that rows of two aliases are judged together."""
+        """Return the null-safe condition that rows of two aliases are compared together."""
         return _is_same_sql(self.place, left, right)
 
 
 def _is_whole(value: str, *, any_size: bool) -> str:
-    bound = "" if any_size else f"abs({value}) < {_FIRST_INEXACT} AND "
-    return f"({bound}trunc({value}) = {value})"
+    size_condition = "" if any_size else f"abs({value}) < {_FIRST_INEXACT} AND "
+    return f"({size_condition}trunc({value}) = {value})"
 
 
 def _is_same_sql(columns: Sequence[str], left: str, right: str) -> str:
@@ -210,19 +210,19 @@ def _is_same_sql(columns: Sequence[str], left: str, right: str) -> str:
 def wide_columns(types: Mapping[str, str]) -> frozenset[str]:
     """Return the columns that must be hashed as text.
 
-    Of 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number whose halves
-    are equal. Sums are such numbers. What is made of parts is hashed as text for the like reason: 5 months and 3 days
-    have the hash of 3 months and 5 days.
+    For 128 bits DuckDB xors the hashes of both halves: -1 and 0 have the same hash, and so has every number with equal
+    halves. Sums have this type. Nested values are hashed as text for a similar reason: 5 months and 3 days have the
+    same hash as 3 months and 5 days.
     """
     return frozenset(name for name, kind in types.items() if any(word in kind for word in _WIDE) and not _is_long(kind))
 
 
 def narrow_types(types: Mapping[str, str]) -> dict[str, str]:
-    """Return, of columns of 128 bits, the type of 64 bits that holds most of their values as they are."""
-    found = {name: _DECIMAL.fullmatch(kind) for name, kind in types.items()}
+    """Return the 64-bit type that fits most values of each column of 128 bits."""
+    matches = {name: _DECIMAL.fullmatch(kind) for name, kind in types.items()}
     decimals = {
         name: f"DECIMAL({_LONG},{match[2]})"
-        for name, match in found.items()
+        for name, match in matches.items()
         if match is not None and int(match[1]) > _LONG >= int(match[2])
     }
     return decimals | {name: "BIGINT" for name, kind in types.items() if kind == "HUGEINT"}
@@ -234,19 +234,19 @@ def _is_long(kind: str) -> bool:
 
 
 def value_of(name: str, duckdb_type: str) -> Value:
-    """Return how a column is compared where nothing is said of it: exactly, doubles relatively."""
+    """Return the default comparison of a column: exact, with a relative tolerance for doubles."""
     if duckdb_type in {"DOUBLE", "FLOAT"}:
         return Value(name=name, exact=False, relative=FLOAT_RELATIVE, is_double=True)
     return Value(name=name)
 
 
 def agreement_of(pipeline: Pipeline, value: Value, *, same: bool) -> Value:
-    """Return how a column of results is compared: of one definition exactly, but for what its measure declares.
+    """Return the comparison of a column of results: exact with the same definition, unless its measure has a tolerance.
 
     Args:
-        pipeline: Its measures.
-        value: A column, as its type has it compared.
-        same: Both sides are of the same definition, and their states are compared too.
+        pipeline: The definition with the measures.
+        value: The column, with the default comparison of its type.
+        same: Both sides have the same definition, and their states are compared as well.
     """
     if value.name not in pipeline.measures:
         return replace(value, exact=True) if same else value

@@ -1,4 +1,4 @@
-"""Equality of lists, structs and maps whose numbers are compared under a tolerance, as SQL."""
+"""SQL for the equality of lists, structs and maps whose numbers are compared with a tolerance."""
 
 from collections.abc import Callable
 
@@ -8,10 +8,10 @@ from duckdb.sqltypes import DuckDBPyType
 from cutover.quoting import identifier
 
 Path = tuple[str, ...]
-"""Names of fields, `child`, `key` or `value` that lead to a part of a value; empty: the whole value."""
+"""Names of fields, `child`, `key` or `value` that lead to a part of a value; empty for the value itself."""
 
 SameNumber = Callable[[str, str, str, Path], str | None]
-"""SQL that is true where two scalars of a type, at a path, are equal; None: they are compared exactly."""
+"""Function that returns SQL for the equality of two scalars of a type at a path; None: compare exactly."""
 
 
 def is_same_sql(left: str, right: str, kind: str, same_number: SameNumber) -> str:
@@ -23,26 +23,26 @@ def is_same_sql(left: str, right: str, kind: str, same_number: SameNumber) -> st
         left: SQL of a value.
         right: SQL of the other.
         kind: Their DuckDB type.
-        same_number: How two scalars inside of them are compared.
+        same_number: Comparison of two scalars inside them.
     """
     return _is_same(left, right, duckdb.sqltype(kind), same_number, ())
 
 
-def holds(kind: str, is_wanted: Callable[[str], bool]) -> bool:
-    """Return whether a list, struct or map holds values of a wanted scalar type anywhere but in keys of maps."""
+def holds(kind: str, is_match: Callable[[str], bool]) -> bool:
+    """Return whether a list, struct or map contains values of a matching scalar type, except in keys of maps."""
     parsed = duckdb.sqltype(kind)
-    return bool(parts_of(parsed)) and _holds(parsed, is_wanted)
+    return bool(parts_of(parsed)) and _holds(parsed, is_match)
 
 
-def _holds(kind: DuckDBPyType, is_wanted: Callable[[str], bool]) -> bool:
+def _holds(kind: DuckDBPyType, is_match: Callable[[str], bool]) -> bool:
     parts = parts_of(kind)
     if not parts:
-        return is_wanted(str(kind))
-    return any(_holds(part, is_wanted) for name, part in parts.items() if (kind.id, name) != ("map", "key"))
+        return is_match(str(kind))
+    return any(_holds(part, is_match) for name, part in parts.items() if (kind.id, name) != ("map", "key"))
 
 
 def parts_of(kind: DuckDBPyType) -> dict[str, DuckDBPyType]:
-    """Return what a nested type is made of, by name: `child` of a list, `key` and `value` of a map, fields."""
+    """Return the parts of a nested type by name: `child` of a list, `key` and `value` of a map, fields."""
     if kind.id not in {"list", "array", "map", "struct"}:
         return {}
     return {name: part for name, part in kind.children if isinstance(part, DuckDBPyType)}
@@ -54,19 +54,19 @@ def _is_same(left: str, right: str, kind: DuckDBPyType, same_number: SameNumber,
     if not parts:
         return same_number(left, right, str(kind), path) or exact
     if kind.id == "struct":
-        same = [
+        conditions = [
             _is_same(f"{left}.{identifier(name)}", f"{right}.{identifier(name)}", part, same_number, (*path, name))
             for name, part in parts.items()
         ]
     elif kind.id == "map":
-        held = _is_same(f"{pair}[1].value", f"{pair}[2].value", parts["value"], same_number, (*path, "value"))
+        is_same_value = _is_same(f"{pair}[1].value", f"{pair}[2].value", parts["value"], same_number, (*path, "value"))
         entries = f"list_zip(map_entries({left}), map_entries({right}))"
-        same = [f"map_keys({left}) = map_keys({right})", _is_all(entries, pair, held)]
+        conditions = [f"map_keys({left}) = map_keys({right})", _is_all(entries, pair, is_same_value)]
     else:
         item = _is_same(f"{pair}[1]", f"{pair}[2]", parts["child"], same_number, (*path, "child"))
-        same = [f"len({left}) = len({right})", _is_all(f"list_zip({left}, {right})", pair, item)]
-    both = " AND ".join([f"{left} IS NOT NULL", f"{right} IS NOT NULL", *same])
-    return f"({exact} OR coalesce({both}, false))"
+        conditions = [f"len({left}) = len({right})", _is_all(f"list_zip({left}, {right})", pair, item)]
+    all_conditions = " AND ".join([f"{left} IS NOT NULL", f"{right} IS NOT NULL", *conditions])
+    return f"({exact} OR coalesce({all_conditions}, false))"
 
 
 def _is_all(entries: str, pair: str, condition: str) -> str:

@@ -1,8 +1,8 @@
-"""Which rows of one key belong together where it has several on a side: equal ones, near ones, then those in order.
+"""Pairing of rows with the same key: equal rows first, then near rows, then the remaining ones in order.
 
-Rows are a multiset. So equal rows go first, one for one; of what is left as many as can be within their tolerances;
-only the rest is told apart, in the order of its values. Order alone would not do: it calls near rows different where
-a column with a tolerance sorts them otherwise, and one further row would move all that follow.
+Rows are a multiset. Equal rows are paired one to one; of the remaining rows, as many as possible are paired within
+their tolerances; only the others differ, in the order of their values. Order alone is not sufficient: near rows would
+differ if a column with a tolerance sorts them differently, and one additional row would shift all following ones.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -17,18 +17,18 @@ from cutover.quoting import identifier
 from cutover.reconcile.comparison.layout import Layout
 
 MOST_PAIRS = 1_000_000
-"""Candidates that are looked at for near pairs; beyond, keys with the most rows have theirs in order."""
+"""Maximum number of candidates for near pairs; beyond it, keys with the most rows are paired in order."""
 
 
 def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tuple[str, str]) -> Mapping[str, int]:
-    """Take pairs of equal and near rows of repeated keys out of two tables, and number what is left in `__copy`.
+    """Remove pairs of equal and near rows of repeated keys from two tables, and number the remaining rows in `__copy`.
 
-    Returns the cells of each column that only its tolerance makes equal, in the pairs that were taken out.
+    Returns the number of cells of each column that are equal only within its tolerance, in the removed pairs.
 
     Args:
-        connection: Holds both tables, with the layout's columns and `__copy` = 1.
-        layout: Of both.
-        sides: The expected table first.
+        connection: Has both tables, with the layout's columns and `__copy` = 1.
+        layout: Layout of both.
+        sides: Names of the tables, the expected one first.
     """
     keys = ", ".join(map(identifier, layout.keys))
     columns = ", ".join(map(identifier, layout.columns))
@@ -36,15 +36,17 @@ def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tupl
         f"SELECT {keys} FROM {identifier(side)} GROUP BY {keys} HAVING count(*) > 1" for side in sides
     )
     connection.execute(f"CREATE OR REPLACE TEMP TABLE __repeated AS {repeated}")
-    chosen = [
+    repeated_rows = [
         f"SELECT {columns} FROM {identifier(side)} t SEMI JOIN __repeated r ON {layout.same_key('t', 'r')}"
         for side in sides
     ]
     order = _order(layout)
-    for n, (ours, theirs) in enumerate(((chosen[0], chosen[1]), (chosen[1], chosen[0]))):
+    for n, (rows, other_rows) in enumerate(
+        ((repeated_rows[0], repeated_rows[1]), (repeated_rows[1], repeated_rows[0]))
+    ):
         connection.execute(
             f"CREATE OR REPLACE TEMP TABLE __left_{n} AS SELECT *, row_number() OVER (ORDER BY {keys}, {order})"
-            f" AS __row FROM ({ours} EXCEPT ALL {theirs})"
+            f" AS __row FROM ({rows} EXCEPT ALL {other_rows})"
         )
     near = {} if all(value.exact for value in layout.values) else _remove_near(connection, layout)
     for n, side in enumerate(sides):
@@ -60,21 +62,21 @@ def pair_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: tupl
 
 
 def _order(layout: Layout) -> str:
-    """Return columns to sort by: a column with a tolerance decides last which rows stand beside one another."""
+    """Return the columns to sort by; those with a tolerance are last."""
     values = sorted(layout.values, key=lambda value: not value.exact)
     return ", ".join(identifier(value.name) for value in values) or "1"
 
 
 def _remove_near(connection: duckdb.DuckDBPyConnection, layout: Layout) -> dict[str, int]:
-    """Remove as many pairs within all tolerances as there can be; count the cells that these make equal."""
+    """Remove the largest possible number of pairs within all tolerances; count the cells equal only within them."""
     keys = ", ".join(map(identifier, layout.keys))
     names = [(value, identifier(value.name)) for value in layout.values]
     differs = ", ".join(value.differs(f"e.{name}", f"a.{name}") for value, name in names)
-    of = ", ".join(f"e.{identifier(name)}" for name in layout.keys)
+    expected_keys = ", ".join(f"e.{identifier(name)}" for name in layout.keys)
     sizes = f"SELECT {keys}, count(*) AS n FROM __left_{{}} GROUP BY {keys}"
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE __few AS SELECT {keys} FROM (SELECT e.*,"
-        f" sum(e.n * a.n) OVER (ORDER BY e.n * a.n, {of}) AS __so_far"
+        f" sum(e.n * a.n) OVER (ORDER BY e.n * a.n, {expected_keys}) AS __so_far"
         f" FROM ({sizes.format(0)}) e JOIN ({sizes.format(1)}) a ON {layout.same_key('e', 'a')})"
         f" WHERE __so_far <= {MOST_PAIRS}"
     )
@@ -93,8 +95,8 @@ def _remove_near(connection: duckdb.DuckDBPyConnection, layout: Layout) -> dict[
 def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, pairs: Mapping[int, int]) -> dict[str, int]:
     values = [value for value in layout.values if not value.exact]
     names = [identifier(value.name) for value in values]
-    within = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
-    counts = ", ".join(map(count_where, within))
+    near_conditions = (value.is_within(f"e.{name}", f"a.{name}") for value, name in zip(values, names, strict=True))
+    counts = ", ".join(map(count_where, near_conditions))
     paired = "(SELECT unnest(?::BIGINT[]) AS one, unnest(?::BIGINT[]) AS other)"
     row = connection.execute(
         f"SELECT {counts} FROM {paired} p JOIN __left_0 e ON e.__row = p.one JOIN __left_1 a ON a.__row = p.other",
@@ -104,44 +106,46 @@ def _count_near(connection: duckdb.DuckDBPyConnection, layout: Layout, pairs: Ma
 
 
 def match_most(near: Iterable[tuple[int, int]]) -> Mapping[int, int]:
-    """Return as many pairs as there can be, no number in two of them.
+    """Compute a maximum matching of two sides.
 
     Args:
-        near: Pairs of numbers of two sides that may belong together.
+        near: Pairs of numbers, one of each side, that can be matched.
 
     Source:
-        Berge, Two theorems in graph theory, PNAS 43, 1957: pairs are the most if no alternating path adds one.
+        Berge, Two theorems in graph theory, PNAS 43, 1957: a matching is maximum if no alternating path extends it.
     """
-    others: dict[int, list[int]] = {}
-    for one, other in near:
-        others.setdefault(one, []).append(other)
-    given, taken = dict[int, int](), dict[int, int]()  # first to second, and second to first
-    for one in others:
-        _add_pair(one, others, given, taken)
-    return given
+    candidates: dict[int, list[int]] = {}
+    for first, second in near:
+        candidates.setdefault(first, []).append(second)
+    second_of, first_of = dict[int, int](), dict[int, int]()  # first side to second, and second to first
+    for first in candidates:
+        _add_pair(first, candidates, second_of, first_of)
+    return second_of
 
 
-def _add_pair(start: int, others: Mapping[int, list[int]], given: dict[int, int], taken: dict[int, int]) -> None:
-    """Give a number of the first side a partner, others theirs anew where that helps."""
-    came: dict[int, int] = {}  # a number of the second side, to that of the first which it was reached from
+def _add_pair(
+    start: int, candidates: Mapping[int, list[int]], second_of: dict[int, int], first_of: dict[int, int]
+) -> None:
+    """Match a number of the first side, and rematch others along an alternating path if necessary."""
+    reached_from: dict[int, int] = {}  # number of the second side -> number of the first from which it was reached
     waiting = deque([start])
     while waiting:
-        one = waiting.popleft()
-        for other in others[one]:
-            if other in came:
+        first = waiting.popleft()
+        for second in candidates[first]:
+            if second in reached_from:
                 continue
-            came[other] = one
-            if other not in taken:
-                _pair_path(other, came, given, taken)
+            reached_from[second] = first
+            if second not in first_of:
+                _pair_path(second, reached_from, second_of, first_of)
                 return
-            waiting.append(taken[other])
+            waiting.append(first_of[second])
 
 
-def _pair_path(end: int, came: Mapping[int, int], given: dict[int, int], taken: dict[int, int]) -> None:
-    """Pair every number along a path with the one that reached it."""
-    other: int | None = end
-    while other is not None:
-        one = came[other]
-        before = given.get(one)
-        given[one], taken[other] = other, one
-        other = before
+def _pair_path(end: int, reached_from: Mapping[int, int], second_of: dict[int, int], first_of: dict[int, int]) -> None:
+    """Match every number along a path with the one from which it was reached."""
+    second: int | None = end
+    while second is not None:
+        first = reached_from[second]
+        previous = second_of.get(first)
+        second_of[first], first_of[second] = second, first
+        second = previous

@@ -1,8 +1,8 @@
-"""Where differences are more frequent than elsewhere: values of key columns, hours and weekdays of windows.
+"""Segments with more differences than others: values of key columns, hours and weekdays of windows.
 
-A value is over-represented if its share of the rows that differ lies above its share of all rows by more than chance
-would have it (the lower end of Wilson's interval, at 1 % over all values that were looked at). That says where to
-look. It is no cause: two columns that go together are both over-represented when one of them matters.
+A value is over-represented if its share of the rows that differ exceeds its share of all rows by more than chance (the
+lower end of Wilson's interval, at 1 % over all tested values). This is a hint for an investigation, not a cause: two
+correlated columns are both over-represented if one of them matters.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -20,23 +20,23 @@ from cutover.reconcile.result.codec import scalar
 from cutover.reconcile.result.finding import KeySegment
 
 FEWEST = 5
-"""Different rows of a value, below which nothing is said of it."""
+"""Minimum number of different rows for a value to be tested."""
 
 ERROR = 0.01
-"""Chance that any value at all is named where none is more frequent."""
+"""Probability that any value is reported although none is more frequent."""
 
 SHOWN = 20
 
 FEW = 1_000
-"""Tested values up to which all rows are asked for these alone; of more, all values are counted, which is faster."""
+"""Maximum number of tested values for which rows are filtered; for more, counting all values is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentColumn:
-    """A column whose values are looked at."""
+    """Column whose values are tested."""
 
     value: str  # SQL over the rows that differ
-    every: str  # table or query in parentheses: `v`, a value, and `n`, rows of it among all; a value may stand twice
+    every: str  # table or query in parentheses: `v`, a value, and `n`, its rows among all; a value may occur twice
 
 
 def over_represented(
@@ -45,36 +45,41 @@ def over_represented(
     """Return the values of columns with more than their share of the rows that differ; the largest lift first.
 
     Args:
-        connection: Holds all relations.
-        columns: What to show a column as, to where its values are.
-        different: A table or a query in parentheses: the rows that differ.
-        compared: SQL of how many rows were compared, the different ones too.
+        connection: Has all relations.
+        columns: Displayed name -> column.
+        different: Table or query in parentheses with the rows that differ.
+        compared: SQL for the number of compared rows, including different ones.
     """
-    apart = number(connection, f"SELECT count(*) FROM {different}")
-    if apart < FEWEST:
-        return ()  # before all rows are counted by each column
-    tested = [(name, *row, apart) for name, at in columns.items() for row in _count(connection, at, different)]
-    if not tested:
+    different_count = number(connection, f"SELECT count(*) FROM {different}")
+    if different_count < FEWEST:
+        return ()  # skip counting all rows by each column
+    tested_values = [
+        (name, *row, different_count)
+        for name, segment_column in columns.items()
+        for row in _count(connection, segment_column, different)
+    ]
+    if not tested_values:
         return ()
     rows = number(connection, f"SELECT {compared}")
-    bound = NormalDist().inv_cdf(1 - ERROR / len(tested))
-    found = sorted(
-        _segments(tested, rows, bound), key=lambda one: (-one.lift, -one.different, one.column, str(one.value))
+    z_score = NormalDist().inv_cdf(1 - ERROR / len(tested_values))
+    found_segments = sorted(
+        _segments(tested_values, rows, z_score),
+        key=lambda segment: (-segment.lift, -segment.different, segment.column, str(segment.value)),
     )
-    return tuple(found[:SHOWN])
+    return tuple(found_segments[:SHOWN])
 
 
 def every_sql(actual: str, missing: str) -> str:
-    """Return a query in parentheses for a column's `every`, of two queries: a value, and rows of it."""
+    """Return a query in parentheses for a column's `every`, from two queries of a value and its rows."""
     return f"(FROM ({actual} UNION ALL {missing}) every(v, n))"
 
 
 def window_columns(column: str, every: str) -> dict[str, SegmentColumn]:
-    """Return what a window's start says of a day: its hour and its weekday, in UTC.
+    """Return the columns for the hour and the weekday of a window's start, in UTC.
 
     Args:
-        column: Of window starts.
-        every: A query in parentheses: `v`, a window's start, and `n`, rows of it among all.
+        column: Column with window starts.
+        every: Query in parentheses: `v`, a window's start, and `n`, its rows among all.
     """
     parts = {f"hour of {column}": "hour", f"weekday of {column}": "dayname"}
     return {
@@ -89,32 +94,37 @@ def window_columns(column: str, every: str) -> dict[str, SegmentColumn]:
 def _count(
     connection: duckdb.DuckDBPyConnection, column: SegmentColumn, different: str
 ) -> list[tuple[object, int, int]]:
-    """Return for each value that is tested: the value, its different rows, and its rows."""
-    # A value of too few different rows is not tested: a key that differs in each row would be counted in vain.
-    own = f"SELECT {column.value} AS v, count(*) AS n FROM {different} GROUP BY 1 HAVING count(*) >= {FEWEST}"
-    values = number(connection, f"SELECT count(*) FROM ({own})")
+    """Return each tested value with the number of its different rows, and of all its rows."""
+    # A value with too few different rows is not tested: counting a key that is unique per row would be useless.
+    frequent = f"SELECT {column.value} AS v, count(*) AS n FROM {different} GROUP BY 1 HAVING count(*) >= {FEWEST}"
+    values = number(connection, f"SELECT count(*) FROM ({frequent})")
     if not values:
         return []
-    alone = "WHERE EXISTS (SELECT 1 FROM d WHERE d.v IS NOT DISTINCT FROM e.v)" if values <= FEW else ""
+    condition = "WHERE EXISTS (SELECT 1 FROM d WHERE d.v IS NOT DISTINCT FROM e.v)" if values <= FEW else ""
     query = f"""
-        WITH d AS MATERIALIZED ({own}),
-             a AS (SELECT v, sum(n) AS n FROM {column.every} e {alone} GROUP BY v)
+        WITH d AS MATERIALIZED ({frequent}),
+             a AS (SELECT v, sum(n) AS n FROM {column.every} e {condition} GROUP BY v)
         SELECT d.v, d.n, a.n FROM d JOIN a ON d.v IS NOT DISTINCT FROM a.v ORDER BY d.n DESC, d.v
     """
-    return [(v, int(n), int(of)) for v, n, of in connection.execute(query).fetchall()]
+    return [(v, int(n), int(all_rows)) for v, n, all_rows in connection.execute(query).fetchall()]
 
 
-def _segments(tested: Sequence[tuple[str, object, int, int, int]], all_rows: int, bound: float) -> Iterator[KeySegment]:
-    for name, value, different, rows, all_different in tested:
-        share, plain = different / all_different, rows / all_rows
-        if _lower_end(different, all_different, bound) > plain:
+def _segments(
+    tested_values: Sequence[tuple[str, object, int, int, int]], all_rows: int, z_score: float
+) -> Iterator[KeySegment]:
+    for name, value, different, rows, all_different in tested_values:
+        share, base_share = different / all_different, rows / all_rows
+        if _lower_end(different, all_different, z_score) > base_share:
             yield KeySegment(
-                column=name, value=scalar(value), different=different, rows=rows, lift=round(share / plain, 2)
+                column=name, value=scalar(value), different=different, rows=rows, lift=round(share / base_share, 2)
             )
 
 
-def _lower_end(hits: int, of: int, bound: float) -> float:
-    """Lower end of Wilson's score interval of a share; `bound` in standard deviations (Wilson 1927)."""
-    share, square = hits / of, bound * bound
-    middle, width = share + square / (2 * of), bound * sqrt(share * (1 - share) / of + square / (4 * of * of))
-    return (middle - width) / (1 + square / of)
+def _lower_end(hits: int, tries: int, z_score: float) -> float:
+    """Compute the lower end of Wilson's score interval of a share; `bound` in standard deviations (Wilson 1927)."""
+    share, square = hits / tries, z_score * z_score
+    middle, width = (
+        share + square / (2 * tries),
+        z_score * sqrt(share * (1 - share) / tries + square / (4 * tries * tries)),
+    )
+    return (middle - width) / (1 + square / tries)

@@ -1,13 +1,13 @@
-"""The tables of one comparison that more than one module knows: who makes each, who reads it, what it holds.
+"""Tables of one comparison that several modules use: their columns, and the modules that create and read them.
 
-They live in the comparison's own DuckDB connection and end with it. A table that only its maker reads has no entry.
+They exist in the comparison's DuckDB connection and are dropped with it. A table used by one module has no entry.
 """
 
 from enum import StrEnum
 
 
 class SharedTable(StrEnum):
-    """A table by its name. `key` stands for the columns of the pipeline's key; times are `TIMESTAMPTZ`."""
+    """Names of the tables. `key` means the columns of the pipeline's key; times are `TIMESTAMPTZ`."""
 
     STREAM_LOG = "stream_log"
     """Partial rows and ledger up to the cut. Made by `sides`; read by `duplicates`, `ledger`, `explain`."""
@@ -16,7 +16,7 @@ class SharedTable(StrEnum):
     """`window_start`, `window_end` of every window either side has. Made by `sides`; read there and by `dimension`."""
 
     EXPECTED = "batch_side"
-    """What batch computed: window, key, measures, `_n`; judged windows alone. Made by `sides`; read by `compare`."""
+    """Batch's rows: window, key, measures, `_n`; only compared windows. Made by `sides`; read by `compare`."""
 
     TOUCHED = "touched"
     """Cells in which some stage differs, with the values of each, `_explained` and `_cause`. Made by `causes`; read by
@@ -38,5 +38,5 @@ class SharedTable(StrEnum):
 
 
 def stage(number: int) -> str:
-    """Return the name of the stream's side after `number` further classes; made by `sides`, read all over."""
+    """Return the name of the stream's side after `number` further classes; made by `sides`, read by most modules."""
     return f"stage_{number}"

@@ -1,10 +1,10 @@
-"""Both sides as tables of one DuckDB connection: what batch computed, and the stream's fold after each further class.
+"""Both sides as tables of one DuckDB connection: batch's rows, and the stream's rows after each further class.
 
-Tables: `batch_side`; `stage_0` (accepted rows folded: what the stream serves), `stage_1` (late rows merged too),
-where the batch is a team's SQL `stage_2` (future rows merged too) and, where records have ids, a last one (duplicates
-merged too); of the same definition that last one is made from the log (`proof`). All hold only windows that are judged:
-closed at the cut, covered by the batch, in the range asked for; of sessions whole components. `stream_log` is the epoch
-log up to the cut.
+Tables: `batch_side`; `stage_0` (accepted rows folded, as the stream serves them), `stage_1` (with late rows merged);
+if batch is a team's SQL, `stage_2` (with future rows merged); and if records have ids, a last one (with duplicates
+merged), which is computed from the log if both sides have the same definition (`proof`). All contain only windows that
+are compared: closed at the cut, covered by batch, in the requested range; for sessions, complete components.
+`stream_log` is the epoch log up to the cut.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -39,25 +39,25 @@ from cutover.timestamps import to_micros
 
 STALE = "stale"  # changed since batch computed it
 DIMENSION = "dimension"  # the stage in which another version of a dimension was joined
-UNREAD = "unread"  # holds records that had left the log before this version of the stream began
+UNREAD = "unread"  # has records that had left the log before this version of the stream started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """An open comparison of one pipeline."""
+    """Open comparison of one pipeline."""
 
     connection: duckdb.DuckDBPyConnection
     layout: Layout
     merged: tuple[str, ...]  # classes, and perhaps DIMENSION, that stages 1, 2, ... merge, in the documented order
     same_definition: bool
-    tells_twins: bool  # the tables of `twins` are there
+    tells_twins: bool  # the tables of `duplicates` exist
     open_windows: int
-    incomplete: Mapping[str, int]  # reason -> closed windows that are not judged
-    unjudged: tuple[Range, ...]  # microseconds; differences of windows in them stay as they were
+    incomplete: Mapping[str, int]  # reason -> closed windows that are not compared
+    unjudged: tuple[Range, ...]  # microseconds; differences in their windows keep their state
 
     @property
     def incomplete_windows(self) -> int:
-        """Number of closed windows that no side can be judged in, for whatever reason."""
+        """Count the closed windows that are not compared, for any reason."""
         return sum(self.incomplete.values())
 
 
@@ -69,42 +69,44 @@ def open_sides(
     start: datetime | None = None,
     end: datetime | None = None,
 ) -> Iterator[Sides]:
-    """Open both sides for window starts in `[start, end)`, and close them at the end."""
+    """Open both sides for window starts in `[start, end)`; they are closed when the context exits."""
     with queries.connect(queries.reading(settings)) as connection:
         evidence.epoch_log.relation(connection, SharedTable.STREAM_LOG, epoch=evidence.run.epoch)
         delta.bind(connection, "batch_table", evidence.batch)
-        same = isinstance(pipeline.batch, SameDefinition)
-        merged = _list_merged_classes(pipeline, same=same)
+        same_definition = isinstance(pipeline.batch, SameDefinition)
+        merged = _list_merged_classes(pipeline, same=same_definition)
         if duplicates.keeps_twins(pipeline):
             duplicates.make(connection, settings, pipeline, evidence.run)
-        within, closed = _within(start, end), is_closed_sql(pipeline, evidence.watermark)
-        judged = f"{within} AND {closed} AND NOT ({_is_uncovered_sql(pipeline, evidence)})"
-        for number in range(len(merged) + 1):
-            _fold(connection, pipeline, (Class.ACCEPTED, *merged[:number]), number)
-        _choose(connection, pipeline, len(merged) + 1, judged)
+        in_range, is_closed = _within(start, end), is_closed_sql(pipeline, evidence.watermark)
+        is_compared = f"{in_range} AND {is_closed} AND NOT ({_is_uncovered_sql(pipeline, evidence)})"
+        for stage_number in range(len(merged) + 1):
+            _fold(connection, pipeline, (Class.ACCEPTED, *merged[:stage_number]), stage_number)
+        _choose(connection, pipeline, len(merged) + 1, is_compared)
         yield Sides(
             connection=connection,
-            layout=_layout(connection, pipeline, same=same),
+            layout=_layout(connection, pipeline, same=same_definition),
             merged=merged,
-            same_definition=same,
+            same_definition=same_definition,
             tells_twins=duplicates.keeps_twins(pipeline),
-            open_windows=_count(connection, f"{within} AND NOT {closed}"),
-            incomplete=_count_incomplete(connection, pipeline, evidence, f"{within} AND {closed}"),
-            unjudged=_find_unjudged_ranges(connection, pipeline, evidence, judged),
+            open_windows=_count(connection, f"{in_range} AND NOT {is_closed}"),
+            incomplete=_count_incomplete(connection, pipeline, evidence, f"{in_range} AND {is_closed}"),
+            unjudged=_find_unjudged_ranges(connection, pipeline, evidence, is_compared),
         )
 
 
-def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: int, judged: str) -> None:
-    """Make both sides of what is judged, and `windows`: all that there are to judge, of sessions their components."""
-    sides = {SharedTable.EXPECTED: "batch_table"} | {stage(number): f"all_{number}" for number in range(stages)}
+def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: int, is_compared: str) -> None:
+    """Create both sides of the compared windows, and `windows`: all windows, or for sessions all components."""
+    sides = {SharedTable.EXPECTED: "batch_table"} | {
+        stage(stage_number): f"all_{stage_number}" for stage_number in range(stages)
+    }
     if pipeline.window.merges:
         components.make(connection, pipeline, list(sides.values()))
         connection.execute(
             f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT DISTINCT window_start, window_end FROM {MEMBERS}"
         )
         for name, side in sides.items():
-            chosen = components.select_judged_sql(pipeline, side, judged)
-            connection.execute(f"CREATE TEMP TABLE {name} AS {chosen}")
+            selected = components.select_judged_sql(pipeline, side, is_compared)
+            connection.execute(f"CREATE TEMP TABLE {name} AS {selected}")
         return
     connection.execute(
         f"CREATE TEMP VIEW {SharedTable.WINDOWS} AS SELECT window_start, window_end FROM all_1"
@@ -112,7 +114,7 @@ def _choose(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, stages: i
     )
     for name, side in sides.items():
         kind = "TABLE" if name == SharedTable.EXPECTED else "VIEW"
-        connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {side} WHERE {judged}")
+        connection.execute(f"CREATE TEMP {kind} {name} AS SELECT * FROM {side} WHERE {is_compared}")
 
 
 def _list_merged_classes(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]:
@@ -123,7 +125,7 @@ def _list_merged_classes(pipeline: Pipeline, *, same: bool) -> tuple[Class, ...]
 
 
 def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int) -> None:
-    """Make one stage: rows of all `classes` folded as if they had been accepted; only the first folds everything."""
+    """Create one stage: rows of all `classes` folded as if they were accepted; only the first stage folds all rows."""
     try:
         if number:
             _fold_further(connection, pipeline, classes, number)
@@ -136,41 +138,41 @@ def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tu
 def _fold_further(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tuple[Class, ...], number: int
 ) -> None:
-    """Fold anew only where the last class has rows: few rows are late, and a fold of all is most of a comparison."""
-    moved, before = f"moved_{number}", f"all_{number - 1}"
+    """Fold again only windows in which the last class has rows: few are late, and a complete fold is expensive."""
+    moved, previous = f"moved_{number}", f"all_{number - 1}"
     source = f"stream_log WHERE _class = {literal(classes[-1])}"
-    # A late row may join sessions on both sides of it, so all of its key are folded anew.
-    alone = () if pipeline.window.merges else ("window_start",)
-    keys = [identifier(name) for name in (*alone, *pipeline.key)]
+    # A late row may join sessions before and after it, so all sessions of its key are folded again.
+    window_columns = () if pipeline.window.merges else ("window_start",)
+    keys = [identifier(name) for name in (*window_columns, *pipeline.key)]
     connection.execute(f"CREATE TEMP TABLE {moved} AS SELECT DISTINCT {', '.join(keys)} FROM {source}")
     if not has_moved(connection, number):
-        connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {before}")
+        connection.execute(f"CREATE TEMP VIEW all_{number} AS SELECT * FROM {previous}")
         return
-    there = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
+    same_key = " AND ".join(f"m.{k} IS NOT DISTINCT FROM r.{k}" for k in keys)
     log = duplicates.TRUTH if duplicates.keeps_twins(pipeline) else SharedTable.STREAM_LOG
-    rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {there}))"
-    rest = f"SELECT * FROM {before} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {there})"
-    again = finish_sql(pipeline, rows, keep=classes)
-    connection.execute(f"CREATE TEMP TABLE all_{number} AS {rest} UNION ALL {again}")
+    rows = f"(SELECT * FROM {log} r WHERE EXISTS (SELECT 1 FROM {moved} m WHERE {same_key}))"
+    unchanged = f"SELECT * FROM {previous} r WHERE NOT EXISTS (SELECT 1 FROM {moved} m WHERE {same_key})"
+    refolded = finish_sql(pipeline, rows, keep=classes)
+    connection.execute(f"CREATE TEMP TABLE all_{number} AS {unchanged} UNION ALL {refolded}")
 
 
 def has_moved(connection: duckdb.DuckDBPyConnection, stage_number: int) -> bool:
-    """Return whether a stage differs from the one before it."""
+    """Return whether a stage differs from the previous one."""
     return number(connection, f"SELECT count(*) FROM moved_{stage_number}") > 0
 
 
 def _layout(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, *, same: bool) -> Layout:
-    """Return what is compared: measures, and with the same definition their states and the number of records."""
+    """Return the compared columns: measures, and with the same definition their states and the number of records."""
     described = connection.execute(f"DESCRIBE {stage(0)}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
     keys = ("window_start", *pipeline.key)
     sessions = pipeline.window.merges
-    aside = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
-    rest = [name for name in types if name not in aside] if same else []
+    excluded = {*keys, COMPONENT, *pipeline.measures, *(() if sessions else ("window_end",))}
+    states = [name for name in types if name not in excluded] if same else []
     summed = {*additive(pipeline), "_n"}
     values = tuple(
         replace(agreement_of(pipeline, value_of(name, types[name]), same=same), additive=name in summed)
-        for name in (*pipeline.measures, *rest)
+        for name in (*pipeline.measures, *states)
     )
     if not sessions:
         values += (
@@ -198,71 +200,71 @@ def _timestamp(moment: datetime) -> str:
 
 
 def list_uncovered_ranges(pipeline: Pipeline, evidence: SealEvidence) -> tuple[Range, ...]:
-    """Return the ranges that are not judged, as `spans` has it."""
+    """Return the ranges that are not compared, for `spans`."""
     return tuple(span for spans in _by_reason(pipeline, evidence).values() for span in spans)
 
 
 def _by_reason(pipeline: Pipeline, evidence: SealEvidence) -> dict[str, list[Range]]:
-    """Return the ranges that are not judged, by reason, the first that counts for a window first.
+    """Return the ranges that are not compared, by reason; the first reason that applies to a window counts.
 
-    What was lost and accepted is not judged, whatever the batch run says of it.
+    Windows with accepted losses are not compared, even if the batch run is complete.
     """
-    # An entry of `incomplete` may span many windows: all those before the oldest record that the log still holds.
-    gone = {
+    # An entry of `incomplete` may span many windows: all those before the oldest record that the log still has.
+    incomplete = {
         reason: [(entry.window_start, entry.window_end) for entry in evidence.run.incomplete if entry.reason == reason]
         for reason in (LOST, EXPIRED)
     }
-    lost = [(a, pipeline.window.last_end_before(b)) for a, b in find_touched_windows(evidence.losses)]
+    lost_ranges = [(a, pipeline.window.last_end_before(b)) for a, b in find_touched_windows(evidence.losses)]
     return {
-        LOST: [*lost, *gone[LOST], *evidence.delivered.never],
+        LOST: [*lost_ranges, *incomplete[LOST], *evidence.delivered.never],
         DOUBLED: list(evidence.delivered.twice),
-        EXPIRED: gone[EXPIRED],
+        EXPIRED: incomplete[EXPIRED],
         UNREAD: list(evidence.unread),
         STALE: list(evidence.run.stale),
     }
 
 
 def state_of(pipeline: Pipeline, evidence: SealEvidence, interval: Interval) -> str:
-    """Return what is known of a window (of sessions: of a component): `closed` alone is judged.
+    """Return the state of a window (for sessions: of a component) at the cut.
 
-    `open` at the cut, or `incomplete(reason)`.
+    The state is `closed` (the only one that is compared), `open` or `incomplete(reason)`.
     """
     closed_end = find_closed_end(pipeline, evidence.watermark)
-    closed = closed_end is not None and interval.end <= closed_end
+    is_closed = closed_end is not None and interval.end <= closed_end
     for reason, ranges in _by_reason(pipeline, evidence).items():
-        if (closed or reason == LOST) and is_affected(pipeline.window, interval, ranges):
+        if (is_closed or reason == LOST) and is_affected(pipeline.window, interval, ranges):
             return f"incomplete({reason})"
-    return "closed" if closed else "open"
+    return "closed" if is_closed else "open"
 
 
 def _is_uncovered_sql(pipeline: Pipeline, evidence: SealEvidence) -> str:
-    """Return SQL that is true for windows that are not judged."""
+    """Return SQL that is true for windows that are not compared."""
     return is_affected_sql(pipeline.window, list_uncovered_ranges(pipeline, evidence))
 
 
 def _find_unjudged_ranges(
-    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, judged: str
+    connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, is_compared: str
 ) -> tuple[Range, ...]:
-    """Return the ranges whose differences stay as they were: those not judged; of sessions what they really reach."""
+    """Return the ranges whose differences keep their state: those not compared; for sessions their actual extent."""
     if not pipeline.window.merges:
         return list_uncovered_ranges(pipeline, evidence)
     bounds = "epoch_us(window_start), epoch_us(window_end) + 1"
-    query = f"SELECT {bounds} FROM {SharedTable.WINDOWS} WHERE NOT ({judged}) ORDER BY 1, 2"
+    query = f"SELECT {bounds} FROM {SharedTable.WINDOWS} WHERE NOT ({is_compared}) ORDER BY 1, 2"
     return tuple((start, end) for start, end in connection.execute(query).fetchall())
 
 
 def _count_incomplete(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, evidence: SealEvidence, condition: str
 ) -> dict[str, int]:
-    """Count the windows that are not judged by the first reason that holds."""
-    found, earlier = {}, "false"
+    """Count the windows that are not compared, by the first reason that applies."""
+    counts, has_earlier_reason = {}, "false"
     for reason, ranges in _by_reason(pipeline, evidence).items():
-        inside = is_affected_sql(pipeline.window, ranges)
-        count = _count(connection, f"{condition} AND ({inside}) AND NOT ({earlier})")
-        earlier = f"{earlier} OR {inside}"
+        is_in_ranges = is_affected_sql(pipeline.window, ranges)
+        count = _count(connection, f"{condition} AND ({is_in_ranges}) AND NOT ({has_earlier_reason})")
+        has_earlier_reason = f"{has_earlier_reason} OR {is_in_ranges}"
         if count:
-            found[reason] = count
-    return found
+            counts[reason] = count
+    return counts
 
 
 def _count(connection: duckdb.DuckDBPyConnection, condition: str) -> int:

@@ -206,7 +206,7 @@ def test_a_budget_is_spent_with_its_last_row_or_its_last_second(
 ) -> None:
     monkeypatch.setattr("cutover.reconcile.comparison.diff.monotonic", lambda: 110.0)
 
-    assert (budget.is_limited, budget.is_spent(rows, began=100.0)) == (limited, spent)
+    assert (budget.is_limited, budget.is_spent(rows, start_time=100.0)) == (limited, spent)
 
 
 def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_portions_of_a_budget() -> None:
