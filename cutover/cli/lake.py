@@ -45,7 +45,7 @@ def sql(
         cursor = connection.execute(query)
         rows = cursor.fetchall()
     except duckdb.Error as error:
-        beyond = overflow.refusal(connection, definition, "epoch_log", [Class.ACCEPTED], error)
+        beyond = overflow.find_overflow(connection, definition, "epoch_log", [Class.ACCEPTED], error)
         if beyond is not None:
             raise beyond from None
         msg = f"Query on `{pipeline}`: expected DuckDB SQL over {', '.join(VIEWS)}, got: {error}"

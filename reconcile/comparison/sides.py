@@ -132,7 +132,7 @@ def _fold(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, classes: tu
         else:
             connection.execute(f"CREATE TEMP TABLE all_0 AS {finish_sql(pipeline, 'stream_log', keep=classes)}")
     except duckdb.Error as error:
-        raise overflow.refusal(connection, pipeline, SharedTable.STREAM_LOG, classes, error) or error from error
+        raise overflow.find_overflow(connection, pipeline, SharedTable.STREAM_LOG, classes, error) or error from error
 
 
 def _fold_further(

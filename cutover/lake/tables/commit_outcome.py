@@ -1,4 +1,4 @@
-"""Whether a commit is there whose answer did not come: every append carries a mark that its commit can be told by."""
+"""Resolve commits whose acknowledgement was lost: every append carries a mark by which its commit is recognized."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from cutover.events import log
 from cutover.lake.tables import delta
 
 MARK = "cutover.append"
-"""Key in the commit's own words."""
+"""Key in the metadata of the commit."""
 
 
 def new_mark(commit: CommitProperties | None) -> tuple[str, CommitProperties]:
-    """Draw a mark, and make the commit's metadata that carries it, by which a lost answer is made good."""
+    """Make a random mark, and the commit properties that carry it, so that a lost acknowledgement can be resolved."""
     mark = uuid.uuid4().hex
     return mark, add_words(commit, {MARK: mark})
 
@@ -34,48 +34,48 @@ def add_words(commit: CommitProperties | None, words: Mapping[str, str]) -> Comm
 
 @contextmanager
 def settle_commit(table: DeltaTable, mark: str) -> Iterator[None]:
-    """Run a commit; where it fails, look whether it is there all the same, and say what is true.
+    """Run a commit; if it fails, find out whether the table has it all the same.
 
     Args:
         table: The handle that commits; it shows the commit afterwards.
-        mark: Of the commit.
+        mark: Mark of the commit.
 
     Raises:
         CommitFailedError: Another commit of the same application came first.
-        LakeError: It failed and is not there, or nobody can say whether it is.
+        LakeError: The commit failed and the table does not have it, or it is unknown whether it does.
     """
-    before = int(table.version())
+    version = int(table.version())
     try:
         yield
     except (DeltaError, OSError) as error:
-        there, why = _is_there(table.table_uri, mark, after=before)
-        if there:
+        is_committed, reason = _find_commit(table.table_uri, mark, version=version)
+        if is_committed:
             log.warning("append_found_committed", table=table.table_uri, error=str(error).splitlines()[0])
             table.update_incremental()
             return
-        if isinstance(error, CommitFailedError) and there is False:
+        if isinstance(error, CommitFailedError) and is_committed is False:
             raise
-        raise _make_commit_error(table.table_uri, error, why) from error
+        raise _make_commit_error(table.table_uri, error, reason) from error
 
 
-def _is_there(uri: str, mark: str, *, after: int) -> tuple[bool | None, str]:
-    """Return whether a version behind `after` carries a mark; None, and why, where the table does not say."""
+def _find_commit(uri: str, mark: str, *, version: int) -> tuple[bool | None, str]:
+    """Return whether a commit after `version` carries a mark; None, and the reason, if this is unknown."""
     try:
-        found = DeltaTable(uri)
-        since = list(delta.history(found, after=after))
+        table = DeltaTable(uri)
+        entries = list(delta.history(table, after=version))
     except (DeltaError, OSError) as error:
         return None, str(error).splitlines()[0]
-    if any(entry.get(MARK) == mark for entry in since):
+    if any(entry.get(MARK) == mark for entry in entries):
         return True, ""
-    whole = len(since) == max(0, int(found.version()) - after)
-    return (False, "") if whole else (None, "entries of its log are gone or damaged")
+    is_complete = len(entries) == max(0, int(table.version()) - version)
+    return (False, "") if is_complete else (None, "entries of its log are missing or damaged")
 
 
 def _make_commit_error(uri: str, error: Exception, unknown: str) -> LakeError:
     msg = f"Table `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
-    hint = "\nHint: nothing was committed; look at the free space and the folder's owner."
+    hint = "\nHint: nothing was committed; check the free space and the folder's owner."
     if unknown:
         hint = (
-            f"\nHint: whether it was committed is not known, the table cannot be read now: {unknown}. Look again later."
+            f"\nHint: it is unknown whether it was committed, the table cannot be read: {unknown}. Check again later."
         )
     return LakeError(msg + hint, runbook="DiskHeadroomLow")

@@ -1,4 +1,4 @@
-"""Commits of ours to Delta tables: files that are named by their checksum, listed in one transaction."""
+"""Commits of Cutover to Delta tables: files that are named by their checksum, listed in one transaction."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,17 +19,17 @@ Actions = Sequence[Action]
 def append(
     table: DeltaTable, rows: pa.Table, *, stem: str | None = None, commit: CommitProperties | None = None
 ) -> None:
-    """Append rows to an open table, a file for each partition; concurrent appends of other processes do not disturb.
+    """Append rows to an open table, one file per partition; other processes may append at the same time.
 
     Args:
         table: The handle; it shows the new version afterwards.
-        rows: At least one.
-        stem: Of the file's name, as `checksums.new_stem` makes it; None: any.
-        commit: What the commit says of itself.
+        rows: At least one row.
+        stem: Stem of the file's name, from `checksums.new_stem`; None: a new one.
+        commit: Properties of the commit.
 
     Raises:
         CommitFailedError: Another commit of the same application came first.
-        LakeError: The storage took no file, such as a full disk; nothing was committed.
+        LakeError: The storage did not accept a file, such as a full disk; nothing was committed.
     """
     mark, commit = commit_outcome.new_mark(commit)
     with commit_outcome.settle_commit(table, mark):
@@ -43,29 +43,29 @@ def append(
 
 def replace(
     table: DeltaTable,
-    gone: Sequence[Mapping[str, Any]],
+    replaced: Sequence[Mapping[str, Any]],
     add_actions: Sequence[AddAction],
     *,
     new_data: bool = True,
     commit: CommitProperties | None = None,
 ) -> None:
-    """List some files in the place of others.
+    """Replace some listed files of a table by others in one commit.
 
     Args:
-        table: The handle, at whose version nobody may have committed since; it shows the new one afterwards.
-        gone: What `tables.actions` says of the files that are listed no more.
-        add_actions: The files that are.
-        new_data: False where the rows stay as they are.
-        commit: What the commit says of itself.
+        table: The handle, at the newest version of the table; it shows the new version afterwards.
+        replaced: Files that are no longer listed, from `delta.actions`.
+        add_actions: Files that are listed instead.
+        new_data: False if the rows are unchanged.
+        commit: Properties of the commit.
 
     Raises:
         CommitFailedError: Another commit came first.
-        LakeError: The storage took no file; nothing was committed.
+        LakeError: The storage did not accept a file; nothing was committed.
     """
     mark, commit = commit_outcome.new_mark(commit)
     with commit_outcome.settle_commit(table, mark):
         transact(
-            table, [*add_actions, *(data_files.remove(action, new_data=new_data) for action in gone)], commit=commit
+            table, [*add_actions, *(data_files.remove(action, new_data=new_data) for action in replaced)], commit=commit
         )
 
 
@@ -76,10 +76,10 @@ def transact(
     commit: CommitProperties | None = None,
     hooks: PostCommitHookProperties | None = None,
 ) -> None:
-    """Commit actions through a handle and let it show the version after them.
+    """Commit actions through a handle, and update it to the version after them.
 
     Raises:
-        CommitFailedError, DeltaError, OSError: As delta-rs has it.
+        CommitFailedError, DeltaError, OSError: As raised by delta-rs.
     """
     added = [action for action in actions if isinstance(action, AddAction)]
     removed = (action.path for action in actions if isinstance(action, RemoveAction))
@@ -91,7 +91,7 @@ def transact(
         commit_properties=_add_digest(commit, added, removed),
         post_commithook_properties=hooks,
     )
-    table.update_incremental()  # such a commit leaves its handle at the version before
+    table.update_incremental()  # such a commit leaves its handle at the previous version
 
 
 def overwrite(
@@ -102,10 +102,10 @@ def overwrite(
     partition_by: Sequence[str] = (),
     commit: CommitProperties | None = None,
 ) -> None:
-    """List files in the place of all that a handle lists, under a schema of their own; it shows the new version then.
+    """Replace all files that a handle lists, and the schema of the table; the handle shows the new version afterwards.
 
     Raises:
-        CommitFailedError, DeltaError, OSError: As delta-rs has it.
+        CommitFailedError, DeltaError, OSError: As raised by delta-rs.
     """
     table.create_write_transaction(
         list(add_actions),
@@ -126,10 +126,10 @@ def create(
     partition_by: Sequence[str] = (),
     commit: CommitProperties | None = None,
 ) -> None:
-    """Make a table that lists files from its first version on.
+    """Create a table that lists files in its first version.
 
     Raises:
-        DeltaError, OSError: As delta-rs has it, also if there is one already.
+        DeltaError, OSError: As raised by delta-rs, also if the table already exists.
     """
     create_table_with_add_actions(
         uri,
@@ -145,18 +145,18 @@ def create(
 def _add_digest(
     commit: CommitProperties | None, add_actions: Iterable[AddAction], removed: Iterable[str]
 ) -> CommitProperties:
-    """Let a commit say what it lists and lists no more, so that an entry that was changed is known."""
+    """Add a digest of the actions to a commit, so that an entry that was changed later is detected."""
     added = ((action.path, action.size) for action in add_actions)
     return commit_outcome.add_words(commit, {delta_log.DIGEST: delta_log.digest(added, iter(removed))})
 
 
 @contextmanager
 def refusing(uri: str) -> Iterator[None]:
-    """Turn what the storage says while a file is written or committed into an error that a reader can act on.
+    """Convert errors of the storage while a file is written or committed into one with a hint.
 
     Raises:
         CommitFailedError: Another commit came first.
-        LakeError: The storage took no file; nothing was committed.
+        LakeError: The storage did not accept a file; nothing was committed.
     """
     try:
         yield
@@ -164,5 +164,5 @@ def refusing(uri: str) -> Iterator[None]:
         raise
     except (DeltaError, OSError) as error:
         msg = f"Table `{uri}`: expected a place that can be written, got: {str(error).splitlines()[0]}."
-        hint = "\nHint: nothing was committed; look at the free space and the folder's owner."
+        hint = "\nHint: nothing was committed; check the free space and the folder's owner."
         raise LakeError(msg + hint, runbook="DiskHeadroomLow") from error

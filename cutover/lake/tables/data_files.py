@@ -27,10 +27,10 @@ Values = Mapping[str, str | None]  # partition column -> value
 def read(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
     """Return columns of one small data file of a table, by its path in the table's log; no partition columns.
 
-    Without an engine: making a DuckDB connection takes longer than reading a few rows.
+    No engine is used: opening a DuckDB connection takes longer than reading a few rows.
 
     Raises:
-        FileDamagedError: The file is not there, or does not hold what was committed.
+        FileDamagedError: The file does not exist, or does not hold the bytes that were committed.
         OSError, pa.ArrowException: It does not parse, or lacks a column.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that most commands need not pay
@@ -48,7 +48,7 @@ def read(table: DeltaTable, path: str, columns: Sequence[str]) -> pa.Table:
 def read_span(table: DeltaTable, path: str) -> tuple[int | None, int | None]:
     """Return the first `window_start` and the last `window_end` of a file in microseconds, by its footer alone.
 
-    None where it does not say, or cannot be read: such a file may hold any window.
+    None if the footer lacks them, or cannot be read: such a file may hold any window.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that most commands need not pay
 
@@ -57,22 +57,22 @@ def read_span(table: DeltaTable, path: str) -> tuple[int | None, int | None]:
         statistics = json.loads(of_footer(pq.read_metadata(f"{root}/{unquote(path)}", filesystem=system), without=None))
     except (OSError, pa.ArrowException):
         return None, None
-    first, last = statistics["minValues"].get("window_start"), statistics["maxValues"].get("window_end")
-    return (None if first is None else parse_micros(first), None if last is None else parse_micros(last))
+    start, end = statistics["minValues"].get("window_start"), statistics["maxValues"].get("window_end")
+    return (None if start is None else parse_micros(start), None if end is None else parse_micros(end))
 
 
 def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = None, new_data: bool = True) -> AddAction:
     """Write rows to a new file and return the action that lists it.
 
     Args:
-        uri: The table's.
-        rows: Without partition columns.
-        stem: As `checksums.new_stem` makes it.
-        partition: Of the file.
-        new_data: False where other files said the same before.
+        uri: URI of the table.
+        rows: Rows without partition columns.
+        stem: Stem of the file's name, from `checksums.new_stem`.
+        partition: Partition values of the file.
+        new_data: False if other files held the same rows.
 
     Raises:
-        OSError: The storage took no file.
+        OSError: The storage did not accept a file.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
@@ -82,16 +82,16 @@ def write(uri: str, rows: pa.Table, stem: str, *, partition: Values | None = Non
     content = sink.getvalue()
     path = _path(partition or {}, checksums.file_name(stem, checksums.of_bytes(memoryview(content))))
     system, root = storage.place(uri)
-    _put(system, f"{root}/{path}", content)
+    _write_file(system, f"{root}/{path}", content)
     statistics = of_footer(file_metadata[0], without=_not_numbers(rows))
     return _add(path, content.size, partition or {}, statistics, new_data=new_data)
 
 
 def stream(uri: str, rows: pa.RecordBatchReader, stem: str, *, partition: Values | None = None) -> AddAction:
-    """Write rows to a new file, a batch at a time, as `write` does.
+    """Write rows to a new file as `write` does, one batch at a time.
 
     Raises:
-        OSError: The storage took no file.
+        OSError: The storage did not accept a file.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
@@ -105,36 +105,36 @@ def stream(uri: str, rows: pa.RecordBatchReader, stem: str, *, partition: Values
 
 
 def adopt(uri: str, path: str, stem: str, *, partition: Values | None = None, new_data: bool = True) -> AddAction:
-    """Name a file by its checksum that an engine has written into a table's folder; return the action that lists it.
+    """Rename a file in a table's folder after its checksum, and return the action that lists it.
 
     Args:
-        uri: The table's.
-        path: Of the file, relative to the table's folder.
-        stem: Its name to be.
-        partition: Of the file.
-        new_data: False where other files said the same before.
+        uri: URI of the table.
+        path: Path of the file, relative to the table's folder.
+        stem: Stem of its new name.
+        partition: Partition values of the file.
+        new_data: False if other files held the same rows.
 
     Raises:
-        OSError: It cannot be read or renamed.
+        OSError: The file cannot be read or renamed.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
     system, root = storage.place(uri)
-    before = f"{root}/{path}"
-    after = _path(partition or {}, checksums.file_name(stem, checksums.of_file(system, before)))
-    footer = pq.read_metadata(before, filesystem=system)
-    system.create_dir(f"{root}/{after}".rpartition("/")[0], recursive=True)
-    system.move(before, f"{root}/{after}")
-    size = int(system.get_file_info(f"{root}/{after}").size)
-    return _add(after, size, partition or {}, of_footer(footer, without=None), new_data=new_data)
+    source = f"{root}/{path}"
+    target_path = _path(partition or {}, checksums.file_name(stem, checksums.of_file(system, source)))
+    footer = pq.read_metadata(source, filesystem=system)
+    system.create_dir(f"{root}/{target_path}".rpartition("/")[0], recursive=True)
+    system.move(source, f"{root}/{target_path}")
+    size = int(system.get_file_info(f"{root}/{target_path}").size)
+    return _add(target_path, size, partition or {}, of_footer(footer, without=None), new_data=new_data)
 
 
 def list_again(uri: str, path: str) -> AddAction:
-    """Return the action that lists a file of an unpartitioned table which an older version of it listed.
+    """Return the action that lists a file again which an older version of an unpartitioned table listed.
 
     Raises:
-        FileDamagedError: The file is not there, or does not hold what was committed.
-        OSError, pa.ArrowException: It does not parse.
+        FileDamagedError: The file does not exist, or does not hold the bytes that were committed.
+        OSError, pa.ArrowException: The file is not valid Parquet.
     """
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that a command which only reads need not pay
 
@@ -146,7 +146,7 @@ def list_again(uri: str, path: str) -> AddAction:
 
 
 def remove(action: Mapping[str, Any], *, new_data: bool = False) -> RemoveAction:
-    """Return the action that lists a file no more, from what `listed` says of it."""
+    """Return the action that removes a file, from its entry in `delta.actions`."""
     return RemoveAction(
         path=action["path"],
         data_change=new_data,
@@ -157,7 +157,7 @@ def remove(action: Mapping[str, Any], *, new_data: bool = False) -> RemoveAction
 
 
 def split(rows: pa.Table, by: str | None) -> Iterable[tuple[Values, pa.Table]]:
-    """Yield the rows of each value of a partition column, without it; all of them where there is none."""
+    """Yield the rows of each value of a partition column, without that column; all rows if there is no such column."""
     import pyarrow.compute as pc  # noqa: PLC0415 -- as above
 
     if by is None:
@@ -168,42 +168,42 @@ def split(rows: pa.Table, by: str | None) -> Iterable[tuple[Values, pa.Table]]:
 
 
 def now() -> int:
-    """Return the time as a table's log holds it, milliseconds."""
+    """Return the time in milliseconds, as in a table's log."""
     return int(time.time() * 1000)
 
 
 def of_footer(footer: "FileMetaData", *, without: Sequence[str] | None) -> str:
-    """Return a file's statistics as a table's log holds them: its number of rows, bounds and nulls of plain columns.
+    """Return a file's statistics for a table's log: its number of rows, bounds and nulls of plain columns.
 
     Args:
-        footer: Of the file.
-        without: Columns of doubles whose bounds hold no longer since a value is no number; None: of all of them.
+        footer: Footer of the file.
+        without: Columns of doubles without bounds, because a value is not a number; None: all columns of doubles.
     """
-    least, most, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
+    least, greatest, nulls = dict[str, Any](), dict[str, Any](), dict[str, int]()
     unbounded = set[str]()
     for group in range(footer.num_row_groups):
         for number in range(footer.num_columns):
             column = footer.row_group(group).column(number)
-            name, found = column.path_in_schema, column.statistics
+            name, statistics = column.path_in_schema, column.statistics
             if "." in name:
                 continue
-            if found is None or found.null_count is None:
+            if statistics is None or statistics.null_count is None:
                 unbounded.add(name)
                 continue
-            nulls[name] = nulls.get(name, 0) + found.null_count
-            if found.null_count == column.num_values and not found.has_min_max:
+            nulls[name] = nulls.get(name, 0) + statistics.null_count
+            if statistics.null_count == column.num_values and not statistics.has_min_max:
                 continue
-            bounds = _bounds(found) if _is_bounded(name, column.physical_type, without) else None
+            bounds = _bounds(statistics) if _is_bounded(name, column.physical_type, without) else None
             if bounds is None:
                 unbounded.add(name)
                 continue
             least[name] = min(least.get(name, bounds[0]), bounds[0])
-            most[name] = max(most.get(name, bounds[1]), bounds[1])
+            greatest[name] = max(greatest.get(name, bounds[1]), bounds[1])
     return json.dumps(
         {
             "numRecords": footer.num_rows,
             "minValues": {name: _plain(value) for name, value in least.items() if name not in unbounded},
-            "maxValues": {name: _plain(value) for name, value in most.items() if name not in unbounded},
+            "maxValues": {name: _plain(value) for name, value in greatest.items() if name not in unbounded},
             "nullCount": nulls,
         }
     )
@@ -213,20 +213,20 @@ def _is_bounded(name: str, kind: str, without: Sequence[str] | None) -> bool:
     return kind not in {"DOUBLE", "FLOAT"} or (without is not None and name not in without)
 
 
-def _bounds(found: "Statistics") -> tuple[Any, Any] | None:
-    if not found.has_min_max:
+def _bounds(statistics: "Statistics") -> tuple[Any, Any] | None:
+    if not statistics.has_min_max:
         return None
-    both = found.min, found.max
+    both = statistics.min, statistics.max
     return both if all(_is_short(value) for value in both) else None
 
 
 def _is_short(value: object) -> bool:
-    """Return whether a value can stand in statistics whole."""
+    """Return whether a value is short enough for statistics."""
     return not isinstance(value, bytes) and not (isinstance(value, str) and len(value) > LONGEST)
 
 
 def _plain(value: Any) -> Any:
-    """JSON has neither times nor decimals: texts and floats, as Delta's statistics write them."""
+    """Convert times to texts and decimals to floats, as in Delta's statistics."""
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
@@ -235,7 +235,7 @@ def _plain(value: Any) -> Any:
 
 
 def _not_numbers(rows: pa.Table) -> list[str]:
-    """Return the columns of doubles that hold a value which is no number, or is infinite."""
+    """List the columns of doubles with a value that is not a number, or infinite."""
     import pyarrow.compute as pc  # noqa: PLC0415 -- as above
 
     doubles = [field.name for field in rows.schema if pa.types.is_floating(field.type)]
@@ -246,7 +246,7 @@ def _path(partition: Values, file: str) -> str:
     return "/".join([*(f"{name}={value}" for name, value in partition.items()), file])
 
 
-def _put(system: fs.FileSystem, path: str, content: pa.Buffer) -> None:
+def _write_file(system: fs.FileSystem, path: str, content: pa.Buffer) -> None:
     if not isinstance(system, fs.LocalFileSystem):
         with system.open_output_stream(path) as stream:
             stream.write(content)

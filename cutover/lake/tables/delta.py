@@ -1,4 +1,4 @@
-"""Delta tables without a JVM: made, opened, appended by delta-rs; read by DuckDB over the files that the log lists."""
+"""Delta tables without a JVM: created and opened by delta-rs; read by DuckDB from the files that the log lists."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,13 +25,13 @@ CONFIGURATION = {
 }
 
 SHORT_LOG = {"delta.logRetentionDuration": "interval 10 minutes"}
-"""For a table that is committed to all the time and read by rows, not by version: a commit slows with each log file."""
+"""For a table with constant commits that is not read by version: every log file makes commits slower."""
 
 READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # reader features that change no file
 
 
 class TableLogError(LakeError):
-    """An entry of a table's log is missing, empty or no JSON; `sentence` says which, after the table's kind."""
+    """An entry of a table's log is missing, empty or not JSON; `sentence` names it."""
 
     def __init__(self, uri: str, found: str) -> None:
         self.sentence = f"`{uri}`: expected every entry of its table log to be whole, got {found}."
@@ -42,7 +42,7 @@ def exists(uri: str) -> bool:
     """Return whether a Delta table lies at `uri`.
 
     Raises:
-        LakeError: The place cannot be looked at, or cannot be named to delta-rs.
+        LakeError: The place cannot be read, or delta-rs cannot open a folder of this name.
     """
     refuse_name(uri)
     try:
@@ -53,10 +53,10 @@ def exists(uri: str) -> bool:
 
 
 def open_table(uri: str, version: int | None = None) -> DeltaTable:
-    """Return a handle of a table, at a version if given.
+    """Open a table, at a version if given.
 
     Raises:
-        LakeError: There is no table, its log is damaged, or its files alone do not say what it holds.
+        LakeError: The table does not exist, its log is damaged, or its files alone do not determine its rows.
     """
     refuse_name(uri)
     try:
@@ -75,27 +75,27 @@ def open_table(uri: str, version: int | None = None) -> DeltaTable:
 
 
 def read_schema(table: DeltaTable) -> pa.Schema:
-    """Return the columns of a table at the version that the handle shows, partition columns among them."""
+    """Return the columns of a table at the version that the handle shows, including partition columns."""
     columns: Any = table.schema().to_arrow()  # of another library: Arrow takes it over by the C interface
     return pa.schema(columns)
 
 
 def transaction(table: DeltaTable, app_id: str) -> int | None:
-    """Return the number of the newest commit that carries an application id; None: none does.
+    """Return the number of the newest commit that carries an application id; None: no commit does.
 
     Raises:
-        LakeError: The table's log is damaged where it says so, which opening a table does not look at.
+        LakeError: The transaction in the table's log is damaged, which opening a table does not detect.
     """
-    with _telling(table):
-        found = table.transaction_version(app_id)
-    return None if found is None else int(found)
+    with _converting_errors(table):
+        number = table.transaction_version(app_id)
+    return None if number is None else int(number)
 
 
 def history(table: DeltaTable, *, after: int = -1) -> Iterator[dict[str, Any]]:
-    """Yield what the commits up to a handle's version say of themselves, newest first, with the `version` of each.
+    """Yield the metadata of the commits up to a handle's version, newest first, with the `version` of each.
 
-    Not by delta-rs: it lists the newest commits that are there, and numbers them from the handle's version down. Down
-    to the first commit that the table's log no longer holds, or to the one behind `after`.
+    It ends at the first commit that the table's log no longer has, or at `after`, exclusive. The history of delta-rs is
+    not used: it lists the newest existing commits, and numbers them from the handle's version down.
     """
     for version in range(int(table.version()), after, -1):
         entry = delta_log.read(table.table_uri, version)
@@ -105,7 +105,7 @@ def history(table: DeltaTable, *, after: int = -1) -> Iterator[dict[str, Any]]:
 
 
 @contextmanager
-def _telling(table: DeltaTable) -> Iterator[None]:
+def _converting_errors(table: DeltaTable) -> Iterator[None]:
     try:
         yield
     except DeltaError as error:
@@ -123,14 +123,14 @@ def refuse_damaged_log(uri: str) -> None:
 
 
 def _refuse_damaged(uri: str, *, read: bool) -> None:
-    """Refuse a table that a plain open cannot read, or reads as of an older version without a word."""
-    broken = delta_log.damage(uri, read=read)
+    """Reject a table that delta-rs cannot open, or opens at an older version without an error."""
+    broken = delta_log.find_damage(uri, read=read)
     if broken is not None:
         raise TableLogError(uri, f"`{broken.file}`, which {broken.what}")
 
 
 def _check_readable(table: DeltaTable) -> None:
-    """Refuse what a reader of listed files would get wrong: deleted rows that it would see, columns renamed."""
+    """Reject features that a reader of listed files would misread, such as deletion vectors and column mapping."""
     features = set(table.protocol().reader_features or ()) - READ
     if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
         features.add("columnMapping")
@@ -144,29 +144,29 @@ def _check_readable(table: DeltaTable) -> None:
 
 
 def local_root(table: DeltaTable) -> Path | None:
-    """Return the folder of a table on this machine, None of one in an object store. A handle holds it as a URI does."""
+    """Return the folder of a table on this machine, decoded from the URI of the handle; None for an object store."""
     uri = table.table_uri.removeprefix("file://")
     return None if "://" in uri else Path(unquote(uri))
 
 
 def file_path(root: Path, action: Mapping[str, Any]) -> Path:
-    """Return the file of an add action; the log holds its path as a URI does, with `%` and two digits."""
+    """Return the file of an add action, whose path in the log is URL-encoded."""
     return root / unquote(action["path"])
 
 
 def ensure(
     uri: str, schema: pa.Schema, *, partition_by: Sequence[str] = (), configuration: Mapping[str, str] = CONFIGURATION
 ) -> DeltaTable:
-    """Return the table at `uri`, made with `schema` if it is not there.
+    """Open the table at `uri`, and create it first if it does not exist.
 
     Args:
-        uri: Where.
-        schema: Of a new table.
-        partition_by: Of a new table.
-        configuration: Of a new table; what it does not say is as in `CONFIGURATION`.
+        uri: Location of the table.
+        schema: Schema of a new table.
+        partition_by: Partition columns of a new table.
+        configuration: Properties of a new table, in addition to `CONFIGURATION`.
 
     Raises:
-        LakeError: It cannot be made or opened.
+        LakeError: The table cannot be created or opened.
     """
     if exists(uri):
         return open_table(uri)
@@ -176,14 +176,14 @@ def ensure(
             schema,
             partition_by=list(partition_by),
             configuration={**CONFIGURATION, **configuration},
-            # Retried, the slower of two makers would put its own table over the other one's.
+            # With retries, the slower of two processes would overwrite the table of the other one.
             commit_properties=CommitProperties(max_commit_retries=0),
         )
     except (DeltaError, OSError) as error:
         if exists(uri):
             return open_table(uri)
-        msg = f"Table `{uri}`: expected a place that tables can be made in, got: {str(error).splitlines()[0]}."
-        hint = "\nHint: look at `lake` and `home` in the settings, and at the folder's owner."
+        msg = f"Table `{uri}`: expected a place where tables can be created, got: {str(error).splitlines()[0]}."
+        hint = "\nHint: check `lake` and `home` in the settings, and the folder's owner."
         raise LakeError(msg + hint) from error
 
 
@@ -208,26 +208,26 @@ def bind(
     """Bind a view to the version that a handle shows and return that version; each file's bytes are checked first.
 
     Args:
-        connection: Where.
-        view: Its name.
+        connection: Connection of the view.
+        view: Name of the view.
         table: The handle.
         kinds: Values of the partition column `_kind` whose files are read; None: all.
-        paths: Of the files that are read, as the log has them; None: all.
-        file_column: A further column of the view, of a table on this machine: the path of each row's file.
+        paths: Paths in the log of the files that are read; None: all.
+        file_column: Further column of the view, for a table on this machine: the path of each row's file.
 
     Raises:
-        FileDamagedError: A file is not there, or does not hold what was committed.
+        FileDamagedError: A file does not exist, or does not hold the bytes that were committed.
     """
     schema = read_schema(table)
     root = local_root(table)
-    listed = [action for action in _list_actions(table, kinds) if paths is None or action[1]["path"] in paths]
-    check(table, [action for _, action in listed])
+    listed_actions = [action for action in _list_actions(table, kinds) if paths is None or action[1]["path"] in paths]
+    check(table, [action for _, action in listed_actions])
     if root is None:
-        selects = _remote_selects(connection, view, table, schema, listed)
+        selects = _remote_selects(connection, view, table, schema, listed_actions)
     else:
         selects = [
             select(schema, files, partition, file_column=file_column)
-            for partition, files in _files(root, listed).items()
+            for partition, files in _files(root, listed_actions).items()
         ]
     further = "" if file_column is None else f", CAST(NULL AS VARCHAR) AS {identifier(file_column)}"
     body = " UNION ALL ".join(selects) or nothing(schema, further)
@@ -237,10 +237,10 @@ def bind(
 
 
 def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse listed files of a table that do not hold what was committed.
+    """Check that listed files of a table hold the bytes that were committed.
 
     Raises:
-        FileDamagedError: Names the first one.
+        FileDamagedError: Names the first file that does not.
     """
     system, root = folder_of(table)
     place = f"Table `{root}`, version {table.version()}"
@@ -249,11 +249,11 @@ def check(table: DeltaTable, actions: Sequence[Mapping[str, Any]]) -> None:
         try:
             checksums.check(system, root, path, place=place)
         except checksums.FileDamagedError as error:
-            raise error.holding(describe_contents(table, path)) from error
+            raise error.describe_contents(describe_contents(table, path)) from error
 
 
 def describe_contents(table: DeltaTable, path: str) -> str:
-    """Return what a listed file held, in words for people, from the table's log; empty if that says nothing."""
+    """Describe the epochs and windows of a listed file, from the table's log; empty if the log does not have them."""
     with queries.connect() as connection:
         connection.register("listed", pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all())
         columns = {str(row[0]) for row in connection.execute("DESCRIBE listed").fetchall()}
@@ -268,37 +268,37 @@ def describe_contents(table: DeltaTable, path: str) -> str:
 
 
 def folder_of(table: DeltaTable) -> tuple[fs.FileSystem, str]:
-    """File system and root folder, as pyarrow reads and writes there."""
+    """Return file system and root folder of a table, for pyarrow."""
     root = local_root(table)
     return storage.place(table.table_uri) if root is None else (fs.LocalFileSystem(), str(root))
 
 
 def _check_partition(table: DeltaTable, action: Mapping[str, Any]) -> None:
-    """Reject a file of ours that is listed under other partition values than those of its folder.
+    """Check that a file of Cutover is listed under the partition values of its folder.
 
-    A log entry has no checksum of its own. The path of a file of ours says all of it: the bytes by a checksum, the
-    partition values by the folder. So a value that was changed hides no file from readers of one partition.
+    A log entry has no checksum, but the path of a file contains both: the checksum of the bytes, and the partition
+    values. So a changed value cannot hide a file from readers of one partition.
     """
     path = str(action["path"])
     name = checksums.name_of(path)
     if name is None:
         return
     values = {k.removeprefix("partition."): v for k, v in action.items() if k.startswith("partition.")}
-    listed = "/".join(f"{column}={value}" for column, value in values.items())
-    if name.folder != listed:
+    listed_folder = "/".join(f"{column}={value}" for column, value in values.items())
+    if name.folder != listed_folder:
         msg = f"Table `{local_root(table) or table.table_uri}`, version {table.version()}: file `{path}`: expected it "
-        msg += f"to be listed as `{name.folder or 'no partition'}`, got `{listed or 'none'}`."
+        msg += f"to be listed as `{name.folder or 'no partition'}`, got `{listed_folder or 'none'}`."
         raise checksums.FileDamagedError(
-            msg + "\nHint: its folder says so; an entry of the table's log was changed.", file=path
+            msg + "\nHint: its folder has the former; an entry of the table's log was changed.", file=path
         )
 
 
 @contextmanager
 def naming(*read: DeltaTable) -> Iterator[None]:
-    """Turn the failure of a query into an error that names the file of these tables that cannot be read, if one is.
+    """Convert the failure of a query into an error that names the file of these tables that cannot be read, if any.
 
     Raises:
-        LakeError: Names table, version and file. A query that fails otherwise fails as it did.
+        LakeError: Names table, version and file. Other failures are raised unchanged.
     """
     try:
         yield
@@ -316,18 +316,18 @@ def naming(*read: DeltaTable) -> Iterator[None]:
 def actions(table: DeltaTable) -> list[dict[str, Any]]:
     """Return the files that a handle lists: path, size, `partition._kind`, `min._epoch`, ...
 
-    Times are left out, but for those that files are partitioned by, as texts.
+    Columns of times are left out, except partition values, which are texts.
 
     Raises:
         FileDamagedError: A file is listed under other partition values than those of its folder.
     """
-    # Neither `pa.table` nor a time in a list: both import pandas, half a second for a command that only answers.
-    found = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
-    for place, field in enumerate(found.schema):
+    # Neither `pa.table` nor a time in a list: both import pandas, which takes half a second.
+    rows = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+    for place, field in enumerate(rows.schema):
         if pa.types.is_timestamp(field.type) and field.name.startswith("partition."):
-            found = found.set_column(place, field.name, found[field.name].cast(pa.string()))
-    files: list[dict[str, Any]] = found.select(
-        [f.name for f in found.schema if not pa.types.is_timestamp(f.type)]
+            rows = rows.set_column(place, field.name, rows[field.name].cast(pa.string()))
+    files: list[dict[str, Any]] = rows.select(
+        [f.name for f in rows.schema if not pa.types.is_timestamp(f.type)]
     ).to_pylist()
     for action in files:
         _check_partition(table, action)
@@ -335,7 +335,7 @@ def actions(table: DeltaTable) -> list[dict[str, Any]]:
 
 
 def find_damaged(table: DeltaTable) -> dict[str, Any] | None:
-    """Return the add action of the first file that cannot be read to its end; None if all can. Reads everything."""
+    """Find the add action of the first file that cannot be read completely; reads all files."""
     root = local_root(table)
     if root is None:
         return None
@@ -352,10 +352,10 @@ def find_damaged(table: DeltaTable) -> dict[str, Any] | None:
     return None
 
 
-def _files(root: Path, listed: Sequence[tuple[Partition, dict[str, Any]]]) -> dict[Partition, list[str]]:
+def _files(root: Path, listed_actions: Sequence[tuple[Partition, dict[str, Any]]]) -> dict[Partition, list[str]]:
     """Return the paths of listed files by their partition values."""
     groups: dict[Partition, list[str]] = {}
-    for partition, action in listed:
+    for partition, action in listed_actions:
         groups.setdefault(partition, []).append(str(file_path(root, action)))
     return groups
 
@@ -377,23 +377,23 @@ def _remote_selects(
     view: str,
     table: DeltaTable,
     schema: pa.Schema,
-    listed: Sequence[tuple[Partition, dict[str, Any]]],
+    listed_actions: Sequence[tuple[Partition, dict[str, Any]]],
 ) -> list[str]:
     """Register the files of a table in an object store by their partition values; return the queries of their rows.
 
-    Not delta-rs's own dataset: where a file has statistics of some columns only, that prunes by the others, wrongly.
+    The dataset of delta-rs is not used: if a file has statistics of some columns only, it prunes wrongly by the others.
     """
     from pyarrow import dataset  # noqa: PLC0415 -- imports pandas; a lake in an object store only
 
     system, folder = storage.place(table.table_uri)
     groups: dict[Partition, list[str]] = {}
-    for partition, action in listed:
+    for partition, action in listed_actions:
         groups.setdefault(partition, []).append(f"{folder}/{unquote(action['path'])}")
     selects = []
     for number, (partition, paths) in enumerate(groups.items()):
-        own = pa.schema([f for f in schema if f.name not in dict(partition)])
+        file_schema = pa.schema([f for f in schema if f.name not in dict(partition)])
         connection.register(
-            f"{view}__{number}", dataset.dataset(paths, schema=own, filesystem=system, format="parquet")
+            f"{view}__{number}", dataset.dataset(paths, schema=file_schema, filesystem=system, format="parquet")
         )
         selects.append(select_columns(schema, partition) + f" FROM {identifier(f'{view}__{number}')}")
     return selects

@@ -1,10 +1,10 @@
-"""The log of a Delta table, entry by entry: what a plain open passes over in silence, and which file fails it.
+"""Log of a Delta table, entry by entry: damage that delta-rs ignores, and the file of damage that it does not name.
 
-A last entry of 0 bytes reads as an empty version, without an error. Half an entry, or a hole, fails every open, and the
-error does not name the file. An entry that clean-up took away below a checkpoint is no damage.
+A last entry of 0 bytes is read as an empty version, without an error. A truncated or missing entry fails every open,
+and the error does not name the file. An entry that clean-up deleted below a checkpoint is no damage.
 
-Readers of a table skip actions that they do not know, so a changed letter can hide a file or list one again. Commits of
-ours carry a digest of the files that they list and remove (`DIGEST`), by which such an entry is known.
+Readers of a table skip unknown actions, so a changed letter can hide a file or list one again. Commits of Cutover carry
+a digest of the files that they list and remove (`DIGEST`), by which such an entry is detected.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from typing import Any
 from pyarrow import fs
 
 FOLDER = "_delta_log"
-_LOOKS = 3  # at a folder that changes meanwhile
+_ATTEMPTS = 3  # to read a folder that changes meanwhile
 _DIGITS = 20
 _NO_FILE = -1  # bytes of an entry that is no file
 
 DIGEST = "cutover.actions"
-"""Key in a commit's own words: digest of its actions, see `digest`."""
+"""Key in the metadata of a commit: digest of its actions, see `digest`."""
 
 _ACTIONS = frozenset(
     {
@@ -43,7 +43,7 @@ Entry = list[dict[str, Any]]  # actions: commitInfo, txn, add, remove, ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """The first entry that is not as a writer leaves it."""
+    """First entry that differs from what its writer committed."""
 
     file: str  # relative to the table's folder
     what: str  # "has 0 bytes", "is missing", ...
@@ -59,20 +59,20 @@ class _Listing:
         return range(self.checkpoint + 1, max(self.sizes, default=-1) + 1)
 
 
-def damage(uri: str, *, read: bool = False) -> Damage | None:
-    """Return the first damaged entry that a reader of the newest version needs; None if all are whole.
+def find_damage(uri: str, *, read: bool = False) -> Damage | None:
+    """Find the first damaged entry that a reader of the newest version needs; None if all are intact.
 
     Args:
-        uri: The table's.
-        read: Whether to read the entries too: for a table that cannot be opened. A listing alone tells of a hole and
-            of 0 bytes, which a plain open may pass over.
+        uri: URI of the table.
+        read: Read the entries too, for a table that cannot be opened. Listing them detects missing and empty entries,
+            which opening a table may ignore.
     """
-    found = None
-    for _ in range(_LOOKS):  # clean-up may run meanwhile: what is damaged stays so
-        found = next(_find_damage(uri, _list_entries(uri), read=read), None)
-        if found is None:
+    damage = None
+    for _ in range(_ATTEMPTS):  # clean-up may run meanwhile; real damage is found in every attempt
+        damage = next(_check_entries(uri, _list_entries(uri), read=read), None)
+        if damage is None:
             return None
-    return found
+    return damage
 
 
 def entries(uri: str) -> Iterator[tuple[int, Entry]]:
@@ -84,20 +84,20 @@ def entries(uri: str) -> Iterator[tuple[int, Entry]]:
 
 
 def read(uri: str, version: int) -> Entry | None:
-    """Return the actions of one entry; None: it is not kept any more, or damaged."""
+    """Read the actions of one entry; None: it no longer exists, or is damaged."""
     return _parse_entry(_text(uri, version) or "")
 
 
 def list_removed_paths(uri: str) -> set[str]:
-    """Return the paths of the files that entries which are kept, or the newest checkpoint, say are listed no more."""
+    """List the paths of removed files, from the retained entries and the newest checkpoint."""
     listing = _list_entries(uri)
-    kept = [entry for version in listing.sizes if (entry := read(uri, version)) is not None]
-    found = {str(action["remove"]["path"]) for entry in kept for action in entry if "remove" in action}
-    return found | set(_of_checkpoint(uri, listing.checkpoint))
+    retained = [entry for version in listing.sizes if (entry := read(uri, version)) is not None]
+    paths = {str(action["remove"]["path"]) for entry in retained for action in entry if "remove" in action}
+    return paths | set(_list_removed_in_checkpoint(uri, listing.checkpoint))
 
 
-def _of_checkpoint(uri: str, version: int) -> Iterator[str]:
-    """Yield the paths that a checkpoint says were removed."""
+def _list_removed_in_checkpoint(uri: str, version: int) -> Iterator[str]:
+    """Yield the paths of the removed files in a checkpoint."""
     import pyarrow.parquet as pq  # noqa: PLC0415 -- half a second that most commands need not pay
 
     system, root = fs.FileSystem.from_uri(uri)
@@ -110,7 +110,7 @@ def _of_checkpoint(uri: str, version: int) -> Iterator[str]:
 
 
 def digest(added: Iterator[tuple[str, int]], removed: Iterator[str]) -> str:
-    """Return a digest of what a commit lists (path, size in bytes) and of what it lists no more (path)."""
+    """Return a digest of the files that a commit adds (path, size in bytes) and removes (path)."""
     words = sorted([*(f"add {path} {size}" for path, size in added), *(f"remove {path}" for path in removed)])
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:32]
 
@@ -121,11 +121,11 @@ def file_of(version: int) -> str:
 
 
 def info(entry: Entry) -> dict[str, Any]:
-    """Return what an entry says of itself: operation, time, `userMetadata`; empty if it says nothing."""
+    """Return the metadata of an entry: operation, time, `userMetadata`; empty if it has none."""
     return next((action["commitInfo"] for action in entry if "commitInfo" in action), {})
 
 
-def _find_damage(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]:
+def _check_entries(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]:
     for version in listing.after_checkpoint:
         size = listing.sizes.get(version)
         if size is None:
@@ -142,14 +142,14 @@ def _find_damage(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damage]
 
 
 def _find_change(entry: Entry) -> str | None:
-    """Return how an entry differs from the one that its writer wrote; None: not, as far as it says."""
+    """Find how an entry differs from the one that its writer wrote, by its actions and their digest."""
     unknown = next((name for action in entry for name in action if name not in _ACTIONS), None)
     if unknown is not None:
         return f"holds the action `{unknown}`, which no writer writes"
-    said = info(entry).get(DIGEST)
+    committed = info(entry).get(DIGEST)
     added = ((str(a["add"]["path"]), int(a["add"]["size"])) for a in entry if "add" in a)
     removed = (str(a["remove"]["path"]) for a in entry if "remove" in a)
-    if said is not None and said != digest(added, removed):
+    if committed is not None and committed != digest(added, removed):
         return "holds other actions than were committed, by their digest"
     return None
 
@@ -165,13 +165,13 @@ def _parse_entry(text: str) -> Entry | None:
 def _list_entries(uri: str) -> _Listing:
     system, root = fs.FileSystem.from_uri(uri)
     selector = fs.FileSelector(f"{root.rstrip('/')}/{FOLDER}", allow_not_found=True)
-    found = [info for info in system.get_file_info(selector) if info.base_name[:_DIGITS].isdigit()]
+    infos = [info for info in system.get_file_info(selector) if info.base_name[:_DIGITS].isdigit()]
     numbered = [
         (info.base_name[_DIGITS:], int(info.base_name[:_DIGITS]), info.size if info.is_file else _NO_FILE)
-        for info in found
+        for info in infos
     ]
-    checkpoints = [number for rest, number, _ in numbered if rest.startswith(".checkpoint")]
-    sizes = {number: int(size) for rest, number, size in numbered if rest == ".json"}
+    checkpoints = [number for suffix, number, _ in numbered if suffix.startswith(".checkpoint")]
+    sizes = {number: int(size) for suffix, number, size in numbered if suffix == ".json"}
     return _Listing(sizes=sizes, checkpoint=max(checkpoints, default=-1))
 
 

@@ -21,17 +21,17 @@ def select(
         partition: Columns that are not in the files, and their one value.
         file_column: A further column: the path of each row's file. Files may lack columns of the schema then.
     """
-    listed = ", ".join(literal(file) for file in files)
+    files_list = ", ".join(literal(file) for file in files)
     if file_column is None:
-        return select_columns(schema, partition) + f" FROM read_parquet([{listed}], hive_partitioning = false)"
-    own = pa.schema([field for field in schema if field.name not in dict(partition)])
-    files_sql = f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true, filename = {{}})"
-    every = f"{nothing(own)} UNION ALL BY NAME FROM {files_sql.format(literal(file_column))}"
-    return select_columns(schema, partition) + f", {identifier(file_column)} FROM ({every})"
+        return select_columns(schema, partition) + f" FROM read_parquet([{files_list}], hive_partitioning = false)"
+    file_schema = pa.schema([field for field in schema if field.name not in dict(partition)])
+    files_sql = f"read_parquet([{files_list}], hive_partitioning = false, union_by_name = true, filename = {{}})"
+    rows_sql = f"{nothing(file_schema)} UNION ALL BY NAME FROM {files_sql.format(literal(file_column))}"
+    return select_columns(schema, partition) + f", {identifier(file_column)} FROM ({rows_sql})"
 
 
 def select_columns(schema: pa.Schema, partition: Partition) -> str:
-    """Return the head of a query, `SELECT` and a schema's columns in their types; those of a partition as constants."""
+    """Return `SELECT` with a schema's columns in their types; those of a partition as constants."""
     constant = {name: "NULL" if value is None else literal(str(value)) for name, value in partition}
     columns = ", ".join(
         f"CAST({constant.get(f.name, identifier(f.name))} AS {duckdb_type(f.type)}) AS {identifier(f.name)}"

@@ -1,4 +1,4 @@
-"""Totals that do not fit into their type: DuckDB ends the whole query, and does not say where. Asked when one has."""
+"""Totals that overflow their type: DuckDB fails the whole query without naming the row, so it is searched for."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`, every text by `literal`
 
@@ -14,43 +14,43 @@ from cutover.quoting import identifier, literal
 
 _LIMITS = {"BIGINT": 2.0**63, "INTEGER": 2.0**31, "HUGEINT": 2.0**127}
 _ERRORS = (duckdb.OutOfRangeException, duckdb.ConversionException)
-_ROUNDING = 1e-12  # of a sum of doubles: a total this near to its limit counts as beyond it
+_ROUNDING = 1e-12  # of a sum of doubles: a total this close to its limit counts as an overflow
 
 
-def refusal(
+def find_overflow(
     connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, relation: str, classes: Sequence[str], error: Exception
 ) -> LakeError | None:
-    """Return the error that names the first total beyond its type, with its window and key; None if that is not why.
+    """Find the first total that overflows its type, and return an error with its window and key; None: no overflow.
 
     Args:
-        connection: Where the query failed.
+        connection: Connection on which the query failed.
         pipeline: The definition.
         relation: A view of partial shape.
-        classes: Those that were merged.
-        error: With which the query failed.
+        classes: Classes that were merged.
+        error: Error of the query.
     """
     if not isinstance(error, _ERRORS):
         return None
     summed = [state for state in compile_pipeline(pipeline).states if state.merge == "sum"]
-    kept = ", ".join(literal(str(name)) for name in classes)
+    class_list = ", ".join(literal(str(name)) for name in classes)
     keys = ", ".join(identifier(name) for name in ("window_start", *pipeline.key))
     queries = [
         f"SELECT {literal(s.column)}, {keys}, sum({identifier(s.column)}::DOUBLE) AS total FROM {identifier(relation)}"
-        f" WHERE _class IN ({kept}) GROUP BY ALL HAVING abs(total) >= {_limit(duckdb_type(arrow_type(s.type)))!r}"
+        f" WHERE _class IN ({class_list}) GROUP BY ALL HAVING abs(total) >= {_limit(duckdb_type(arrow_type(s.type)))!r}"
         for s in summed
     ]
     if not queries:
         return None
-    found = connection.execute(f"FROM ({' UNION ALL '.join(queries)}) ORDER BY ALL LIMIT 1").fetchone()
-    if found is None:
+    row = connection.execute(f"FROM ({' UNION ALL '.join(queries)}) ORDER BY ALL LIMIT 1").fetchone()
+    if row is None:
         return None
-    column, window, *key, total = found
+    column, window, *key, total = row
     at = ", ".join(f"{name} {value!r}" for name, value in zip(pipeline.key, key, strict=True))
     kind = next(s.type for s in summed if s.column == column)
     msg = (
         f"Epoch log of {pipeline.name}, window {window.isoformat()}, {at or 'no key'}: expected a total of `{column}` "
         f"that fits into {kind}, got about {total:.3g}.\n"
-        "Hint: no definition lets such numbers in: rows were changed by hand. `cutover verify` says more."
+        "Hint: no definition accepts such numbers: rows were changed by another writer. `cutover verify` names more."
     )
     return LakeError(msg, runbook="TableUnreadable")
 

@@ -1,4 +1,4 @@
-"""What one run has read or checked, so that it reads nothing twice while the files stay as they are."""
+"""Memory of one run: tables that were read and files that were checked are not read again while they are unchanged."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -38,29 +38,29 @@ def read_once() -> Iterator[None]:
 
 
 def checked_files() -> set[CheckedFile] | None:
-    """Return the files whose bytes were found to be those that were committed; None outside `read_once`."""
+    """Return the files whose checksum was verified; None outside `read_once`."""
     memory = _memory.get()
     return None if memory is None else memory.checked
 
 
 def remember(folder: str, name: str, read: Callable[[], T]) -> T:
-    """Return what `read` returned for a folder as it is now: of what it read before while no file of it has changed.
+    """Return the value that `read` returned for a folder, from memory while no file of the folder has changed.
 
-    Outside `read_once`, of a folder without files, and of one in an object store, it reads each time.
+    Outside `read_once`, for a folder without files, and for one in an object store, `read` is called each time.
 
     Args:
         folder: All that `read` depends on, once there are files in it.
-        name: Tells apart what is read of one folder.
-        read: Returns what nobody changes afterwards.
+        name: Distinguishes values that are read from one folder.
+        read: Returns a value that is not modified afterwards.
     """
     memory = _memory.get()
     if memory is None or "://" in folder:
         return read()
-    state = _read_state(folder)  # before it is read: what changes meanwhile is read again
-    held = memory.values.get((folder, name))
-    if held is not None and held[0] == state:
-        known: T = held[1]
-        return known
+    state = _read_state(folder)  # before the value: a file that changes meanwhile is read again
+    entry = memory.values.get((folder, name))
+    if entry is not None and entry[0] == state:
+        remembered: T = entry[1]
+        return remembered
     value = read()
     if state:
         memory.values[folder, name] = (state, value)
@@ -68,17 +68,17 @@ def remember(folder: str, name: str, read: Callable[[], T]) -> T:
 
 
 def _read_state(folder: str) -> FolderState:
-    """Return every file of a folder as it is, those behind links too; none where one went while they were looked at."""
-    found = set()
+    """Return the state of every file of a folder, also behind links; empty if one was deleted meanwhile."""
+    states = set()
     try:
-        for place, _, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        for place, _, names in os.walk(folder, onerror=_raise, followlinks=True):
             for file in (Path(place, name) for name in names):
-                one = file.stat()
-                found.add((str(file), one.st_ino, one.st_size, one.st_mtime_ns, one.st_ctime_ns))
+                stat = file.stat()
+                states.add((str(file), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
     except OSError:
         return frozenset()
-    return frozenset(found)
+    return frozenset(states)
 
 
-def _refuse(error: OSError) -> None:
+def _raise(error: OSError) -> None:
     raise error

@@ -1,4 +1,4 @@
-"""The Arrow schemas of the tables, from a definition; one name of a type per engine, in one place."""
+"""Arrow schemas of the tables, derived from a definition; and the names of types in each engine."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ _POSITION = (
 
 
 def make_schema(columns: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Every column may be null, as Delta writes them; the order is that of the mapping."""
+    """Make a schema in the order of a mapping; every column may be null, as in Delta."""
     return pa.schema(columns)
 
 
@@ -84,7 +84,7 @@ def _parts(list_fields: str) -> list[str]:
 
 
 def duckdb_type(arrow: pa.DataType) -> str:
-    """Return DuckDB's name of an Arrow type that occurs in our tables."""
+    """Return DuckDB's name of an Arrow type of Cutover's tables."""
     if pa.types.is_decimal(arrow):
         return f"DECIMAL({arrow.precision},{arrow.scale})"
     if pa.types.is_list(arrow):
@@ -151,8 +151,8 @@ def batch_schema(pipeline: Pipeline) -> pa.Schema:
     compiled = compile_pipeline(pipeline)
     columns = {state.column: arrow_type(state.type) for state in compiled.states}
     measured = [pa.field(name, arrow_type(kind)) for name, kind in compiled.result_types.items()]
-    rest = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
-    extra = rest if isinstance(pipeline.batch, SameDefinition) else []
+    further = [pa.field(name, kind) for name, kind in columns.items() if name not in pipeline.measures]
+    extra = further if isinstance(pipeline.batch, SameDefinition) else []
     tail = [pa.field("_n", pa.int64()), pa.field("_epoch", pa.int64())]
     return pa.schema([*_dimensions(pipeline), *measured, *extra, *tail])
 
@@ -183,4 +183,4 @@ BATCH_INDEX = make_schema(
         "_record": pa.string(),
     }
 )
-"""Rows of the batch path's index; which columns a row fills goes by its kind (`IndexKind`)."""
+"""Rows of the batch path's index; the kind of a row (`IndexKind`) determines which columns it fills."""

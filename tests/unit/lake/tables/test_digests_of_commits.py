@@ -50,11 +50,11 @@ def test_entry_that_lists_other_files_than_were_committed_is_damaged(tmp_path: P
     write(uri)
     entry = max((tmp_path / "t" / delta_log.FOLDER).glob("*.json"))
     lines = entry.read_text(encoding="utf-8").splitlines()
-    whole = delta_log.damage(uri, read=True)
+    whole = delta_log.find_damage(uri, read=True)
 
     kept = [line for line in lines if action not in json.loads(line)]
     entry.write_text("\n".join(kept), encoding="utf-8")
-    found = delta_log.damage(uri, read=True)
+    found = delta_log.find_damage(uri, read=True)
 
     assert whole is None
     if action == "remove" and write in {create, append}:
