@@ -89,7 +89,7 @@ def test_what_nobody_can_look_up_is_said_to_be_unknown(table: DeltaTable, monkey
 
     monkeypatch.setattr(commits, "transact", write)
 
-    with pytest.raises(LakeError, match="whether it was committed is not known") as refused:
+    with pytest.raises(LakeError, match="it is unknown whether it was committed") as refused:
         commits.append(table, ROWS)
     assert "nothing was committed" not in str(refused.value)
 
@@ -118,7 +118,7 @@ def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, m
 
     def pin(*arguments: Any, **options: Any) -> None:
         given(*arguments, **options)
-        msg = "whether it was committed is not known"
+        msg = "it is unknown whether it was committed"
         raise LakeError(msg)
 
     monkeypatch.setattr(pins, "pin", pin)
@@ -173,5 +173,5 @@ def test_an_append_is_not_called_missing_where_an_entry_since_cannot_be_read(
     loses_the_answer(DeltaError("timeout"), monkeypatch)
     monkeypatch.setattr(commit_outcome, "DeltaTable", open_damaged)
 
-    with pytest.raises(LakeError, match="whether it was committed is not known"):
+    with pytest.raises(LakeError, match="it is unknown whether it was committed"):
         commits.append(table, ROWS)

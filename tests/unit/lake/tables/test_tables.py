@@ -118,7 +118,7 @@ def test_half_a_log_entry_is_said(tmp_path: Path) -> None:
 def test_a_place_where_no_table_can_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
 
-    with pytest.raises(LakeError, match="expected a place that tables can be made in"):
+    with pytest.raises(LakeError, match="expected a place where tables can be created"):
         made(str(tmp_path / "file" / "t"))
 
 
