@@ -1,4 +1,4 @@
-"""What one run of the batch path did: its cut, the windows it computed, and the table version it really wrote."""
+"""Records of batch runs: the cut, the windows that were computed, and the table version that was written."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,23 +26,23 @@ Range = tuple[int, int]  # [start, end) in microseconds of event time
 SEQUENCE = "batch runs"
 """Application id whose transaction in the index is the sequence of the newest recorded run."""
 
-EXPIRED = "expired"  # records have left the log before batch had read them, or before it had to read them again
-LOST = "lost"  # as recorded: the stream could not read them either
+EXPIRED = "expired"  # records expired before batch had read them, or before it had to read them again
+LOST = "lost"  # a recorded loss: the stream could not read them either
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incomplete:
-    """A window that can no longer be computed from the log, or every window inside a span of time."""
+    """Window, or all windows inside a range of time, that can no longer be computed from the log."""
 
     __pydantic_config__ = EXACT
-    window_start: int  # microseconds; the first one there can be, if records were lost before anybody scanned them
+    window_start: int  # microseconds; the earliest possible one, if records were lost before they were scanned
     window_end: int
     reason: str  # EXPIRED, LOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationResult:
-    """What one expectation said about the staged result."""
+    """Result of one expectation on the staged rows."""
 
     __pydantic_config__ = EXACT
     expectation: str
@@ -53,24 +53,24 @@ class ExpectationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """What a run repaired, and what people were served of these windows until then."""
+    """Repair of windows by a run, and the rows that were served of them until then."""
 
     __pydantic_config__ = EXACT
-    windows: tuple[Range, ...]  # as they were asked for; of a repair of all dirty windows those that it computed
+    windows: tuple[Range, ...]  # as requested; of a repair of all dirty windows, those that it computed
     who: str
     why: str
     stage: str  # which side people were served from
     stream_epoch: int  # newest epoch of the stream as the repair was published
     batch_run: str | None  # whose table was served before; None: there was none
     batch_version: int | None  # of the batch table that was served before
-    counts: Mapping[str, int] = field(default_factory=dict)  # what came of rows that were served: changed, added, ...
-    served_from: str | None = None  # since when the oldest of these answers was served, ISO 8601; None: not known
+    counts: Mapping[str, int] = field(default_factory=dict)  # outcome of the rows that were served: changed, added, ...
+    served_from: str | None = None  # time at which the oldest of these rows was served, ISO 8601; None: unknown
     files: Mapping[str, str] = field(default_factory=dict)  # `served`, `before` -> file in the folder of the repair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRun:
-    """One run of the batch path."""
+    """Run of the batch path."""
 
     __pydantic_config__ = EXACT
     run_id: str
@@ -118,19 +118,19 @@ class BatchRun:
 
     @property
     def does_nothing(self) -> bool:
-        """Return whether a range was asked for and no window of it was computed."""
+        """Return whether a range was requested and no window of it was computed."""
         return self.wanted is not None and not self.computed
 
     def to_json(self) -> str:
-        """One line, keys sorted: what the run's commit and its row in `runs` hold."""
+        """Encode the run as one line of JSON, keys sorted, for its commit and its row in `runs`."""
         return json_text.write(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `to_json` wrote.
+        """Parse the text that `to_json` wrote.
 
         Raises:
-            LakeError: It is no such run.
+            LakeError: The text is not a run of this release.
         """
         try:
             return json_text.read(cls, text)
@@ -140,19 +140,19 @@ class BatchRun:
 
 
 def in_force(batch_runs: Iterable[BatchRun], run: BatchRun) -> InForce | None:
-    """Return the settings that judged what a run and those on which it builds have computed; None: not recorded."""
-    found = {
-        batch_run.in_force: InForce(batch_run.in_force_items)
-        for batch_run in batch_runs
-        if batch_run.in_force and batch_run.in_force_items
+    """Find the settings by which a run, and the runs on which it builds, classified records; None: not recorded."""
+    settings_by_digest = {
+        recorded_run.in_force: InForce(recorded_run.in_force_items)
+        for recorded_run in batch_runs
+        if recorded_run.in_force and recorded_run.in_force_items
     }
-    return None if run.in_force is None else found.get(run.in_force)
+    return None if run.in_force is None else settings_by_digest.get(run.in_force)
 
 
 def runs(settings: Settings, pipeline: Pipeline) -> list[BatchRun]:
     """Return all runs under the definition's result fingerprint, in the order in which they were recorded.
 
-    A repair that was undone computed no window: what it scanned still counts.
+    A repair that was undone has no computed windows, but still the ranges that it scanned.
     """
     batch_runs = recorded_runs(settings, pipeline)
     undone = {run.undoes for run in batch_runs}
@@ -173,19 +173,19 @@ def next_sequence(settings: Settings, pipeline: Pipeline) -> int:
 def list_held_ranges(batch_runs: Sequence[BatchRun]) -> list[Range]:
     """Return the ranges of windows whose rows the batch table holds after the last of some runs, ascending.
 
-    A window inside them without a row has no result. A run that read the whole log again holds what it computed and
-    what it kept; what runs before it computed is replaced.
+    A window inside them without a row has no result. A run that read the whole log again has the windows that it
+    computed and those that it kept; it replaces the windows of earlier runs.
 
     Args:
         batch_runs: As `runs` returns them, oldest first.
     """
-    begun = max((number for number, run in enumerate(batch_runs) if run.anew), default=0)
-    return sorted({span for run in batch_runs[begun:] for span in (*run.computed, *run.kept)})
+    start = max((number for number, run in enumerate(batch_runs) if run.anew), default=0)
+    return sorted({span for run in batch_runs[start:] for span in (*run.computed, *run.kept)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedTable:
-    """Batch table as the newest recorded run left it, whatever another writer has done to it since."""
+    """Batch table after the newest recorded run, without later changes of other writers."""
 
     table: DeltaTable  # its files hold the bytes that were committed
     held: tuple[Range, ...]
@@ -195,19 +195,19 @@ def open_recorded_table(settings: Settings, pipeline: Pipeline) -> RecordedTable
     """Open the batch table at the version of the newest recorded run, and check its files.
 
     Returns:
-        None if there is nothing to trust: no run, a table or a file that cannot be read, other files than recorded.
+        None if there is no trusted table: no run, a table or file that cannot be read, or other files than recorded.
     """
     uri = batch_uri(settings, pipeline)
     try:
-        recorded = runs(settings, pipeline)
-        newest = next((run for run in reversed(recorded) if run.batch_version is not None), None)
+        known_runs = runs(settings, pipeline)
+        newest = next((run for run in reversed(known_runs) if run.batch_version is not None), None)
         if newest is None:
             return None
         table = delta.open_table(uri, newest.batch_version)
         delta.check(table, delta.actions(table))
         names = [checksums.name_of(path) for path in delta.paths(table)]
         if None not in names and checksums.text_of(checksums.total(delta.paths(table))) == newest.files.get("batch"):
-            return RecordedTable(table=table, held=tuple(list_held_ranges(recorded)))
+            return RecordedTable(table=table, held=tuple(list_held_ranges(known_runs)))
         reason = "its files are not those that the run recorded"
     except LakeError as error:
         reason = error.text.partition("\n")[0]
@@ -240,9 +240,9 @@ def in_order(batch_runs: Iterable[BatchRun]) -> list[BatchRun]:
 
 
 def _get_order(run: BatchRun) -> tuple[int, int, int, str]:
-    """Return what runs are sorted by: their sequence; without one the table versions that they left, which only grow.
+    """Return the sort key of a run: its sequence; without one, the table versions after it, which only increase.
 
-    Only two runs without a sequence that both changed no table are told apart by a clock.
+    Only two runs without a sequence that both changed no table are ordered by a clock.
     """
     ledger, batch = (-1 if version is None else version for version in (run.ledger_version, run.batch_version))
     return run.sequence, ledger, batch, run.finished

@@ -1,4 +1,4 @@
-"""What a path has used: recorded with each epoch and each batch run, None where it is not known."""
+"""Resources that a path has used, recorded with each epoch and each batch run; None if unknown."""
 
 from dataclasses import dataclass
 
@@ -18,12 +18,12 @@ class PathCost:
 
 
 def measure_cost(meter: UsageMeter, *, is_local: bool, written_bytes: int | None) -> PathCost:
-    """Return what was used so far.
+    """Measure the resources used so far.
 
     Args:
-        meter: Made when the driver or the run began.
-        is_local: False: executors are processes of other machines, so what this one counts is not what was used.
-        written_bytes: As the caller has counted them.
+        meter: Created when the driver or the run began.
+        is_local: False: executors run on other machines, so the usage of this machine is incomplete.
+        written_bytes: Counted by the caller.
     """
     used = meter.measure() if is_local else None
     return PathCost(
@@ -33,17 +33,17 @@ def measure_cost(meter: UsageMeter, *, is_local: bool, written_bytes: int | None
     )
 
 
-def add_costs(path_cost: PathCost, second: PathCost) -> PathCost:
-    """Return the sum; a figure that either does not know is not known."""
+def add_costs(left: PathCost, right: PathCost) -> PathCost:
+    """Return the sum of two costs; a figure that is unknown in either is unknown."""
     seconds = None
-    if path_cost.core_seconds is not None and second.core_seconds is not None:
-        seconds = round(path_cost.core_seconds + second.core_seconds, 3)
+    if left.core_seconds is not None and right.core_seconds is not None:
+        seconds = round(left.core_seconds + right.core_seconds, 3)
     return PathCost(
         core_seconds=seconds,
-        read_bytes=_add(path_cost.read_bytes, second.read_bytes),
-        written_bytes=_add(path_cost.written_bytes, second.written_bytes),
+        read_bytes=_add(left.read_bytes, right.read_bytes),
+        written_bytes=_add(left.written_bytes, right.written_bytes),
     )
 
 
-def _add(first: int | None, second: int | None) -> int | None:
-    return None if first is None or second is None else first + second
+def _add(left: int | None, right: int | None) -> int | None:
+    return None if left is None or right is None else left + right

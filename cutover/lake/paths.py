@@ -21,26 +21,26 @@ def version_uri(settings: Settings, pipeline: Pipeline) -> str:
 
 
 def stream_uri(settings: Settings, pipeline: Pipeline, number: int, *, fingerprint: str | None = None) -> str:
-    """`<lake>/<pipeline>/<result fingerprint>/stream-<number>/stream`; the folder need not exist.
+    """Return `<lake>/<pipeline>/<result fingerprint>/stream-<number>/stream`; the folder need not exist.
 
-    The fingerprint is the definition's unless that of an earlier one is given.
+    The fingerprint is that of the definition, unless that of an earlier one is given.
     """
-    of = fingerprint or result_fingerprint(pipeline)
-    return f"{settings.lake_uri}/{pipeline.name}/{of}/stream-{number}/stream"
+    folder = fingerprint or result_fingerprint(pipeline)
+    return f"{settings.lake_uri}/{pipeline.name}/{folder}/stream-{number}/stream"
 
 
 def batch_uri(settings: Settings, pipeline: Pipeline, table: BatchTable = "batch") -> str:
-    """`<lake>/<pipeline>/<result fingerprint>/<table>`, or that of an audit; the folder need not exist."""
+    """Return `<lake>/<pipeline>/<result fingerprint>/<table>`, or that of an audit; the folder need not exist."""
     return f"{settings.batch_tables or version_uri(settings, pipeline)}/{table}"
 
 
 def serving_uri(settings: Settings, name: str) -> str:
-    """`<lake>/<pipeline>/serving`: the stable name of what readers of other engines are served."""
+    """Return `<lake>/<pipeline>/serving`: the table for readers of other engines, under a stable name."""
     return f"{settings.lake_uri}/{name}/serving"
 
 
 def control_uri(settings: Settings, table: str) -> str:
-    """Return a table of the installation's own history."""
+    """Return `<lake>/_control/<table>`: rows of the installation's history."""
     return f"{settings.lake_uri}/{CONTROL_FOLDER}/{table}"
 
 
@@ -50,5 +50,5 @@ def sequence_marks_uri(settings: Settings, name: str, table: str) -> str:
 
 
 def definition_uri(settings: Settings, name: str) -> str:
-    """`<lake>/<pipeline>/definition.json`: the definition that its driver last ran with."""
+    """Return `<lake>/<pipeline>/definition.json`: the definition that its driver last ran with."""
     return f"{settings.lake_uri}/{name}/definition.json"

@@ -1,8 +1,8 @@
-"""The definition that a pipeline's driver last ran with: what exists under a name stays visible by its name alone.
+"""Definition that a pipeline's driver last ran with, so that running and computed pipelines stay visible by name.
 
-A definition is a file that people edit. What runs or was computed is shown by what was recorded of it when its driver
-started, where the file no longer loads, is gone, or describes something else now. Nothing is computed by a record.
-Batch runs follow a stream, so no result exists under a definition that no driver ran with.
+A definition is a file that people edit. If the file no longer loads, was deleted, or describes something else now,
+running and computed pipelines are shown by the definition that was recorded when the driver started. Recorded
+definitions are never computed. Batch runs follow a stream, so every result has a definition that a driver ran with.
 """
 
 import json
@@ -35,7 +35,7 @@ class RecordedDefinition:
 
 
 def record_definition(settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
-    """Record the definition that a driver runs with; a record that cannot be written stops nothing."""
+    """Record the definition that a driver runs with; a failure is only logged."""
     uri = definition_uri(settings, pipeline.name)
     try:
         text = json.dumps({"at": clock.now().isoformat(), "definition": encode_definition(pipeline)}, indent=1)
@@ -50,7 +50,7 @@ def record_definition(settings: Settings, pipeline: Pipeline, clock: Clock) -> N
 
 
 def find_recorded(settings: Settings, name: str) -> RecordedDefinition | None:
-    """Return the definition that a driver last ran with; None where none ran, or another release recorded it."""
+    """Find the definition that a driver last ran with; None if none ran, or another release recorded it."""
     if IDENTIFIER.match(name) is None:
         return None
     system, file = storage.place(definition_uri(settings, name))
@@ -63,28 +63,28 @@ def find_recorded(settings: Settings, name: str) -> RecordedDefinition | None:
 
 
 def list_recorded(settings: Settings) -> dict[str, RecordedDefinition]:
-    """Return, by name, the definition that each pipeline of the lake last ran with."""
+    """List, by name, the definition that each pipeline of the lake last ran with."""
     system, lake = storage.place(settings.lake_uri)
     try:
         file_info = system.get_file_info(fs.FileSelector(lake, allow_not_found=True))
     except OSError:
         return {}
     names = sorted(info.base_name for info in file_info if info.type is fs.FileType.Directory)
-    recorded = {name: find_recorded(settings, name) for name in names}
-    return {name: each for name, each in recorded.items() if each is not None}
+    definitions = ((name, find_recorded(settings, name)) for name in names)
+    return {name: definition for name, definition in definitions if definition is not None}
 
 
 def list_shown(settings: Settings, current: Catalogue) -> dict[str, Pipeline]:
-    """Return, by name, the recorded definitions that stay visible although the catalogue has none of their name.
+    """List, by name, the recorded definitions that stay visible although the catalogue has none of their name.
 
-    Those whose file has a problem, and those whose driver lives; a definition that was removed on purpose is not.
+    These are definitions whose file has a problem or whose driver is running, not those that were removed on purpose.
     """
     missing = set(list_living_drivers(settings)) - set(current.pipelines)
     if not missing and not current.problems:
         return {}  # the lake is read only where something is missing
     return {
-        name: recorded.pipeline
-        for name, recorded in list_recorded(settings).items()
+        name: definition.pipeline
+        for name, definition in list_recorded(settings).items()
         if name not in current.pipelines
-        and (recorded.pipeline.file in current.problems_by_file or may_live(settings, name))
+        and (definition.pipeline.file in current.problems_by_file or may_live(settings, name))
     }

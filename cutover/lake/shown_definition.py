@@ -1,4 +1,4 @@
-"""The definition by which a name is shown: that of its file, or the recorded one where the file cannot tell."""
+"""Definition by which a name is shown: that of its file, or the recorded one if the file does not describe it."""
 
 from dataclasses import dataclass
 from datetime import UTC
@@ -17,24 +17,25 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedDefinition:
-    """The definition by which a name is shown."""
+    """Definition by which a name is shown."""
 
     pipeline: Pipeline
-    note: str | None = None  # why it is not the one in the file; None: it is
+    note: str | None = None  # why it is not the one in the file; None: it is the one in the file
 
 
 def resolve_definition(settings: Settings, name: str, *, running: bool = False) -> ResolvedDefinition:
-    """Return the definition by which what runs or was computed under a name is shown.
+    """Resolve the definition by which a pipeline that runs or was computed is shown.
 
-    That of its file, unless that one does not load, or nothing was computed under it yet; then the recorded one.
+    It is that of the file, unless the file does not load or nothing was computed under it yet; then it is the recorded
+    one.
 
     Args:
-        settings: Of the installation; the version that they name has to exist under the definition.
-        name: Of the pipeline.
-        running: While a driver lives, whatever is in the file, return what that driver runs with.
+        settings: Settings of the installation; the version that they select must exist under the definition.
+        name: Name of the pipeline.
+        running: While a driver runs, return its definition, whatever the file contains.
 
     Raises:
-        DefinitionError: The file does not load, or there is none, and none is recorded.
+        DefinitionError: The file does not load or does not exist, and no definition is recorded.
     """
     recorded_definition = find_recorded(settings, name)
     try:
@@ -46,14 +47,18 @@ def resolve_definition(settings: Settings, name: str, *, running: bool = False) 
         return ResolvedDefinition(pipeline=recorded_definition.pipeline, note=_describe(recorded_definition, reason))
     if recorded_definition is None or not _is_ahead(settings, current, recorded_definition.pipeline, running=running):
         return ResolvedDefinition(pipeline=current)
-    before, now = describe_version(recorded_definition.pipeline), describe_version(current)
-    changed = ", ".join(f"`{key}`" for key in sorted({*before, *now}) if before.get(key) != now.get(key))
-    reason = f"has changed since its driver started ({changed})"
+    recorded_items, current_items = describe_version(recorded_definition.pipeline), describe_version(current)
+    changed_keys = ", ".join(
+        f"`{key}`"
+        for key in sorted({*recorded_items, *current_items})
+        if recorded_items.get(key) != current_items.get(key)
+    )
+    reason = f"has changed since its driver started ({changed_keys})"
     return ResolvedDefinition(pipeline=recorded_definition.pipeline, note=_describe(recorded_definition, reason))
 
 
 def _is_ahead(settings: Settings, current: Pipeline, pipeline: Pipeline, *, running: bool) -> bool:
-    """Return whether the file describes something else than what runs, or than all that was computed."""
+    """Return whether the file differs from the running definition, or from all that was computed."""
     if describe_version(current) == describe_version(pipeline):
         return False
     if running and read_driver_state(settings, current.name).alive:
@@ -62,7 +67,7 @@ def _is_ahead(settings: Settings, current: Pipeline, pipeline: Pipeline, *, runn
         return versions.current(settings, current) is None and not delta.exists(batch_uri(settings, current))
     except DefinitionError:  # the version that the settings name is not under this definition
         return True
-    except LakeError:  # of a table that cannot be read the command itself tells
+    except LakeError:  # the command itself reports a table that cannot be read
         return False
 
 

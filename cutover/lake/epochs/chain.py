@@ -1,9 +1,9 @@
-"""N3 no gap, no overlap: every offset up to the newest epoch belongs to exactly one epoch.
+"""Check N3, no gap and no overlap: every offset up to the newest epoch belongs to exactly one epoch.
 
-One topic id for all epochs; epoch e + 1 starts where epoch e ended, in every partition; a partition that is new starts
-at 0, none goes away; epochs 0 to E without a hole; the table's transaction is E; no reader has seen a later one.
-It is told from the rows of the epochs, which outlive clean-up and compaction. The functions yield sentences; the seal
-takes the same ones.
+All epochs have one topic id; epoch e + 1 starts where epoch e ended, in every partition; a new partition starts at 0,
+and no partition disappears; epochs 0 to E have no gap; the table's transaction is E; no reader has seen a later epoch.
+The check uses the rows of the epochs, which survive clean-up and compaction. The functions yield sentences, also for
+the seal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,28 +16,28 @@ from cutover.log.topic_partitions import format_partition
 
 
 def numbers(stream: str, records: Sequence[EpochRecord], transaction: int | None) -> Iterator[str]:
-    """Yield where the transaction and the epochs' numbers do not fit, or a number is missing or there twice."""
-    found = [record.epoch for record in records]
-    newest = max(found, default=-1)
+    """Yield a sentence if the transaction differs from the newest number, or a number is missing or duplicated."""
+    epochs = [record.epoch for record in records]
+    newest = max(epochs, default=-1)
     if (-1 if transaction is None else transaction) != newest:
         yield f"Epoch log of {stream}: transaction says {transaction}, newest epoch row is {newest}."
-    missing = sorted(set(range(newest + 1)) - set(found))
-    if missing or len(set(found)) != len(found):
-        text = f"Epoch log of {stream}: expected epochs 0 to {newest} once each, got {len(found)} rows"
+    missing = sorted(set(range(newest + 1)) - set(epochs))
+    if missing or len(set(epochs)) != len(epochs):
+        text = f"Epoch log of {stream}: expected epochs 0 to {newest} once each, got {len(epochs)} rows"
         yield text + (f", epoch {missing[0]} is missing." if missing else ".")
 
 
 def joints(stream: str, records: Sequence[EpochRecord], losses: Sequence[Loss]) -> Iterator[str]:
-    """Yield each epoch and partition that does not start where the one before ended, ends before it starts, went away.
+    """Yield each epoch and partition that does not continue the previous epoch, ends before it starts, or is missing.
 
-    A recorded loss is the only excuse: of its first epoch, its partition, and up to the offset that it names.
+    Only a recorded loss permits it: in its first epoch, in its partition, and up to the offset that it names.
     """
     for record in records[:1]:
-        yield from _find_offset_breaks(stream, record, dict(record.start))  # the first one starts where the log began
-    for before, after in pairwise(records):
-        new = dict.fromkeys(set(after.start) - set(before.end), 0)
-        expected = expect_start(before, losses, after.topic_id, epoch=after.epoch)
-        yield from _find_offset_breaks(stream, after, new | expected)
+        yield from _find_offset_breaks(stream, record, dict(record.start))  # the first epoch starts where the log began
+    for previous, record in pairwise(records):
+        new = dict.fromkeys(set(record.start) - set(previous.end), 0)
+        expected = expect_start(previous, losses, record.topic_id, epoch=record.epoch)
+        yield from _find_offset_breaks(stream, record, new | expected)
 
 
 def _find_offset_breaks(stream: str, record: EpochRecord, expected: Mapping[int, int]) -> Iterator[str]:
@@ -51,9 +51,9 @@ def _find_offset_breaks(stream: str, record: EpochRecord, expected: Mapping[int,
 
 
 def identity(stream: str, records: Sequence[EpochRecord]) -> Iterator[str]:
-    """Yield each epoch that read another log than the one before it."""
-    for before, after in pairwise(records):
-        expected, found = (before.cluster_id, before.topic_id), (after.cluster_id, after.topic_id)
-        if expected != found:
-            text = f"Epoch log of {stream}: epoch {after.epoch}: expected topic id {expected[1]} of cluster"
-            yield text + f" {expected[0]}, got {found[1]} of {found[0]}."
+    """Yield each epoch that read another log than the previous epoch."""
+    for previous, record in pairwise(records):
+        expected, actual = (previous.cluster_id, previous.topic_id), (record.cluster_id, record.topic_id)
+        if expected != actual:
+            text = f"Epoch log of {stream}: epoch {record.epoch}: expected topic id {expected[1]} of cluster"
+            yield text + f" {expected[0]}, got {actual[1]} of {actual[0]}."

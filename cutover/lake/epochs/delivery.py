@@ -1,8 +1,8 @@
-"""What was delivered twice or never, told from the epoch log alone, where data and offsets are commits of their own.
+"""Records that were delivered twice or never, detected in the epoch log if data and offsets are separate commits.
 
-Each commit of data carries a row that names its attempt: who wrote it, which offsets, which windows. An epoch whose
-record stands and that no attempt belongs to was lost; every attempt but the one of the driver that recorded the epoch
-was one too many. Under `exactly_once` both are one commit, and there is no such row.
+Each commit of data has a row that describes its attempt: run, offsets, and windows. A recorded epoch without an attempt
+was lost; every attempt except the one of the driver that recorded the epoch is a duplicate. Under `exactly_once` data
+and offsets are one commit, and no such row exists.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ DOUBLED = "doubled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One commit of an epoch's data."""
+    """Commit of an epoch's data."""
 
     __pydantic_config__ = EXACT
 
@@ -37,41 +37,41 @@ class Attempt:
     windows: Starts | None  # first start and last end of its rows, microseconds; None: no row has a window
 
     def to_json(self) -> str:
-        """One line, keys sorted."""
+        """Encode the attempt as one line of JSON, keys sorted."""
         return json_text.write(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `to_json` wrote.
+        """Parse the text that `to_json` wrote.
 
         Raises:
-            ValueError: It is no such attempt.
+            ValueError: The text is not an attempt.
         """
         return json_text.read(cls, text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivered:
-    """What did not come exactly once."""
+    """Attempts and epochs that were not delivered exactly once."""
 
     doubled: tuple[Attempt, ...] = ()
     lost: tuple[EpochRecord, ...] = ()
 
     @property
     def twice(self) -> tuple[Starts, ...]:
-        """Return the stretches `[first start, last end)` whose windows may count records twice."""
+        """Return the ranges `[first start, last end)` whose windows may count records twice."""
         return tuple(one.windows for one in self.doubled if one.windows)
 
     @property
     def never(self) -> tuple[Starts, ...]:
-        """Return the stretches whose windows may miss records."""
+        """Return the ranges whose windows may miss records."""
         return tuple(one.windows for one in self.lost if one.windows)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Return one sentence for each range that came twice or never."""
-        doubled = (f"{_place(one)} were written once more than counted by {one.run_id}" for one in self.doubled)
-        lost = (f"{_place(one)} were never written: {one.run_id} ended first" for one in self.lost)
+        """Return one sentence for each range that was delivered twice or never."""
+        doubled = (f"{_place(a)} were written once more than counted by {a.run_id}" for a in self.doubled)
+        lost = (f"{_place(record)} were never written: {record.run_id} ended first" for record in self.lost)
         return (*(f"Doubled: {text}." for text in doubled), *(f"Lost: {text}." for text in lost))
 
 
@@ -79,7 +79,7 @@ NOTHING = Delivered()
 
 
 def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attempt, ...]:
-    """Return every attempt of an epoch log, by epoch; nothing is read where all of its records are exactly once."""
+    """Read all attempts of an epoch log, by epoch; nothing is read if all of its records are exactly once."""
     if all(record.delivery == EXACTLY_ONCE for record in records):
         return ()
     with queries.connect() as connection:
@@ -91,29 +91,31 @@ def attempts(epoch_log: EpochLog, records: Iterable[EpochRecord]) -> tuple[Attem
 
 
 def find_delivery_faults(records: Sequence[EpochRecord], attempts: Iterable[Attempt]) -> Delivered:
-    """Return what came twice or never of the epochs that are recorded.
+    """Find the recorded epochs that were delivered twice or never.
 
     Args:
         records: Epoch records.
-        attempts: Attempts, also of epochs that are not recorded: these say nothing yet.
+        attempts: Attempts; those of epochs that are not recorded yet are ignored.
     """
-    known = {record.epoch: record for record in records if record.delivery != EXACTLY_ONCE and record.end_moved}
-    found: set[int] = set()
+    records_by_epoch = {
+        record.epoch: record for record in records if record.delivery != EXACTLY_ONCE and record.end_moved
+    }
+    delivered: set[int] = set()
     doubled = []
     for attempt in attempts:
-        record = known.get(attempt.epoch)
+        record = records_by_epoch.get(attempt.epoch)
         if record is None:
             continue
-        if attempt.run_id == record.run_id and attempt.epoch not in found:
-            found.add(attempt.epoch)
+        if attempt.run_id == record.run_id and attempt.epoch not in delivered:
+            delivered.add(attempt.epoch)
         else:
             doubled.append(attempt)
-    lost = tuple(record for epoch, record in known.items() if epoch not in found)
-    return Delivered(doubled=tuple(doubled), lost=lost)
+    lost_records = tuple(record for epoch, record in records_by_epoch.items() if epoch not in delivered)
+    return Delivered(doubled=tuple(doubled), lost=lost_records)
 
 
 def effective(records: Iterable[EpochRecord], attempts: Iterable[Attempt]) -> dict[int, Mapping[str, int]]:
-    """Return the pairs by class that the rows of each recorded epoch have to add up to."""
+    """Return the pairs by class that the rows of each recorded epoch must sum to."""
     by_epoch: dict[int, Counter[str]] = {}
     for attempt in attempts:
         by_epoch.setdefault(attempt.epoch, Counter()).update(attempt.counts)
@@ -123,10 +125,10 @@ def effective(records: Iterable[EpochRecord], attempts: Iterable[Attempt]) -> di
     }
 
 
-def _place(one: Attempt | EpochRecord) -> str:
+def _place(source: Attempt | EpochRecord) -> str:
     spans = (
-        f"{format_number(partition)}: {one.start.get(partition, 0)} to {end - 1}"
-        for partition, end in sorted(one.end.items())
-        if end > one.start.get(partition, 0)
+        f"{format_number(partition)}: {source.start.get(partition, 0)} to {end - 1}"
+        for partition, end in sorted(source.end.items())
+        if end > source.start.get(partition, 0)
     )
-    return f"epoch {one.epoch}, offsets {', '.join(spans)}"
+    return f"epoch {source.epoch}, offsets {', '.join(spans)}"

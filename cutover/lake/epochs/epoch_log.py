@@ -1,4 +1,4 @@
-"""The epoch log as its readers see it: the record of each epoch, and its rows up to an epoch."""
+"""Epoch log for readers: the record of each epoch, and the rows up to an epoch."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from cutover.quoting import identifier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRecord:
-    """What one epoch read, saw and decided; a row of the same commit that carries its partial aggregates."""
+    """Record of one epoch: offsets, watermarks and counts; a row of the commit that carries its partial aggregates."""
 
     __pydantic_config__ = EXACT
 
@@ -79,15 +79,15 @@ class EpochRecord:
         return Cut(log=log, offsets=dict(self.end))
 
     def to_json(self) -> str:
-        """One line, keys sorted: the column `_record` of an epoch's row."""
+        """Encode the record as one line of JSON, keys sorted: the column `_record` of an epoch's row."""
         return json_text.write(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Parse what `to_json` wrote.
+        """Parse the text that `to_json` wrote.
 
         Raises:
-            LakeError: It is no such record.
+            LakeError: The text is not a record of this release.
         """
         try:
             return json_text.read(cls, text)
@@ -97,7 +97,7 @@ class EpochRecord:
 
 
 def collect_in_force(records: Iterable[EpochRecord]) -> dict[str, InForce]:
-    """Return digest to settings, of those that epochs have recorded."""
+    """Collect the settings that epochs have recorded, by digest."""
     return {
         record.in_force: InForce(record.in_force_items)
         for record in records
@@ -109,12 +109,12 @@ def open_log(uri: str, version: int | None = None) -> DeltaTable:
     """Open the epoch log's table; its rows are not read.
 
     Raises:
-        LakeError: The table is missing, cannot be opened, or would be read as of an older version without a word.
+        LakeError: The table is missing, cannot be opened, or would silently open at an older version.
     """
     try:
         return delta.open_table(uri, version)
     except delta.TableLogError as error:
-        msg = f"Epoch log {error.sentence}\nHint: nothing is written until the file is back."
+        msg = f"Epoch log {error.sentence}\nHint: nothing is written until the file is restored."
         raise LakeError(msg, runbook="EpochHistoryBroken") from error
 
 
@@ -144,7 +144,7 @@ class EpochLog:
         return [EpochRecord.from_json(row[0]) for row in rows]
 
     def recent(self, number: int) -> list[EpochRecord]:
-        """Return the records of the newest epochs, `number` at most, in order; no other record's text is read."""
+        """Return the records of the newest epochs, at most `number`, in order; other records are not read."""
         connection = queries.connect()
         delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
         with delta.naming(self.table):
@@ -161,7 +161,7 @@ class EpochLog:
         return None if row is None else EpochRecord.from_json(row[0])
 
     def in_force(self, digest: str | None) -> InForce | None:
-        """Return the settings that a digest stands for; None: no epoch of the version has recorded it."""
+        """Return the settings of a digest; None: no epoch of the version has recorded it."""
         connection = queries.connect()
         delta.bind(connection, "log", self.table, kinds=(RowKind.EPOCH,))
         query = "SELECT _record FROM log WHERE contains(_record, '\"in_force_items\": {')"

@@ -1,4 +1,4 @@
-"""Offsets that come next and that a log does not hold: gone at its beginning, or beyond its end."""
+"""Next offsets to read that a log does not hold: expired at its beginning, or beyond its end."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from cutover.log.topic_partitions import place
 
 
 def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id: str) -> dict[int, int] | None:
-    """Return the offsets that the next epoch must start at; None: where the log begins.
+    """Return the offsets at which the next epoch must start; None: where the log begins.
 
-    The end of the newest epoch, or behind the losses that were recorded for the next one. Partitions that are not named
-    start at 0.
+    These are the end of the newest epoch, or the offsets after losses that were recorded for the next one. Other
+    partitions start at 0.
     """
     if record is None and not list_ends(accepted):
         return None
@@ -23,41 +23,41 @@ def next_offsets(record: EpochRecord | None, accepted: Sequence[Loss], topic_id:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetGap:
-    """A partition that does not hold the offset which comes next."""
+    """Partition that does not hold the next offset to read."""
 
     partition: int
     expected: int  # offset
-    first: int | None  # that it still holds; None: the partition is not there
+    first: int | None  # first offset that it still holds; None: the partition does not exist
     end: int | None  # its next offset
 
     @property
     def is_short(self) -> bool:
-        """Return whether the log ends before the offset, or has no such partition: its offsets will come again."""
+        """Return whether the log ends before the offset, or lacks the partition: new records will reuse its offsets."""
         return self.end is None or self.expected > self.end
 
     @property
     def text(self) -> str:
-        """Return what was expected and what is there."""
+        """Describe the expected offset and what the log holds."""
         if self.first is None or self.end is None:
             return f"expected offset {self.expected}, is not there"
-        place, gone = ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
+        place, missing = ("ends", self.expected - self.end) if self.is_short else ("starts", self.first - self.expected)
         at = self.end if self.is_short else self.first
-        return f"expected offset {self.expected}, log {place} at {at}: {gone} offsets are gone"
+        return f"expected offset {self.expected}, log {place} at {at}: {missing} offsets are gone"
 
 
 def find_missing(
-    wanted: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]
+    next_offsets: Mapping[int, int], *, earliest: Mapping[int, int], latest: Mapping[int, int]
 ) -> tuple[OffsetGap, ...]:
-    """Return the partitions that do not hold the wanted offsets, by number."""
+    """Find the partitions that do not hold their next offset, by number."""
     holes = (
         OffsetGap(partition=p, expected=offset, first=earliest.get(p), end=latest.get(p))
-        for p, offset in sorted(wanted.items())
+        for p, offset in sorted(next_offsets.items())
     )
     return tuple(hole for hole in holes if hole.is_short or hole.first is None or hole.expected < hole.first)
 
 
 def format_gaps(log: str, holes: Sequence[OffsetGap]) -> str:
-    """Return in words which partitions of a log lack what, by topic."""
+    """Describe the gaps of a log's partitions, by topic."""
     by_topic: dict[str, list[str]] = {}
     for hole in holes:
         at = place(log, hole.partition)

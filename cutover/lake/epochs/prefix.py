@@ -1,4 +1,4 @@
-"""Whether the rows of an epoch log up to an epoch can still be told from later ones."""
+"""Prefixes of an epoch log: rows up to an epoch, unless a fold has merged them with rows of later epochs."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ _COUNTED = "SELECT _class, sum(_n)::BIGINT FROM log WHERE _epoch <= ? GROUP BY 1
 
 
 def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> list[str]:
-    """Return the classes whose rows do not add up to what was written of the first epochs; none: all do.
+    """Find the classes whose rows do not sum to the counts of the first epochs, because a fold merged them.
 
-    A fold gives rows of several epochs the number of the last one: what lies before that is seen only as a whole.
+    A fold gives rows of several epochs the number of the last one, so that earlier epochs cannot be separated.
 
     Args:
         epoch_log: The log.
@@ -27,5 +27,5 @@ def find_folded_classes(epoch_log: EpochLog, records: Sequence[EpochRecord]) -> 
     with queries.connect() as connection:
         delta.bind(connection, "log", epoch_log.table, kinds=COUNTED)
         with delta.naming(epoch_log.table):
-            found = dict(connection.execute(_COUNTED, [records[-1].epoch]).fetchall())
-    return [kind for kind, pairs in expected.items() if int(found.get(kind) or 0) != pairs]
+            counts_by_class = dict(connection.execute(_COUNTED, [records[-1].epoch]).fetchall())
+    return [kind for kind, pairs in expected.items() if int(counts_by_class.get(kind) or 0) != pairs]

@@ -1,8 +1,8 @@
-"""Who can run a path once more over what was committed: registered by entry point, so no room knows it.
+"""Functions that run a path again over committed records, registered by entry point, so that no package imports them.
 
-A repeat is a function of settings, a definition, epochs and what is told after each of them. It yields where the epoch
-log of its own lies: in a place that nobody serves, and that is gone afterwards. A recompute is a function of settings,
-a definition, windows and a clock: it yields settings under which the batch tables are such a place, too. The group is
+A repeat is a function of settings, a definition, epochs and a progress callback. It yields the location of a temporary
+epoch log, which serves no reader and is deleted afterwards. A recompute is a function of settings, a definition,
+windows and a clock: it yields settings under which the batch tables are temporary, too. The group is
 `cutover.repeats`.
 """
 
@@ -17,7 +17,7 @@ from cutover.errors import LakeError
 from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.settings import Settings
 
-EpochDone = Callable[[int, int], None]  # epochs done, of
+EpochDone = Callable[[int, int], None]  # number of finished epochs, number of all epochs
 Repeat = Callable[[Settings, Pipeline, Sequence[EpochRecord], EpochDone], AbstractContextManager[str]]
 Recompute = Callable[[Settings, Pipeline, Sequence[tuple[int, int]], Clock], AbstractContextManager[Settings]]
 
@@ -34,7 +34,7 @@ def find_repeat() -> Repeat:
 
 
 def find_recompute() -> Recompute:
-    """Load what computes windows again by the batch path, apart from its tables.
+    """Load the function that recomputes windows by the batch path, without changing its tables.
 
     Raises:
         LakeError: This installation has none.
@@ -43,8 +43,8 @@ def find_recompute() -> Recompute:
 
 
 def _load(name: str) -> object:
-    found = entry_points(group=GROUP)
-    if name not in found.names:
+    entries = entry_points(group=GROUP)
+    if name not in entries.names:
         msg = f"Entry points `{GROUP}`: expected `{name}`, found none."
         raise LakeError(msg + "\nHint: `make setup` installs what this release registers.")
-    return found[name].load()
+    return entries[name].load()

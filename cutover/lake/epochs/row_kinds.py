@@ -1,4 +1,4 @@
-"""The kinds of rows of an epoch log: which columns each fills, and how a query asks for some."""
+"""Kinds of rows of an epoch log, the columns that each fills, and the condition that selects some of them."""
 
 from enum import StrEnum
 
@@ -23,5 +23,5 @@ COUNTED = (RowKind.PARTIAL, RowKind.LEDGER)
 
 
 def kind_sql(*kinds: RowKind) -> str:
-    """Return the condition that a row is of one of some kinds."""
+    """Return the condition that a row has one of some kinds."""
     return f"_kind IN ({', '.join(repr(str(kind)) for kind in kinds)})"

@@ -1,4 +1,4 @@
-"""The view `epochs`: one row of each epoch, for people who ask with SQL."""
+"""View `epochs`: one row per epoch, for queries in SQL."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +32,7 @@ _NAMED = {"start_offsets": "start", "end_offsets": "end"}
 
 
 def epoch_rows(records: Sequence[EpochRecord]) -> pa.Table:
-    """Return the columns of `COLUMNS`, one row of each record, in their order."""
+    """Return a table with the columns of `COLUMNS`, one row per record, in the order of the records."""
     arrays = [
         pa.array([_plain(getattr(record, _NAMED.get(name, name))) for record in records], kind)
         for name, kind in COLUMNS.items()
@@ -41,7 +41,7 @@ def epoch_rows(records: Sequence[EpochRecord]) -> pa.Table:
 
 
 def _plain(value: object) -> object:
-    """Return what Arrow takes for a mapping: its pairs, in their order."""
+    """Convert a mapping to its sorted pairs, as Arrow requires; other values are unchanged."""
     if isinstance(value, Mapping):
         return sorted(value.items())
     return list(value) if isinstance(value, tuple) else value
