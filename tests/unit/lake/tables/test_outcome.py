@@ -123,7 +123,7 @@ def test_a_pin_whose_answer_was_lost_and_unknown_is_let_go(settings: Settings, m
 
     monkeypatch.setattr(pins, "pin", pin)
     with (
-        pytest.raises(LakeError, match="not known"),
+        pytest.raises(LakeError, match="unknown whether it was committed"),
         pins.hold_for_reader(settings, VERSION, 3, holder="batch/1", clock=Frozen()),
     ):
         pass
