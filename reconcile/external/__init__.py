@@ -1,1 +1,1 @@
-"""Any two tables beside one another, whoever made them."""
+"""Comparison of any two tables, not only those that Cutover wrote."""

@@ -31,7 +31,7 @@ _PATTERNS = {"BOOLEAN": "(?i)true|false", "DATE": _DATE, "TIME": _CLOCK, "TIME_N
 _DIGITS_OF_TIME = {"TIME": 6, "TIME_NS": 9}
 _FRACTION = re.compile(r"TIMESTAMP(TZ)?_(?P<unit>S|MS|NS)")
 _DIGITS_OF_UNIT = {"S": 0, "MS": 3, "NS": 9}
-_EXACT_DIGITS = {"DOUBLE": 15, "FLOAT": 6}  # a number of so many digits is the shortest text of some float
+_EXACT_DIGITS = {"DOUBLE": 15, "FLOAT": 6}  # every number with this many digits is the shortest text of some float
 _DIGITS_OF_MICROS = 6
 _MOST_DIGITS = 800  # more than the exact value of any double has
 _SMALLEST = {"DOUBLE": "1e-290", "FLOAT": "1e-30"}  # below, floats have fewer digits
@@ -47,7 +47,7 @@ def is_plain_decimal(cell: str, *, zeros_first: bool = False) -> str:
 
     Args:
         cell: SQL of the text.
-        zeros_first: Whether `007` is one, too: only where somebody states that the column holds numbers.
+        zeros_first: Whether `007` is one, too: only if the request states that the column holds numbers.
     """
     return matches(cell, _ZEROS_FIRST if zeros_first else _PLAIN)
 
@@ -58,7 +58,7 @@ def find_number_pattern(kind: str) -> str:
 
 
 def normalize_decimal(cell: str) -> str:
-    """Return SQL of the one text that stands for the number of a plain decimal literal, of any length.
+    """Return SQL of the normal form of a plain decimal literal, of any length.
 
     No `+`, no zeros at the end of a fraction, no point without a fraction, no `-0`.
     """
@@ -76,7 +76,7 @@ def normalize_number(cell: str) -> str:
 
 
 def count_whole_digits(cell: str) -> str:
-    """Return SQL of the digits before the point of a plain decimal literal, without zeros in front."""
+    """Return SQL of the digits before the point of a plain decimal literal, without leading zeros."""
     return f"length(ltrim(split_part(ltrim({cell}, '+-'), '.', 1), '0'))"
 
 
@@ -98,7 +98,7 @@ def find_decimal(whole: int, fraction: int) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellReader:
-    """How one cell is read as one type, in SQL."""
+    """SQL that reads one cell as one type."""
 
     fits: str  # true: the text is a way to write a value of the type
     value: str  # the value, where it fits
@@ -147,7 +147,7 @@ def _find_moment_reader(cell: str, kind: str) -> CellReader:
 
 
 def _has_fraction(cell: str, digits: int) -> str:
-    """Return SQL that is true for a time whose seconds have no more than so many digits that count."""
+    """Return SQL that is true for a time whose seconds have at most this many significant digits."""
     return f"length(rtrim(regexp_extract({cell}, '[.]([0-9]*)', 1), '0')) <= {digits}"
 
 

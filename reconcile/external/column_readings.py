@@ -1,4 +1,4 @@
-"""Types of columns that have none of their own (cells of CSV, names of folders): chosen from both sides, then read.
+"""Types of columns that come without a type (cells of CSV, names of folders), chosen from both sides.
 
 A column is read as the type that is stated for it, else as that of the other side. Where neither side has a type it
 holds numbers if every cell of both sides is a plain decimal literal, and texts otherwise. Cells that the type does not
@@ -49,19 +49,19 @@ class _Cells:
 
     filled: int = 0  # neither null nor empty
     fitting: int = 0  # of the filled ones
-    whole: int = 0  # digits before the point, the most of any
-    fraction: int = 0  # digits behind it
+    whole_digits: int = 0  # digits before the point, the most of any
+    fraction_digits: int = 0  # digits behind it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Choice:
-    """How one column is read: SQL of each side, None where it stays as it is."""
+    """Reading of one column: SQL of each side, None where it stays unchanged."""
 
     values: tuple[str | None, str | None]
     kind: str
     origin: Origin
     number: str | None = None
-    is_decimal: bool = False  # of texts: those that stand for numbers, each number one text
+    is_decimal: bool = False  # texts that are numbers in normal form: one text per number
     is_mixed: bool = False  # texts by inference that may be numbers: some cells of both sides are, or all are empty
     unread: tuple[int, int] = (0, 0)  # cells of each side that the type does not read
 
@@ -70,16 +70,16 @@ class _Columns:
     """Columns without a type, with what is stated of them and what the other side has."""
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, asked: DiffRequest, sources: Sequence[SideSource]
+        self, connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, sources: Sequence[SideSource]
     ) -> None:
         self.connection = connection
-        self.asked = asked
+        self.diff_request = diff_request
         self.sources = sources
-        self.stated = {**asked.types, **dict.fromkeys((*asked.normalized, *asked.caseless), TEXT)}
-        self.own = {
-            ours: (ours, asked.names.get(ours, ours))
+        self.stated = {**diff_request.types, **dict.fromkeys((*diff_request.normalized, *diff_request.caseless), TEXT)}
+        self.names = {
+            ours: (ours, diff_request.names.get(ours, ours))
             for ours in sources[0].types
-            if ours not in asked.excluded and asked.names.get(ours, ours) in sources[1].types
+            if ours not in diff_request.excluded and diff_request.names.get(ours, ours) in sources[1].types
         }
 
     def is_untyped(self, side: int, name: str) -> bool:
@@ -87,18 +87,18 @@ class _Columns:
         return self._has_cells(side, name) or (self._type(side, name) == NO_TYPE and self._has_cells(1 - side, name))
 
     def _has_cells(self, side: int, name: str) -> bool:
-        if self.own[name][side] in self.sources[side].untyped:
+        if self.names[name][side] in self.sources[side].untyped:
             return True
         return self._type(side, name) == TEXT and self.stated.get(name, TEXT) != TEXT
 
     def _type(self, side: int, name: str) -> str:
-        return self.sources[side].types[self.own[name][side]]
+        return self.sources[side].types[self.names[name][side]]
 
-    def find_wanted(self, name: str) -> str | None:
+    def find_type(self, name: str) -> str | None:
         """Return the type to read cells of a column as; None where no side has such cells."""
         untyped = [self.is_untyped(side, name) for side in (0, 1)]
         if not any(untyped):
-            return TEXT if self.asked.types.get(name) == TEXT else None
+            return TEXT if self.diff_request.types.get(name) == TEXT else None
         if name in self.stated:
             return self.stated[name]
         typed = [self._type(side, name) for side in (0, 1) if not untyped[side]]
@@ -108,9 +108,9 @@ class _Columns:
 
     def cell(self, side: int, name: str) -> str:
         """Return SQL of the text that a column of one side holds in a row."""
-        own = self.own[name][side]
-        quoted = identifier(own)
-        return quoted if self.sources[side].types[own] == TEXT else f"{quoted}::VARCHAR"
+        side_name = self.names[name][side]
+        quoted = identifier(side_name)
+        return quoted if self.sources[side].types[side_name] == TEXT else f"{quoted}::VARCHAR"
 
 
 def choose_readings(
@@ -127,26 +127,27 @@ def choose_readings(
         DefinitionError: A stated type does not read every cell, or the other side's type has no reading of cells.
     """
     columns = _Columns(connection, diff_request, sources)
-    _refuse_unreadable(columns)
-    wanted = {name: kind for name in columns.own if (kind := columns.find_wanted(name)) is not None}
-    counts = [_count_cells(columns, side, wanted) for side in (0, 1)]
-    chosen = {
-        name: _choose(columns, name, kind, (counts[0].get(name), counts[1].get(name))) for name, kind in wanted.items()
+    _reject_unreadable_types(columns)
+    types = {name: kind for name in columns.names if (kind := columns.find_type(name)) is not None}
+    counts = [_count_cells(columns, side, types) for side in (0, 1)]
+    choices = {
+        name: _choose_reading(columns, name, kind, (counts[0].get(name), counts[1].get(name)))
+        for name, kind in types.items()
     }
-    read = [_read(columns, side, chosen) for side in (0, 1)]
+    read_sources = [_make_views(columns, side, choices) for side in (0, 1)]
     return Readings(
-        sources=(read[0], read[1]),
-        tables=tuple(_describe_tables(columns, chosen)),
-        notes=tuple(_describe_unread(columns, chosen)),
-        numbers={name: one.number for name, one in chosen.items() if one.number is not None},
-        texts=frozenset(name for name, one in chosen.items() if one.is_mixed),
+        sources=(read_sources[0], read_sources[1]),
+        tables=tuple(_describe_tables(columns, choices)),
+        notes=tuple(_describe_unread(columns, choices)),
+        numbers={name: choice.number for name, choice in choices.items() if choice.number is not None},
+        texts=frozenset(name for name, choice in choices.items() if choice.is_mixed),
     )
 
 
-def _refuse_unreadable(columns: _Columns) -> None:
+def _reject_unreadable_types(columns: _Columns) -> None:
     """Refuse types that the engine would read as others."""
     for side, source in enumerate(columns.sources):
-        for names in columns.own.values():
+        for names in columns.names.values():
             kind = source.unreadable.get(names[side])
             if kind is not None:
                 msg = f"Column `{names[side]}` of the {SIDES[side]} side: expected decimals of at most"
@@ -155,21 +156,23 @@ def _refuse_unreadable(columns: _Columns) -> None:
                 raise DefinitionError(msg + f" or leave it out: `--exclude {names[0]}`.")
 
 
-def _count_cells(columns: _Columns, side: int, wanted: Mapping[str, str]) -> dict[str, _Cells]:
+def _count_cells(columns: _Columns, side: int, types: Mapping[str, str]) -> dict[str, _Cells]:
     """Count the cells of each column of a side that is read: many columns of one type in one pass over the rows."""
-    names = [name for name in wanted if columns.is_untyped(side, name)]
-    alike: dict[tuple[str, str], list[str]] = {}
+    names = [name for name in types if columns.is_untyped(side, name)]
+    columns_by_reading: dict[tuple[str, str], list[str]] = {}
     for name in names:
-        if wanted[name] != TEXT:
-            alike.setdefault((wanted[name], _fits_sql(columns, side, name, wanted[name])), []).append(name)
+        if types[name] != TEXT:
+            columns_by_reading.setdefault((types[name], _fits_sql(columns, side, name, types[name])), []).append(name)
     counts = dict.fromkeys(names, _Cells())
-    for (kind, fits), same in alike.items():
-        for start in range(0, len(same), _COLUMNS_A_QUERY):
-            some = same[start : start + _COLUMNS_A_QUERY]
-            query = _count_sql(columns, side, some, fits, is_decimal=kind == DECIMAL)
+    for (kind, fits), names_of_reading in columns_by_reading.items():
+        for start in range(0, len(names_of_reading), _COLUMNS_A_QUERY):
+            batch = names_of_reading[start : start + _COLUMNS_A_QUERY]
+            query = _count_sql(columns, side, batch, fits, is_decimal=kind == DECIMAL)
             for place, *row in columns.connection.execute(query).fetchall():
-                filled, fitting, whole, fraction = (int(count or 0) for count in row)
-                counts[some[place]] = _Cells(filled=filled, fitting=fitting, whole=whole, fraction=fraction)
+                filled, fitting, whole_digits, fraction_digits = (int(count or 0) for count in row)
+                counts[batch[place]] = _Cells(
+                    filled=filled, fitting=fitting, whole_digits=whole_digits, fraction_digits=fraction_digits
+                )
     return counts
 
 
@@ -183,15 +186,15 @@ def _fits_sql(columns: _Columns, side: int, name: str, kind: str) -> str:
 def _count_sql(columns: _Columns, side: int, names: Sequence[str], fits: str, *, is_decimal: bool) -> str:
     """Return the query of the place of each column and its four counts, the fields of `_Cells`.
 
-    Every cell is a row of its own, so that the query has the same few expressions however many columns there are.
+    Every cell becomes a row, so that the query has the same few expressions for any number of columns.
     """
-    listed = ", ".join(columns.cell(side, name) for name in names)
-    cells = f"SELECT unnest(range({len(names)})) AS place, unnest([{listed}]) AS cell"
+    cells_sql = ", ".join(columns.cell(side, name) for name in names)
+    rows = f"SELECT unnest(range({len(names)})) AS place, unnest([{cells_sql}]) AS cell"
     digits = (cell_texts.count_whole_digits("cell"), cell_texts.count_fraction_digits("cell"))
-    most = ", ".join(f"max(CASE WHEN fits THEN {count} END)" if is_decimal else "0" for count in digits)
+    most_digits = ", ".join(f"max(CASE WHEN fits THEN {count} END)" if is_decimal else "0" for count in digits)
     return (
-        f"SELECT place, count(nullif(cell, '')), {count_where('fits')}, {most}"
-        f" FROM (SELECT place, cell, {fits} AS fits FROM ({cells} FROM {identifier(columns.sources[side].raw)}))"
+        f"SELECT place, count(nullif(cell, '')), {count_where('fits')}, {most_digits}"
+        f" FROM (SELECT place, cell, {fits} AS fits FROM ({rows} FROM {identifier(columns.sources[side].raw)}))"
         " GROUP BY place"
     )
 
@@ -204,39 +207,39 @@ def _find_reader(side: int, name: str, kind: str, cell: str) -> cell_texts.CellR
     return reader
 
 
-def _choose(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None, _Cells | None]) -> _Choice:
+def _choose_reading(columns: _Columns, name: str, kind: str, counts: tuple[_Cells | None, _Cells | None]) -> _Choice:
     """Choose how a column is read, from the cells of both sides; None: that side has a type."""
-    unread = (_count_unread(counts[0]), _count_unread(counts[1]))
+    unread = (_count_unread_cells(counts[0]), _count_unread_cells(counts[1]))
     origin = _find_origin(columns, name, counts)
     if kind == TEXT:
-        return _Choice(values=_texts(columns, name), kind=TEXT, origin=origin)
+        return _Choice(values=_read_as_texts(columns, name), kind=TEXT, origin=origin)
     if name in columns.stated:
-        _refuse_unread(name, kind, unread)
+        _reject_unread_cells(name, kind, unread)
     if kind == DECIMAL:
         if origin is Origin.INFERRED and (any(unread) or not any(count.filled for count in counts if count)):
             has_numbers = any(count is not None and count.fitting for count in counts)
-            if has_numbers and name in columns.asked.tolerances:  # its numbers are numbers, its texts are texts
+            if has_numbers and name in columns.diff_request.tolerances:  # its numbers are numbers, its texts are texts
                 as_numbers = _choose_decimal(columns, name, counts, origin, unread)
                 return replace(as_numbers, is_decimal=False, unread=(0, 0))
             is_blank = not any(count is not None and count.filled for count in counts)
             is_mixed = is_blank or all(count is not None and count.fitting for count in counts)
-            return _Choice(values=_texts(columns, name), kind=TEXT, origin=origin, is_mixed=is_mixed)
+            return _Choice(values=_read_as_texts(columns, name), kind=TEXT, origin=origin, is_mixed=is_mixed)
         return _choose_decimal(columns, name, counts, origin, unread)
     values = tuple(
-        None if count is None else _read_or_text(columns, side, name, kind, as_text=any(unread))
+        None if count is None else _read_cell(columns, side, name, kind, as_text=any(unread))
         for side, count in enumerate(counts)
     )
     if not any(unread):
         return _Choice(values=(values[0], values[1]), kind=kind, origin=origin)
-    others = tuple(
-        f"{_without_sign_of_zero(identifier(columns.own[name][side]), kind)}::VARCHAR" if value is None else value
+    texts = tuple(
+        f"{_without_sign_of_zero(identifier(columns.names[name][side]), kind)}::VARCHAR" if value is None else value
         for side, value in enumerate(values)
     )
     number = kind if is_float(kind) or is_time(kind) else None
-    return _Choice(values=(others[0], others[1]), kind=TEXT, origin=origin, number=number, unread=unread)
+    return _Choice(values=(texts[0], texts[1]), kind=TEXT, origin=origin, number=number, unread=unread)
 
 
-def _count_unread(cells: _Cells | None) -> int:
+def _count_unread_cells(cells: _Cells | None) -> int:
     return 0 if cells is None else cells.filled - cells.fitting
 
 
@@ -246,7 +249,7 @@ def _find_origin(columns: _Columns, name: str, counts: Sequence[_Cells | None]) 
     return Origin.INFERRED if all(count is not None for count in counts) else Origin.OTHER_SIDE
 
 
-def _refuse_unread(name: str, kind: str, unread: tuple[int, int]) -> None:
+def _reject_unread_cells(name: str, kind: str, unread: tuple[int, int]) -> None:
     for side, count in enumerate(unread):
         if count:
             msg = f"Column `{name}` of the {SIDES[side]} side: expected {kind} in every cell, as stated, got"
@@ -254,14 +257,14 @@ def _refuse_unread(name: str, kind: str, unread: tuple[int, int]) -> None:
             raise DefinitionError(msg + "\nHint: `--csv null=NA` names the text of a null; `--type` states the type.")
 
 
-def _texts(columns: _Columns, name: str) -> tuple[str | None, str | None]:
-    sides = [f"{identifier(columns.own[name][side])}::VARCHAR" for side in (0, 1)]
-    kinds = [columns.sources[side].types[columns.own[name][side]] for side in (0, 1)]
-    kept = [None if kind in {TEXT, NO_TYPE} else text for text, kind in zip(sides, kinds, strict=True)]
-    return kept[0], kept[1]
+def _read_as_texts(columns: _Columns, name: str) -> tuple[str | None, str | None]:
+    sides = [f"{identifier(columns.names[name][side])}::VARCHAR" for side in (0, 1)]
+    kinds = [columns.sources[side].types[columns.names[name][side]] for side in (0, 1)]
+    values = [None if kind in {TEXT, NO_TYPE} else text for text, kind in zip(sides, kinds, strict=True)]
+    return values[0], values[1]
 
 
-def _read_or_text(columns: _Columns, side: int, name: str, kind: str, *, as_text: bool) -> str:
+def _read_cell(columns: _Columns, side: int, name: str, kind: str, *, as_text: bool) -> str:
     cell = columns.cell(side, name)
     reader = _find_reader(side, name, kind, cell)
     if as_text:
@@ -282,15 +285,15 @@ def _choose_decimal(
     origin: Origin,
     unread: tuple[int, int],
 ) -> _Choice:
-    """Choose a type that holds every number exactly; where there is none, the text that stands for each number."""
-    whole = max(count.whole for count in counts if count is not None)
-    fraction = max(count.fraction for count in counts if count is not None)
-    typed = [columns.sources[n].types[columns.own[name][n]] for n in (0, 1) if counts[n] is None]
-    kind = next((own for own in typed if _holds(own, whole, fraction)), None) or cell_texts.find_decimal(
-        whole, fraction
-    )
+    """Choose a type that holds every number exactly; where there is none, numbers are texts in normal form."""
+    whole_digits = max(count.whole_digits for count in counts if count is not None)
+    fraction_digits = max(count.fraction_digits for count in counts if count is not None)
+    typed = [columns.sources[n].types[columns.names[name][n]] for n in (0, 1) if counts[n] is None]
+    kind = next(
+        (kind for kind in typed if _holds(kind, whole_digits, fraction_digits)), None
+    ) or cell_texts.find_decimal(whole_digits, fraction_digits)
     zeros_first = name in columns.stated
-    if kind is None and name in columns.asked.tolerances:
+    if kind is None and name in columns.diff_request.tolerances:
         reject_long_numbers(name)
     if kind is not None and not any(unread):
         values = tuple(
@@ -312,24 +315,30 @@ def _choose_decimal(
     )
 
 
-def _holds(kind: str, whole: int, fraction: int) -> bool:
-    """Return whether a type holds every number of so many digits before and behind the point."""
+def _holds(kind: str, whole_digits: int, fraction_digits: int) -> bool:
+    """Return whether a type holds every number with these digits before and after the decimal point."""
     decimal = _DECIMAL.fullmatch(kind)
     if decimal is not None:
-        return fraction <= int(decimal[2]) and whole <= int(decimal[1]) - int(decimal[2])
-    return not fraction and whole < _WHOLE_DIGITS.get(kind, 0)
+        return fraction_digits <= int(decimal[2]) and whole_digits <= int(decimal[1]) - int(decimal[2])
+    return not fraction_digits and whole_digits < _WHOLE_DIGITS.get(kind, 0)
 
 
-def _read(columns: _Columns, side: int, chosen: Mapping[str, _Choice]) -> SideSource:
+def _make_views(columns: _Columns, side: int, choices: Mapping[str, _Choice]) -> SideSource:
     """Make views of a side in which each column has its type."""
     source = columns.sources[side]
-    values = {columns.own[name][side]: value for name, one in chosen.items() if (value := one.values[side]) is not None}
+    values = {
+        columns.names[name][side]: value
+        for name, choice in choices.items()
+        if (value := choice.values[side]) is not None
+    }
     if not values:
         return replace(source, reading=repr(sorted(source.dialect.items())))
     # Column by column: a star with many replacements takes the square of them.
-    read = ", ".join(f"{values.get(name, identifier(name))} AS {identifier(name)}" for name in source.types)
-    by_file = read if source.file_column is None else f"{read}, {identifier(source.file_column)}"
-    for view, selected in {source.raw: read, source.view: by_file}.items():
+    selected_columns = ", ".join(f"{values.get(name, identifier(name))} AS {identifier(name)}" for name in source.types)
+    columns_by_file = (
+        selected_columns if source.file_column is None else f"{selected_columns}, {identifier(source.file_column)}"
+    )
+    for view, selected in {source.raw: selected_columns, source.view: columns_by_file}.items():
         columns.connection.execute(
             f"CREATE TEMP VIEW {identifier(f'{view}_read')} AS SELECT {selected} FROM {identifier(view)}"
         )
@@ -343,30 +352,30 @@ def _read(columns: _Columns, side: int, chosen: Mapping[str, _Choice]) -> SideSo
     )
 
 
-def _describe_tables(columns: _Columns, chosen: Mapping[str, _Choice]) -> Iterator[TableReading]:
+def _describe_tables(columns: _Columns, choices: Mapping[str, _Choice]) -> Iterator[TableReading]:
     """Yield, of each side with columns without a type, its dialect and how its columns were read."""
     for side, source in enumerate(columns.sources):
-        read = tuple(
-            ColumnReading(column=columns.own[name][side], type=_describe_kind(one), origin=one.origin)
-            for name, one in chosen.items()
-            if columns.own[name][side] in source.untyped or one.origin is Origin.STATED
+        column_readings = tuple(
+            ColumnReading(column=columns.names[name][side], type=_describe_kind(choice), origin=choice.origin)
+            for name, choice in choices.items()
+            if columns.names[name][side] in source.untyped or choice.origin is Origin.STATED
         )
-        if read or source.dialect:
-            yield TableReading(side=SIDES[side], dialect=dict(source.dialect), columns=read)
+        if column_readings or source.dialect:
+            yield TableReading(side=SIDES[side], dialect=dict(source.dialect), columns=column_readings)
 
 
 def _describe_kind(choice: _Choice) -> str:
-    """Return a type in plain words; of texts by which numbers are compared, what they stand for."""
+    """Return the name of a type for people; texts that are numbers in normal form are decimals."""
     if choice.kind != TEXT:
         return choice.kind.lower()
     return "decimal" if choice.is_decimal and not any(choice.unread) else "text"
 
 
-def _describe_unread(columns: _Columns, chosen: Mapping[str, _Choice]) -> Iterator[str]:
-    for name, one in chosen.items():
-        for side, count in enumerate(one.unread):
+def _describe_unread(columns: _Columns, choices: Mapping[str, _Choice]) -> Iterator[str]:
+    for name, choice in choices.items():
+        for side, count in enumerate(choice.unread):
             if count:
-                own = columns.own[name]
-                kind = columns.sources[1 - side].types[own[1 - side]]
+                side_names = columns.names[name]
+                kind = columns.sources[1 - side].types[side_names[1 - side]]
                 text = f"{count_noun(count, 'cell')} of the {SIDES[side]} side cannot be read as {kind}."
-                yield f"Column `{own[side]}`: {text}"
+                yield f"Column `{side_names[side]}`: {text}"

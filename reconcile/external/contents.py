@@ -1,4 +1,4 @@
-"""What the files of a table hold, by the checksum of their bytes; and whether they changed while they were read.
+"""Contents of the files of a table, by the checksum of their bytes, and files that change while they are read.
 
 A digest that is kept belongs to bytes, not to a name, a size or a time: a file that was put in place of another, or in
 which one bit flipped, has no digest that is kept, and its rows are read.
@@ -20,11 +20,11 @@ from cutover.reconcile.external.sources import SideSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One file, as it was when a comparison began."""
+    """State of one file when a comparison started."""
 
     path: str
     state: tuple[int, int, int]  # bytes, time of change, inode
-    content: str  # checksum of its bytes and of what its rows hold beside them; empty: nobody asked
+    content: str  # checksum of its bytes and its partition values; empty: not computed
 
 
 def read_contents(source: SideSource, *, checked: bool) -> tuple[DataFile, ...]:
@@ -32,7 +32,7 @@ def read_contents(source: SideSource, *, checked: bool) -> tuple[DataFile, ...]:
 
     Args:
         source: Of a table on this machine; any other has none.
-        checked: Whether their bytes are read. A file of ours was checked against its name when it was bound.
+        checked: Whether their bytes are read. A file that Cutover wrote was checked against its name when it was bound.
 
     Raises:
         LakeError: A file is not there, or cannot be read.
@@ -42,7 +42,7 @@ def read_contents(source: SideSource, *, checked: bool) -> tuple[DataFile, ...]:
 
 
 def _read(source: SideSource, path: str, *, checked: bool) -> DataFile:
-    state = _state(path)
+    state = _read_state(path)
     name = checksums.name_of(source.paths[path])
     if not checked:
         return DataFile(path=path, state=state, content="")
@@ -51,29 +51,29 @@ def _read(source: SideSource, path: str, *, checked: bool) -> DataFile:
     except OSError as error:
         msg = f"File `{path}` cannot be read: {str(error).splitlines()[0]}."
         raise LakeError(msg, runbook="TableUnreadable") from error
-    beside = source.beside.get(path)  # two folders may hold the same bytes, and not the same rows
-    if beside is not None:
-        content = sha256(f"{content} {beside}".encode()).hexdigest()[: len(content)]
+    partition_values = source.partition_values.get(path)  # two folders may hold the same bytes, and not the same rows
+    if partition_values is not None:
+        content = sha256(f"{content} {partition_values}".encode()).hexdigest()[: len(content)]
     return DataFile(path=path, state=state, content=content)
 
 
-def refuse_changed(files: Sequence[DataFile]) -> None:
+def reject_changed_files(files: Sequence[DataFile]) -> None:
     """Refuse a comparison whose files are not as they were when it began.
 
     Raises:
         LakeError: Names the first one.
     """
-    changed = next((file.path for file in files if _state(file.path) != file.state), None)
-    if changed is not None:
-        msg = f"File `{changed}`: expected it to stay as it is while it is compared, it was written to."
+    changed_path = next((file.path for file in files if _read_state(file.path) != file.state), None)
+    if changed_path is not None:
+        msg = f"File `{changed_path}`: expected it to stay as it is while it is compared, it was written to."
         raise LakeError(msg + "\nHint: compare again when its writer is done.", runbook="TableUnreadable")
 
 
-def _state(path: str) -> tuple[int, int, int]:
+def _read_state(path: str) -> tuple[int, int, int]:
     try:
-        found = Path(path).stat()
+        status = Path(path).stat()
     except OSError as error:
         msg = f"File `{path}` is not there any more ({error.strerror})."
         hint = "\nHint: it was replaced or vacuumed while it was compared; compare again."
         raise LakeError(msg + hint, runbook="TableUnreadable") from None
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    return status.st_size, status.st_mtime_ns, status.st_ino

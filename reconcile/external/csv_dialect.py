@@ -36,7 +36,7 @@ _FORM = "`delimiter=;`, `quote='`, `header=no`, `encoding=latin-1` or `null=NA`"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dialect:
-    """What is stated of CSV files; None: inferred, as the property says."""
+    """Properties of CSV files as stated; None: inferred, see the property."""
 
     delimiter: str | None = None  # None: the one that splits the head into the most names; of `.tsv` a tab
     quote: str = '"'  # empty: nothing quotes
@@ -127,16 +127,18 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
     """
     lines = _read_start(source, file, dialect)
     text = "".join(lines)
-    tried = (dialect.delimiter,) if dialect.delimiter is not None else _candidates(file)
-    heads = {delimiter: _split_head(text, delimiter, dialect) for delimiter in tried}
-    most = max(map(len, heads.values()))
-    if most == 0:
+    delimiters = (dialect.delimiter,) if dialect.delimiter is not None else _candidates(file)
+    heads = {delimiter: _split_head(text, delimiter, dialect) for delimiter in delimiters}
+    most_names = max(map(len, heads.values()))
+    if most_names == 0:
         msg = f"Table `{source}`: expected a first line with names in `{Path(file).name}`, got an empty file."
         raise LakeError(msg, runbook="TableUnreadable")
-    best = [delimiter for delimiter, names in heads.items() if len(names) == most]
-    if most > 1 and len(best) > 1:
-        got = " and ".join(f"`{_NAMES.get(delimiter, delimiter)}`" for delimiter in best)
-        msg = f"Table `{source}`: expected one delimiter in the first line of `{Path(file).name}`, got {got}."
+    best = [delimiter for delimiter, names in heads.items() if len(names) == most_names]
+    if most_names > 1 and len(best) > 1:
+        best_delimiters = " and ".join(f"`{_NAMES.get(delimiter, delimiter)}`" for delimiter in best)
+        msg = (
+            f"Table `{source}`: expected one delimiter in the first line of `{Path(file).name}`, got {best_delimiters}."
+        )
         raise DefinitionError(msg + "\nHint: state it, such as `--csv delimiter=,`.")
     names = tuple(name if dialect.header and name else f"column{place}" for place, name in enumerate(heads[best[0]]))
     empty = sum(1 for _ in takewhile(lambda line: not line.strip("\r\n"), lines))
@@ -150,8 +152,8 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
     traits = check_records(source, file, form)
     if traits.has_mixed_line_ends and (empty or len(names) == 1):
         # DuckDB takes an empty line before the head for the head, and in one column each byte of CR LF for an end.
-        what = "a head in line 1" if empty else "two columns or more, or one kind of line end,"
-        msg = f"Table `{source}`: expected {what} in `{Path(file).name}`, got lines that end in different ways."
+        requirement = "a head in line 1" if empty else "two columns or more, or one kind of line end,"
+        msg = f"Table `{source}`: expected {requirement} in `{Path(file).name}`, got lines that end in different ways."
         raise LakeError(msg + "\nHint: write it with one kind of line end.", runbook="TableUnreadable")
     return CsvHead(
         names=names,
@@ -162,13 +164,13 @@ def read_csv_head(source: str, file: str, dialect: Dialect) -> CsvHead:
     )
 
 
-def find_hint(said: str) -> str:
-    """Return the hint for an error of reading CSV, on a line of its own; empty where there is none.
+def find_hint(message: str) -> str:
+    """Return the hint for an error of reading CSV, on a separate line; empty where there is none.
 
     Args:
-        said: The error, as `queries.describe_error` has it.
+        message: The error, as `queries.describe_error` has it.
     """
-    hint = next((hint for word, hint in _HINTS.items() if word in said), None)
+    hint = next((hint for word, hint in _HINTS.items() if word in message), None)
     return "" if hint is None else f"\nHint: {hint}"
 
 
@@ -198,10 +200,10 @@ def _list_form(head: CsvHead) -> tuple[tuple[str, ...], str, bool, int]:
 
 def _read_csv(files: Sequence[tuple[str, CsvHead]], dialect: Dialect) -> str:
     head = files[0][1]
-    listed = ", ".join(literal(escape(file)) for file, _ in files)  # each is taken for a pattern
+    file_list = ", ".join(literal(escape(file)) for file, _ in files)  # `read_csv` reads each as a pattern
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in head.names)
     options = [
-        f"[{listed}]",
+        f"[{file_list}]",
         "auto_detect = false",
         f"columns = {{{columns}}}",
         f"header = {str(dialect.header).lower()}",
@@ -227,7 +229,7 @@ def _candidates(file: str) -> tuple[str, ...]:
 
 
 def _read_start(source: str, file: str, dialect: Dialect) -> list[str]:
-    """Return the lines of a file up to its first one with a text, or further ones that a quoted name goes on in."""
+    """Return the lines of a file up to its first one with a text, and further ones that a quoted name spans."""
     lines: list[str] = []
     quotes = 0
     with open_text(source, file, dialect.encoding) as stream:

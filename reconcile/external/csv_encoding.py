@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 ENCODINGS = ("utf-8", "utf-16", "latin-1")
-_START = 1024  # bytes in which zeros tell UTF-16 without a mark
+_START = 1024  # bytes in which zeros reveal UTF-16 without a mark
 _MOST_BYTES = 3  # of a character of UTF-16 that is read, in UTF-8
 _MARKS = {  # of byte order; that of UTF-32 begins with one of UTF-16
     b"\xff\xfe\x00\x00": "utf-32",
@@ -83,20 +83,20 @@ def _check_start(source: str, file: str, encoding: str, start: bytes) -> bytes:
     """Return the byte order mark at the start of a file.
 
     Raises:
-        LakeError: The mark is that of another encoding, or bytes of zero tell UTF-16 without one.
+        LakeError: The mark is that of another encoding, or zero bytes reveal UTF-16 without one.
     """
     mark = next((mark for mark in _MARKS if start.startswith(mark)), b"")
     marked = _MARKS.get(mark, encoding if start else "")
     if marked == "utf-16" and not mark:
-        _reject(source, file, encoding, "a file without its byte order mark", _name_likely(start))
+        _reject(source, file, encoding, "a file without its byte order mark", _guess_encoding(start))
     if mark and marked != encoding:
         _reject(source, file, encoding, f"the byte order mark of {_NAMES[marked]}", marked)
     if encoding != "utf-16" and b"\0" in start.partition(b"\n")[0]:
-        _reject(source, file, encoding, "bytes of zero in the head, as UTF-16 has them", _name_likely(start))
+        _reject(source, file, encoding, "bytes of zero in the head, as UTF-16 has them", _guess_encoding(start))
     return mark
 
 
-def _name_likely(start: bytes) -> str:
+def _guess_encoding(start: bytes) -> str:
     """Return what a file without a mark is likely to be: UTF-16 has the byte of zero of a Latin letter on one side."""
     if b"\0" not in start:
         return "utf-8"
@@ -124,16 +124,16 @@ def _read_latin_1(source: str, file: str, stream: io.BufferedReader) -> Callable
     def read(size: int) -> bytes:
         nonlocal place
         block = stream.read(size)
-        if found := _NO_LATIN_1.search(block):
-            got = f"the byte 0x{block[found.start()]:02X} at {place + found.start():,}"
-            _reject(source, file, "latin-1", f"{got}, which is no text there", _name_likely_beside_latin_1(block))
+        if control_byte := _NO_LATIN_1.search(block):
+            position = f"the byte 0x{block[control_byte.start()]:02X} at {place + control_byte.start():,}"
+            _reject(source, file, "latin-1", f"{position}, which is no text there", _guess_instead_of_latin_1(block))
         place += len(block)
         return block
 
     return read
 
 
-def _name_likely_beside_latin_1(block: bytes) -> str:
+def _guess_instead_of_latin_1(block: bytes) -> str:
     try:
         codecs.utf_8_decode(block, "strict", False)  # noqa: FBT003 -- its end may be in the next block
     except UnicodeDecodeError:
@@ -149,7 +149,7 @@ def _reject(source: str, file: str, encoding: str, got: str, likely: str | None)
         file: Which one.
         encoding: As stated, or by default.
         got: What the file holds instead.
-        likely: Encoding of the file, as far as it can be told.
+        likely: Most likely encoding of the file.
     """
     name = Path(file).name
     msg = f"Table `{source}`: expected text in {encoding} in `{name}`, got {got}."

@@ -27,7 +27,7 @@ _QUOTE_HINT = "`--csv quote='` states what quotes; `--csv quote=none`, that noth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordForm:
-    """How the records of one file are written."""
+    """Format of the records of one file."""
 
     cells: int  # of the head
     delimiter: str
@@ -38,7 +38,7 @@ class RecordForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordTraits:
-    """What a reader has to allow for in a file."""
+    """Properties of a file that its reader must support."""
 
     has_mixed_line_ends: bool  # some LF, some CR LF
     has_long_records: bool  # some may be longer than two blocks
@@ -55,10 +55,10 @@ class _Patterns:
         plain = b"[^\r\n%b]*+" % delimiter if len(self.delimiter) == 1 else rb"(?:(?!%b)[^\r\n])*+" % delimiter
         cell = open_cell = plain
         if quote:
-            inside = rb"%b(?:[^%b]++|%b%b)*+" % ((quote,) * 4)
+            quoted_text = rb"%b(?:[^%b]++|%b%b)*+" % ((quote,) * 4)
             blanks = b"" if self.delimiter == b" " else b" *"
-            cell = rb"(?:%b%b|(?!%b%b)%b)" % (inside, quote, blanks, quote, plain)
-            open_cell = rb"(?:%b%b?|%b)" % (inside, quote, plain)
+            cell = rb"(?:%b%b|(?!%b%b)%b)" % (quoted_text, quote, blanks, quote, plain)
+            open_cell = rb"(?:%b%b?|%b)" % (quoted_text, quote, plain)
         further = form.cells - 1
         self.cell = re.compile(cell)
         self.records = re.compile(rb"(?:%b|%b(?:%b%b){%d}%b)*+" % (line_end, cell, delimiter, cell, further, line_end))
@@ -74,20 +74,20 @@ def check_records(source: str, file: str, form: RecordForm) -> RecordTraits:
     """
     line_end = form.line_end.encode()
     patterns, mixed = _Patterns(form, line_end), _Patterns(form, _MIXED_ENDS)
-    line, rest, is_last, is_long = 1, b"", False, False
+    line, remainder, is_last, is_long = 1, b"", False, False
     with open_text(source, file, form.encoding) as stream:
         while not is_last:
-            block = stream.read(max(_BLOCK, len(rest)))  # twice as much for a record that is longer
+            block = stream.read(max(_BLOCK, len(remainder)))  # twice as much for a record that is longer
             is_last = not block
-            text = rest + block if block or not rest else rest + line_end
+            text = remainder + block if block or not remainder else remainder + line_end
             end = _find_end(patterns, text)
-            if not _may_go_on(patterns, text, end, is_last=is_last):
+            if not _can_continue(patterns, text, end, is_last=is_last):
                 patterns, end = mixed, _find_end(mixed, text)
-            if not _may_go_on(patterns, text, end, is_last=is_last):
+            if not _can_continue(patterns, text, end, is_last=is_last):
                 raise _make_error(source, file, line + _count_lines(text[:end]), patterns, text[end:])
             _check_length(source, file, line + _count_lines(text[:end]), len(text) - end)
             line += _count_lines(text[:end])
-            rest, is_long = text[end:], is_long or (end == 0 and not is_last)
+            remainder, is_long = text[end:], is_long or (end == 0 and not is_last)
     return RecordTraits(has_mixed_line_ends=patterns is mixed, has_long_records=is_long)
 
 
@@ -97,12 +97,12 @@ def is_packed(file: str) -> bool:
 
 
 def _check_length(source: str, file: str, line: int, length: int) -> None:
-    """Reject a record of which so many bytes are read: DuckDB may pass over a longer one without a word."""
-    most = USUAL_RECORD if is_packed(file) else LONGEST_RECORD
-    if length > most:
-        what = "compressed records" if is_packed(file) else "records"
-        msg = f"Table `{source}`: line {line:,} of `{Path(file).name}`: expected {what} of at most {most:,} bytes,"
-        msg += " got a longer one."
+    """Reject a record that is longer than its limit: DuckDB may skip it silently."""
+    limit = USUAL_RECORD if is_packed(file) else LONGEST_RECORD
+    if length > limit:
+        record_kind = "compressed records" if is_packed(file) else "records"
+        msg = f"Table `{source}`: line {line:,} of `{Path(file).name}`: expected {record_kind} of at most"
+        msg += f" {limit:,} bytes, got a longer one."
         hint = "\nHint: unpack the file, or write it as Parquet." if is_packed(file) else "\nHint: write it as Parquet."
         raise LakeError(msg + hint, runbook="TableUnreadable")
 
@@ -110,16 +110,16 @@ def _check_length(source: str, file: str, line: int, length: int) -> None:
 def _find_end(patterns: _Patterns, text: bytes) -> int:
     """Return where the first record that is not whole, or not in form, begins."""
     end = text.rfind(b"\n") + 1
-    if not (patterns.quote and patterns.quote in text) and _are_in_form(patterns, text, end):
+    if not (patterns.quote and patterns.quote in text) and _has_expected_counts(patterns, text, end):
         return end
-    found = patterns.records.match(text)
-    return 0 if found is None else found.end()
+    whole_records = patterns.records.match(text)
+    return 0 if whole_records is None else whole_records.end()
 
 
-def _are_in_form(patterns: _Patterns, text: bytes, end: int) -> bool:
+def _has_expected_counts(patterns: _Patterns, text: bytes, end: int) -> bool:
     """Return whether lines without quotes are records in form, by counts alone; False: that takes a closer look.
 
-    A record of too few cells beside one of too many is left to DuckDB, which rejects the former.
+    Too few cells in one record and too many in another may cancel out; DuckDB rejects the former.
     """
     line_end = patterns.line_end
     lines = text.count(b"\n", 0, end)
@@ -130,7 +130,7 @@ def _are_in_form(patterns: _Patterns, text: bytes, end: int) -> bool:
     return text.count(patterns.delimiter, 0, end) == (patterns.cells - 1) * lines
 
 
-def _may_go_on(patterns: _Patterns, text: bytes, end: int, *, is_last: bool) -> bool:
+def _can_continue(patterns: _Patterns, text: bytes, end: int, *, is_last: bool) -> bool:
     """Return whether what follows the whole records of a text is the start of one."""
     return end == len(text) or (not is_last and patterns.unfinished.match(text, end) is not None)
 
@@ -141,8 +141,8 @@ def _count_lines(text: bytes) -> int:
 
 def _make_error(source: str, file: str, line: int, patterns: _Patterns, record: bytes) -> LakeError:
     """Return the error for a record that is not in form."""
-    expected, got, hint = _find_fault(patterns, record)
-    msg = f"Table `{source}`: line {line:,} of `{Path(file).name}`: expected {expected}, got {got}."
+    expected, problem, hint = _find_fault(patterns, record)
+    msg = f"Table `{source}`: line {line:,} of `{Path(file).name}`: expected {expected}, got {problem}."
     return LakeError(msg + f"\nHint: {hint}", runbook="TableUnreadable")
 
 

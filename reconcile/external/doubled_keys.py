@@ -1,4 +1,4 @@
-"""How many keys of each side have more than one row: counted where nothing tells it, from hashes of keys.
+"""Number of keys of each side that have more than one row, counted from hashes of keys unless it is known.
 
 Hashes of keys are sorted, some files at a time, which takes a quarter of the time of a table of all of them. Files that
 share a group are sorted together, so that no key is in two chunks; where that is too much for the memory, DuckDB groups
@@ -43,79 +43,80 @@ class _Rows:
 
 
 def count_doubled(connection: duckdb.DuckDBPyConnection, layout: Layout, sides: Sequence[SideRows]) -> tuple[int, int]:
-    """Say of all groups of `digests_0` and `digests_1` how many keys have more than one row; return both sums.
+    """Count the keys with more than one row in each group of `digests_0` and `digests_1`; return both sums.
 
-    Equal digests are of equal rows: what is known of a group of one side, or from an earlier run, is not counted again.
+    Equal digests mean equal rows: a group that was counted on the other side or in an earlier run is not counted again.
     """
-    _take_over(connection, "digests_0", "whole_digests")
-    _count(connection, layout, sides[0])
-    for known in ("whole_digests", "digests_0"):
-        _take_over(connection, "digests_1", known)
-    _count(connection, layout, sides[1])
-    found = (number(connection, f"SELECT sum(doubled) FROM digests_{n}") for n in (0, 1))
-    return next(found), next(found)
+    _copy_known_counts(connection, "digests_0", "whole_digests")
+    _count_uncounted(connection, layout, sides[0])
+    for known_table in ("whole_digests", "digests_0"):
+        _copy_known_counts(connection, "digests_1", known_table)
+    _count_uncounted(connection, layout, sides[1])
+    totals = (number(connection, f"SELECT sum(doubled) FROM digests_{n}") for n in (0, 1))
+    return next(totals), next(totals)
 
 
-def _take_over(connection: duckdb.DuckDBPyConnection, side: str, known: str) -> None:
-    """Say of groups what is known of equal ones."""
+def _copy_known_counts(connection: duckdb.DuckDBPyConnection, side: str, known_table: str) -> None:
+    """Copy the counts of equal groups from another table."""
     open_groups = f"SELECT count(*) FROM {side} WHERE doubled IS NULL"
-    if number(connection, open_groups) and number(connection, f"SELECT count(*) FROM {known}"):
-        told = ", _told = true" if known == "whole_digests" else ""
+    if number(connection, open_groups) and number(connection, f"SELECT count(*) FROM {known_table}"):
+        mark_known = ", _is_known = true" if known_table == "whole_digests" else ""
         connection.execute(
-            f"UPDATE {side} l SET doubled = r.doubled{told} FROM {known} r"
+            f"UPDATE {side} l SET doubled = r.doubled{mark_known} FROM {known_table} r"
             f" WHERE l.doubled IS NULL AND r.doubled IS NOT NULL AND {EQUAL}"
         )
 
 
-def _count(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> None:
+def _count_uncounted(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> None:
     """Count the keys with more than one row in groups of which nothing is known, by the hash of a key first."""
     table = f"digests_{side.number}"
     counts = "count(*) FILTER (doubled IS NULL), count(*), sum(n) FILTER (doubled IS NULL)"
-    rest, every, size = first(connection, f"SELECT {counts} FROM {table}")
-    if not rest:
+    uncounted_groups, group_count, row_count = first(connection, f"SELECT {counts} FROM {table}")
+    if not uncounted_groups:
         return
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE uncounted AS SELECT _group, _bucket FROM {table} WHERE doubled IS NULL"
     )
-    rows = _Rows(layout=layout, side=side, is_whole=rest == every)
-    chosen = rows.select(None if rows.is_whole else find_paths(connection, side, "uncounted"))
+    rows = _Rows(layout=layout, side=side, is_whole=uncounted_groups == group_count)
+    selected_rows = rows.select(None if rows.is_whole else find_paths(connection, side, "uncounted"))
     connection.execute("CREATE OR REPLACE TEMP TABLE repeated (_key UBIGINT)")
-    chunks = _cut(connection, side) if size >= FEWEST else None
+    chunks = _plan_chunks(connection, side) if row_count >= FEWEST else None
     if chunks is None:
-        connection.execute(f"INSERT INTO repeated SELECT _key FROM {chosen} GROUP BY _key HAVING count(*) > 1")
+        connection.execute(f"INSERT INTO repeated SELECT _key FROM {selected_rows} GROUP BY _key HAVING count(*) > 1")
     for chunk in chunks or ():
         _sort_chunk(connection, rows.select(chunk))
     if number(connection, "SELECT count(*) FROM repeated"):
         keys = ", ".join(map(identifier, layout.keys))
-        twice = (
-            f"SELECT _group, _bucket FROM {chosen} SEMI JOIN repeated USING (_key)"
+        repeated_keys = (
+            f"SELECT _group, _bucket FROM {selected_rows} SEMI JOIN repeated USING (_key)"
             f" GROUP BY _group, _bucket, {keys} HAVING count(*) > 1"
         )
-        counted = f"(SELECT _group, _bucket, count(*) AS doubled FROM ({twice}) GROUP BY ALL)"
-        connection.execute(f"UPDATE {table} l SET doubled = r.doubled FROM {counted} r WHERE {SAME}")
+        counts_by_group = f"(SELECT _group, _bucket, count(*) AS doubled FROM ({repeated_keys}) GROUP BY ALL)"
+        connection.execute(f"UPDATE {table} l SET doubled = r.doubled FROM {counts_by_group} r WHERE {SAME}")
     connection.execute(f"UPDATE {table} SET doubled = 0 WHERE doubled IS NULL")
 
 
-def _cut(connection: duckdb.DuckDBPyConnection, side: SideRows) -> list[list[str]] | None:
+def _plan_chunks(connection: duckdb.DuckDBPyConnection, side: SideRows) -> list[list[str]] | None:
     """Return files to sort together, no `uncounted` group in two chunks; None: too many rows would be in a chunk."""
     if side.source.file_column is None:
         return None
-    held = (
+    rows_by_group = (
         "(SELECT _path, _group, sum(n) AS n FROM file_digests l JOIN side_files USING (_file)"
         f" WHERE _side = {side.number} AND EXISTS (SELECT 1 FROM uncounted r WHERE {SAME}) GROUP BY ALL)"
     )
     place = "row_number() OVER (ORDER BY min(_group), _path) AS place"
-    placed = f"(SELECT _path, sum(n) AS n, {place} FROM {held} GROUP BY _path)"
-    files = connection.execute(f"SELECT place, _path, n FROM {placed} ORDER BY place").fetchall()
-    spans = f"(SELECT min(place) AS since, max(place) AS until FROM {held} JOIN {placed} USING (_path) GROUP BY _group)"
+    placed_files = f"(SELECT _path, sum(n) AS n, {place} FROM {rows_by_group} GROUP BY _path)"
+    files = connection.execute(f"SELECT place, _path, n FROM {placed_files} ORDER BY place").fetchall()
+    placed_groups = f"{rows_by_group} JOIN {placed_files} USING (_path)"
+    spans = f"(SELECT min(place) AS since, max(place) AS until FROM {placed_groups} GROUP BY _group)"
     reach = dict(connection.execute(f"SELECT since, max(until) FROM {spans} GROUP BY since").fetchall())
-    chunks, size, until = list[list[str]](), CHUNK, 0
+    chunks, size, last_place = list[list[str]](), CHUNK, 0
     for at, path, rows in files:
-        if at > until and size >= CHUNK:
+        if at > last_place and size >= CHUNK:
             chunks.append([])
             size = 0
         chunks[-1].append(str(path))
-        size, until = size + rows, max(until, reach.get(at, at))
+        size, last_place = size + rows, max(last_place, reach.get(at, at))
         if size > LARGEST_CHUNK:
             return None
     return chunks

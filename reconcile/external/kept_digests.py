@@ -35,11 +35,11 @@ MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DigestStore:
-    """Where the digests of one request are kept."""
+    """Folder that keeps the digests of one request."""
 
     folder: Path | None  # None: nothing is kept
     request: str  # 32 hex digits: the two tables, and all that digests depend on but for the rows
-    group_type: str  # of the column that digests are made by, or of buckets
+    group_type: str  # of the column that digests are grouped by, or of buckets
 
     @property
     def keeps(self) -> bool:
@@ -61,7 +61,7 @@ def split_sql(s: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptDigests:
-    """What is known from earlier."""
+    """Files of digests that earlier comparisons wrote."""
 
     files: tuple[Path, ...] = ()  # whole ones, of one number of buckets
     stale: tuple[Path, ...] = ()  # others of the request, of no use
@@ -70,12 +70,12 @@ class KeptDigests:
 
     @property
     def select_files(self) -> str:
-        """Return a query in parentheses of what is kept of data files, the digests of each from one file of ours."""
+        """Return a query in parentheses of what is kept of data files, the digests of each from one digest file."""
         if len(self.files) == 1:
             return f"(SELECT {_COLUMNS} FROM {self._rows} WHERE _side < 2)"
         newest = f"SELECT _side, _content, max(_part) AS _part FROM {self._rows} WHERE _side < 2 GROUP BY ALL"
-        same = "k._side = p._side AND k._content = p._content AND k._part = p._part"
-        return f"(SELECT {_COLUMNS} FROM {self._rows} k SEMI JOIN ({newest}) p ON {same})"
+        same_part = "k._side = p._side AND k._content = p._content AND k._part = p._part"
+        return f"(SELECT {_COLUMNS} FROM {self._rows} k SEMI JOIN ({newest}) p ON {same_part})"
 
     @property
     def select_groups(self) -> str:
@@ -92,12 +92,12 @@ def find_kept(store: DigestStore) -> KeptDigests:
     files = _files(store)
     damaged = [path for path in files if not _is_whole(path)]
     note = None if not damaged else _describe(damaged[0])
-    whole = [path for path in files if path not in damaged]
-    if not whole:
+    intact = [path for path in files if path not in damaged]
+    if not intact:
         return KeptDigests(stale=tuple(damaged), note=note)
-    buckets = _buckets_of(whole[0])
-    fit = tuple(path for path in whole if _buckets_of(path) == buckets)
-    return KeptDigests(files=fit, stale=tuple(p for p in files if p not in fit), buckets=buckets, note=note)
+    buckets = _buckets_of(intact[0])
+    usable = tuple(path for path in intact if _buckets_of(path) == buckets)
+    return KeptDigests(files=usable, stale=tuple(p for p in files if p not in usable), buckets=buckets, note=note)
 
 
 def _files(store: DigestStore) -> list[Path]:
@@ -108,11 +108,11 @@ def _files(store: DigestStore) -> list[Path]:
 
 
 def _newest_first(files: Iterator[Path]) -> list[Path]:
-    found = []
+    dated_files = []
     for file in files:
         with suppress(OSError):  # another run may have removed it
-            found.append((file.stat().st_mtime_ns, file.name, file))
-    return [file for _, _, file in sorted(found, reverse=True)]
+            dated_files.append((file.stat().st_mtime_ns, file.name, file))
+    return [file for _, _, file in sorted(dated_files, reverse=True)]
 
 
 def _is_whole(path: Path) -> bool:
@@ -126,8 +126,8 @@ def _buckets_of(path: Path) -> int:
     return int(path.name.split("-")[2].removeprefix("b"))
 
 
-def _describe(damaged: Path) -> str:
-    text = f"Kept digests `{damaged.name}` are not what was written: another program or the disk changed them."
+def _describe(damaged_file: Path) -> str:
+    text = f"Kept digests `{damaged_file.name}` are not what was written: another program or the disk changed them."
     return f"{text} They were not used."
 
 
@@ -170,8 +170,8 @@ def _quiet() -> Iterator[None]:
 
 def _remove_oldest(folder: Path) -> None:
     """Remove the oldest files beyond `MOST_FILES` or `MOST_BYTES`."""
-    held = 0
+    total_bytes = 0
     for place, path in enumerate(_newest_first(folder.glob("digests-*.parquet"))):
-        held += path.stat().st_size
-        if place >= MOST_FILES or held > MOST_BYTES:
+        total_bytes += path.stat().st_size
+        if place >= MOST_FILES or total_bytes > MOST_BYTES:
             path.unlink(missing_ok=True)

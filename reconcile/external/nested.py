@@ -20,12 +20,12 @@ _NESTED = {"list", "array", "map", "struct"}
 
 
 def sort_maps(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
-    """Return SQL of a value in which the entries of each map stand in the order of their keys.
+    """Return SQL of a value in which the entries of each map are in the order of their keys.
 
     Args:
         value: SQL of the value.
         kind: Its type.
-        depth: Of the lambda around it, so that each has a name of its own.
+        depth: Of the lambda around it, so that each parameter has a unique name.
     """
     if not _holds_map(kind):
         return value
@@ -33,8 +33,8 @@ def sort_maps(value: str, kind: DuckDBPyType, depth: int = 0) -> str:
     if kind.id in {"list", "array"}:
         return f"list_transform({value}, lambda {item}: {sort_maps(item, parts['child'], depth + 1)})"
     if kind.id == "map":
-        key, held = (sort_maps(f"{item}.{name}", parts[name], depth + 1) for name in ("key", "value"))
-        entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {held}}})"
+        key, entry_value = (sort_maps(f"{item}.{name}", parts[name], depth + 1) for name in ("key", "value"))
+        entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {entry_value}}})"
         return f"map_from_entries(list_sort({entries}))"
     return _pack(value, {name: sort_maps(f"{value}.{identifier(name)}", part, depth) for name, part in parts.items()})
 
@@ -45,8 +45,8 @@ def _holds_map(kind: DuckDBPyType) -> bool:
 
 
 def _pack(value: str, fields: dict[str, str]) -> str:
-    listed = ", ".join(f"{identifier(name)} := {field}" for name, field in fields.items())
-    return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({listed}) END"
+    packed_fields = ", ".join(f"{identifier(name)} := {field}" for name, field in fields.items())
+    return f"CASE WHEN {value} IS NULL THEN NULL ELSE struct_pack({packed_fields}) END"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +79,12 @@ def _merge(column_type: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str,
     if ids == {"struct"}:
         return _merge_structs(column_type, right, widen, path)
     if len(ids) == 1 and ids <= _NESTED:
-        ours, theirs = parts_of(column_type), parts_of(right)
-        merged = {name: _merge(part, theirs[name], widen, f"{path}[]") for name, part in ours.items()}
-        named = (
+        left_parts, right_parts = parts_of(column_type), parts_of(right)
+        merged = {name: _merge(part, right_parts[name], widen, f"{path}[]") for name, part in left_parts.items()}
+        merged_type = (
             f"{merged['child'].name}[]" if "child" in merged else f"MAP({merged['key'].name}, {merged['value'].name})"
         )
-        return _combine(named, list(merged.values()))
+        return _combine(merged_type, list(merged.values()))
     if ids & _NESTED or not is_alike(*names):
         return CommonType(name="VARCHAR", is_alike=False)
     return CommonType(name=widen(*names), is_alike=True)
@@ -97,12 +97,14 @@ def _shape(kind: DuckDBPyType) -> str:
 def _merge_structs(
     column_type: DuckDBPyType, right: DuckDBPyType, widen: Callable[[str, str], str], path: str
 ) -> CommonType:
-    ours, theirs = parts_of(column_type), parts_of(right)
+    left_parts, right_parts = parts_of(column_type), parts_of(right)
     merged = {
-        name: _merge(part, theirs[name], widen, f"{path}.{name}") for name, part in ours.items() if name in theirs
+        name: _merge(part, right_parts[name], widen, f"{path}.{name}")
+        for name, part in left_parts.items()
+        if name in right_parts
     }
-    missing = [(0, f"{path}.{name}") for name in ours if name not in theirs]
-    missing += [(1, f"{path}.{name}") for name in theirs if name not in ours]
+    missing = [(0, f"{path}.{name}") for name in left_parts if name not in right_parts]
+    missing += [(1, f"{path}.{name}") for name in right_parts if name not in left_parts]
     if not merged:
         return CommonType(name="VARCHAR", is_alike=False, missing=tuple(missing))
     fields = ", ".join(f"{identifier(name)} {part.name}" for name, part in merged.items())
@@ -134,19 +136,22 @@ def _convert(value: str, column_type: DuckDBPyType, kind: DuckDBPyType, depth: i
     if str(column_type) == str(kind) and NO_TYPE not in str(column_type):
         return value
     shapes, item = {_shape(column_type), _shape(kind)}, f"item_{depth}"
-    ours, theirs = parts_of(column_type), parts_of(kind)
+    own_parts, target_parts = parts_of(column_type), parts_of(kind)
     if shapes == {"struct"}:
         fields = {
-            name: _convert(f"{value}.{identifier(name)}", ours[name], part, depth)
-            for name, part in theirs.items()
-            if name in ours
+            name: _convert(f"{value}.{identifier(name)}", own_parts[name], part, depth)
+            for name, part in target_parts.items()
+            if name in own_parts
         }
         return _pack(value, fields)
     if shapes == {"list"}:
-        return f"list_transform({value}, lambda {item}: {_convert(item, ours['child'], theirs['child'], depth + 1)})"
+        element = _convert(item, own_parts["child"], target_parts["child"], depth + 1)
+        return f"list_transform({value}, lambda {item}: {element})"
     if shapes == {"map"}:
-        key, held = (_convert(f"{item}.{name}", ours[name], theirs[name], depth + 1) for name in ("key", "value"))
-        entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {held}}})"
+        key, entry_value = (
+            _convert(f"{item}.{name}", own_parts[name], target_parts[name], depth + 1) for name in ("key", "value")
+        )
+        entries = f"list_transform(map_entries({value}), lambda {item}: {{'key': {key}, 'value': {entry_value}}})"
         return f"map_from_entries({entries})"
     if str(column_type) == "TIMESTAMPTZ_NS" and str(kind) != "TIMESTAMP_NS":  # the engine has a cast to few other types
         value = f"TRY_CAST({value} AS TIMESTAMP_NS)"
@@ -159,16 +164,15 @@ def restrict(own: str, kind: str) -> str:
 
 
 def _restrict(column_type: DuckDBPyType, kind: DuckDBPyType) -> DuckDBPyType:
-    ours, theirs = parts_of(column_type), parts_of(kind)
+    own_parts, target_parts = parts_of(column_type), parts_of(kind)
     if column_type.id == "struct" and kind.id == "struct":
-        named = (f"{identifier(n)} {_restrict(ours[n], part)}" for n, part in theirs.items())
-        return duckdb.sqltype(f"STRUCT({', '.join(named)})")
+        fields = (f"{identifier(n)} {_restrict(own_parts[n], part)}" for n, part in target_parts.items())
+        return duckdb.sqltype(f"STRUCT({', '.join(fields)})")
     if _shape(column_type) == "list" and _shape(kind) == "list":
-        return duckdb.sqltype(f"{_restrict(ours['child'], theirs['child'])}[]")
+        return duckdb.sqltype(f"{_restrict(own_parts['child'], target_parts['child'])}[]")
     if column_type.id == "map" and kind.id == "map":
-        return duckdb.sqltype(
-            f"MAP({_restrict(ours['key'], theirs['key'])}, {_restrict(ours['value'], theirs['value'])})"
-        )
+        key, entry_value = (_restrict(own_parts[name], target_parts[name]) for name in ("key", "value"))
+        return duckdb.sqltype(f"MAP({key}, {entry_value})")
     return column_type
 
 
@@ -192,11 +196,11 @@ def list_integer_parts(left: str, right: str) -> frozenset[Path]:
 
 
 def _list_integer_parts(left: DuckDBPyType, right: DuckDBPyType) -> Iterator[Path]:
-    ours, theirs = parts_of(left), parts_of(right)
-    for name in ours.keys() & theirs.keys():
-        yield from ((name, *path) for path in _list_integer_parts(ours[name], theirs[name]))
+    left_parts, right_parts = parts_of(left), parts_of(right)
+    for name in left_parts.keys() & right_parts.keys():
+        yield from ((name, *path) for path in _list_integer_parts(left_parts[name], right_parts[name]))
     kinds = str(left), str(right)
-    if not ours and not theirs and any(map(is_float, kinds)) and any(map(_holds_integers, kinds)):
+    if not left_parts and not right_parts and any(map(is_float, kinds)) and any(map(_holds_integers, kinds)):
         yield ()
 
 

@@ -1,6 +1,6 @@
-"""Two tables whose digests are made: which of their groups differ, how many keys are doubled, what is known of both."""
+"""Two tables with their digests: groups that differ, repeated keys, and digests that were kept."""
 
-# ruff: noqa: S608 -- names of ours
+# ruff: noqa: S608 -- every name in a query is chosen here
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from cutover.reconcile.result.text import count_noun
 from cutover.settings import Settings
 
 COUNTING = 50
-"""Megabytes of memory a thread for a look at all keys; beyond it, disk."""
+"""Megabytes of memory per thread to read all keys; beyond it, disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class OpenTables:
         for side in self.sides:
             paths = find_paths(self.connection, side, groups)
             self.connection.execute(f"CREATE OR REPLACE TEMP VIEW part_{side.number} AS FROM {side.select(paths)}")
-        found = diff(
+        result = diff(
             self.connection,
             self.layout,
             "part_0",
@@ -68,8 +68,8 @@ class OpenTables:
             counts_near=True,
         )
         for side in self.sides:
-            contents.refuse_changed(side.files)
-        return found
+            contents.reject_changed_files(side.files)
+        return result
 
     def count_rows(self) -> int:
         """Return how many rows the actual side has."""
@@ -109,13 +109,11 @@ def open_tables(
     folder = None if settings is None else settings.home.resolve() / "digests"
     # Windows that are too young are left out of the digests, so that the next run, when they are older, finds the rest.
     by_group = diff_request.before is not None and is_time(group_type)
-    young = (
-        is_from("_group", group_type, diff_request.before) if diff_request.before is not None and by_group else "false"
-    )
+    young = "false" if not by_group else is_from("_group", group_type, diff_request.before or 0)
     unwanted = ("false", "false") if by_group else prepared.young
     texts = [
-        {name: columns.convert(side, name, of[name]) for name in columns.common}
-        for side, of in enumerate(prepared.texts)
+        {name: columns.convert(side, name, texts_of_side[name]) for name in columns.common}
+        for side, texts_of_side in enumerate(prepared.texts)
     ]
     store = DigestStore(folder=folder, request="", group_type=group_type)
     sides = tuple(
@@ -129,17 +127,18 @@ def open_tables(
         for n, source in enumerate(sources)
     )
     store = replace(store, request=_name_request(layout, sides))
-    kept = kept_digests.find_kept(store)
-    whole, read = make_digests(connection, layout, sides, kept, group_type=group_type, young=young)
-    doubled = _count_doubled(connection, whole, sides, settings)
-    if read.files:
+    kept_files = kept_digests.find_kept(store)
+    bucketed, read_files = make_digests(connection, layout, sides, kept_files, group_type=group_type, young=young)
+    doubled = _count_doubled(connection, bucketed, sides, settings)
+    if read_files.files:
         for side in sides:
-            contents.refuse_changed(side.files)
-        full = len(kept.files) >= kept_digests.MOST_PARTS
-        rows, old = kept_rows_sql(whole=full), (*kept.stale, *(kept.files if full else ()))
-        kept_digests.store_digests(connection, store, rows, buckets=whole.buckets or 1, instead=old)
-    notes = (*(() if kept.note is None else (kept.note,)), *_describe_read(read))
-    return OpenTables(connection=connection, layout=whole, sides=(sides[0], sides[1]), doubled=doubled, notes=notes)
+            contents.reject_changed_files(side.files)
+        is_full = len(kept_files.files) >= kept_digests.MOST_PARTS
+        replaced_files = (*kept_files.stale, *(kept_files.files if is_full else ()))
+        kept_rows = kept_rows_sql(whole=is_full)
+        kept_digests.store_digests(connection, store, kept_rows, buckets=bucketed.buckets or 1, instead=replaced_files)
+    notes = (*(() if kept_files.note is None else (kept_files.note,)), *_describe_read(read_files))
+    return OpenTables(connection=connection, layout=bucketed, sides=(sides[0], sides[1]), doubled=doubled, notes=notes)
 
 
 def _count_doubled(
@@ -170,7 +169,8 @@ def _name_request(layout: Layout, sides: Sequence[SideRows]) -> str:
     )
 
 
-def _describe_read(read: Read) -> list[str]:
-    if not read.kept:
+def _describe_read(read_files: Read) -> list[str]:
+    if not read_files.kept:
         return []
-    return [f"Digests of {count_noun(read.kept, 'file')} are known from an earlier run; {read.files:,} were read."]
+    text = f"Digests of {count_noun(read_files.kept, 'file')} are known from an earlier run"
+    return [f"{text}; {read_files.files:,} were read."]

@@ -24,7 +24,7 @@ from cutover.reconcile.comparison.layout import (
 from cutover.reconcile.comparison.nested_values import holds
 from cutover.reconcile.external.alignment import Columns
 from cutover.reconcile.external.cell_texts import find_number_pattern
-from cutover.reconcile.external.name_hints import find_like_names, format_map_options, shown
+from cutover.reconcile.external.name_hints import find_like_names, format_map_options, quote_word
 from cutover.reconcile.external.nested import sort_maps
 from cutover.reconcile.external.request import DiffRequest, reject_long_numbers
 from cutover.reconcile.external.sources import SideSource
@@ -33,7 +33,7 @@ from cutover.timestamps import format_micros
 
 SIDES = ("expected", "actual")
 _NAMES_SHOWN = 20
-_OURS = re.compile(r"__(of|part|copy|row|diff|rank|so_far|place|[ead][0-9]+)", re.IGNORECASE)
+_RESERVED_NAMES = re.compile(r"__(of|part|copy|row|diff|rank|so_far|place|[ead][0-9]+)", re.IGNORECASE)
 """Columns of the tables that a comparison makes of both sides."""
 
 
@@ -61,43 +61,55 @@ def prepare(
         DefinitionError: A column is not there, stands twice after it was renamed, or is of another type.
     """
     notes = [f"Not compared, as asked: {', '.join(diff_request.excluded)}."] if diff_request.excluded else []
-    every: list[Mapping[str, str]] = []
-    ages: list[str] = []
-    renames: tuple[dict[str, str], ...] = ({}, {name: ours for ours, name in diff_request.names.items()})
-    _check_known("--map", diff_request.names, sources[0].types)
-    for side, source, renamed, made in zip(SIDES, sources, renames, into, strict=True):
-        view, types = source.raw, _rename(source.types, renamed, side)
-        back = {ours: theirs for theirs, ours in renamed.items()}
-        kept = [name for name in types if name not in diff_request.excluded]
+    texts_by_side: list[Mapping[str, str]] = []
+    young_conditions: list[str] = []
+    names_by_side: tuple[dict[str, str], ...] = (
+        {},
+        {name: expected_name for expected_name, name in diff_request.names.items()},
+    )
+    _check_names("--map", diff_request.names, sources[0].types)
+    for side, source, new_names, prepared_view in zip(SIDES, sources, names_by_side, into, strict=True):
+        view, types = source.raw, _rename(source.types, new_names, side)
+        their_names = {expected_name: actual_name for actual_name, expected_name in new_names.items()}
+        compared_names = [name for name in types if name not in diff_request.excluded]
         sorted_maps = _sort_maps(connection, source)
-        texts = {name: _text(diff_request, name, sorted_maps[back.get(name, name)], types[name]) for name in kept}
+        texts = {
+            name: _make_text(diff_request, name, sorted_maps[their_names.get(name, name)], types[name])
+            for name in compared_names
+        }
         columns = ", ".join(f"{text} AS {identifier(name)}" for name, text in texts.items())
-        young, note = _find_young(connection, diff_request, view, types, back)
+        young, young_rows = _find_young(connection, diff_request, view, types, their_names)
         connection.execute(
-            f"CREATE TEMP VIEW {identifier(made)} AS SELECT {columns or '1'} FROM {identifier(view)} WHERE NOT {young}"
+            f"CREATE TEMP VIEW {identifier(prepared_view)} AS"
+            f" SELECT {columns or '1'} FROM {identifier(view)} WHERE NOT {young}"
         )
-        notes += [f"{text} of the {side} side." for text in note]
-        every.append(texts)
-        ages.append(young)
-    raw = [{renamed.get(name, name) for name in source.types} for source, renamed in zip(sources, renames, strict=True)]
-    known = {name for names in raw for name in names} | {*diff_request.excluded}
-    _check_known("--exclude", diff_request.excluded, {name for source in sources for name in source.types})
+        notes += [f"{text} of the {side} side." for text in young_rows]
+        texts_by_side.append(texts)
+        young_conditions.append(young)
+    renamed_columns = [
+        {new_names.get(name, name) for name in source.types}
+        for source, new_names in zip(sources, names_by_side, strict=True)
+    ]
+    known_names = {name for names in renamed_columns for name in names} | {*diff_request.excluded}
+    _check_names("--exclude", diff_request.excluded, {name for source in sources for name in source.types})
     for option, names in (
         ("--normalize", diff_request.normalized),
         ("--ignore-case", diff_request.caseless),
         ("--mask", diff_request.masked),
         ("--type", diff_request.types),
     ):
-        _check_known(option, names, known)
-    return Prepared(notes=tuple(notes), texts=tuple(every), young=tuple(ages))
+        _check_names(option, names, known_names)
+    return Prepared(notes=tuple(notes), texts=tuple(texts_by_side), young=tuple(young_conditions))
 
 
 def _sort_maps(connection: duckdb.DuckDBPyConnection, source: SideSource) -> dict[str, str]:
     """Return SQL of each column; one with a map has its entries in order."""
     if not any("MAP(" in kind for kind in source.types.values()):
         return {name: identifier(name) for name in source.types}
-    whole = connection.table(source.raw)
-    return {name: sort_maps(identifier(name), kind) for name, kind in zip(whole.columns, whole.types, strict=True)}
+    relation = connection.table(source.raw)
+    return {
+        name: sort_maps(identifier(name), kind) for name, kind in zip(relation.columns, relation.types, strict=True)
+    }
 
 
 def make_layout(diff_request: DiffRequest, columns: Columns) -> Layout:
@@ -106,29 +118,33 @@ def make_layout(diff_request: DiffRequest, columns: Columns) -> Layout:
     Raises:
         DefinitionError: A column of the key or with a tolerance is not on both sides, or a tolerance does not fit it.
     """
-    _refuse_ours(columns.common)
-    twice = sorted({name for name in diff_request.key if diff_request.key.count(name) > 1})
-    if twice:
-        msg = f"`--key`: column `{twice[0]}`: expected each column once."
+    _reject_reserved_names(columns.common)
+    repeated_names = sorted({name for name in diff_request.key if diff_request.key.count(name) > 1})
+    if repeated_names:
+        msg = f"`--key`: column `{repeated_names[0]}`: expected each column once."
         raise DefinitionError(msg)
     window = (diff_request.window,) if diff_request.window else ()
     keys = tuple(dict.fromkeys((*window, *diff_request.key)))
     for name in (*keys, *diff_request.tolerances):
         if name not in columns.common:
-            shared = list_some(columns.common)
-            msg = f"Column `{name}`: expected a column of both tables, they share {shared}."
-            alike = [*find_like_names(*columns.own)]
+            shared_names = list_some(columns.common)
+            msg = f"Column `{name}`: expected a column of both tables, they share {shared_names}."
+            like_names = [*find_like_names(*columns.types_by_side)]
             if names := [*find_like_names([name], columns.common)]:
-                msg += f"\nHint: the column is called {shown(names[0][1])}."
-            elif alike:
-                msg += f"\nHint: `{format_map_options(alike)}` says that columns written almost alike are one; other"
+                msg += f"\nHint: the column is called {quote_word(names[0][1])}."
+            elif like_names:
+                msg += (
+                    f"\nHint: `{format_map_options(like_names)}` says that columns written almost alike are one; other"
+                )
                 msg += " options name them as the expected side has them."
             raise DefinitionError(msg)
-    wrong = [name for name in keys if name in diff_request.tolerances]
-    if wrong:
-        msg = f"`--tolerance`: column `{wrong[0]}`: expected a column that is compared, got one of the key."
+    keys_with_tolerance = [name for name in keys if name in diff_request.tolerances]
+    if keys_with_tolerance:
+        msg = (
+            f"`--tolerance`: column `{keys_with_tolerance[0]}`: expected a column that is compared, got one of the key."
+        )
         raise DefinitionError(msg + "\nHint: rows are matched by equal keys; round the key on both sides first.")
-    values = tuple(_value(diff_request, columns, name) for name in columns.common if name not in keys)
+    values = tuple(_make_value(diff_request, columns, name) for name in columns.common if name not in keys)
     return Layout(
         keys=keys,
         values=values,
@@ -140,20 +156,22 @@ def make_layout(diff_request: DiffRequest, columns: Columns) -> Layout:
 
 def list_some(names: Iterable[str]) -> str:
     """Return names as a message lists them: the first ones, and how many more there are."""
-    listed = [*names]
-    more = f" and {len(listed) - _NAMES_SHOWN:,} more" if len(listed) > _NAMES_SHOWN else ""
-    return f"{', '.join(listed[:_NAMES_SHOWN]) or 'none'}{more}"
+    all_names = [*names]
+    more = f" and {len(all_names) - _NAMES_SHOWN:,} more" if len(all_names) > _NAMES_SHOWN else ""
+    return f"{', '.join(all_names[:_NAMES_SHOWN]) or 'none'}{more}"
 
 
-def _refuse_ours(names: Iterable[str]) -> None:
+def _reject_reserved_names(names: Iterable[str]) -> None:
     """Refuse columns that have the name of one that a comparison makes itself."""
-    ours = sorted(name for name in names if _OURS.fullmatch(name))
-    if ours:
-        msg = f"Column `{ours[0]}`: expected a name that a comparison does not use itself."
-        raise DefinitionError(msg + f"\nHint: `--exclude {ours[0]}` leaves it out; or rename it in both tables.")
+    reserved_names = sorted(name for name in names if _RESERVED_NAMES.fullmatch(name))
+    if reserved_names:
+        msg = f"Column `{reserved_names[0]}`: expected a name that a comparison does not use itself."
+        raise DefinitionError(
+            msg + f"\nHint: `--exclude {reserved_names[0]}` leaves it out; or rename it in both tables."
+        )
 
 
-def _value(diff_request: DiffRequest, columns: Columns, name: str) -> Value:
+def _make_value(diff_request: DiffRequest, columns: Columns, name: str) -> Value:
     kind, number = columns.common[name], columns.numbers.get(name)
     value = value_of(name, kind)
     if name in diff_request.tolerances:
@@ -176,17 +194,17 @@ def _value(diff_request: DiffRequest, columns: Columns, name: str) -> Value:
     return value
 
 
-def _rename(types: Mapping[str, str], renamed: Mapping[str, str], side: str) -> dict[str, str]:
-    _check_known("--map", renamed, types)
-    names = [renamed.get(name, name) for name in types]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        msg = f"`--map`: expected names that the {side} side does not have, got `{twice[0]}`."
+def _rename(types: Mapping[str, str], new_names: Mapping[str, str], side: str) -> dict[str, str]:
+    _check_names("--map", new_names, types)
+    names = [new_names.get(name, name) for name in types]
+    repeated_names = sorted({name for name in names if names.count(name) > 1})
+    if repeated_names:
+        msg = f"`--map`: expected names that the {side} side does not have, got `{repeated_names[0]}`."
         raise DefinitionError(msg)
     return dict(zip(names, types.values(), strict=True))
 
 
-def _text(diff_request: DiffRequest, name: str, column: str, kind: str) -> str:
+def _make_text(diff_request: DiffRequest, name: str, column: str, kind: str) -> str:
     """Return SQL of a column as it is compared: a text in normal form and without case, where asked."""
     for option, names in (("--normalize", diff_request.normalized), ("--ignore-case", diff_request.caseless)):
         if name in names and kind != "VARCHAR":
@@ -202,7 +220,7 @@ def _find_young(
     diff_request: DiffRequest,
     view: str,
     types: Mapping[str, str],
-    back: Mapping[str, str],
+    their_names: Mapping[str, str],
 ) -> tuple[str, list[str]]:
     """Return SQL that is true for rows whose window is too young, and how many there are, as the head of a note."""
     if diff_request.before is None:
@@ -213,18 +231,18 @@ def _find_young(
         if kind == "VARCHAR":
             msg += f"\nHint: `--type {diff_request.window}=timestamp` states that its texts are times."
         raise DefinitionError(msg)
-    column = identifier(back.get(str(diff_request.window), str(diff_request.window)))
+    column = identifier(their_names.get(str(diff_request.window), str(diff_request.window)))
     young = is_from(column, kind, diff_request.before)
     count = number(connection, f"SELECT count(*) FROM {identifier(view)} WHERE {young}")
     return young, [f"Too young to compare, from {format_micros(diff_request.before)} on: {count_noun(count, 'row')}"]
 
 
-def _check_known(option: str, names: Iterable[str], known: Iterable[str]) -> None:
-    there = [*known]
-    missing = [name for name in names if name not in there]
+def _check_names(option: str, names: Iterable[str], known_names: Iterable[str]) -> None:
+    existing_names = [*known_names]
+    missing = [name for name in names if name not in existing_names]
     if missing:
-        msg = f"`{option}`: column `{missing[0]}`: expected one of {list_some(there)}."
-        alike = [*find_like_names(missing[:1], there)]
-        if alike:
-            msg += f"\nHint: the column is called {shown(alike[0][1])}."
+        msg = f"`{option}`: column `{missing[0]}`: expected one of {list_some(existing_names)}."
+        like_names = [*find_like_names(missing[:1], existing_names)]
+        if like_names:
+            msg += f"\nHint: the column is called {quote_word(like_names[0][1])}."
         raise DefinitionError(msg)

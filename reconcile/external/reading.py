@@ -1,7 +1,7 @@
-"""How files of others are read: as they are written, with the columns that their folders name (`day=2024-01-31`).
+"""Readers of files that Cutover did not write, with the columns that their folders name (`day=2024-01-31`).
 
 DuckDB infers what is not stated. A folder above the table would be a column, one that the files hold too would take the
-place of theirs, and a name that stands twice in a head would get another: all of that is decided here.
+place of theirs, and a repeated name in a header would be renamed: this module decides all of that.
 """
 
 # ruff: noqa: S608 -- every text in a query is quoted by `literal`
@@ -55,36 +55,42 @@ def choose_reading(
     """Return how to read the files of one table, all of one kind.
 
     Raises:
-        DefinitionError: A folder names a column that the files hold too, beside one that they do not; files of Parquet
+        DefinitionError: Folders name a column that the files hold too, and one that they do not; files of Parquet
             hold whole numbers or decimals in a column and others floats, which do not hold all of these; or two columns
             differ in case alone.
         LakeError: A file is no Parquet, or CSV without a head.
     """
     plain = _read_csv(source, files, dialect) if is_csv(files[0]) else _read_parquet(source, files)
-    below, above = _folder_columns(source, files)
-    if not below:
-        return _without_folders(plain)
-    own = {
-        str(row[0]).lower() for row in connection.execute(f"DESCRIBE FROM {_without_folders(plain).sql()}").fetchall()
+    folder_names, outer_folder_names = _folder_columns(source, files)
+    if not folder_names:
+        return _ignore_folders(plain)
+    file_columns = {
+        str(row[0]).lower() for row in connection.execute(f"DESCRIBE FROM {_ignore_folders(plain).sql()}").fetchall()
     }
-    if below <= own:
-        return _without_folders(plain)
-    if below & own:
-        msg = f"Table `{source}`: expected columns of the files or of their folders, got `{min(below & own)}` in both."
+    if folder_names <= file_columns:
+        return _ignore_folders(plain)
+    if folder_names & file_columns:
+        name = min(folder_names & file_columns)
+        msg = f"Table `{source}`: expected columns of the files or of their folders, got `{name}` in both."
         raise DefinitionError(msg)
     functions = tuple(f"{function}, hive_partitioning = true" for function in plain.functions)
-    return replace(plain, functions=functions, aside=tuple(sorted(above - below - own)), folders=frozenset(below))
+    return replace(
+        plain,
+        functions=functions,
+        aside=tuple(sorted(outer_folder_names - folder_names - file_columns)),
+        folders=frozenset(folder_names),
+    )
 
 
-def _without_folders(plain: Reading) -> Reading:
+def _ignore_folders(plain: Reading) -> Reading:
     return replace(plain, functions=tuple(f"{function}, hive_partitioning = false" for function in plain.functions))
 
 
 def _read_csv(source: str, files: Sequence[str], dialect: Dialect) -> Reading:
     heads = {file: read_csv_head(source, file, dialect) for file in files}
     for head in heads.values():
-        _refuse_twice(source, head.names)
-    _refuse_twice(source, dict.fromkeys(name for head in heads.values() for name in head.names))
+        _reject_like_names(source, head.names)
+    _reject_like_names(source, dict.fromkeys(name for head in heads.values() for name in head.names))
     described = {"delimiter": describe_delimiters(heads.values()), **dialect.describe()}
     return Reading(functions=read_csv_functions(heads, dialect), dialect=described)
 
@@ -92,12 +98,12 @@ def _read_csv(source: str, files: Sequence[str], dialect: Dialect) -> Reading:
 def _read_parquet(source: str, files: Sequence[str]) -> Reading:
     heads = [_read_head_of_parquet(source, file) for file in files]
     for head in heads:
-        _refuse_twice(source, head.columns.names)
-    _refuse_twice(source, dict.fromkeys(name for head in heads for name in head.columns.names))
-    _refuse_mixed_types(source, heads)
-    listed = ", ".join(literal(escape(file)) for file in files)  # each is taken for a pattern
+        _reject_like_names(source, head.columns.names)
+    _reject_like_names(source, dict.fromkeys(name for head in heads for name in head.columns.names))
+    _reject_mixed_types(source, heads)
+    file_list = ", ".join(literal(escape(file)) for file in files)  # `read_parquet` reads each as a pattern
     # Files of one schema are bound by the first one: a query costs as much as one file, and not as all of them.
-    function = f"read_parquet([{listed}], union_by_name = {str(not _are_alike(heads)).lower()}"
+    function = f"read_parquet([{file_list}], union_by_name = {str(not _are_alike(heads)).lower()}"
     function += ", hive_types_autocast = false"
     return Reading(functions=(function,), optional=_find_optional(heads), unreadable=_find_unreadable(heads))
 
@@ -121,8 +127,10 @@ def _read_head_of_parquet(source: str, file: str) -> _ParquetHead:
 
 def _are_alike(heads: Sequence[_ParquetHead]) -> bool:
     """Return whether all files have the same columns, of the same types, in the same order."""
-    one = heads[0]
-    return all(head.stored.equals(one.stored) and head.columns.equals(one.columns) for head in heads[1:])
+    head_of_first = heads[0]
+    return all(
+        head.stored.equals(head_of_first.stored) and head.columns.equals(head_of_first.columns) for head in heads[1:]
+    )
 
 
 def _find_optional(heads: Sequence[_ParquetHead]) -> dict[str, bool]:
@@ -132,22 +140,24 @@ def _find_optional(heads: Sequence[_ParquetHead]) -> dict[str, bool]:
     return {name: name in nullable or n < len(heads) for name, n in having.items()}
 
 
-def _refuse_mixed_types(source: str, heads: Sequence[_ParquetHead]) -> None:
+def _reject_mixed_types(source: str, heads: Sequence[_ParquetHead]) -> None:
     """Refuse files whose common type of a column would change values of some: 2^53 + 1 is no double."""
-    whole: dict[str, DataType] = {}  # column, in lower case -> the widest type of whole numbers or decimals
-    floats: dict[str, DataType] = {}  # -> the narrowest type of floats
+    exact_types: dict[str, DataType] = {}  # column, in lower case -> the widest type of whole numbers or decimals
+    float_types: dict[str, DataType] = {}  # -> the narrowest type of floats
     for column in (column for head in heads for column in head.columns):
         name, kind = column.name.lower(), column.type
         if types.is_floating(kind):
-            floats[name] = min(floats.get(name, kind), kind, key=_count_bits)
+            float_types[name] = min(float_types.get(name, kind), kind, key=_count_bits)
         elif types.is_integer(kind) or types.is_decimal(kind):
-            whole[name] = max(whole.get(name, kind), kind, key=_count_bits)
+            exact_types[name] = max(exact_types.get(name, kind), kind, key=_count_bits)
     mixed = sorted(
-        name for name in whole.keys() & floats.keys() if _count_bits(whole[name]) > _count_bits(floats[name])
+        name
+        for name in exact_types.keys() & float_types.keys()
+        if _count_bits(exact_types[name]) > _count_bits(float_types[name])
     )
     if mixed:
-        got = f"{whole[mixed[0]]} and {floats[mixed[0]]}"
-        msg = f"Table `{source}`: column `{mixed[0]}`: expected one type in all files, got {got}."
+        type_pair = f"{exact_types[mixed[0]]} and {float_types[mixed[0]]}"
+        msg = f"Table `{source}`: column `{mixed[0]}`: expected one type in all files, got {type_pair}."
         raise DefinitionError(msg + "\nHint: a float does not hold each of these; write the files with one type.")
 
 
@@ -174,15 +184,17 @@ def _is_unreadable(kind: DataType) -> bool:
     return types.is_duration(kind) or any(_is_unreadable(kind.field(n).type) for n in range(kind.num_fields))
 
 
-def _refuse_twice(source: str, names: Iterable[str]) -> None:
+def _reject_like_names(source: str, names: Iterable[str]) -> None:
     """Refuse columns whose names differ in case alone: DuckDB calls the second one otherwise."""
-    seen: dict[str, str] = {}
+    names_by_fold: dict[str, str] = {}
     for name in names:
-        first = seen.get(name.lower())
-        if first is not None:
-            msg = f"Table `{source}`: expected columns that differ in more than case, got `{first}` and `{name}`."
+        earlier_name = names_by_fold.get(name.lower())
+        if earlier_name is not None:
+            msg = (
+                f"Table `{source}`: expected columns that differ in more than case, got `{earlier_name}` and `{name}`."
+            )
             raise DefinitionError(msg)
-        seen[name.lower()] = name
+        names_by_fold[name.lower()] = name
 
 
 def _folder_columns(source: str, files: Iterable[str]) -> tuple[set[str], set[str]]:
@@ -191,9 +203,9 @@ def _folder_columns(source: str, files: Iterable[str]) -> tuple[set[str], set[st
     plain = next((n for n, part in enumerate(parts) if has_magic(part)), len(parts))
     if Path(source).exists():
         plain = len(parts) - int(Path(source).is_file())
-    found: tuple[set[str], set[str]] = (set(), set())
+    names: tuple[set[str], set[str]] = (set(), set())
     for file in files:
         for n, part in enumerate(Path(file).parts[:-1]):
             if "=" in part:
-                found[int(n < plain)].add(part.split("=")[0].lower())
-    return found
+                names[int(n < plain)].add(part.split("=")[0].lower())
+    return names

@@ -1,4 +1,4 @@
-"""What `cutover diff` is asked: two tables, their key, and by which rules their columns are compared."""
+"""Request of `cutover diff`: two tables, their key, and the rules by which their columns are compared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,34 +15,34 @@ from cutover.reconcile.external.csv_dialect import Dialect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far two values of a column may be apart: within any of these bounds they are equal."""
+    """Largest distance of two equal values of a column: within any of these bounds they are equal."""
 
     absolute: float | None = None
     relative: float | None = None  # of the larger magnitude
     micros: int | None = None  # of times, microseconds
 
     def merge(self, other: "Tolerance") -> "Tolerance":
-        """Return both bounds; one that is said again counts as it was said last."""
-        said = {name: value for name in self.__slots__ if (value := getattr(other, name)) is not None}
-        return replace(self, **said)
+        """Return the bounds of both; if a bound is stated twice, the later one counts."""
+        bounds = {name: value for name in self.__slots__ if (value := getattr(other, name)) is not None}
+        return replace(self, **bounds)
 
     def apply(self, value: Value, kind: str) -> Value:
         """Return how a column is compared under this tolerance.
 
         Args:
             value: The column.
-            kind: Its DuckDB type; of texts that stand for numbers, the type of these.
+            kind: Its DuckDB type; of texts that contain numbers, the type of the numbers.
 
         Raises:
             DefinitionError: A bound of time over a number, or of a number over anything else.
         """
         if self.micros is not None:
             if not is_time(kind) or self.absolute is not None or self.relative is not None:
-                _refuse(value.name, "a date or a timestamp, alone", kind)
+                _reject(value.name, "a date or a timestamp, alone", kind)
             return replace(value, exact=False, micros=self.micros)
         nested = kind if holds(kind, is_number) else None
         if nested is None and not is_number(kind):
-            _refuse(value.name, "a number", kind)
+            _reject(value.name, "a number", kind)
         return replace(
             value,
             exact=False,
@@ -74,21 +74,21 @@ def reject_long_numbers(column: str) -> NoReturn:
     raise DefinitionError(msg + "\nHint: without `--tolerance` they are compared exactly, by all of their digits.")
 
 
-def _refuse(column: str, expected: str, got: str) -> None:
-    msg = f"`--tolerance`: column `{column}`: expected {expected}, got {got}."
-    if got == "VARCHAR":
+def _reject(column: str, expected: str, column_type: str) -> None:
+    msg = f"`--tolerance`: column `{column}`: expected {expected}, got {column_type}."
+    if column_type == "VARCHAR":
         msg += f"\nHint: `--type {column}=decimal`, `=double` or `=timestamp` states what its texts are."
     raise DefinitionError(msg)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiffRequest:
-    """What to compare, and how. Columns are named as the expected side has them."""
+    """Tables to compare, and the rules. Columns are named as the expected side has them."""
 
     left: str  # the expected side: a Delta folder, a Parquet or CSV file, folder or glob
     right: str  # the actual side
     key: tuple[str, ...]
-    window: str | None = None  # a key column too; digests are made by it
+    window: str | None = None  # a key column too; digests are grouped by it
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)  # expected side's name -> the actual side's
     excluded: tuple[str, ...] = ()  # not compared

@@ -1,8 +1,8 @@
-"""Digests of two tables by group and bucket of keys, made file by file, so that what is known of a file is kept.
+"""Digests of two tables by group and bucket of keys, computed file by file, so that those of each file can be kept.
 
 Temporary tables: `side_files` (`_file`: number of a content of a side, `_side`, `_path`, `_content`); `file_digests`
 (`_file`, a digest for each content and group, `_new`: of this run); `digests_0` and `digests_1` (of the whole sides,
-with `doubled`: how many keys of a group have more than one row; `_told`: known before this run).
+with `doubled`: how many keys of a group have more than one row; `_is_known`: counted before this run).
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or `literal`
@@ -21,7 +21,7 @@ from cutover.reconcile.external.contents import DataFile
 from cutover.reconcile.external.kept_digests import KeptDigests
 from cutover.reconcile.external.sources import SideSource
 
-ROWS_A_GROUP = 64  # at least: digests are to be small beside the rows
+ROWS_A_GROUP = 64  # at least: digests should be small compared with the rows
 MOST_GROUPS = 1 << 15
 _DIGEST = "_group, _bucket, n, x, s"
 SAME = "l._group IS NOT DISTINCT FROM r._group AND l._bucket = r._bucket"
@@ -31,7 +31,7 @@ EQUAL = f"{SAME} AND l.n = r.n AND l.x = r.x AND l.s = r.s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideRows:
-    """One side as it is compared."""
+    """Rows of one side as they are compared."""
 
     number: int  # 0: expected, 1: actual
     source: SideSource
@@ -54,22 +54,22 @@ class SideRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """How many files were read, and of how many the digests were known."""
+    """Number of files that were read, and of files whose digests were kept."""
 
     files: int
     kept: int
 
 
 def choose_buckets(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:
-    """Return how many buckets of keys each group has: many small groups, and few beside the rows."""
+    """Return how many buckets of keys each group has: many small groups, but few compared with the rows."""
     rows = number(connection, f"SELECT count(*) FROM {identifier(side.source.view)}")
     places = max(1, len(side.files))
     if layout.group is not None:
-        named = "" if side.source.file_column is None else f", {identifier(side.source.file_column)}"
-        one = f"SELECT approx_count_distinct(hash({identifier(layout.group)}{named})) FROM {side.select()}"
-        places = max(1, number(connection, one))
-    most = max(1, min(rows // ROWS_A_GROUP, MOST_GROUPS) // places)
-    return 1 << (most.bit_length() - 1)
+        file_column = "" if side.source.file_column is None else f", {identifier(side.source.file_column)}"
+        count_sql = f"SELECT approx_count_distinct(hash({identifier(layout.group)}{file_column})) FROM {side.select()}"
+        places = max(1, number(connection, count_sql))
+    bucket_limit = max(1, min(rows // ROWS_A_GROUP, MOST_GROUPS) // places)
+    return 1 << (bucket_limit.bit_length() - 1)
 
 
 def make_digests(
@@ -87,30 +87,30 @@ def make_digests(
         connection: Holds `kept_digests`.
         layout: Of both sides.
         sides: The expected side first.
-        kept_digests: What is known.
+        kept_digests: Digests of earlier comparisons.
         group_type: Of `_group`.
         young: SQL over `_group`: a group that is too young to compare.
 
     Returns:
-        The layout with its number of buckets, and what was read.
+        The layout with its number of buckets, and the number of files that were read.
     """
     buckets = kept_digests.buckets or choose_buckets(connection, layout, sides[0])
-    whole = replace(layout, buckets=buckets)
+    bucketed_layout = replace(layout, buckets=buckets)
     connection.execute(
         "CREATE OR REPLACE TEMP TABLE side_files (_file INTEGER, _side TINYINT, _path VARCHAR, _content VARCHAR)"
     )
     for side in sides:
         _list_files(connection, side)
     _load(connection, kept_digests, group_type)
-    new = [_digest_side(connection, whole, side) for side in sides]
+    new = [_digest_side(connection, bucketed_layout, side) for side in sides]
     for side in sides:
         _merge(connection, side.number, young)
     files = sum(len(side.files) for side in sides)
-    return whole, Read(files=sum(new), kept=files - sum(new))
+    return bucketed_layout, Read(files=sum(new), kept=files - sum(new))
 
 
 def _list_files(connection: duckdb.DuckDBPyConnection, side: SideRows) -> None:
-    """Add the files of a side; one whose content nobody asked for has its place for it, and no files an empty one."""
+    """Add the files of a side; without a checksum, a file is identified by its place, and no files by an empty text."""
     paths = [file.path for file in side.files] or [""]
     contents = [file.content or str(n) for n, file in enumerate(side.files)] or [""]
     numbers = {content: 2 * n + side.number for n, content in enumerate(dict.fromkeys(contents))}
@@ -121,50 +121,50 @@ def _list_files(connection: duckdb.DuckDBPyConnection, side: SideRows) -> None:
 
 
 def _load(connection: duckdb.DuckDBPyConnection, kept_digests: KeptDigests, group_type: str) -> None:
-    """Make `file_digests` of what is known of the files of both sides, and `whole_digests` of groups over several."""
+    """Load kept digests of files into `file_digests`, and those of groups over several files into `whole_digests`."""
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE file_digests (_file INTEGER, _group {group_type}, _bucket BIGINT, n BIGINT,"
         " x UBIGINT, s HUGEINT, doubled BIGINT, _new BOOLEAN)"
     )
     connection.execute("CREATE OR REPLACE TEMP TABLE whole_digests AS SELECT * EXCLUDE (_file, _new) FROM file_digests")
     if kept_digests.files:
-        known = f"{kept_digests.select_files} JOIN {_CONTENTS} USING (_side, _content)"
-        connection.execute(f"INSERT INTO file_digests SELECT _file, {_DIGEST}, doubled, false FROM {known}")
+        known_files = f"{kept_digests.select_files} JOIN {_CONTENTS} USING (_side, _content)"
+        connection.execute(f"INSERT INTO file_digests SELECT _file, {_DIGEST}, doubled, false FROM {known_files}")
         connection.execute(f"INSERT INTO whole_digests SELECT {_DIGEST}, doubled FROM {kept_digests.select_groups}")
 
 
 def _digest_side(connection: duckdb.DuckDBPyConnection, layout: Layout, side: SideRows) -> int:
     """Add the digests of files of which none are known; return how many files were read."""
-    at = side.number
-    unknown = (
-        f"SELECT _file, min(_path) FROM side_files WHERE _side = {at} AND _file NOT IN"
+    side_number = side.number
+    unknown_files = (
+        f"SELECT _file, min(_path) FROM side_files WHERE _side = {side_number} AND _file NOT IN"
         " (SELECT _file FROM file_digests) GROUP BY _file ORDER BY 2"
     )
-    new = [str(path) for _, path in connection.execute(unknown).fetchall()]
+    new = [str(path) for _, path in connection.execute(unknown_files).fetchall()]
     if not new:
         return 0
     column = side.source.file_column
     if column is None:
-        found = f"SELECT {at}, {_DIGEST}, NULL, true FROM ({digest_sql(layout, side.select())})"
+        digest_rows = f"SELECT {side_number}, {_DIGEST}, NULL, true FROM ({digest_sql(layout, side.select())})"
     else:
-        some = None if len(new) == len(side.files) else new
-        made = digest_sql(layout, side.select(some), identifier(column))
-        found = (
-            f"SELECT f._file, {_DIGEST}, NULL, true FROM ({made}) d JOIN side_files f"
-            f" ON f._path = d.{identifier(column)} AND f._side = {at}"
+        paths = None if len(new) == len(side.files) else new
+        new_digests = digest_sql(layout, side.select(paths), identifier(column))
+        digest_rows = (
+            f"SELECT f._file, {_DIGEST}, NULL, true FROM ({new_digests}) d JOIN side_files f"
+            f" ON f._path = d.{identifier(column)} AND f._side = {side_number}"
         )
-    connection.execute(f"INSERT INTO file_digests {found}")
+    connection.execute(f"INSERT INTO file_digests {digest_rows}")
     # A file without rows is known, too.
-    connection.execute(f"INSERT INTO file_digests SELECT _file, NULL, -1, 0, 0, 0, NULL, true FROM ({unknown})")
+    connection.execute(f"INSERT INTO file_digests SELECT _file, NULL, -1, 0, 0, 0, NULL, true FROM ({unknown_files})")
     return len(new)
 
 
 def _merge(connection: duckdb.DuckDBPyConnection, side: int, young: str) -> None:
-    """Make the digests of a whole side: those of its files added up, a file that is there twice twice."""
+    """Make the digests of a whole side: the sum over its files; a file that is listed twice counts twice."""
     doubled = "CASE WHEN count(*) = 1 THEN any_value(d.doubled) END"
     connection.execute(
         f"CREATE OR REPLACE TEMP TABLE digests_{side} AS SELECT _group, _bucket, sum(n)::BIGINT AS n, bit_xor(x) AS x,"
-        f" sum(s)::HUGEINT AS s, {doubled} AS doubled, {doubled} IS NOT NULL AS _told"
+        f" sum(s)::HUGEINT AS s, {doubled} AS doubled, {doubled} IS NOT NULL AS _is_known"
         " FROM file_digests d JOIN side_files f USING (_file)"
         f" WHERE _side = {side} AND n > 0 AND NOT {young} GROUP BY _group, _bucket"
     )
@@ -180,20 +180,20 @@ def find_paths(connection: duckdb.DuckDBPyConnection, side: SideRows, groups: st
     """
     if side.source.file_column is None:
         return None
-    found = connection.execute(
+    rows = connection.execute(
         f"SELECT DISTINCT _path FROM side_files WHERE _side = {side.number} AND _file IN (SELECT _file"
         f" FROM file_digests l SEMI JOIN {identifier(groups)} r ON {SAME}) ORDER BY _path"
     ).fetchall()
-    return [str(row[0]) for row in found]
+    return [str(row[0]) for row in rows]
 
 
 def kept_rows_sql(*, whole: bool) -> str:
     """Return the query of what is to be kept, in the columns of a file of kept digests.
 
     Args:
-        whole: All of it; else what this run has found.
+        whole: All digests; else only those that this run computed.
     """
-    files, groups = ("true", "true") if whole else ("l._new", "NOT _told")
+    files, groups = ("true", "true") if whole else ("l._new", "NOT _is_known")
     digest = f"l._group, l._bucket, l.n, l.x, {kept_digests.split_sql('l.s')}"
     either = f"(SELECT *, 0 AS _side FROM digests_0 WHERE {groups} UNION ALL SELECT *, 1 FROM digests_1 WHERE {groups})"
     of_files = f"(FROM file_digests JOIN {_CONTENTS} USING (_file))"

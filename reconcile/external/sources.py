@@ -27,7 +27,7 @@ _AT_VERSION = re.compile(r"(?P<place>.+)@v(?P<version>[0-9]{1,18})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideSource:
-    """Where the rows of one side are."""
+    """Location and columns of the rows of one side."""
 
     name: str  # absolute, of a table on this machine
     raw: str  # view of its columns
@@ -36,7 +36,9 @@ class SideSource:
     file_column: str | None = None  # None: in an object store, read as one
     paths: Mapping[str, str] = field(default_factory=dict)  # of its files: as the view has them, as its table has
     optional: Mapping[str, bool] = field(default_factory=dict)  # column -> may hold nulls, where the schema says so
-    beside: Mapping[str, str] = field(default_factory=dict)  # path in `paths` -> what rows hold that its bytes do not
+    partition_values: Mapping[str, str] = field(
+        default_factory=dict
+    )  # path in `paths` -> values that rows have from its folder or partition
     untyped: frozenset[str] = frozenset()  # columns of texts without a type: cells of CSV, values in folder names
     dialect: Mapping[str, str] = field(default_factory=dict)  # of CSV: delimiter, quote, header, encoding, null
     unreadable: Mapping[str, str] = field(
@@ -51,15 +53,15 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect:
     Cells of CSV and values in names of folders are texts here: `untyped`.
 
     Raises:
-        DefinitionError: Nothing is there, or it is none of these.
+        DefinitionError: The table does not exist, or it is none of these.
         LakeError: A file is missing or cannot be read.
     """
     by_file = f"{view}_by_file"
-    place, version = _version_of(source)
-    _refuse_address(source)
+    place, version = _parse_version(source)
+    _reject_address(source)
     if "://" in source or (Path(place) / "_delta_log").is_dir():
         return _bind_delta(connection, view, place if "://" in place else str(Path(place).absolute()), version)
-    files = _files(source)
+    files = _list_files(source)
     has_text = is_csv(files[0])
     try:
         reading = choose_reading(connection, source, files, dialect or Dialect())
@@ -76,21 +78,21 @@ def bind(connection: duckdb.DuckDBPyConnection, view: str, source: str, dialect:
         file_column=column,
         paths={file: Path(file).name for file in files},
         optional=reading.optional,
-        beside=folder_values(reading, files),
+        partition_values=folder_values(reading, files),
         untyped=frozenset(name for name in types if has_text or name.lower() in reading.folders),
         dialect=reading.dialect,
         unreadable=reading.unreadable,
     )
 
 
-def _refuse_address(source: str) -> None:
+def _reject_address(source: str) -> None:
     """Refuse addresses of anything but object stores, without what may be a password in them.
 
     Raises:
         DefinitionError: It is one of these, or holds a user or a password.
     """
-    scheme, separator, rest = source.partition("://")
-    user = rest.partition("/")[0].rpartition("@")[0]  # of abfss:// the name of a container, without a password
+    scheme, separator, location = source.partition("://")
+    user = location.partition("/")[0].rpartition("@")[0]  # of abfss:// the name of a container, without a password
     if separator and (scheme.lower() not in STORES or ":" in user):
         msg = f"Table `{scheme[:20]}://...`: expected {READ}, or a Delta table in an object store"
         msg += f" ({', '.join(f'{store}://' for store in STORES)}) without a password in its address."
@@ -99,17 +101,17 @@ def _refuse_address(source: str) -> None:
 
 def _bind_files(connection: duckdb.DuckDBPyConnection, view: str, reading: Reading) -> str:
     """Bind a view to files with a further column, the file of each row; return a free name for it."""
-    taken: set[str] = set()
+    existing_columns: set[str] = set()
     while True:
-        column = _free_name(taken)
-        named = reading.sql(f", filename = {literal(column)}")
+        column = _free_name(existing_columns)
+        files_sql = reading.sql(f", filename = {literal(column)}")
         try:
-            connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS FROM {named}")
+            connection.execute(f"CREATE TEMP VIEW {identifier(view)} AS FROM {files_sql}")
         except duckdb.BinderException:
-            found = connection.execute(f"DESCRIBE FROM {reading.sql()}").fetchall()
-            if column.lower() not in {str(row[0]).lower() for row in found} or taken:
+            described_columns = connection.execute(f"DESCRIBE FROM {reading.sql()}").fetchall()
+            if column.lower() not in {str(row[0]).lower() for row in described_columns} or existing_columns:
                 raise
-            taken = {str(row[0]) for row in found}
+            existing_columns = {str(row[0]) for row in described_columns}
         else:
             return column
 
@@ -125,13 +127,13 @@ def _select_columns(
     return types_of(connection, view)
 
 
-def _free_name(taken: Collection[str]) -> str:
+def _free_name(existing_columns: Collection[str]) -> str:
     """Return a name for the column of files that no column of a table has."""
-    lower = {name.lower() for name in taken}
+    lower = {name.lower() for name in existing_columns}
     return next(name for n in count() if (name := "_" * n + "_file_of_row") not in lower)
 
 
-def _optional_delta(table: DeltaTable) -> dict[str, bool]:
+def _read_optional(table: DeltaTable) -> dict[str, bool]:
     return {field.name: bool(field.nullable) for field in delta.read_schema(table)}
 
 
@@ -147,56 +149,58 @@ def _bind_delta(connection: duckdb.DuckDBPyConnection, view: str, uri: str, vers
         return SideSource(name=uri, raw=view, view=view, types=types_of(connection, view))
     column, by_file = _free_name(delta.read_schema(table).names), f"{view}_by_file"
     delta.bind(connection, by_file, table, file_column=column)
-    listed = {str(delta.file_path(root, one)): one for one in delta.actions(table)}
+    actions = {str(delta.file_path(root, action)): action for action in delta.actions(table)}
     return SideSource(
         name=str(root),
         raw=view,
         view=by_file,
         types=_select_columns(connection, by_file, (column,), view),
         file_column=column,
-        paths={path: str(one["path"]) for path, one in listed.items()},
-        optional=_optional_delta(table),
-        beside={path: text for path, one in listed.items() if (text := _describe_partition(one))},
+        paths={path: str(action["path"]) for path, action in actions.items()},
+        optional=_read_optional(table),
+        partition_values={path: text for path, action in actions.items() if (text := _describe_partition(action))},
     )
 
 
 def _describe_partition(action: Mapping[str, object]) -> str:
     """Return the values of the partition that a file is listed under; empty where there is none."""
-    found = sorted((name, repr(value)) for name, value in action.items() if name.startswith("partition."))
-    return repr(found) if found else ""
+    values = sorted((name, repr(value)) for name, value in action.items() if name.startswith("partition."))
+    return repr(values) if values else ""
 
 
-def _version_of(source: str) -> tuple[str, int | None]:
+def _parse_version(source: str) -> tuple[str, int | None]:
     """Take `table@v7` apart, as Delta's own readers do; a folder that is called so is meant itself."""
-    found = _AT_VERSION.fullmatch(source)
-    if found is None or Path(source).exists():
+    match = _AT_VERSION.fullmatch(source)
+    if match is None or Path(source).exists():
         return source, None
-    return found["place"], int(found["version"])
+    return match["place"], int(match["version"])
 
 
-def _files(source: str) -> list[str]:
+def _list_files(source: str) -> list[str]:
     path = Path(source)
     if path.is_file():
-        _refuse_kind(source, path)
-        _refuse_delta(source, [source])
+        _reject_kind(source, path)
+        _reject_delta_files(source, [source])
         return [source]
-    asked = has_magic(source) and not path.is_dir()
-    pattern = source if asked else f"{escape(str(path))}/**/*"
-    found = sorted(glob(pattern, recursive=True))  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
-    files = [file for file in found if asked or (_is_of_table(Path(file).relative_to(path)) and Path(file).is_file())]
+    is_pattern = has_magic(source) and not path.is_dir()
+    pattern = source if is_pattern else f"{escape(str(path))}/**/*"
+    paths = sorted(glob(pattern, recursive=True))  # noqa: PTH207 -- a pattern with its folder, as a shell takes it
+    files = [
+        file for file in paths if is_pattern or (_is_of_table(Path(file).relative_to(path)) and Path(file).is_file())
+    ]
     if not files:
-        others = sorted({"".join(Path(file).suffixes[-2:]) for file in found if Path(file).is_file()} - {""})
-        got = f"files of other kinds: {', '.join(others[:5])}" if others else "nothing"
-        msg = f"Table `{source}`: expected {READ}, found {got}."
+        suffixes = sorted({"".join(Path(file).suffixes[-2:]) for file in paths if Path(file).is_file()} - {""})
+        contents = f"files of other kinds: {', '.join(suffixes[:5])}" if suffixes else "nothing"
+        msg = f"Table `{source}`: expected {READ}, found {contents}."
         raise DefinitionError(msg)
     if len({is_csv(file) for file in files}) > 1:
         msg = f"Table `{source}`: expected files of one kind, got Parquet and CSV."
         raise DefinitionError(msg)
-    _refuse_delta(source, files)
+    _reject_delta_files(source, files)
     return files
 
 
-def _refuse_kind(source: str, path: Path) -> None:
+def _reject_kind(source: str, path: Path) -> None:
     """Refuse a file that is neither CSV by its name nor Parquet by its first bytes."""
     if is_csv(path.name) or path.name.lower().endswith(".parquet"):
         return
@@ -216,11 +220,11 @@ def _is_hidden(path: Path) -> bool:
     return any(part.startswith(("_", ".")) and "=" not in part for part in path.parts)
 
 
-def _refuse_delta(source: str, files: Sequence[str]) -> None:
-    folders = {folder for own in {Path(file).parent for file in files} for folder in (own, *own.parents)}
-    inside = sorted(folder for folder in folders if (folder / "_delta_log").is_dir())
-    if inside:
-        msg = f"Table `{source}`: expected Parquet files, got those of the Delta table `{inside[0]}`."
+def _reject_delta_files(source: str, files: Sequence[str]) -> None:
+    folders = {folder for parent in {Path(file).parent for file in files} for folder in (parent, *parent.parents)}
+    delta_folders = sorted(folder for folder in folders if (folder / "_delta_log").is_dir())
+    if delta_folders:
+        msg = f"Table `{source}`: expected Parquet files, got those of the Delta table `{delta_folders[0]}`."
         raise DefinitionError(msg + "\nHint: name its folder; among its files are some that it no longer lists.")
 
 
@@ -232,16 +236,18 @@ def describe_optional(names: Mapping[str, str], expected: SideSource, actual: Si
         expected: The trusted side.
         actual: The judged one.
     """
-    found = []
+    notes = []
     for ours, name in names.items():
         may, might = expected.optional.get(ours), actual.optional.get(name)
         if may is not None and might is not None and may != might:
-            one, other = ("expected", "actual") if may else ("actual", "expected")
-            found.append(f"Column `{ours}` may hold nulls on the {one} side, and none on the {other} side.")
-    return tuple(found)
+            nullable_side, strict_side = ("expected", "actual") if may else ("actual", "expected")
+            notes.append(
+                f"Column `{ours}` may hold nulls on the {nullable_side} side, and none on the {strict_side} side."
+            )
+    return tuple(notes)
 
 
 def types_of(connection: duckdb.DuckDBPyConnection, view: str) -> dict[str, str]:
     """Return the columns of a view with their DuckDB types, in order."""
-    bound = connection.table(identifier(view))  # DESCRIBE returns more than 2,048 columns in no order
-    return {name: str(kind) for name, kind in zip(bound.columns, bound.types, strict=True)}
+    relation = connection.table(identifier(view))  # DESCRIBE returns more than 2,048 columns in no order
+    return {name: str(kind) for name, kind in zip(relation.columns, relation.types, strict=True)}

@@ -18,7 +18,7 @@ from cutover.reconcile.external import cell_texts
 
 
 def is_all_spelling(connection: duckdb.DuckDBPyConnection, layout: Layout, texts: Collection[str]) -> bool:
-    """Return whether some rows differ, and none of them once numbers have one way to be written.
+    """Return whether some rows differ, and all of them only in how numbers are written.
 
     Args:
         connection: Holds the table `different`.
@@ -28,8 +28,10 @@ def is_all_spelling(connection: duckdb.DuckDBPyConnection, layout: Layout, texts
     if not {*texts} & {*layout.columns} or not number(connection, "SELECT count(*) FROM different"):
         return False
     sides = [_select(layout, texts, side, only) for side, only in (("e", "extra"), ("a", "missing"))]
-    apart = " UNION ALL ".join(f"({one} EXCEPT ALL {other})" for one, other in (sides, sides[::-1]))
-    return not number(connection, f"SELECT count(*) FROM ({apart})")
+    unequal_rows = " UNION ALL ".join(
+        f"({left_rows} EXCEPT ALL {right_rows})" for left_rows, right_rows in (sides, sides[::-1])
+    )
+    return not number(connection, f"SELECT count(*) FROM ({unequal_rows})")
 
 
 def drop_spelled_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, texts: Collection[str]) -> int:
@@ -46,8 +48,8 @@ def drop_spelled_rows(connection: duckdb.DuckDBPyConnection, layout: Layout, tex
     pairs = {n: tuple(_normalize(f"__{side}{n}", is_text=True) for side in ("e", "a")) for n in places}
     changes = ", ".join(f"__d{n} = __d{n} AND {left} IS DISTINCT FROM {right}" for n, (left, right) in pairs.items())
     connection.execute(f"UPDATE different SET {changes} WHERE __diff = 'changed'")
-    listed = ", ".join(f"__d{n}" for n in range(len(layout.values)))
-    equal = f"__diff = 'changed' AND NOT list_contains([{listed}], true)"
+    flags = ", ".join(f"__d{n}" for n in range(len(layout.values)))
+    equal = f"__diff = 'changed' AND NOT list_contains([{flags}], true)"
     dropped = number(connection, f"SELECT count(*) FROM different WHERE {equal}")
     connection.execute(f"DELETE FROM different WHERE {equal}")
     return dropped

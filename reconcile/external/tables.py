@@ -28,7 +28,7 @@ from cutover.reconcile.external import spelling
 from cutover.reconcile.external.alignment import Columns, align
 from cutover.reconcile.external.column_readings import Readings, choose_readings
 from cutover.reconcile.external.csv_dialect import find_hint
-from cutover.reconcile.external.name_hints import shown
+from cutover.reconcile.external.name_hints import quote_word
 from cutover.reconcile.external.open_tables import OpenTables, open_tables
 from cutover.reconcile.external.prepare import prepare
 from cutover.reconcile.external.request import DiffRequest, Tolerance
@@ -76,38 +76,37 @@ def compare_tables(diff_request: DiffRequest, settings: Settings | None = None) 
         DefinitionError: A table is not there, or a named column is not on both sides.
         LakeError: A file cannot be read, or changed while it was read.
     """
-    at, began = datetime.now(UTC), monotonic()
-    bounds = None if settings is None else queries.reading(settings)
-    with queries.connect(bounds) as connection, read_once():
-        if bounds is not None:  # an engine of this comparison's own, whose files stay as they are
+    started_at, started = datetime.now(UTC), monotonic()
+    limits = None if settings is None else queries.reading(settings)
+    with queries.connect(limits) as connection, read_once():
+        if limits is not None:  # an engine of this comparison's own, whose files stay as they are
             connection.execute("SET parquet_metadata_cache = true; SET preserve_insertion_order = false")
-        bound = (
+        bound_sources = (
             bind(connection, "left_raw", diff_request.left, diff_request.dialects[0]),
             bind(connection, "right_raw", diff_request.right, diff_request.dialects[1]),
         )
-        if bounds is not None:
-            _plan_for_width(connection, max(len(source.types) for source in bound))
+        if limits is not None:
+            _plan_for_width(connection, max(len(source.types) for source in bound_sources))
         try:
-            readings = choose_readings(connection, diff_request, bound)
+            readings = choose_readings(connection, diff_request, bound_sources)
             sources = readings.sources
             prepared = prepare(connection, diff_request, sources, ("left_ready", "right_ready"))
             columns = align(connection, ("left_ready", "right_ready"), (LEFT, RIGHT), readings.numbers)
-            opened = open_tables(connection, diff_request, sources, prepared, columns, settings)
-            found = opened.find(diff_request.budget)
-            notes = (*readings.notes, *prepared.notes, *describe_optional(_pairs(diff_request, columns), *sources))
-            finding = _build_finding(opened, diff_request, columns, readings, found, notes)
+            tables = open_tables(connection, diff_request, sources, prepared, columns, settings)
+            result = tables.find(diff_request.budget)
+            notes = (*readings.notes, *prepared.notes, *describe_optional(_pair_names(diff_request, columns), *sources))
+            finding = _build_finding(tables, diff_request, columns, readings, result, notes)
         except (duckdb.BinderException, duckdb.ParserException, duckdb.CatalogException):
             raise
         except duckdb.Error as error:
-            said = queries.describe_error(error)
-            msg = (
-                f"Tables `{diff_request.left}` and `{diff_request.right}`: expected files that can be read, got: {said}"
-            )
-            raise LakeError(msg + find_hint(said), runbook="TableUnreadable") from None
+            message = queries.describe_error(error)
+            names = f"`{diff_request.left}` and `{diff_request.right}`"
+            msg = f"Tables {names}: expected files that can be read, got: {message}"
+            raise LakeError(msg + find_hint(message), runbook="TableUnreadable") from None
     run = RunMetadata(
-        run_id=f"{at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
-        at=at.isoformat().replace("+00:00", "Z"),
-        seconds=round(monotonic() - began, 3),
+        run_id=f"{started_at:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}",
+        at=started_at.isoformat().replace("+00:00", "Z"),
+        seconds=round(monotonic() - started, 3),
     )
     return Report(finding=finding, run=run)
 
@@ -122,31 +121,31 @@ def _plan_for_width(connection: duckdb.DuckDBPyConnection, columns: int) -> None
     connection.execute(f"SET threads = {max(1, min(threads, memory // (columns * BYTES_A_COLUMN)))}")
 
 
-def _pairs(diff_request: DiffRequest, columns: Columns) -> dict[str, str]:
+def _pair_names(diff_request: DiffRequest, columns: Columns) -> dict[str, str]:
     return {name: diff_request.names.get(name, name) for name in columns.common}
 
 
 def _build_finding(
-    opened: OpenTables,
+    tables: OpenTables,
     diff_request: DiffRequest,
     columns: Columns,
     readings: Readings,
     diff: Diff,
     notes: Sequence[str],
 ) -> Finding:
-    connection, layout = opened.connection, opened.layout
-    spelled = columns.is_same and spelling.is_all_spelling(connection, layout, readings.texts)
-    dropped = 0 if spelled else spelling.drop_spelled_rows(connection, layout, readings.texts)
-    diff = replace(diff, changed=diff.changed - dropped)
+    connection, layout = tables.connection, tables.layout
+    is_spelling = columns.is_same and spelling.is_all_spelling(connection, layout, readings.texts)
+    uncounted_rows = 0 if is_spelling else spelling.drop_spelled_rows(connection, layout, readings.texts)
+    diff = replace(diff, changed=diff.changed - uncounted_rows)
     rows = Rows(
-        compared=opened.count_rows() + diff.missing,
+        compared=tables.count_rows() + diff.missing,
         missing=diff.missing,
         extra=diff.extra,
         changed=diff.changed,
     )
-    verdict, exit_code = _verdict(rows, diff, is_same_schema=columns.is_same, is_spelling=spelled)
-    sentence = _sentence(rows, diff, is_same_schema=columns.is_same)
-    sentence = _describe_spelling(diff, readings) if spelled else sentence
+    verdict, exit_code = _decide_verdict(rows, diff, is_same_schema=columns.is_same, is_spelling=is_spelling)
+    sentence = _describe_verdict(rows, diff, is_same_schema=columns.is_same)
+    sentence = _describe_spelling(diff, readings) if is_spelling else sentence
     return Finding(
         kind="tables",
         pipeline="diff",
@@ -154,29 +153,29 @@ def _build_finding(
         exit_code=exit_code,
         sentence=sentence,
         sides=SideNames(expected=diff_request.left, actual=diff_request.right),
-        windows=_windows(opened, diff_request),
+        windows=_count_windows(tables, diff_request),
         rows=rows,
         causes={UNEXPLAINED: Cause(rows=diff.rows)},
         policy=PolicyResult(unexplained=diff.rows, within=exit_code == 0),
-        worst_keys=_worst_keys(connection, diff_request, layout),
-        apart=_apart(connection, diff_request, layout, columns),
-        segments=_segments(connection, diff_request, layout, columns, rows.compared),
-        differences=_differences(connection, diff_request, layout),
-        differences_total=_cells(connection, layout),
+        worst_keys=_list_worst_keys(connection, diff_request, layout),
+        apart=_measure_distances(connection, diff_request, layout, columns),
+        segments=_find_segments(connection, diff_request, layout, columns, rows.compared),
+        differences=_sample_differences(connection, diff_request, layout),
+        differences_total=_count_cells(connection, layout),
         readings=readings.tables,
         equal_within=_describe_near(diff_request, diff),
         notes=(
             *notes,
             *columns.notes,
-            *_describe_spelled(dropped, readings),
-            *_describe_doubled(opened),
-            *_describe_rest(diff),
-            *opened.notes,
+            *_describe_spelled(uncounted_rows, readings),
+            *_describe_doubled(tables),
+            *_describe_unfinished(diff),
+            *tables.notes,
         ),
     )
 
 
-def _verdict(rows: Rows, diff: Diff, *, is_same_schema: bool, is_spelling: bool) -> tuple[Verdict, int]:
+def _decide_verdict(rows: Rows, diff: Diff, *, is_same_schema: bool, is_spelling: bool) -> tuple[Verdict, int]:
     """Return the verdict and its exit code; agreement of nothing with nothing, or of a part, proves nothing."""
     if is_spelling:
         return Verdict.NOT_COMPARABLE, 2
@@ -186,7 +185,7 @@ def _verdict(rows: Rows, diff: Diff, *, is_same_schema: bool, is_spelling: bool)
 
 
 def _describe_spelling(diff: Diff, readings: Readings) -> str:
-    options = " ".join(f"--type {shown(f'{name}=text')}" for name in sorted(readings.texts))
+    options = " ".join(f"--type {quote_word(f'{name}=text')}" for name in sorted(readings.texts))
     return (
         f"{count_noun(diff.rows, 'row')} differ only in how numbers are written, such as 1.0 and 1, in a column whose"
         f" other cells are no numbers. `{options}` compares such columns as texts; `decimal` in place of `text` does as"
@@ -194,40 +193,42 @@ def _describe_spelling(diff: Diff, readings: Readings) -> str:
     )
 
 
-def _describe_spelled(dropped: int, readings: Readings) -> list[str]:
+def _describe_spelled(uncounted_rows: int, readings: Readings) -> list[str]:
     """Return a note on rows that may be equal or not, and are not counted."""
-    if not dropped:
+    if not uncounted_rows:
         return []
-    options = " ".join(f"--type {shown(f'{name}=text')}" for name in sorted(readings.texts))
-    text = f"{count_noun(dropped, 'row')} with no other difference than how numbers are written, such as 1.0 and 1."
+    options = " ".join(f"--type {quote_word(f'{name}=text')}" for name in sorted(readings.texts))
+    text = (
+        f"{count_noun(uncounted_rows, 'row')} with no other difference than how numbers are written, such as 1.0 and 1."
+    )
     return [f"Not counted: {text} `{options}` compares such columns as texts."]
 
 
 def _describe_near(diff_request: DiffRequest, diff: Diff) -> tuple[EqualWithin, ...]:
-    default = Tolerance(relative=FLOAT_RELATIVE)
+    default_tolerance = Tolerance(relative=FLOAT_RELATIVE)
     return tuple(
         EqualWithin(
             column=name,
             cells=count,
-            tolerance=diff_request.tolerances.get(name, default).describe(),
+            tolerance=diff_request.tolerances.get(name, default_tolerance).describe(),
             is_default=name not in diff_request.tolerances,
         )
         for name, count in diff.near.items()
     )
 
 
-def _windows(opened: OpenTables, diff_request: DiffRequest) -> Windows:
+def _count_windows(tables: OpenTables, diff_request: DiffRequest) -> Windows:
     """Return how many windows there are and differ; none where no window column was named."""
-    group = opened.layout.group
+    group = tables.layout.group
     if group is None:
         return Windows()
-    compared, lowest, highest = opened.measure_groups()
+    window_count, lowest, highest = tables.measure_groups()
     query = f"SELECT count(*) FROM (SELECT DISTINCT {identifier(group)} FROM different)"
     ends = (None if end is None else str(_mask(diff_request, group, end)) for end in (lowest, highest))
-    return Windows(compared=compared, different=number(opened.connection, query), first=next(ends), last=next(ends))
+    return Windows(compared=window_count, different=number(tables.connection, query), first=next(ends), last=next(ends))
 
 
-def _sentence(rows: Rows, diff: Diff, *, is_same_schema: bool) -> str:
+def _describe_verdict(rows: Rows, diff: Diff, *, is_same_schema: bool) -> str:
     if not rows.compared and is_same_schema:
         return "Nothing was compared: no row is left on either side. Name tables or versions that hold rows."
     if diff.rows == 0 and diff.unfinished:
@@ -235,36 +236,36 @@ def _sentence(rows: Rows, diff: Diff, *, is_same_schema: bool) -> str:
     if diff.rows == 0:
         schema = "." if is_same_schema else "; the schemas differ."
         return f"The tables agree in all {rows.compared:,} rows of the columns that they share{schema}"
-    parts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
-    listed = ", ".join(f"{count:,} {name}" for count, name in parts if count)
-    least = "at least " if diff.unfinished else ""
-    return f"The tables differ in {least}{diff.rows:,} of {rows.compared:,} rows: {listed}."
+    counts = [(rows.missing, "missing"), (rows.extra, "extra"), (rows.changed, "changed")]
+    count_texts = ", ".join(f"{count:,} {name}" for count, name in counts if count)
+    lower_bound = "at least " if diff.unfinished else ""
+    return f"The tables differ in {lower_bound}{diff.rows:,} of {rows.compared:,} rows: {count_texts}."
 
 
-def _describe_rest(diff: Diff) -> list[str]:
+def _describe_unfinished(diff: Diff) -> list[str]:
     """Return a note on what a budget left alone."""
     if not diff.unfinished:
         return []
-    of = f"{diff.unfinished:,} of {count_noun(diff.unfinished + diff.joined, 'group')} whose digests differ"
-    return [f"The budget ended first: {of} were not looked into, so more may differ."]
+    share = f"{diff.unfinished:,} of {count_noun(diff.unfinished + diff.joined, 'group')} whose digests differ"
+    return [f"The budget ended first: {share} were not compared, so more may differ."]
 
 
-def _describe_doubled(opened: OpenTables) -> list[str]:
+def _describe_doubled(tables: OpenTables) -> list[str]:
     """Return a note for each side on which a key is not unique; its rows are compared as a multiset."""
     return [
-        f"The key is not unique on the {side} side: {doubled:,} keys have more than one row."
-        for side, doubled in zip(("expected", "actual"), opened.doubled, strict=True)
-        if doubled
+        f"The key is not unique on the {side} side: {doubled_keys:,} keys have more than one row."
+        for side, doubled_keys in zip(("expected", "actual"), tables.doubled, strict=True)
+        if doubled_keys
     ]
 
 
-def _differences(
+def _sample_differences(
     connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout
 ) -> tuple[Difference, ...]:
     """Return cells of a sample of rows: the same number of each kind of difference, so that none crowds out a rare one.
 
-    A kind is: missing, extra, or which columns changed. Of a row of many changed columns so many cells are listed that
-    a row of each kind has its own.
+    A kind is: missing, extra, or which columns changed. The cells of a row with many changed columns are limited
+    so that each kind of difference has a row.
     """
     keys = ", ".join(map(identifier, layout.keys))
     # One list for all columns: a window over thousands of them is slow.
@@ -280,8 +281,8 @@ def _differences(
         f" ORDER BY __rank, __kind, __place LIMIT {CELLS_AT_MOST}"
     )
     rows = _fetch_listed(connection, layout)
-    most = max(1, CELLS_AT_MOST // max(1, sum(rank == 1 for _, rank, *_ in rows)))
-    cells = [(at, cell) for at, _, *row in rows for cell in _row_cells(diff_request, layout, row)[:most]][
+    cells_of_a_row = max(1, CELLS_AT_MOST // max(1, sum(rank == 1 for _, rank, *_ in rows)))
+    cells = [(at, cell) for at, _, *row in rows for cell in _row_cells(diff_request, layout, row)[:cells_of_a_row]][
         :CELLS_AT_MOST
     ]
     return tuple(cell for _, cell in sorted(cells, key=lambda cell: cell[0]))
@@ -293,20 +294,22 @@ def _fetch_listed(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list
     from_listed = "FROM different d JOIN listed l ON l.__row = d.rowid ORDER BY __at"
     rows = [[*row] for row in connection.execute(f"SELECT __place, __rank, {keys}, __diff {from_listed}").fetchall()]
     for start in range(0, len(layout.values) if rows else 0, COLUMNS_AT_ONCE):
-        some = range(start, min(start + COLUMNS_AT_ONCE, len(layout.values)))
-        values = ", ".join(f"__e{i}, __a{i}, __d{i}" for i in some)
-        further = connection.execute(f"SELECT {values} {from_listed}").fetchall()
-        rows = [[*row, *cells] for row, cells in zip(rows, further, strict=True)]
+        places = range(start, min(start + COLUMNS_AT_ONCE, len(layout.values)))
+        values = ", ".join(f"__e{i}, __a{i}, __d{i}" for i in places)
+        value_rows = connection.execute(f"SELECT {values} {from_listed}").fetchall()
+        rows = [[*row, *cells] for row, cells in zip(rows, value_rows, strict=True)]
     return rows
 
 
 def _row_cells(diff_request: DiffRequest, layout: Layout, row: Sequence[Any]) -> list[Difference]:
     """Return a cell for each value that differs; one named after the key where a row without values is on one side."""
-    at = len(layout.keys)
-    key = {name: _mask(diff_request, name, value) for name, value in zip(layout.keys, row[:at], strict=True)}
+    key_count = len(layout.keys)
+    key = {name: _mask(diff_request, name, value) for name, value in zip(layout.keys, row[:key_count], strict=True)}
     window = None if layout.group is None else _window_text(key.pop(layout.group))
-    kind, flat = str(row[at]), row[at + 1 :]
-    found = [(v.name, flat[3 * i], flat[3 * i + 1]) for i, v in enumerate(layout.values) if flat[3 * i + 2]]
+    kind, cells = str(row[key_count]), row[key_count + 1 :]
+    differing_values = [
+        (v.name, cells[3 * i], cells[3 * i + 1]) for i, v in enumerate(layout.values) if cells[3 * i + 2]
+    ]
     return [
         Difference(
             window_start=window,
@@ -318,7 +321,7 @@ def _row_cells(diff_request: DiffRequest, layout: Layout, row: Sequence[Any]) ->
             difference=None if name in diff_request.masked else subtract(actual, expected, additive=False),
             cause=UNEXPLAINED,
         )
-        for name, expected, actual in found or [("(row)", None, None)]
+        for name, expected, actual in differing_values or [("(row)", None, None)]
     ]
 
 
@@ -332,7 +335,7 @@ def _mask(diff_request: DiffRequest, name: str, value: object) -> Scalar:
     return MASKED if name in diff_request.masked else scalar(value)
 
 
-def _apart(
+def _measure_distances(
     connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout, columns: Columns
 ) -> tuple[Apart, ...]:
     numbers = [
@@ -340,51 +343,56 @@ def _apart(
         for i, value in enumerate(layout.values)
         if is_number(columns.common[value.name]) and value.name not in diff_request.masked
     ]
-    found: list[Apart] = []
+    distances: list[Apart] = []
     for start in range(0, len(numbers), COLUMNS_AT_ONCE):
-        some = numbers[start : start + COLUMNS_AT_ONCE]
+        batch = numbers[start : start + COLUMNS_AT_ONCE]
         # A query takes as long as its table is wide: a table of some columns keeps many columns linear.
-        copied = ", ".join(f"__e{i}, __a{i}, __d{i}" for i, _ in some)
+        copied_columns = ", ".join(f"__e{i}, __a{i}, __d{i}" for i, _ in batch)
         connection.execute(
-            f"CREATE OR REPLACE TEMP TABLE changed_numbers AS SELECT {copied} FROM different WHERE __diff = 'changed'"
+            f"CREATE OR REPLACE TEMP TABLE changed_numbers AS SELECT {copied_columns}"
+            " FROM different WHERE __diff = 'changed'"
         )
-        flags = ", ".join(f"bool_or(__d{i})" for i, _ in some)
-        differing = queries.first(connection, f"SELECT {flags} FROM changed_numbers")
+        flags = ", ".join(f"bool_or(__d{i})" for i, _ in batch)
+        differing_flags = queries.first(connection, f"SELECT {flags} FROM changed_numbers")
         pairs = [
             Pair(name=name, expected=f"__e{i}", actual=f"__a{i}", differs=f"__d{i}")
-            for (i, name), differs in zip(some, differing, strict=True)
+            for (i, name), differs in zip(batch, differing_flags, strict=True)
             if differs
         ]
-        found += apart.measure(connection, "changed_numbers", pairs)
-    return tuple(found)
+        distances += apart.measure(connection, "changed_numbers", pairs)
+    return tuple(distances)
 
 
-def _segments(
+def _find_segments(
     connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout, columns: Columns, compared: int
 ) -> tuple[KeySegment, ...]:
-    shown = [name for name in layout.keys if name not in diff_request.masked]
-    found = {
-        name: SegmentColumn(value=identifier(name), every=_every(name, f"SELECT {identifier(name)}, 1 FROM {RIGHT}"))
-        for name in shown
+    shown_names = [name for name in layout.keys if name not in diff_request.masked]
+    segment_columns = {
+        name: SegmentColumn(
+            value=identifier(name), every=_select_all_rows(name, f"SELECT {identifier(name)}, 1 FROM {RIGHT}")
+        )
+        for name in shown_names
         if name != layout.group
     }
-    if layout.group in shown and is_time(columns.common[str(layout.group)]):
+    if layout.group in shown_names and is_time(columns.common[str(layout.group)]):
         # The rows of each window are known from its digests: none is read again.
-        found |= segments.window_columns(layout.group, _every(layout.group, "SELECT _group, n FROM digests_1"))
-    return segments.over_represented(connection, found, "different", str(compared))
+        segment_columns |= segments.window_columns(
+            layout.group, _select_all_rows(layout.group, "SELECT _group, n FROM digests_1")
+        )
+    return segments.over_represented(connection, segment_columns, "different", str(compared))
 
 
-def _every(name: str, actual: str) -> str:
+def _select_all_rows(name: str, actual: str) -> str:
     return segments.every_sql(actual, f"SELECT {identifier(name)}, 1 FROM different WHERE __diff = 'missing'")
 
 
-def _cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
-    listed = ", ".join(f"__d{i}::INTEGER" for i in range(len(layout.values))) or "0"
-    flags = f"list_sum([{listed}])"  # a chain of sums may be too deep
-    return number(connection, f"SELECT sum(greatest(1, {flags})) FROM different")
+def _count_cells(connection: duckdb.DuckDBPyConnection, layout: Layout) -> int:
+    flag_list = ", ".join(f"__d{i}::INTEGER" for i in range(len(layout.values))) or "0"
+    flag_sum = f"list_sum([{flag_list}])"  # a chain of sums may be too deep
+    return number(connection, f"SELECT sum(greatest(1, {flag_sum})) FROM different")
 
 
-def _worst_keys(
+def _list_worst_keys(
     connection: duckdb.DuckDBPyConnection, diff_request: DiffRequest, layout: Layout
 ) -> tuple[WorstKey, ...]:
     """Return the keys with the most different rows over all windows; nothing without a window column."""
