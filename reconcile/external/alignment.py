@@ -107,9 +107,7 @@ def align(
     floats = {name: shared_types[name].name for name in digit_names if "float" in kinds[name]}
     float_types = {name: "DOUBLE" if name in integers else kind for name, kind in floats.items()}
     lossy_counts = {name: count for name, count in changed_counts.items() if name not in digit_names}
-    unequal_names = [
-        name for name, kind in shared_types.items() if name in lossy_counts or not kind.is_alike or kind.missing
-    ]
+    is_alike = not lossy_counts and all(kind.is_alike and not kind.missing for kind in shared_types.values())
     columns = Columns(
         common=common_types,
         types_by_side=types_by_side,
@@ -120,7 +118,7 @@ def align(
             *_describe_schemas((left, right), common_types, shared_types),
             *_describe_lossy(lossy_counts, common_types),
         ),
-        is_same=left.keys() == right.keys() and not unequal_names,
+        is_same=left.keys() == right.keys() and is_alike,
     )
     for side, names in enumerate(zip(raw, into, strict=True)):
         _make_view(connection, columns, side, *names)
