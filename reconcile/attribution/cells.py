@@ -78,8 +78,8 @@ def _parse_row(sides: Sides, raw: Sequence[Any]) -> _Row:
 def _make_cells(sides: Sides, row: _Row) -> list[Difference]:
     """Return a row's cells that differ: its measures, or if none does, its states and number of records."""
     differing = [(value, v) for value, v in zip(sides.layout.values, row.values, strict=True) if _differs(value, v)]
-    listed = [(value, v) for value, v in differing if value.is_measure] or differing
-    return [_make_cell(sides, row, value, values) for value, values in listed]
+    shown_values = [(value, v) for value, v in differing if value.is_measure] or differing
+    return [_make_cell(sides, row, value, values) for value, values in shown_values]
 
 
 def _differs(value: Value, values: Sequence[Any]) -> bool:

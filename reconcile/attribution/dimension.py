@@ -62,13 +62,15 @@ def stage_refold(settings: Settings, pipeline: Pipeline, evidence: SealEvidence,
     if not pipeline.lookups:
         return sides
     rejoin = Rejoin(settings, pipeline)
-    recorded = rejoin.collect_recorded(evidence.records)
-    suspects = _list_suspects(settings, pipeline, evidence, sides, recorded)
+    recorded_spans = rejoin.collect_recorded(evidence.records)
+    suspects = _list_suspects(settings, pipeline, evidence, sides, recorded_spans)
     if not suspects:
         return sides
-    _check_provable(settings, pipeline, rejoin, recorded, suspects)
+    _check_provable(settings, pipeline, rejoin, recorded_spans, suspects)
     parts = [
-        RefoldPart(windows=suspect.windows, reads=suspect.reads, by_stream=recorded, by_batch=suspect.run.dimensions)
+        RefoldPart(
+            windows=suspect.windows, reads=suspect.reads, by_stream=recorded_spans, by_batch=suspect.run.dimensions
+        )
         for suspect in suspects
     ]
     further = () if sides.same_definition else tuple(map(Class, sides.merged[_MERGED:]))
@@ -120,12 +122,12 @@ def list_notes(evidence: SealEvidence) -> list[str]:
 
 
 def _list_suspects(
-    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded: Spans
+    settings: Settings, pipeline: Pipeline, evidence: SealEvidence, sides: Sides, recorded_spans: Spans
 ) -> list[Suspects]:
     differing_groups(sides.connection, sides.layout, SharedTable.EXPECTED, stage(len(sides.merged)), into="suspected")
     runs = _list_runs(settings, pipeline, evidence)
     if pipeline.window.merges:
-        _check_sessions(pipeline, sides, recorded, runs)
+        _check_sessions(pipeline, sides, recorded_spans, runs)
         return []
     windows = sides.connection.execute(
         f"SELECT DISTINCT epoch_us(window_start), epoch_us(window_end) FROM {SharedTable.WINDOWS}"
@@ -136,7 +138,7 @@ def _list_suspects(
         run_windows = [start for start, end in windows if find_last_run(runs, start, end) == run_number]
         positions = [
             position
-            for name, spans in recorded.items()
+            for name, spans in recorded_spans.items()
             for position in joined_versions.find_diverging_offsets(spans, run.dimensions.get(name, ()))
         ]
         if run_windows and positions:
@@ -146,12 +148,12 @@ def _list_suspects(
     return suspects
 
 
-def _check_sessions(pipeline: Pipeline, sides: Sides, recorded: Spans, runs: Sequence[BatchRun]) -> None:
+def _check_sessions(pipeline: Pipeline, sides: Sides, recorded_spans: Spans, runs: Sequence[BatchRun]) -> None:
     differing = number(sides.connection, "SELECT count(*) FROM suspected")
     if differing and any(
         joined_versions.find_diverging_offsets(spans, run.dimensions.get(name, ()))
         for run in runs
-        for name, spans in recorded.items()
+        for name, spans in recorded_spans.items()
     ):
         raise _make_unprovable_error(pipeline, "sessions are never folded again")
 
@@ -197,17 +199,19 @@ def find_suspects(
 
 
 def _check_provable(
-    settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded: Spans, suspects: Sequence[Suspects]
+    settings: Settings, pipeline: Pipeline, rejoin: Rejoin, recorded_spans: Spans, suspects: Sequence[Suspects]
 ) -> None:
-    needed = [
+    needed_spans = [
         {
             name: joined_versions.spans_to_read(spans_by_lookup[name], [suspect.reads], (0, ""))
             for name in pipeline.lookups
         }
         for suspect in suspects
-        for spans_by_lookup in (recorded, suspect.run.dimensions)
+        for spans_by_lookup in (recorded_spans, suspect.run.dimensions)
     ]
-    unreadable = next((reason for spans in needed if (reason := rejoin.explain_unreadable(spans)) is not None), None)
+    unreadable = next(
+        (reason for spans in needed_spans if (reason := rejoin.explain_unreadable(spans)) is not None), None
+    )
     if unreadable is not None:
         raise _make_unprovable_error(pipeline, unreadable)
     client, run = LogClient(settings), suspects[0].run
@@ -237,18 +241,18 @@ def _add_stage(sides: Sides, windows: Sequence[int], further: Sequence[Class] = 
     connection.register("suspected_windows", pa.table({"start": pa.array(windows, pa.int64())}))
     for class_count in range(len(further) + 1):
         _compare_folds(sides, class_count)
-    moved = f"moved_{stage_number}"
+    moved_table = f"moved_{stage_number}"
     choices = " UNION ALL ".join(
         f"SELECT *, {class_count} AS __also FROM shown_{class_count}" for class_count in range(len(further) + 1)
     )
     # The first set of classes that makes a (window, key) equal to batch; if none does, the first that confirms it.
     connection.execute(
-        f"CREATE TEMP TABLE {moved} AS SELECT * FROM ({choices})"
+        f"CREATE TEMP TABLE {moved_table} AS SELECT * FROM ({choices})"
         f" QUALIFY row_number() OVER (PARTITION BY {key_columns(layout)} ORDER BY __is_off, __also) = 1"
     )
-    if not number(connection, f"SELECT count(*) FROM {moved}"):
+    if not number(connection, f"SELECT count(*) FROM {moved_table}"):
         return sides
-    is_moved = f"EXISTS (SELECT 1 FROM {moved} m WHERE {layout.same_key('m', 'r')}"
+    is_moved = f"EXISTS (SELECT 1 FROM {moved_table} m WHERE {layout.same_key('m', 'r')}"
     replaced = " UNION ALL BY NAME ".join(
         f"SELECT * FROM {refold.table_with_classes(AS_BATCH, class_count)} r"
         f" WHERE {is_moved} AND m.__also = {class_count})"

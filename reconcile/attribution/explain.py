@@ -190,12 +190,12 @@ def _find_losses_in_log(
         portions = log_rows.list_portions(settings, pipeline, sides.connection, run, stretches)
         reads = [offsets for portion in portions for offsets in portion.reads]
         epochs = [record for record in evidence.records if _reads_any(record, reads)]
-        lost = lost_records.find_lost(client, epochs, evidence.losses, pipeline.window, most=lost_records.ALL)
+        losses = lost_records.find_lost(client, epochs, evidence.losses, pipeline.window, most=lost_records.ALL)
     except (LogError, LakeError) as error:
         return _LogCount(
             unasked=f"Cannot check whether the log still has the window's records: {str(error).splitlines()[0]}"
         )
-    return _LogCount(lost=f"{lost_records.format_lost(lost)}." if lost else None)
+    return _LogCount(lost=f"{lost_records.format_lost(losses)}." if losses else None)
 
 
 def _reads_any(record: EpochRecord, reads: Sequence[Offsets]) -> bool:

@@ -27,16 +27,16 @@ UNKNOWN, FOREVER = -(1 << 62), 1 << 62
 """Event time before any record was read; an age that no window reaches."""
 
 
-def list_ages(until: int) -> Iterator[int]:
+def list_ages(limit: int) -> Iterator[int]:
     """Yield the measured ages below a limit, ascending; beyond 30 days, four per doubling.
 
     Args:
-        until: Microseconds, exclusive.
+        limit: Microseconds, exclusive.
     """
-    yield from (age for age in AGES if age < until)
+    yield from (age for age in AGES if age < limit)
     doubled = AGES[-1]
-    while doubled < until:
-        yield from (age for age in (doubled * quarters // 4 for quarters in (5, 6, 7, 8)) if age < until)
+    while doubled < limit:
+        yield from (age for age in (doubled * quarters // 4 for quarters in (5, 6, 7, 8)) if age < limit)
         doubled *= 2
 
 
@@ -97,12 +97,12 @@ def _table(columns: dict[str, list[int]]) -> pa.Table:
     return pa.table({name: pa.array(values, pa.int64()) for name, values in columns.items()})
 
 
-def age_sql(reached: str, end: str) -> str:
+def age_sql(reached_sql: str, end: str) -> str:
     """Return SQL for the age of a window at an event time; UNKNOWN if the event time is unknown."""
-    return f"(CASE WHEN {reached} > {UNKNOWN} THEN {reached} - {end} ELSE {UNKNOWN} END)"
+    return f"(CASE WHEN {reached_sql} > {UNKNOWN} THEN {reached_sql} - {end} ELSE {UNKNOWN} END)"
 
 
-def select_known_sql(windows: str, rows: str, age: int, following: int, reached: int) -> str:
+def select_known_sql(windows: str, rows: str, age: int, following: int, event_time: int) -> str:
     """Return the query of the windows whose result at an age before their closing is known.
 
     Excluded are windows that are younger, windows that reached the following age in the same epoch (they had no result
@@ -113,11 +113,11 @@ def select_known_sql(windows: str, rows: str, age: int, following: int, reached:
         rows: Relation with `window_start`, and `__low` and `__high`: ages between which a row was read.
         age: Microseconds.
         following: The next larger age that is measured.
-        reached: Event time reached at the cut.
+        event_time: Event time reached at the cut, microseconds.
     """
     end = "epoch_us(w.window_end)"
     return (
         f"SELECT w.window_start FROM {windows} w ASOF JOIN {_ENDS} e ON {end} + {age} > e.__before"
-        f" WHERE {reached} - {end} >= {age} AND e.__after - {end} < {following} AND NOT EXISTS"
+        f" WHERE {event_time} - {end} >= {age} AND e.__after - {end} < {following} AND NOT EXISTS"
         f" (SELECT 1 FROM {rows} r WHERE r.window_start = w.window_start AND __low < {age} AND __high >= {age})"
     )

@@ -133,10 +133,10 @@ def fold_differences(
         rows: Rows in the order in which they were appended, which also orders those of one run.
         positions: Run id -> position of its line in the history.
     """
-    counted = [row for row in rows if row.run_id in positions]
+    counted_rows = [row for row in rows if row.run_id in positions]
     open_by_place: dict[Place, OpenDifference] = {}
     ended_by_place: dict[Place, OpenDifference] = {}
-    for row in sorted(counted, key=lambda row: (positions[row.run_id], row.state == _CLOSED)):
+    for row in sorted(counted_rows, key=lambda row: (positions[row.run_id], row.state == _CLOSED)):
         place = (_iso(row.window_start), row.key)
         if row.state in _SEEN:
             closed = ended_by_place.pop(place, None)

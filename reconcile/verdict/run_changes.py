@@ -47,9 +47,9 @@ class RunChanges:
         return len(self.new) + len(self.gone) + len(self.other_cause) + len(self.other_amount)
 
 
-def compare_runs(before: Report, report: Report) -> RunChanges:
+def compare_runs(earlier_report: Report, later_report: Report) -> RunChanges:
     """Compare the cells of two comparisons by window, key and measure."""
-    cells = [_by_cell(run.finding.differences) for run in (before, report)]
+    cells = [_by_cell(run.finding.differences) for run in (earlier_report, later_report)]
     pairs = [
         pair
         for cell in sorted({*cells[0], *cells[1]}, key=repr)
@@ -57,18 +57,18 @@ def compare_runs(before: Report, report: Report) -> RunChanges:
     ]
     common = [ChangedCell(before=old, after=new) for old, new in pairs if old is not None and new is not None]
     return RunChanges(
-        before=before.run.run_id,
-        after=report.run.run_id,
+        before=earlier_report.run.run_id,
+        after=later_report.run.run_id,
         new=tuple(new for old, new in pairs if old is None),
         gone=tuple(old for old, new in pairs if new is None),
-        other_cause=tuple(changed for changed in common if changed.before.cause != changed.after.cause),
+        other_cause=tuple(cell for cell in common if cell.before.cause != cell.after.cause),
         other_amount=tuple(
-            changed
-            for changed in common
-            if changed.before.cause == changed.after.cause and changed.before != changed.after
+            cell for cell in common if cell.before.cause == cell.after.cause and cell.before != cell.after
         ),
-        same=sum(changed.before == changed.after for changed in common),
-        is_whole=all(len(run.finding.differences) == run.finding.differences_total for run in (before, report)),
+        same=sum(cell.before == cell.after for cell in common),
+        is_whole=all(
+            len(run.finding.differences) == run.finding.differences_total for run in (earlier_report, later_report)
+        ),
     )
 
 

@@ -54,7 +54,7 @@ def _waterfall(sides: Sides, measure: str) -> Waterfall:
     moves = [(f"__v{n - 1}_{i}", f"__v{n}_{i}") for n in range(1, last_stage + 1)] + [
         (f"__v{last_stage}_{i}", f"__b{i}")
     ]
-    shares = [value.total(f"coalesce({before}, 0) - coalesce({after}, 0)") for before, after in moves]
+    shares = [value.total(f"coalesce({previous}, 0) - coalesce({following}, 0)") for previous, following in moves]
     amounts = first(sides.connection, f"SELECT {', '.join(shares)} FROM {SharedTable.TOUCHED}")
     names = (*map(str, sides.merged), UNEXPLAINED)
     steps = [

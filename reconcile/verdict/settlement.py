@@ -47,7 +47,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
         pipeline: The definition.
         records: All epochs up to the cut.
     """
-    closing, reached = find_closing_age(pipeline), find_reached(pipeline, records)
+    closing, event_time = find_closing_age(pipeline), find_reached(pipeline, records)
     windows = _make_windows(sides)
     if not windows or pipeline.window.reach is None:
         return None
@@ -57,7 +57,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
     _make_rows(sides, pipeline, early[0] if early else None)
     log, stream, agreement = list[SettlementPoint](), list[SettlementPoint](), list[AgreementPoint]()
     for age, following in pairwise((*early, closing)):
-        known_windows = f"SELECT __id FROM {_WINDOWS} s SEMI JOIN ({_select_known(age, following, reached)}) k"
+        known_windows = f"SELECT __id FROM {_WINDOWS} s SEMI JOIN ({_select_known(age, following, event_time)}) k"
         known_windows += " ON k.window_start = s.window_start"
         if number(sides.connection, f"SELECT count(*) FROM ({known_windows})"):
             log.append(_measure_missing(sides, age, known_windows, late_from=age, is_answer=False))
@@ -65,7 +65,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
             agreement.append(_measure_agreement(sides, age, known_windows))
     stream.append(_measure_missing(sides, closing, _ALL, late_from=None, is_answer=True))
     agreement.append(_measure_agreement(sides, closing, _ALL))
-    log += _measure_log(sides, closing, reached)
+    log += _measure_log(sides, closing, event_time)
     speed = measure_read_speed(records)
     other_causes = number(sides.connection, f"SELECT count(*) FROM {_WINDOWS} WHERE __other")
     return Settlement(
@@ -80,7 +80,7 @@ def measure(sides: Sides, pipeline: Pipeline, records: Sequence[EpochRecord]) ->
     )
 
 
-def _measure_log(sides: Sides, closing: int, reached: int) -> list[SettlementPoint]:
+def _measure_log(sides: Sides, closing: int, event_time: int) -> list[SettlementPoint]:
     """Measure the log's points from closing on, up to the first age at which no window misses a record.
 
     A window that was closed by the final epoch of a version counts only at ages that it had reached in event time.
@@ -90,13 +90,13 @@ def _measure_log(sides: Sides, closing: int, reached: int) -> list[SettlementPoi
     earliest_end, latest_end = map(
         int, sides.connection.execute(f"SELECT min(__end), max(__end) FROM ({ends})").fetchall()[0]
     )
-    oldest = reached - earliest_end
+    oldest = event_time - earliest_end
     # The largest age that permits a conclusion is that of the tenth oldest window.
-    ages = {closing, reached - latest_end, *list_ages(oldest + 1)}
+    ages = {closing, event_time - latest_end, *list_ages(oldest + 1)}
     for age in sorted(age for age in ages if closing <= age <= oldest):
         if points and not points[-1].largest:
             break
-        old_windows = f"SELECT __id FROM {_WINDOWS} WHERE {reached} - __end >= {age}"
+        old_windows = f"SELECT __id FROM {_WINDOWS} WHERE {event_time} - __end >= {age}"
         points.append(_measure_missing(sides, age, old_windows, late_from=age, is_answer=False))
     return points
 
@@ -165,9 +165,9 @@ def _make_rows(sides: Sides, pipeline: Pipeline, age: int | None) -> None:
     sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE {_ROWS} AS {rows}")
 
 
-def _select_known(age: int, following: int, reached: int) -> str:
+def _select_known(age: int, following: int, event_time: int) -> str:
     windows = f"(SELECT window_start, __ends AS window_end FROM {_WINDOWS})"
-    return select_known_sql(windows, _ROWS, age, following, reached)
+    return select_known_sql(windows, _ROWS, age, following, event_time)
 
 
 def _measure_missing(

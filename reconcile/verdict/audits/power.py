@@ -76,12 +76,12 @@ def plan_sample(audit: Audit, rows: Sequence[int], available: int) -> SamplePlan
         available: Minimum number of windows that become final within any period of the policy's days.
     """
     hides = math.fsum(find_miss_chance(audit, count) for count in rows) / len(rows) if rows else 1.0
-    needed = None
+    window_count = None
     if hides <= 0.0:
-        needed = 1
+        window_count = 1
     elif hides < 1.0:
-        needed = max(1, math.ceil(math.log1p(-audit.power) / math.log(hides)))
-    return SamplePlan(audit=audit, available=available, hides=hides, windows=needed)
+        window_count = max(1, math.ceil(math.log1p(-audit.power) / math.log(hides)))
+    return SamplePlan(audit=audit, available=available, hides=hides, windows=window_count)
 
 
 def find_sample_miss_chance(audit: Audit, rows: Sequence[int]) -> float:
