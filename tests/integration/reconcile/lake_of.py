@@ -78,7 +78,7 @@ class Sale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lake:
-    """What to write; each field can be spoilt by `replace`."""
+    """Contents to write; `replace` damages single fields."""
 
     partials: tuple[Raw, ...]
     epochs: tuple[EpochRecord, ...]

@@ -1,4 +1,4 @@
-"""How old a batch run and a comparison are, where the clocks that recorded them disagree."""
+"""Ages of batch runs and comparisons if the clocks that recorded them disagree."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a report tells beside its verdict: days, records behind rows, comparisons before it, what was measured."""
+"""Parts of a report other than its verdict: days, records behind rows, earlier comparisons, measurements."""
 
 from dataclasses import replace
 

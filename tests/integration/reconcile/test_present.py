@@ -1,4 +1,4 @@
-"""What a comparison speaks for: the newest cut alone is the present, and agreement on nothing is none."""
+"""Current comparison of a pipeline: only the latest cut counts, and an empty comparison is no agreement."""
 
 import shutil
 from dataclasses import replace

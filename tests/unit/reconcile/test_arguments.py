@@ -1,4 +1,4 @@
-"""What people type, parsed or refused with what was expected."""
+"""Arguments of commands: parsed, or rejected with the expected form."""
 
 from datetime import UTC, datetime
 

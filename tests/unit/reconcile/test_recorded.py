@@ -1,4 +1,4 @@
-"""Which comparison speaks for the present: by cut, not by clock; what only a newer whole one takes back."""
+"""Order of recorded comparisons: by cut, not by clock; only a newer complete one clears a divergence."""
 
 import json
 from dataclasses import replace

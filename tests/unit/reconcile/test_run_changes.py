@@ -1,4 +1,4 @@
-"""What changed from one comparison to another, and what each says of one window."""
+"""Changes between two comparisons, and the state of one window in each."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What a comparison says at a terminal: counts are those of records, and no zero hides records that there are."""
+"""Output of a comparison on a terminal: counts are of records, and no zero hides existing records."""
 
 import pytest
 from rich.console import Console

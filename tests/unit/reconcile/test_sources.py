@@ -1,4 +1,4 @@
-"""Which types are numbers, that a tolerance can be asked for."""
+"""Types that are numbers, for which a tolerance is allowed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""How many differences are open is said of those that are listed, and that there are others is said beside."""
+"""Counts of open differences: listed ones by state, and a note if there are more."""
 
 from datetime import UTC, datetime
 

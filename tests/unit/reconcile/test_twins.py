@@ -1,4 +1,4 @@
-"""Which of two twins counts: a swap is believed as far as it adds up among twins."""
+"""Swapped twins: a swap is accepted only if it is balanced among twins."""
 
 from unittest.mock import Mock
 

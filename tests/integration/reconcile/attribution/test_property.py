@@ -1,4 +1,4 @@
-"""Whatever is late, wherever epochs end, the ledger explains the difference; one edit is never explained away."""
+"""Property: the ledger explains every difference caused by late records, and never a single edited value."""
 
 import tempfile
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Whatever was compared before: a comparison with kept digests says what one without them says."""
+"""Property: a comparison with kept digests has the same result as one without them."""
 
 import random
 import shutil

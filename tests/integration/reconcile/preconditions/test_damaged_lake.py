@@ -1,4 +1,4 @@
-"""Whatever is damaged in the lake, every command that reads it says so in its own words: exit code 2, no stack."""
+"""Damaged lakes: every command that reads one reports the damage with exit code 2 and without a stack trace."""
 
 from collections.abc import Callable
 from pathlib import Path

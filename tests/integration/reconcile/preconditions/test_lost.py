@@ -1,4 +1,4 @@
-"""What the log lost and somebody accepted: never compared, counted by its reason, said on top, a debt at the gate."""
+"""Accepted losses of the log: never compared, counted by reason, stated first, and a condition of the gate."""
 
 import json
 from dataclasses import replace

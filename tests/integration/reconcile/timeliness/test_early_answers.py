@@ -1,4 +1,4 @@
-"""What the stream showed of windows before they settled: beside a plain fold of the same records, epoch by epoch."""
+"""Early results of the stream, compared epoch by epoch with a plain fold of the same records."""
 
 import random
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""What the stream shows of open windows, beside the log's own records up to the cut; never part of the verdict."""
+"""Results of open windows, compared with the log's records up to the cut; never part of the verdict."""
 
 import json
 import random

@@ -99,7 +99,7 @@ def make_lake(log: DrawnLog, sales: Sequence[Sale], pipeline: Pipeline) -> Lake:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """What one window misses at an age."""
+    """Records that one window misses at an age."""
 
     in_log: float
     in_answer: float

@@ -1,4 +1,4 @@
-"""What the tests share: a definition with a lookup, batch runs of it, and the index that they left."""
+"""Shared fixtures: a definition with a lookup, batch runs of it, and their index."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

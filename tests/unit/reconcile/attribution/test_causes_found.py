@@ -1,4 +1,4 @@
-"""How many rows and records stand behind each cause, and behind none: of one definition, and against a team's SQL."""
+"""Rows and records of each cause, and of none: with the same definition, and against a team's SQL."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

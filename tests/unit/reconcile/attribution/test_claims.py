@@ -1,4 +1,4 @@
-"""What the log says of a row of which the ledger lists records: copies of one id, wrong values, rows twice."""
+"""Rows folded from the log whose records the ledger lists: copies of one id, wrong values, duplicate rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Where versions of a dimension may be the cause and that can no longer be shown, nothing is said of the data."""
+"""Differences that versions of a dimension may cause are not compared if that can no longer be verified."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

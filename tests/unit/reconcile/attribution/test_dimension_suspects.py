@@ -1,4 +1,4 @@
-"""Which windows may hold records that the paths joined with different versions, and where all their records lie."""
+"""Windows that may contain records joined with different versions, with the offsets of all their records."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

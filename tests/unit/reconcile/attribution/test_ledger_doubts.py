@@ -1,4 +1,4 @@
-"""What of the stream's ledger is doubted: a record is late, or in a window, only as far as position and time say so."""
+"""Doubts about the stream's ledger: position and time must confirm that a record is late, or in a window."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

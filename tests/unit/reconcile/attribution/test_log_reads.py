@@ -1,4 +1,4 @@
-"""Which records of the log are read for some stretches of event time: all of these, up to the cut, and few others."""
+"""Records that are read for stretches of event time: all of these, up to the cut, and few others."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a report says of records that the log lost: their first and last offset, and what windows may miss."""
+"""Sentences on records that the log lost: their first and last offset, and the affected windows."""
 
 from dataclasses import replace
 

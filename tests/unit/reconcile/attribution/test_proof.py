@@ -1,4 +1,4 @@
-"""Which log is asked whether it bears out a claim: the one that was given, and only if it is the one that was read."""
+"""Source of proofs: the given log, and only if it is the log that was read."""
 
 from collections.abc import Iterator
 from unittest.mock import Mock

@@ -1,4 +1,4 @@
-"""How a result is compared where its measure says so: by its states, or within what the measure declares."""
+"""Comparison of results with tolerances that their measures declare, and of their states."""
 
 import math
 from dataclasses import replace

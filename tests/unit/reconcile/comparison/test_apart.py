@@ -1,4 +1,4 @@
-"""How far apart the values of a column are, of hand-made rows."""
+"""Distances between the values of a column, for constructed rows."""
 
 import pytest
 

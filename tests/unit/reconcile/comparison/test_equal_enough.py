@@ -1,4 +1,4 @@
-"""How equal is equal: kinds of types, tolerances at their very bounds, and values of plain Python beside a table's."""
+"""Equality: kinds of types, tolerances at their exact bounds, and values of plain Python against a table's."""
 
 import math
 from datetime import UTC, datetime, timedelta, timezone

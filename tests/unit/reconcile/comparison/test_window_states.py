@@ -1,4 +1,4 @@
-"""Which windows are judged: those that are closed, and of which no record is gone."""
+"""States of windows: only closed windows without missing records are compared."""
 
 from unittest.mock import Mock
 

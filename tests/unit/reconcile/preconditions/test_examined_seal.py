@@ -1,4 +1,4 @@
-"""What the seal records of a comparison, and which batch run it is: all of it, as the tables say."""
+"""Contents of a recorded seal, with the batch run that it identifies."""
 
 from dataclasses import replace
 from pathlib import Path

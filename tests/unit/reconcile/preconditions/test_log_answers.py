@@ -1,4 +1,4 @@
-"""What the log itself says: it goes on, it lacks what comes next, it is another one, or it says nothing."""
+"""States of the log: it continues, lacks the next records, is a different log, or does not respond."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,7 +58,7 @@ class Log:
 
 @dataclass(kw_only=True)
 class Lake:
-    """What the lake holds of the stream."""
+    """Contents of the lake for the stream."""
 
     version: object = Mock(uri="u")
     exists: bool = True

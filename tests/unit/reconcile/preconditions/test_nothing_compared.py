@@ -1,4 +1,4 @@
-"""Why nothing was compared: the sentence counts what was read, and the hint is the next command."""
+"""Messages if nothing was compared: counts of what was read, and the next command as a hint."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is said where settings in force differ: which epochs, which side, which item, and what mends it."""
+"""Messages on differing settings: epochs, side, item, and the remedy."""
 
 from collections.abc import Sequence
 from dataclasses import replace

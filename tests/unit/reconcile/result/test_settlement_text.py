@@ -1,4 +1,4 @@
-"""What is concluded from settlement curves: from which age on, of how many windows, or that nothing is."""
+"""Conclusions from settlement curves: the age, the number of windows, or that there is none."""
 
 from dataclasses import replace
 

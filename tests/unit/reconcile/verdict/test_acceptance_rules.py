@@ -1,4 +1,4 @@
-"""What a rule of acceptance allows: rows and volumes up to its limits, and nothing that cannot be measured."""
+"""Limits of acceptance rules: rows and volumes up to their limits, and nothing that cannot be measured."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

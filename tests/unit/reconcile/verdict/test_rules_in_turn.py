@@ -1,4 +1,4 @@
-"""Which rule of acceptance a row goes to, and what is told of each rule, in force or not."""
+"""Assignment of rows to acceptance rules, and the outcome of each rule, in force or not."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a report shows beside its verdict, from hand-made tables: days, records behind rows, samples, amounts apart."""
+"""Parts of a report other than its verdict, from constructed tables: days, records, samples, distances."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What a report draws of windows and totals, from hand-made tables: each way adds up, points stand for round times."""
+"""Charts of windows and totals, from constructed tables: steps add up, and points cover round periods."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a verdict comes to where its numbers are at a limit, and how its sentence words them."""
+"""Verdicts with numbers at a limit, and the sentences that describe them."""
 
 from dataclasses import replace
 from typing import Any

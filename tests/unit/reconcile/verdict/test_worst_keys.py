@@ -1,4 +1,4 @@
-"""Which keys a report names first: those with the most rows that differ, then those that are farthest apart."""
+"""Order of the worst keys in a report: most rows that differ, then the largest difference."""
 
 from unittest.mock import Mock
 

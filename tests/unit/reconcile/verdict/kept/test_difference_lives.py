@@ -1,4 +1,4 @@
-"""The life of a difference: what a run opens and takes back, how often it was seen, and what stands for a long list."""
+"""Lifecycle of a difference: opened and resolved by runs, with counts, and the row for those beyond the list."""
 
 import json
 from dataclasses import replace
