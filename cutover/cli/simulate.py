@@ -69,9 +69,9 @@ def _differences(scenario: Scenario, outcome: Outcome) -> Sequence[PaneDifferenc
 
 def _print(scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[PaneDifference] | None) -> None:
     if differences is None:
-        show.table(Console(), scenario, runner, outcome)
+        show.print_outcome(Console(), scenario, runner, outcome)
     else:
-        show.check(Console(), scenario, runner, differences)
+        show.print_check(Console(), scenario, runner, differences)
 
 
 COMMANDS = {"simulate": simulate}

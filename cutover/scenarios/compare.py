@@ -1,7 +1,7 @@
-"""What came out against what a file says should: pane by pane in order, then dropped rows and rows in no pane.
+"""Comparison of an outcome with the one that a file expects: panes in order, then dropped and waiting rows.
 
-A pane that came out and one that is expected are held against one another if they are of the same window, key and side
-(a value, or a retraction), in the same order; what has no counterpart is missing, or one too many.
+An actual and an expected pane are compared if they have the same window, key and side (value or retraction), in the
+same order; a pane without a counterpart is missing or unexpected.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,62 +19,64 @@ from cutover.scenarios.reading.scenario import Expected, Scenario
 from cutover.scenarios.reading.times import Style, write
 
 ALIGNED = 2_000
-"""Panes up to which a missing one does not shift all that follow; more are held against one another in order."""
+"""Number of panes up to which both sides are aligned around missing panes; more are compared by position."""
 
 Line = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaneDifference:
-    """One line of a comparison; None: there is none on this side."""
+    """Line that differs; None if a side has no such line."""
 
     of: str  # pane, dropped, waiting
-    position: int  # from 1, in what is expected, or (where nothing is) in what came out
+    position: int  # from 1, among the expected lines, or (without an expected line) among the actual ones
     expected: str | None
     got: str | None
 
 
 def differences(scenario: Scenario, expected: Expected, outcome: Outcome) -> tuple[PaneDifference, ...]:
-    """Return what differs; nothing if all that the file names is what came out."""
-    found = _panes(scenario, expected, outcome)
+    """Return the differences between an outcome and the expectations of a file; empty if they agree."""
+    pane_differences = _compare_panes(scenario, expected, outcome)
     style = scenario.style
     if expected.dropped is not None:
-        wanted = [_of_dropped_form(one, style) for one in expected.dropped]
-        found += _lines("dropped", wanted, [_of_dropped(one, style) for one in outcome.dropped])
+        expected_lines = [_describe_dropped_form(form, style) for form in expected.dropped]
+        actual_lines = [_describe_dropped(dropped, style) for dropped in outcome.dropped]
+        pane_differences += _compare_lines("dropped", expected_lines, actual_lines)
     if expected.waiting is not None:
-        held = [_of_waiting_form(one, style) for one in expected.waiting]
-        found += _lines("waiting", held, [_of_waiting(one, style) for one in outcome.waiting])
-    return tuple(found)
+        expected_lines = [_describe_waiting_form(form, style) for form in expected.waiting]
+        actual_lines = [_describe_waiting(waiting, style) for waiting in outcome.waiting]
+        pane_differences += _compare_lines("waiting", expected_lines, actual_lines)
+    return tuple(pane_differences)
 
 
-def _panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> list[PaneDifference]:
-    wanted, got = expected.panes, outcome.panes
-    found = []
-    for i, j in _pairs([_place_of_form(one) for one in wanted], [_place(one) for one in got]):
-        if i is not None and j is not None and _is_equal(scenario, wanted[i], got[j], expected.within):
+def _compare_panes(scenario: Scenario, expected: Expected, outcome: Outcome) -> list[PaneDifference]:
+    forms, panes = expected.panes, outcome.panes
+    pane_differences = []
+    for i, j in _align([_place_of_form(form) for form in forms], [_place(pane) for pane in panes]):
+        if i is not None and j is not None and _is_equal(scenario, forms[i], panes[j], expected.tolerance):
             continue
-        found.append(
+        pane_differences.append(
             PaneDifference(
                 of="pane",
                 position=(i if i is not None else j or 0) + 1,
-                expected=None if i is None else _format_form(wanted[i], scenario.style),
-                got=None if j is None else _format_pane(scenario, got[j], wanted[i] if i is not None else None),
+                expected=None if i is None else _format_form(forms[i], scenario.style),
+                got=None if j is None else _format_pane(scenario, panes[j], forms[i] if i is not None else None),
             )
         )
-    return found
+    return pane_differences
 
 
-def _pairs(wanted: Sequence[Line], lines: Sequence[Line]) -> list[tuple[int | None, int | None]]:
-    """Return positions that belong together; None where one side has nothing."""
-    if max(len(wanted), len(lines)) > ALIGNED:
-        return list(zip_longest(range(len(wanted)), range(len(lines))))
-    found: list[tuple[int | None, int | None]] = []
-    for _, i, i_end, j, j_end in SequenceMatcher(None, wanted, lines, autojunk=False).get_opcodes():
-        if i_end - i == j_end - j and wanted[i:i_end] == lines[j:j_end]:
-            found += zip(range(i, i_end), range(j, j_end), strict=True)
+def _align(expected: Sequence[Line], actual: Sequence[Line]) -> list[tuple[int | None, int | None]]:
+    """Return pairs of corresponding positions; None where a side has no counterpart."""
+    if max(len(expected), len(actual)) > ALIGNED:
+        return list(zip_longest(range(len(expected)), range(len(actual))))
+    pairs: list[tuple[int | None, int | None]] = []
+    for _, i, i_end, j, j_end in SequenceMatcher(None, expected, actual, autojunk=False).get_opcodes():
+        if i_end - i == j_end - j and expected[i:i_end] == actual[j:j_end]:
+            pairs += zip(range(i, i_end), range(j, j_end), strict=True)
         else:
-            found += [*((at, None) for at in range(i, i_end)), *((None, at) for at in range(j, j_end))]
-    return found
+            pairs += [*((at, None) for at in range(i, i_end)), *((None, at) for at in range(j, j_end))]
+    return pairs
 
 
 def _place(pane: Pane) -> Line:
@@ -82,39 +84,39 @@ def _place(pane: Pane) -> Line:
 
 
 def _place_of_form(form: PaneForm) -> Line:
-    back = form.kind == "retraction" or form.retracts is not None
-    return (form.window_start.micros, form.window_end.micros, type(form.key), form.key, back)
+    is_retraction = form.kind == "retraction" or form.retracts is not None
+    return (form.window_start.micros, form.window_end.micros, type(form.key), form.key, is_retraction)
 
 
 def _end(micros: int) -> int:
     return {EARLIEST: -FOREVER, LATEST: FOREVER}.get(micros, micros)
 
 
-def _is_equal(scenario: Scenario, form: PaneForm, pane: Pane, within: int) -> bool:
-    given = {
+def _is_equal(scenario: Scenario, form: PaneForm, pane: Pane, tolerance: int) -> bool:
+    actual = {
         "kind": pane.kind,
         "timing": pane.timing.value,
         "index": pane.index,
         "with_pane": pane.timing.value if pane.is_retraction else None,
     }
     return (
-        all(getattr(form, name) in {None, value} for name, value in given.items())
-        and _same_number(form.value, value_of(scenario, pane))
-        and (form.retracts is None or _same_number(form.retracts, pane.value if pane.is_retraction else None))
-        and (form.processing_time is None or abs(form.processing_time.micros - pane.processing_time) <= within)
+        all(getattr(form, name) in {None, value} for name, value in actual.items())
+        and _is_same_number(form.value, value_of(scenario, pane))
+        and (form.retracts is None or _is_same_number(form.retracts, pane.value if pane.is_retraction else None))
+        and (form.processing_time is None or abs(form.processing_time.micros - pane.processing_time) <= tolerance)
     )
 
 
 def value_of(scenario: Scenario, pane: Pane) -> Any:
-    """Return what adding a pane adds: of a retraction minus what it takes back, None where nothing can be added."""
+    """Return the contribution of a pane: for a retraction, minus the withdrawn value, or None if it is not additive."""
     if not pane.is_retraction:
         return pane.value
     can_add = isinstance(scenario.setting.measure, (Sum, Count)) and pane.value is not None
     return -pane.value if can_add else None
 
 
-def _same_number(expected: Any, got: Any) -> bool:
-    """Return whether two numbers are equal, or the expected one is the other as `--json` prints it."""
+def _is_same_number(expected: Any, got: Any) -> bool:
+    """Return whether two numbers are equal, or the expected one is the actual one as `--json` prints it."""
     if expected is None or got is None:
         return expected is got
     if isinstance(got, float):
@@ -132,13 +134,13 @@ def _format_form(form: PaneForm, style: Style) -> str:
 def _format_pane(scenario: Scenario, pane: Pane, form: PaneForm | None) -> str:
     style = scenario.style
     window = (write(pane.window.start, style), write(pane.window.end, style))
-    known = {
+    fields = {
         "timing": pane.timing.value,
         "index": pane.index,
         "retracts": pane.value if pane.is_retraction else None,
         "with_pane": pane.timing.value if pane.is_retraction else None,
     }
-    more = {name: value for name, value in known.items() if form is not None and getattr(form, name) is not None}
+    more = {name: value for name, value in fields.items() if form is not None and getattr(form, name) is not None}
     return _line(write(pane.processing_time, style), window, pane.key, value_of(scenario, pane), pane.kind, more)
 
 
@@ -154,48 +156,49 @@ def _line(
         *([] if key is None else [f"key {key!r}"]),
         "null" if value is None else str(value),
         *([] if kind is None else [kind]),
-        *(f"{name} {one}" for name, one in more.items()),
+        *(f"{name} {field}" for name, field in more.items()),
     ]
     return " ".join(parts)
 
 
-def _lines(of: str, wanted: Sequence[str], got: Sequence[str]) -> list[PaneDifference]:
-    pairs = _pairs([(one,) for one in wanted], [(one,) for one in got])
+def _compare_lines(of: str, expected: Sequence[str], actual: Sequence[str]) -> list[PaneDifference]:
+    pairs = _align([(line,) for line in expected], [(line,) for line in actual])
     return [
         PaneDifference(
             of=of,
             position=(i if i is not None else j or 0) + 1,
-            expected=None if i is None else wanted[i],
-            got=None if j is None else got[j],
+            expected=None if i is None else expected[i],
+            got=None if j is None else actual[j],
         )
         for i, j in pairs
-        if i is None or j is None or wanted[i] != got[j]
+        if i is None or j is None or expected[i] != actual[j]
     ]
 
 
-def _of_dropped_form(form: DroppedForm, style: Style) -> str:
+def _describe_dropped_form(form: DroppedForm, style: Style) -> str:
     times = [form.event_time, form.processing_time, form.window_start, form.window_end]
     return _format_dropped([write(moment.micros, style) for moment in times], form.key, form.reason)
 
 
-def _of_dropped(one: Dropped, style: Style) -> str:
-    times = [one.row.event_time, one.row.processing_time, one.window.start, one.window.end]
-    return _format_dropped([write(micros, style) for micros in times], one.row.key, one.reason.value)
+def _describe_dropped(dropped: Dropped, style: Style) -> str:
+    row, window = dropped.row, dropped.window
+    times = [row.event_time, row.processing_time, window.start, window.end]
+    return _format_dropped([write(micros, style) for micros in times], row.key, dropped.reason.value)
 
 
 def _format_dropped(times: Sequence[str], key: object, reason: str) -> str:
-    event, arrived, start, end = times
-    return f"{event} at {arrived} [{start}, {end}){'' if key is None else f' key {key!r}'} {reason}"
+    event_time, processing_time, start, end = times
+    return f"{event_time} at {processing_time} [{start}, {end}){'' if key is None else f' key {key!r}'} {reason}"
 
 
-def _of_waiting_form(form: WaitingForm, style: Style) -> str:
+def _describe_waiting_form(form: WaitingForm, style: Style) -> str:
     return _format_waiting(lambda micros: write(micros, style), form.window_start.micros, form.window_end.micros, form)
 
 
-def _of_waiting(waiting: Waiting, style: Style) -> str:
+def _describe_waiting(waiting: Waiting, style: Style) -> str:
     return _format_waiting(lambda micros: write(micros, style), waiting.window.start, waiting.window.end, waiting)
 
 
-def _format_waiting(text: Callable[[int], str], start: int, end: int, one: WaitingForm | Waiting) -> str:
-    key = "" if one.key is None else f" key {one.key!r}"
-    return f"[{text(start)}, {text(end)}){key} {one.rows} rows"
+def _format_waiting(text: Callable[[int], str], start: int, end: int, waiting: WaitingForm | Waiting) -> str:
+    key = "" if waiting.key is None else f" key {waiting.key!r}"
+    return f"[{text(start)}, {text(end)}){key} {waiting.rows} rows"

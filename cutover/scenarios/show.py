@@ -1,4 +1,4 @@
-"""An outcome for scripts and for people."""
+"""Output of an outcome: JSON for scripts, tables for people."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -15,34 +15,34 @@ from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.reading.times import write
 
 SCHEMA = 2
-"""Of the object that `--json` prints."""
+"""Schema version of the object that `--json` prints."""
 
 MOST_LINES = 500
-"""Lines of a table; `--json` has everything."""
+"""Maximum number of lines of a table; `--json` prints all of them."""
 
 
 def to_json(
     scenario: Scenario, runner: str, outcome: Outcome, differences: Sequence[PaneDifference] | None = None
 ) -> dict[str, Any]:
-    """Return one object that scripts can rely on (docs/scenarios.md): more fields may follow, these stay.
+    """Return the object that `--json` prints (docs/scenarios.md). Fields may be added; existing ones stay.
 
     Args:
-        scenario: What ran.
-        runner: Who ran it.
-        outcome: What came out.
-        differences: From what the file says should come out; None: nobody asked.
+        scenario: Simulated scenario.
+        runner: Name of the runner.
+        outcome: Panes, dropped rows and waiting rows.
+        differences: Differences from the expected outcome; None without `--check`.
     """
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "schema": SCHEMA,
         "scenario": scenario.title,
         "case": scenario.case,
         "runner": runner,
-        "panes": [_pane(scenario, pane) for pane in outcome.panes],
-        "dropped": [_dump_dropped(scenario, one) for one in outcome.dropped],
-        "waiting": [_dump_waiting(scenario, one) for one in outcome.waiting],
+        "panes": [_dump_pane(scenario, pane) for pane in outcome.panes],
+        "dropped": [_dump_dropped(scenario, dropped) for dropped in outcome.dropped],
+        "waiting": [_dump_waiting(scenario, waiting) for waiting in outcome.waiting],
     }
     if differences is not None:
-        found["check"] = {
+        document["check"] = {
             "is_equal": not differences,
             "differences": [
                 {
@@ -54,34 +54,37 @@ def to_json(
                 for difference in differences
             ],
         }
-    return found
+    return document
 
 
-def table(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -> None:
-    """Print the panes in order, then what is in none."""
+def print_outcome(console: Console, scenario: Scenario, runner: str, outcome: Outcome) -> None:
+    """Print the panes in order, then the number of rows that no pane shows."""
     console.print(f"[bold]{literal_text(scenario.title)}[/], {runner}: {len(outcome.panes)} panes", highlight=False)
-    shown = Table("at", "window", "key", box=None, pad_edge=False)
-    shown.add_column("value", justify="right")
-    shown.add_column("kind")
-    for one in outcome.panes[:MOST_LINES]:
-        pane = _pane(scenario, one)
-        window = f"[{pane['window_start']}, {pane['window_end']})"
-        cells = (pane["processing_time"], window, pane["key"], pane.get("retracts", pane["value"]), pane["kind"])
-        shown.add_row(*(literal_text("" if cell is None else str(cell)) for cell in cells))
-    console.print(shown)
-    _rest(console, len(outcome.panes), "panes")
+    table = Table("at", "window", "key", box=None, pad_edge=False)
+    table.add_column("value", justify="right")
+    table.add_column("kind")
+    for pane in outcome.panes[:MOST_LINES]:
+        fields = _dump_pane(scenario, pane)
+        window = f"[{fields['window_start']}, {fields['window_end']})"
+        value = fields.get("retracts", fields["value"])
+        cells = (fields["processing_time"], window, fields["key"], value, fields["kind"])
+        table.add_row(*(literal_text("" if cell is None else str(cell)) for cell in cells))
+    console.print(table)
+    _print_remainder(console, len(outcome.panes), "panes")
     if outcome.dropped:
         console.print(f"{len(outcome.dropped)} rows dropped")
     if outcome.waiting:
-        console.print(f"{sum(one.rows for one in outcome.waiting)} rows that no pane shows")
+        console.print(f"{sum(waiting.rows for waiting in outcome.waiting)} rows that no pane shows")
 
 
-def check(console: Console, scenario: Scenario, runner: str, differences: Sequence[PaneDifference]) -> None:
-    """Print what differs from what the file says should come out."""
+def print_check(console: Console, scenario: Scenario, runner: str, differences: Sequence[PaneDifference]) -> None:
+    """Print the differences from the expected outcome."""
     title, count = literal_text(scenario.title), len(differences)
     title = title if scenario.case is None else f"case {scenario.case}: {title}"
-    said = "as the file says" if not count else f"{count} {'difference' if count == 1 else 'differences'} from the file"
-    console.print(f"[bold]{title}[/], {runner}: {said}", highlight=False)
+    result = (
+        "as the file says" if not count else f"{count} {'difference' if count == 1 else 'differences'} from the file"
+    )
+    console.print(f"[bold]{title}[/], {runner}: {result}", highlight=False)
     if not differences:
         return
     table = Table("of", "place", "expected", "got", box=None, pad_edge=False)
@@ -89,17 +92,17 @@ def check(console: Console, scenario: Scenario, runner: str, differences: Sequen
         cells = (difference.of, str(difference.position), difference.expected or "nothing", difference.got or "nothing")
         table.add_row(*(literal_text(cell) for cell in cells))
     console.print(table)
-    _rest(console, count, "differences")
+    _print_remainder(console, count, "differences")
 
 
-def _rest(console: Console, count: int, of: str) -> None:
+def _print_remainder(console: Console, count: int, of: str) -> None:
     if count > MOST_LINES:
         console.print(f"and {count - MOST_LINES} {of} more; --json has all of them")
 
 
-def _pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:
+def _dump_pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:
     value = _number(pane.value)
-    found = {
+    fields = {
         **_window(scenario, pane),
         "value": value,
         "kind": pane.kind,
@@ -109,8 +112,8 @@ def _pane(scenario: Scenario, pane: Pane) -> dict[str, Any]:
     }
     if pane.is_retraction:
         can_add = isinstance(scenario.setting.measure, (Sum, Count)) and value is not None
-        found |= {"value": -value if can_add else None, "retracts": value, "with_pane": pane.timing.value}
-    return found
+        fields |= {"value": -value if can_add else None, "retracts": value, "with_pane": pane.timing.value}
+    return fields
 
 
 def _dump_dropped(scenario: Scenario, dropped: Dropped) -> dict[str, Any]:
@@ -137,7 +140,7 @@ def _window(scenario: Scenario, of: Pane | Waiting) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return a number as JSON has it: whole ones exactly, others as the nearest double."""
+    """Convert a number for JSON: whole numbers exactly, others to the nearest double."""
     if not isinstance(value, Decimal):
         return value
     return int(value) if value == value.to_integral_value() else float(value)

@@ -1,4 +1,4 @@
-"""One scenario, read and checked: what every runner is given, how its times are written, and what is expected of it."""
+"""Validated scenario: the setting for every runner, the style of its times, and the expected outcome."""
 
 from dataclasses import dataclass
 
@@ -9,17 +9,17 @@ from cutover.scenarios.reading.times import Style
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What a file says should come out; None of what it does not speak of."""
+    """Outcome that a file expects; None for parts that it leaves out."""
 
     panes: tuple[PaneForm, ...]
-    within: int = 0  # microseconds by which the processing time of a pane may differ
+    tolerance: int = 0  # microseconds by which the processing time of a pane may differ
     dropped: tuple[DroppedForm, ...] | None = None
     waiting: tuple[WaitingForm, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What a runner simulates."""
+    """Setting for a runner, with title, case, style and expected outcome."""
 
     title: str
     case: int | None

@@ -1,4 +1,4 @@
-"""From the form of a scenario to what a runner is given; what does not fit together is refused with its place."""
+"""Conversion of a validated form into a setting; fields that contradict each other are rejected with their place."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -22,24 +22,24 @@ from cutover.scenarios.reading.scenario import Expected, Scenario
 from cutover.scenarios.reading.times import ScenarioTime, Style, write
 
 MOST_ROWS = 1_000_000
-"""Rows, each counted once in every window that it falls into: about two gigabytes of memory and a minute or two."""
+"""Maximum number of rows, each counted once per window: about 2 GB of memory and one to two minutes."""
 
 _MEASURES: Mapping[str, Callable[[str], Measure]] = {"sum": Sum, "min": Min, "max": Max, "avg": Avg}
 _VALUE = "value"
 
 
 def scenario_of(form: ScenarioForm, *, default_title: str) -> Scenario:
-    """Check a form's parts against one another and turn it into a scenario.
+    """Check that the fields of a form are consistent, and convert it into a scenario.
 
     Raises:
-        DefinitionError: The first thing that does not fit to the others.
+        DefinitionError: Two fields contradict each other; reports the first contradiction.
     """
-    style = _style(form)
+    style = _find_style(form)
     window = form.window.window()
     _check_size(form, window.max_windows)
     trigger = DEFAULT_TRIGGER if form.trigger is None else form.trigger.trigger()
     measure = Count() if form.measure == "count" else _MEASURES[form.measure](_VALUE)
-    rows = tuple(_row(point, at, measure) for at, point in enumerate(form.points))
+    rows = tuple(_make_row(point, at, measure) for at, point in enumerate(form.points))
     setting = Setting(
         rows=rows,
         measure=measure,
@@ -60,14 +60,14 @@ def _check_size(form: ScenarioForm, windows: int) -> None:
     if len(form.points) * windows > MOST_ROWS:
         reason = "" if windows == 1 else f" in up to {windows} windows each"
         got = f"{len(form.points)} points{reason}"
-        _refuse("points", f"at most {MOST_ROWS} points, counted once in each window, since all are held at once", got)
+        _reject("points", f"at most {MOST_ROWS} points, counted once in each window, since all are kept in memory", got)
 
 
-def _row(point: PointForm, at: int, measure: Measure) -> InputRow:
+def _make_row(point: PointForm, at: int, measure: Measure) -> InputRow:
     if measure.expression is None:
         return InputRow(event_time=point.event_time.micros, processing_time=point.processing_time.micros, key=point.key)
     if _VALUE not in point.model_fields_set:
-        _refuse(f"points[{at}].value", "a number or null, since the measure looks at it", "nothing")
+        _reject(f"points[{at}].value", "a number or null, since the measure reads it", "nothing")
     return InputRow(
         event_time=point.event_time.micros,
         processing_time=point.processing_time.micros,
@@ -81,36 +81,41 @@ def _watermark(form: ScenarioForm, rows: Sequence[InputRow]) -> Watermark:
         case None:
             return ()
         case StepsForm(steps=steps):
-            found = tuple(
-                WatermarkStep(processing_time=s.processing_time.micros, watermark=s.watermark.micros) for s in steps
+            watermark_steps = tuple(
+                WatermarkStep(processing_time=step.processing_time.micros, watermark=step.watermark.micros)
+                for step in steps
             )
-            _check_forward(found, _style(form))
-            return found
+            _check_forward(watermark_steps, _find_style(form))
+            return watermark_steps
         case EstimatorForm(out_of_orderness=text):
             return Estimator(out_of_orderness=parse_duration(text, of="watermark.out_of_orderness"))
         case IdealForm():
             return Ideal()
         case BoundedForm() as bounded:
-            return (WatermarkStep(processing_time=_all_in(bounded, rows, _style(form)), watermark=FOREVER),)
+            return (
+                WatermarkStep(processing_time=_find_end_of_input(bounded, rows, _find_style(form)), watermark=FOREVER),
+            )
 
 
-def _all_in(bounded: BoundedForm, rows: Sequence[InputRow], style: Style) -> int:
-    last = max((row.processing_time for row in rows), default=0)
+def _find_end_of_input(bounded: BoundedForm, rows: Sequence[InputRow], style: Style) -> int:
+    last_arrival = max((row.processing_time for row in rows), default=0)
     if bounded.processing_time is None:
-        return last
+        return last_arrival
     micros = bounded.processing_time.micros
-    if micros < last:
+    if micros < last_arrival:
         of = "watermark.processing_time"
-        _refuse(of, f"no time before the last row arrives (`{write(last, style)}`)", f"`{write(micros, style)}`")
+        _reject(
+            of, f"no time before the last row arrives (`{write(last_arrival, style)}`)", f"`{write(micros, style)}`"
+        )
     return micros
 
 
 def _check_forward(steps: Sequence[WatermarkStep], style: Style) -> None:
-    for at, (before, after) in enumerate(pairwise(steps), start=1):
-        if after.processing_time < before.processing_time or after.watermark < before.watermark:
-            got = f"{_format_step(after, style)} behind {_format_step(before, style)}"
+    for at, (previous, step) in enumerate(pairwise(steps), start=1):
+        if step.processing_time < previous.processing_time or step.watermark < previous.watermark:
+            got = f"{_format_step(step, style)} after {_format_step(previous, style)}"
             of = f"watermark.steps[{at}]"
-            _refuse(of, "a step that goes neither back in processing time nor in event time", got)
+            _reject(of, "a step that goes neither back in processing time nor in event time", got)
 
 
 def _format_step(step: WatermarkStep, style: Style) -> str:
@@ -121,7 +126,7 @@ def _parse_lateness(form: ScenarioForm) -> int | None:
     if form.allowed_lateness is None:
         return None
     if form.watermark is None:
-        _refuse("allowed_lateness", "a `watermark` beside it, since without one nothing is late", "none")
+        _reject("allowed_lateness", "a `watermark` in the scenario, since without one no row is late", "none")
     return parse_duration(form.allowed_lateness, of="allowed_lateness")
 
 
@@ -129,63 +134,63 @@ def _epochs(form: ScenarioForm, trigger: Trigger, rows: Sequence[InputRow], styl
     if form.epochs is None:
         return ()
     if not has_epoch_trigger(trigger):
-        _refuse("epochs", "a trigger with `each_epoch`, since epochs change nothing for others", str(trigger))
+        _reject("epochs", "a trigger with `each_epoch`, since epochs change nothing for others", str(trigger))
     if isinstance(form.epochs, ListedEpochsForm):
-        found = tuple(moment.micros for moment in form.epochs.at)
-        for at, (before, after) in enumerate(pairwise(found), start=1):
-            if after <= before:
-                got = f"`{write(after, style)}` behind `{write(before, style)}`"
-                _refuse(f"epochs.at[{at}]", "ascending times", got)
-        return found
+        ends = tuple(moment.micros for moment in form.epochs.at)
+        for at, (previous, end) in enumerate(pairwise(ends), start=1):
+            if end <= previous:
+                got = f"`{write(end, style)}` after `{write(previous, style)}`"
+                _reject(f"epochs.at[{at}]", "ascending times", got)
+        return ends
     period = parse_duration(form.epochs.period, of="epochs.period")
     if period == 0:
-        _refuse("epochs.period", "a period longer than zero", f"`{form.epochs.period}`")
+        _reject("epochs.period", "a period longer than zero", f"`{form.epochs.period}`")
     return tuple(sorted({-(-row.processing_time // period) * period for row in rows}))
 
 
 def _check_fires(setting: Setting) -> None:
-    """Refuse a trigger that can never fire with this window, this watermark and these epochs."""
+    """Reject a trigger that can never fire with the window, watermark and epochs of the scenario."""
     steps = setting.watermark
     if has_epoch_trigger(setting.trigger) and not setting.epochs and setting.rows:
         hint = '`"epochs": {"type": "every", "period": "1 minute"}`'
-        _refuse("trigger", "`epochs` beside it, since `each_epoch` fires at their ends", "none", hint)
+        _reject("trigger", "`epochs` in the scenario, since `each_epoch` fires at their ends", "none", hint)
     if not waits_for_watermark(setting.trigger):
         return
     if steps == ():
-        _refuse("trigger", "a `watermark` beside it, since it can never fire without one", "none")
-    ends = isinstance(steps, tuple) and steps[-1].watermark == FOREVER
-    if setting.window.reach is None and not ends:
+        _reject("trigger", "a `watermark` in the scenario, since it can never fire without one", "none")
+    reaches_end = isinstance(steps, tuple) and steps[-1].watermark == FOREVER
+    if setting.window.reach is None and not reaches_end:
         expected = "one that can fire: this watermark never passes the end of the global window"
-        _refuse("trigger", expected, str(setting.trigger), "a last step to `+inf`, or a trigger such as `every`.")
+        _reject("trigger", expected, str(setting.trigger), "a last step to `+inf`, or a trigger such as `every`.")
 
 
 def _parse_expected(form: ScenarioForm) -> Expected | None:
     if form.panes is None:
-        beside = [name for name in ("panes_within", "dropped", "waiting") if getattr(form, name) is not None]
-        if beside:
-            _refuse("panes", f"a list of panes beside `{beside[0]}`", "nothing")
+        dependents = [name for name in ("panes_within", "dropped", "waiting") if getattr(form, name) is not None]
+        if dependents:
+            _reject("panes", f"a list of panes with `{dependents[0]}`", "nothing")
         return None
     return Expected(
         panes=tuple(form.panes),
-        within=0 if form.panes_within is None else parse_duration(form.panes_within, of="panes_within"),
+        tolerance=0 if form.panes_within is None else parse_duration(form.panes_within, of="panes_within"),
         dropped=None if form.dropped is None else tuple(form.dropped),
         waiting=None if form.waiting is None else tuple(form.waiting),
     )
 
 
-def _style(form: ScenarioForm) -> Style:
-    """Return how the times of a scenario are written; all of one kind, those without end aside."""
-    first: Style | None = None
-    for place, moment in _moments(form):
-        first = first or moment.style
-        if moment.style not in {None, first}:
-            kind = "clock" if first is Style.CLOCK else "date"
+def _find_style(form: ScenarioForm) -> Style:
+    """Return the style of the times of a scenario; all finite times must have the same one."""
+    style: Style | None = None
+    for place, moment in _iterate_times(form):
+        style = style or moment.style
+        if moment.style not in {None, style}:
+            kind = "clock" if style is Style.CLOCK else "date"
             got = f"`{write(moment.micros, moment.style or Style.DATE)}`"
-            _refuse(place, f"a time by the {kind}, as the first one of the scenario", got)
-    return first or Style.CLOCK
+            _reject(place, f"a time by the {kind}, as the first time of the scenario", got)
+    return style or Style.CLOCK
 
 
-def _moments(form: ScenarioForm) -> Iterator[tuple[str, ScenarioTime]]:
+def _iterate_times(form: ScenarioForm) -> Iterator[tuple[str, ScenarioTime]]:
     for at, point in enumerate(form.points):
         yield f"points[{at}].event_time", point.event_time
         yield f"points[{at}].processing_time", point.processing_time
@@ -198,11 +203,11 @@ def _moments(form: ScenarioForm) -> Iterator[tuple[str, ScenarioTime]]:
     if isinstance(form.epochs, ListedEpochsForm):
         yield from ((f"epochs.at[{at}]", moment) for at, moment in enumerate(form.epochs.at))
     for name in ("panes", "dropped", "waiting"):
-        for at, one in enumerate(getattr(form, name) or ()):
-            found = ((field, getattr(one, field)) for field in type(one).model_fields)
-            yield from ((f"{name}[{at}].{field}", value) for field, value in found if isinstance(value, ScenarioTime))
+        for at, part in enumerate(getattr(form, name) or ()):
+            fields = ((field, getattr(part, field)) for field in type(part).model_fields)
+            yield from ((f"{name}[{at}].{field}", value) for field, value in fields if isinstance(value, ScenarioTime))
 
 
-def _refuse(of: str, expected: str, got: str, hint: str = "") -> NoReturn:
+def _reject(of: str, expected: str, got: str, hint: str = "") -> NoReturn:
     msg = f"{of}: expected {expected}, got {got}." + (f"\nHint: {hint}" if hint else "")
     raise DefinitionError(msg)

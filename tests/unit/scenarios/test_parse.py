@@ -263,7 +263,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
             {"trigger": {"type": "at_watermark", "early": AT_WATERMARK}},
             "^trigger: expected a trigger that can fire before the end",
         ),
-        ({"trigger": EPOCHS}, "^trigger: expected `epochs` beside it, .* got none.\nHint: "),
+        ({"trigger": EPOCHS}, "^trigger: expected `epochs` in the scenario, .* got none.\nHint: "),
         ({"epochs": {"type": "every", "period": "1 minute"}}, "^epochs: expected a trigger with `each_epoch`"),
         ({"trigger": EPOCHS, "epochs": "every 1 MINUTE"}, "^epochs: expected when epochs end: an object with a `type`"),
         (
@@ -272,7 +272,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ),
         (
             {"trigger": EPOCHS, "epochs": {"type": "ends", "at": ["12:07", "12:06"]}},
-            r"^epochs.at\[1\]: expected ascending times, got `12:06:00` behind `12:07:00`",
+            r"^epochs.at\[1\]: expected ascending times, got `12:06:00` after `12:07:00`",
         ),
         (
             {"trigger": EPOCHS, "epochs": {"type": "ends", "at": ["noon"]}},
@@ -283,11 +283,11 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ({"window": {"type": "global"}}, "^trigger: expected one that can fire: this watermark never passes"),
         (
             {"watermark": ...},
-            "^trigger: expected a `watermark` beside it, since it can never fire without one, got none",
+            "^trigger: expected a `watermark` in the scenario, since it can never fire without one, got none",
         ),
         (
             {"watermark": ..., "trigger": COUNT, "allowed_lateness": "1 minute"},
-            "^allowed_lateness: expected a `watermark` beside it",
+            "^allowed_lateness: expected a `watermark` in the scenario",
         ),
         ({"watermark": [STEP]}, "^watermark: expected .* an object with a `type`"),
         ({"watermark": {"type": "steps", "steps": []}}, "^watermark.steps: expected a list of steps, at least one"),
@@ -305,7 +305,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ),
         (
             {"watermark": {"type": "steps", "steps": [{**STEP, "watermark": "12:05"}, {**STEP, "watermark": "12:04"}]}},
-            r"^watermark.steps\[1\]: expected a step that goes neither back .* got `12:04:00` at `12:06:00` behind",
+            r"^watermark.steps\[1\]: expected a step that goes neither back .* got `12:04:00` at `12:06:00` after",
         ),
         (
             {"watermark": {"type": "estimator"}},
@@ -350,7 +350,7 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
         ({"points": [{**POINT, "value": True}]}, r"^points\[0\].value: expected a number"),
         (
             {"points": [{"event_time": "12:00", "processing_time": "12:01"}]},
-            r"^points\[0\].value: expected a number or null, since the measure looks at it, got nothing",
+            r"^points\[0\].value: expected a number or null, since the measure reads it, got nothing",
         ),
         (
             {"points": [{**POINT, "key": Decimal("1.5")}]},
@@ -369,8 +369,8 @@ def test_epochs_end_where_it_is_said(given: dict[str, Any], ends: list[int]) -> 
             {"panes": [{**PANE, "window_end": "2024-01-01T00:00:00Z"}]},
             r"^panes\[0\].window_end: expected a time by the clock",
         ),
-        ({"panes_within": "1 second"}, "^panes: expected a list of panes beside `panes_within`"),
-        ({"dropped": []}, "^panes: expected a list of panes beside `dropped`"),
+        ({"panes_within": "1 second"}, "^panes: expected a list of panes with `panes_within`"),
+        ({"dropped": []}, "^panes: expected a list of panes with `dropped`"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(changed: dict[str, Any], message: str) -> None:
@@ -382,7 +382,7 @@ def test_more_rows_than_are_held_are_refused_with_the_reason(monkeypatch: pytest
     monkeypatch.setattr(setting, "MOST_ROWS", 9)
 
     with pytest.raises(
-        DefinitionError, match=r"points: expected at most 9 points, .* since all are held at once, got 10"
+        DefinitionError, match=r"points: expected at most 9 points, .* since all are kept in memory, got 10"
     ):
         parsed(points=[POINT] * 10)
     window = {"type": "sliding", "size": "2 minutes", "every": "1 minute"}
