@@ -19,7 +19,7 @@ def sections(result: Report) -> list[Section]:
     if verdicts.runbook(result):
         report_sections.append(("runbook", "What to do"))
     if repeat.commands(result):
-        report_sections.append(("deeper", "Do it again"))
+        report_sections.append(("deeper", "Repeat"))
     return report_sections
 
 

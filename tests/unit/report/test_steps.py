@@ -71,7 +71,7 @@ def test_name_or_key_from_data_adds_no_markup_to_a_runbook(text: str) -> None:
 def test_page_says_what_comes_next() -> None:
     beyond = change_report(sales(), verdict=Verdict.DIVERGED, policy=PolicyResult(within=False))
 
-    assert "This comparison asks for nothing." in page.render(sales())
+    assert "This comparison requires no action." in page.render(sales())
     assert "cutover repair sales --window 2026-03-02T07:00:00Z" in page.render(beyond)
 
 
