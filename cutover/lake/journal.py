@@ -161,8 +161,8 @@ def _others_exist(settings: Settings, missing: str) -> bool:
     """Return whether another control table proves that all of them had been created."""
     if missing != CREATED_LAST:
         return delta.exists(control_uri(settings, CREATED_LAST))
-    others = (control_uri(settings, table) for table in list_row_types() if table != missing)
-    return any(delta.exists(uri) and delta.open_table(uri).version() > 0 for uri in others)
+    other_uris = (control_uri(settings, table) for table in list_row_types() if table != missing)
+    return any(delta.exists(uri) and delta.open_table(uri).version() > 0 for uri in other_uris)
 
 
 def create_tables(settings: Settings) -> None:
@@ -379,10 +379,10 @@ def _encode_rows(rows: Sequence[JournalRow], row_type: type[JournalRow], sequenc
     )
 
 
-def _select_rows(handle: DeltaTable, row_type: type[RowT], where: str, values: Sequence[str]) -> list[RowT]:
+def _select_rows(handle: DeltaTable, row_type: type[RowT], condition: str, values: Sequence[str]) -> list[RowT]:
     columns = _list_columns(row_type)
     names = ", ".join(f'"{column.name}"' for column in columns)
-    query = f"SELECT {names} FROM control {where} ORDER BY pipeline, sequence"  # noqa: S608 -- ours
+    query = f"SELECT {names} FROM control {condition} ORDER BY pipeline, sequence"  # noqa: S608 -- ours
     with queries.connect() as connection, delta.naming(handle):
         delta.bind(connection, "control", handle)
         rows = connection.execute(query, list(values)).fetchall()

@@ -33,17 +33,17 @@ def measure_cost(meter: UsageMeter, *, is_local: bool, written_bytes: int | None
     )
 
 
-def add_costs(left: PathCost, right: PathCost) -> PathCost:
+def add_costs(cost: PathCost, other: PathCost) -> PathCost:
     """Return the sum of two costs; a figure that is unknown in either is unknown."""
     seconds = None
-    if left.core_seconds is not None and right.core_seconds is not None:
-        seconds = round(left.core_seconds + right.core_seconds, 3)
+    if cost.core_seconds is not None and other.core_seconds is not None:
+        seconds = round(cost.core_seconds + other.core_seconds, 3)
     return PathCost(
         core_seconds=seconds,
-        read_bytes=_add(left.read_bytes, right.read_bytes),
-        written_bytes=_add(left.written_bytes, right.written_bytes),
+        read_bytes=_add(cost.read_bytes, other.read_bytes),
+        written_bytes=_add(cost.written_bytes, other.written_bytes),
     )
 
 
-def _add(left: int | None, right: int | None) -> int | None:
-    return None if left is None or right is None else left + right
+def _add(figure: int | None, other: int | None) -> int | None:
+    return None if figure is None or other is None else figure + other

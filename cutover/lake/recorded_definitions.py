@@ -43,8 +43,8 @@ def record_definition(settings: Settings, pipeline: Pipeline, clock: Clock) -> N
         if isinstance(system, fs.LocalFileSystem):
             files.write(Path(file), f"{text}\n", mode=0o644)
         else:
-            with system.open_output_stream(file) as out:
-                out.write(text.encode())
+            with system.open_output_stream(file) as stream:
+                stream.write(text.encode())
     except (OSError, DefinitionError) as error:
         log.warning("definition_not_recorded", pipeline=pipeline.name, error=str(error))
 

@@ -76,8 +76,8 @@ class _TypedReader:
             DefinitionError: Names the first cell that was not.
         """
         if self._misfits:
-            others = f"; {self._misfits - 1:,} other cells do not fit either" if self._misfits > 1 else ""
-            msg = f"{self._place}, {self._first}{others}."
+            further = f"; {self._misfits - 1:,} other cells do not fit either" if self._misfits > 1 else ""
+            msg = f"{self._place}, {self._first}{further}."
             raise DefinitionError(msg + "\nHint: such as -12, 1.5e3, true, 2013-01-31 or 2013-01-31 23:59:59.5 (UTC).")
 
     def _read_column(self, name: str, kind: str, cells: Sequence[tuple[int, str]]) -> list[Any]:

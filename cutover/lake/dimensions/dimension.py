@@ -160,9 +160,9 @@ def _check_columns(place: str, pipeline: Pipeline, lookup: Lookup, schema: pa.Sc
             hint = f"\nHint: did you mean `{close[0]}`?" if close else ""
             msg = f"{place}: expected a column `{column}`, got {', '.join(schema.names)}.{hint}"
             raise _make_unusable_error(msg)
-        got = spark_type(schema.field(column).type)
-        if got != kind:
-            msg = f"{place}, column `{column}`: expected {kind}, got {got}."
+        actual = spark_type(schema.field(column).type)
+        if actual != kind:
+            msg = f"{place}, column `{column}`: expected {kind}, got {actual}."
             hint = "\nHint: nothing is cast silently; write the column as this type, or change the definition."
             raise _make_unusable_error(msg + hint)
 
@@ -203,8 +203,8 @@ def _is_beyond_limits_sql(name: str, kind: str) -> str:
         return f"NOT isfinite({column})"
     if kind in {"timestamp", "date"}:
         moment = column if kind == "timestamp" else f"{column}::TIMESTAMP::TIMESTAMPTZ"
-        inside = f"epoch_us({moment}) BETWEEN {limits.MIN_MICROS} AND {limits.MAX_MICROS}"
-        return f"NOT (isfinite({column}) AND {inside})"
+        is_in_range = f"epoch_us({moment}) BETWEEN {limits.MIN_MICROS} AND {limits.MAX_MICROS}"
+        return f"NOT (isfinite({column}) AND {is_in_range})"
     return "false"
 
 

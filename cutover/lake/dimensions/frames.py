@@ -20,7 +20,7 @@ def join_version(spark: "SparkSession", dimension: Dimension, *, broadcast_rows:
     frame = _frame(spark, dimension, small=small)
     if not small:
         # Partitioned and sorted once: an epoch then shuffles only its own rows.
-        keys = [f"`{theirs}`" for theirs in dimension.lookup.on.values()]
+        keys = [f"`{column}`" for column in dimension.lookup.on.values()]
         frame = frame.repartition(*keys).sortWithinPartitions(*keys).persist()
     return Joined(frame=frame, small=small)
 

@@ -74,9 +74,9 @@ def spans_to_read(
     version, table_id = newest
     clipped: list[VersionSpan] = []
     for offsets in reads:
-        for partition, (first, end) in offsets.items():
+        for partition, (start, end) in offsets.items():
             default = [VersionSpan(partition=partition, first=0, next=END, version=version, table_id=table_id)]
-            clipped += _clip_spans(spans_by_partition.get(partition, default), first, end)
+            clipped += _clip_spans(spans_by_partition.get(partition, default), start, end)
     return merge_spans(clipped)
 
 
@@ -91,8 +91,8 @@ def _stretch_spans(spans: Sequence[VersionSpan]) -> dict[int, list[VersionSpan]]
     return stretched
 
 
-def _clip_spans(spans: Iterable[VersionSpan], first: int, end: int) -> list[VersionSpan]:
-    clipped = (replace(s, first=max(s.first, first), next=min(s.next, end)) for s in spans)
+def _clip_spans(spans: Iterable[VersionSpan], start: int, end: int) -> list[VersionSpan]:
+    clipped = (replace(s, first=max(s.first, start), next=min(s.next, end)) for s in spans)
     return [span for span in clipped if span.first < span.next]
 
 
@@ -113,10 +113,10 @@ def find_diverging_offsets(
     diverging = []
     for span in left:
         for other in right:
-            first, end = max(span.first, other.first), min(span.next, other.next)
+            start, end = max(span.first, other.first), min(span.next, other.next)
             is_same = (span.version, span.table_id) == (other.version, other.table_id)
-            if span.partition == other.partition and first < end and not is_same:
-                diverging.append((span.partition, first, end))
+            if span.partition == other.partition and start < end and not is_same:
+                diverging.append((span.partition, start, end))
     return tuple(sorted(diverging))
 
 

@@ -89,8 +89,8 @@ def _list_losses(connection: duckdb.DuckDBPyConnection, current_rows: int, rows:
 def _find_lost_keys(connection: duckdb.DuckDBPyConnection, relation: str, key: Sequence[str]) -> Iterator[str]:
     columns = ", ".join(map(identifier, key))
     old = f"SELECT DISTINCT {columns} FROM {CURRENT}"  # noqa: S608 -- quoted
-    lost = f"SELECT count(*) FROM ({old} EXCEPT SELECT {columns} FROM {identifier(relation)})"  # noqa: S608 -- quoted
-    missing, all_keys = connection.execute(f"SELECT ({lost}), (SELECT count(*) FROM ({old}))").fetchall()[0]  # noqa: S608
+    lost_count = f"SELECT count(*) FROM ({old} EXCEPT SELECT {columns} FROM {identifier(relation)})"  # noqa: S608 -- quoted
+    missing, all_keys = connection.execute(f"SELECT ({lost_count}), (SELECT count(*) FROM ({old}))").fetchall()[0]  # noqa: S608
     if missing >= MOST_LOST * all_keys > 0:
         yield f"{missing:,} of {all_keys:,} keys ({', '.join(key)}) are not in it"
 
@@ -100,8 +100,8 @@ def _find_other_rows(connection: duckdb.DuckDBPyConnection, relation: str, colum
 
     If any columns have unique values, only these count.
     """
-    counted = ", ".join(f"count(DISTINCT {identifier(column)})" for column in columns)
-    total, *distinct = connection.execute(f"SELECT count(*), {counted} FROM {CURRENT}").fetchall()[0]  # noqa: S608
+    counts = ", ".join(f"count(DISTINCT {identifier(column)})" for column in columns)
+    total, *distinct = connection.execute(f"SELECT count(*), {counts} FROM {CURRENT}").fetchall()[0]  # noqa: S608
     unique = [column for column, values in zip(columns, distinct, strict=True) if values == total]
     losses = [list(_find_lost_keys(connection, relation, (column,))) for column in unique or columns]
     if losses and all(losses):

@@ -60,19 +60,19 @@ class Delivered:
     @property
     def twice(self) -> tuple[Starts, ...]:
         """Return the ranges `[first start, last end)` whose windows may count records twice."""
-        return tuple(one.windows for one in self.doubled if one.windows)
+        return tuple(attempt.windows for attempt in self.doubled if attempt.windows)
 
     @property
     def never(self) -> tuple[Starts, ...]:
         """Return the ranges whose windows may miss records."""
-        return tuple(one.windows for one in self.lost if one.windows)
+        return tuple(record.windows for record in self.lost if record.windows)
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Return one sentence for each range that was delivered twice or never."""
         doubled = (f"{_place(a)} were written once more than counted by {a.run_id}" for a in self.doubled)
-        lost = (f"{_place(record)} were never written: {record.run_id} ended first" for record in self.lost)
-        return (*(f"Doubled: {text}." for text in doubled), *(f"Lost: {text}." for text in lost))
+        lost_texts = (f"{_place(record)} were never written: {record.run_id} ended first" for record in self.lost)
+        return (*(f"Doubled: {text}." for text in doubled), *(f"Lost: {text}." for text in lost_texts))
 
 
 NOTHING = Delivered()

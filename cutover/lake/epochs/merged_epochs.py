@@ -16,7 +16,7 @@ Span = tuple[int, int]  # first and last epoch
 
 def list_merged_spans(table: DeltaTable) -> list[Span]:
     """List the spans of epochs that were merged into files with partial aggregates, by the files' names."""
-    partials = (one for one in delta.actions(table) if str(one["partition._kind"]) == RowKind.PARTIAL)
+    partials = (action for action in delta.actions(table) if str(action["partition._kind"]) == RowKind.PARTIAL)
     matches = (SPAN.search(str(partial["path"])) for partial in partials)
     return sorted({(int(match[2]), int(match[3])) for match in matches if match})
 

@@ -104,21 +104,21 @@ def find_unexplained(session: "SparkSession", log: ReadLog, reads: Sequence[Offs
 
 
 def check_complete(
-    session: "SparkSession", log: ReadLog, counted: Iterable[tuple[Sequence[Offsets], int | None]]
+    session: "SparkSession", log: ReadLog, counts: Iterable[tuple[Sequence[Offsets], int | None]]
 ) -> None:
     """Raise if records of ranges that were read are missing from the log.
 
     Args:
         session: Spark session that read the records.
         log: The log.
-        counted: For each read, its disjoint ranges by partition, and the number of records that the reader got. None:
+        counts: For each read, its disjoint ranges by partition, and the number of records that the reader got. None:
             unknown.
 
     Raises:
         LakeError: As `find_unexplained`.
         LogError: Records are missing that no recorded loss names, or no broker answers.
     """
-    for reads, records in counted:
+    for reads, records in counts:
         missing = () if records == count_offsets(reads) else find_unexplained(session, log, reads)
         if missing:
             raise lost_records.make_lost_error(log.pipeline.name, format_missing(log.log_id.topic, missing))

@@ -55,8 +55,8 @@ def _compare_commit(version: Version, table: DeltaTable, records: Sequence[Epoch
         epoch = None if newest is None else newest.epoch
         is_own = any((txn["appId"], txn["version"]) == (version.app_id, epoch) for txn in transactions)
         if newest is None or not is_own or not _is_record(metadata, newest):
-            what = "added another one" if metadata else "does not record it"
-            place = f"`{delta_log.file_of(number)}` {what} ({version.uri})"
+            contradiction = "added another one" if metadata else "does not record it"
+            place = f"`{delta_log.file_of(number)}` {contradiction} ({version.uri})"
             yield f"Epoch log of {version.pipeline}: newest epoch row is {_or_none(epoch)}, {place}."
         return
 

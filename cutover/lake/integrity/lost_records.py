@@ -237,7 +237,7 @@ def select_countable(
         ranges = [(p, record.start.get(p, 0), end) for p, end in record.end.items() if end > record.start.get(p, 0)]
         is_retained = all(start >= earliest.get(p, 0) for p, start, _ in ranges)
         is_accepted = any(
-            first < end and start < stop for p, start, end in ranges for first, stop in lost_ranges.get(p, ())
+            lost_start < end and start < stop for p, start, end in ranges for lost_start, stop in lost_ranges.get(p, ())
         )
         return bool(ranges) and is_retained and not is_accepted
 
@@ -291,8 +291,8 @@ def _is_count_exact(record: EpochRecord, window: WindowFn | None) -> bool:
     """Return whether the pairs of an epoch agree with the number of records that it recorded."""
     if window is None:
         return sum(record.counts.values()) == record.records
-    least, most = record_bounds(record.counts, window)
-    return least <= record.records <= most
+    least, greatest = record_bounds(record.counts, window)
+    return least <= record.records <= greatest
 
 
 def _reads_any(record: EpochRecord, missing: Iterable[MissingRecords]) -> bool:

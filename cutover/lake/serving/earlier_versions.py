@@ -93,8 +93,8 @@ def _merge_sql(pipeline: Pipeline, relation: str, earlier: str) -> str:
     columns = ", ".join(map(identifier, ("window_start", "window_end", *pipeline.key, *pipeline.measures, "_n")))
     newer, older = f"SELECT {columns} FROM {relation} AS newer", f"SELECT {columns} FROM {earlier} AS older"  # noqa: S608 -- quoted
     if pipeline.window.merges:
-        same = (f"r.{key} IS NOT DISTINCT FROM older.{key}" for key in map(identifier, pipeline.key))
-        touches = " AND ".join(("r.window_start <= older.window_end AND older.window_start <= r.window_end", *same))
+        same_key = (f"r.{key} IS NOT DISTINCT FROM older.{key}" for key in map(identifier, pipeline.key))
+        touches = " AND ".join(("r.window_start <= older.window_end AND older.window_start <= r.window_end", *same_key))
         return f"{newer} UNION ALL {older} WHERE NOT EXISTS (SELECT 1 FROM {relation} AS r WHERE {touches})"  # noqa: S608 -- quoted
     totals = "SELECT window_start, sum(_n) AS records FROM {} GROUP BY window_start"
     larger = (

@@ -264,7 +264,7 @@ def _fill(
     """Copy the rows of some months from their files alone, every value as text that the column's type parses."""
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     with queries.connect() as lake, connection.cursor() as cursor:
-        paths = [str(one["path"]) for one in delta.actions(table) if str(one[f"partition.{MONTH}"]) in months]
+        paths = [str(action["path"]) for action in delta.actions(table) if str(action[f"partition.{MONTH}"]) in months]
         if not paths:
             return
         delta.bind(lake, "published_rows", table, paths=paths)

@@ -275,8 +275,8 @@ def _find_changed_months(connection: duckdb.DuckDBPyConnection, table: DeltaTabl
     try:
         delta.bind(connection, _PUBLISHED, table)
     except FileDamagedError:
-        listed = {str(action[f"partition.{MONTH}"]) for action in delta.actions(table)}
-        return sorted(listed | {row[0] for row in connection.execute(all_months).fetchall()})
+        listed_months = {str(action[f"partition.{MONTH}"]) for action in delta.actions(table)}
+        return sorted(listed_months | {row[0] for row in connection.execute(all_months).fetchall()})
     columns = ", ".join(map(identifier, connection.sql(f"SELECT * FROM {_CURRENT} LIMIT 0").columns))  # noqa: S608 -- ours
     new, old = (f"SELECT {columns} FROM {name}" for name in (_CURRENT, _PUBLISHED))  # noqa: S608 -- quoted
     different = f"(({new}) EXCEPT ALL ({old})) UNION ALL (({old}) EXCEPT ALL ({new}))"

@@ -49,8 +49,8 @@ class Unserved:
     @property
     def text(self) -> str:
         """Return its name for people: `stream-0 of 0166ca6291a2`."""
-        what = "batch tables" if self.number == BATCH else f"stream-{self.number}"
-        return f"{what} of {self.fingerprint}"
+        tables = "batch tables" if self.number == BATCH else f"stream-{self.number}"
+        return f"{tables} of {self.fingerprint}"
 
     @property
     def folders(self) -> list[str]:

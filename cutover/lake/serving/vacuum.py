@@ -47,11 +47,11 @@ def vacuum(settings: Settings, pipeline: Pipeline, *, hours: int, now: datetime,
     deletable = {name: _vacuum(uri, hours, dry_run=True) for name, uri in places.items()}
     for held_version in _list_held_versions(settings, pipeline, now):
         name = next((name for name, uri in places.items() if uri == held_version.uri), None)
-        needed = sorted(_list_files(held_version) & deletable[name]) if name is not None else []
-        if needed:
+        needed_files = sorted(_list_files(held_version) & deletable[name]) if name is not None else []
+        if needed_files:
             msg = (
                 f"Vacuum of `{name}` to {hours} h: expected no reader of deletable files, got "
-                f"{held_version.holder}, who needs version {held_version.version} (file `{needed[0]}`).\n"
+                f"{held_version.holder}, who needs version {held_version.version} (file `{needed_files[0]}`).\n"
                 "Hint: wait until it is released or expired, or keep more hours."
             )
             raise LakeError(msg, runbook="PinnedVersionAtRisk")

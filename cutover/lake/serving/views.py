@@ -158,10 +158,10 @@ class _Evidence:
 
 def _make_states(pipeline: Pipeline, evidence: _Evidence) -> _States:
     """Return the states of both sides; in LAMBDA, windows that expired for batch are incomplete on both."""
-    start, lost = "epoch_us(window_start)", evidence.lost
-    is_lost = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in lost) or "false"
+    start, lost_windows = "epoch_us(window_start)", evidence.lost
+    is_lost = " OR ".join(f"({start} >= {int(a)} AND {start} < {int(b)})" for a, b in lost_windows) or "false"
     if pipeline.window.merges:
-        is_lost = is_affected_sql(pipeline.window, ((a, b - 1) for a, b in lost))
+        is_lost = is_affected_sql(pipeline.window, ((a, b - 1) for a, b in lost_windows))
     entries = [entry for run in evidence.runs[-1:] for entry in run.incomplete if entry.reason == batch_runs.EXPIRED]
     is_expired = is_affected_sql(pipeline.window, ((entry.window_start, entry.window_end) for entry in entries))
     is_doubled = is_affected_sql(pipeline.window, evidence.delivered.twice)
@@ -197,11 +197,13 @@ def _query_serving(settings: Settings, pipeline: Pipeline, states: _States, rows
     streaming += f" FROM {rows_of_stream} AS streaming"
     batch = f"SELECT {columns}, {by} AS _served_by, {states.batch} AS _state FROM batch"  # noqa: S608 -- quoted
     if pipeline.window.merges:  # an open session may contain a session of batch
-        same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key))
+        same_key = " AND ".join(
+            f"b.{key} IS NOT DISTINCT FROM streaming.{key}" for key in map(identifier, pipeline.key)
+        )
         touches = "b.window_start <= streaming.window_end AND streaming.window_start <= b.window_end"
         rows = "batch" if is_lambda else f"(SELECT * FROM batch WHERE {from_batch})"  # noqa: S608 -- quoted
         batch = f"SELECT {columns}, {by} AS _served_by, {states.batch} AS _state FROM {rows}"  # noqa: S608 -- quoted
-        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM {rows} b WHERE {touches} AND {same}) AND NOT {from_batch}"  # noqa: S608 -- quoted
+        streaming += f" WHERE NOT EXISTS (SELECT 1 FROM {rows} b WHERE {touches} AND {same_key}) AND NOT {from_batch}"  # noqa: S608 -- quoted
         return f"{batch} UNION ALL {streaming}"
     return f"{batch} WHERE {from_batch} UNION ALL {streaming} WHERE NOT {from_batch}"
 

@@ -33,8 +33,8 @@ READ = frozenset({"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})  # rea
 class TableLogError(LakeError):
     """An entry of a table's log is missing, empty or not JSON; `sentence` names it."""
 
-    def __init__(self, uri: str, found: str) -> None:
-        self.sentence = f"`{uri}`: expected every entry of its table log to be whole, got {found}."
+    def __init__(self, uri: str, damage: str) -> None:
+        self.sentence = f"`{uri}`: expected every entry of its table log to be whole, got {damage}."
         super().__init__(f"Table {self.sentence}", runbook="TableUnreadable")
 
 
@@ -258,12 +258,12 @@ def describe_contents(table: DeltaTable, path: str) -> str:
         connection.register("listed", pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all())
         columns = {str(row[0]) for row in connection.execute("DESCRIBE listed").fetchall()}
         contents = []
-        for what, column in (("epochs", "_epoch"), ("windows", "window_start")):
+        for subject, column in (("epochs", "_epoch"), ("windows", "window_start")):
             if {f"min.{column}", f"max.{column}"} <= columns:
                 bounds = f'"min.{column}"::VARCHAR, "max.{column}"::VARCHAR'
                 row = connection.execute(f"SELECT {bounds} FROM listed WHERE path = ?", [path]).fetchone()  # noqa: S608
                 if row is not None and row[0] is not None:
-                    contents.append(f"{what} {row[0]} to {row[1]}")
+                    contents.append(f"{subject} {row[0]} to {row[1]}")
     return ", ".join(contents)
 
 

@@ -136,9 +136,9 @@ def _check_entries(uri: str, listing: _Listing, *, read: bool) -> Iterator[Damag
             yield Damage(file=file_of(version), what="has 0 bytes")
         elif read:
             entry = _parse_entry(_text(uri, version) or "")
-            what = "cannot be read as JSON in UTF-8" if entry is None else _find_change(entry)
-            if what is not None:
-                yield Damage(file=file_of(version), what=what)
+            problem = "cannot be read as JSON in UTF-8" if entry is None else _find_change(entry)
+            if problem is not None:
+                yield Damage(file=file_of(version), what=problem)
 
 
 def _find_change(entry: Entry) -> str | None:
