@@ -1,7 +1,7 @@
-"""A scenario as the paper draws it: event time to the right, processing time upwards; points, watermark and panes.
+"""SVG drawing of a scenario in the style of the paper: event time to the right, processing time upwards.
 
-A pane is a box over its window, from the firing before it (or its first row) up to its own moment, with its value at
-the top. One picture for each key, all on the same axes.
+A pane is a box over its window, from the previous firing (or its first row) up to its own processing time, with its
+value at the top. Each key has its own picture; all share the same axes.
 
 Source:
     Akidau et al., The Dataflow Model, VLDB 2015, figures 5 to 14.
@@ -25,7 +25,7 @@ from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.reading.times import Style
 
 MOST_POINTS, MOST_KEYS, MOST_PANES = 2_000, 8, 2_000
-"""Beyond these nobody sees anything any more."""
+"""Limits beyond which a drawing is unreadable."""
 
 WIDTH, LEFT, RIGHT, TOP, BELOW, GAP = 900.0, 90.0, 30.0, 64.0, 46.0, 40.0
 NAMED = 60  # points that are drawn with their values
@@ -49,7 +49,7 @@ text { font: 12px 'DejaVu Sans', Arial, sans-serif; fill: #333 }
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sheet:
-    """The axes of one key's picture."""
+    """Axes of the picture of one key."""
 
     box: Box
     event: Scale
@@ -58,7 +58,7 @@ class _Sheet:
 
 
 def check_size(scenario: Scenario) -> None:
-    """Refuse a scenario of which nobody could see anything.
+    """Reject a scenario whose drawing would be unreadable.
 
     Raises:
         DefinitionError: It has no points, too many of them, or too many keys.
@@ -72,7 +72,7 @@ def check_size(scenario: Scenario) -> None:
 
 
 def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
-    """Draw a scenario into an SVG file that needs nothing but itself.
+    """Draw a scenario into a self-contained SVG file.
 
     Raises:
         DefinitionError: There are too many panes, or the file cannot be written.
@@ -87,7 +87,7 @@ def write(path: Path, scenario: Scenario, outcome: Outcome) -> None:
 
 
 def draw(scenario: Scenario, outcome: Outcome) -> str:
-    """SVG: event time across, processing time up, one picture a key, windows as rectangles with their panes."""
+    """Return the SVG drawing of a scenario, one picture per key, with each pane as a box over its window."""
     keys = sorted({row.key for row in scenario.setting.rows}, key=lambda key: (type(key).__name__, str(key)))
     height = 420.0 if len(keys) == 1 else 300.0
     events, arrivals = _spans(scenario, outcome)
@@ -103,16 +103,18 @@ def draw(scenario: Scenario, outcome: Outcome) -> str:
         )
         parts += [*_axes(sheet, key, several=len(keys) > 1), *_panes(sheet, scenario, outcome, key)]
         parts += [*_lines(sheet, scenario), *_points(sheet, scenario, outcome, key)]
-    whole = TOP + len(keys) * (height + GAP) + BELOW - GAP
-    parts.append(svg.text(LEFT + (WIDTH - LEFT - RIGHT) / 2, whole - 8, "event time", anchor="middle", class_="name"))
-    markup = svg.drawing(WIDTH, whole, _clean(scenario.title), *parts)
+    total_height = TOP + len(keys) * (height + GAP) + BELOW - GAP
+    parts.append(
+        svg.text(LEFT + (WIDTH - LEFT - RIGHT) / 2, total_height - 8, "event time", anchor="middle", class_="name")
+    )
+    markup = svg.drawing(WIDTH, total_height, _clean(scenario.title), *parts)
     return str(markup).replace(
-        "<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:g}" height="{whole:g}" ', 1
+        "<svg ", f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH:g}" height="{total_height:g}" ', 1
     )
 
 
 def _spans(scenario: Scenario, outcome: Outcome) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return what event times and processing times the axes show: those of rows, windows and panes, with a margin."""
+    """Return the ranges of both axes: the times of rows, windows and panes, with a margin."""
     rows, windows = scenario.setting.rows, [pane.window for pane in outcome.panes]
     ends = (end for window in windows for end in window if end not in {EARLIEST, LATEST})
     events = [*(row.event_time for row in rows), *ends]
@@ -159,35 +161,35 @@ def _axes(sheet: _Sheet, key: Key, *, several: bool) -> Iterator[Markup]:
 
 def _panes(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Iterator[Markup]:
     tops: list[Pane] = []
-    said: dict[tuple[int, int], int] = {}  # texts that stand at a place, so that they do not lie upon one another
+    labels: dict[tuple[int, int], int] = {}  # number of labels at a position, so that they do not overlap
     for pane in outcome.panes:
         if pane.key != key or type(pane.key) is not type(key):
             continue
-        left, right = (_clamp_moment(sheet.event, end) for end in pane.window)
+        start, stop = (_clamp_moment(sheet.event, end) for end in pane.window)
         top = sheet.processing(pane.processing_time)
         if not pane.is_retraction:
             bottom = _bottom(sheet, scenario, tops, pane)
             yield svg.bar(
-                Box(left=left, top=top, width=right - left, height=bottom - top), pane.timing.value, _title(pane)
+                Box(left=start, top=top, width=stop - start, height=bottom - top), pane.timing.value, _title(pane)
             )
-            yield svg.line(left, top, right, top, pane.timing.value)
+            yield svg.line(start, top, stop, top, pane.timing.value)
             tops.append(pane)
         value = value_of(scenario, pane)
         text = f"-({pane.value})" if pane.is_retraction and value is None else "null" if value is None else f"{value}"
-        middle = (left + right) / 2
-        beside = said.setdefault((round(middle / 30), round(top)), 0)
-        said[round(middle / 30), round(top)] += 1
+        middle = (start + stop) / 2
+        line_number = labels.setdefault((round(middle / 30), round(top)), 0)
+        labels[round(middle / 30), round(top)] += 1
         class_ = "back" if pane.is_retraction else "said"
-        yield svg.text(middle, top + 15 + 14 * beside, text[:24], anchor="middle", class_=class_)
+        yield svg.text(middle, top + 15 + 14 * line_number, text[:24], anchor="middle", class_=class_)
 
 
 def _bottom(sheet: _Sheet, scenario: Scenario, panes: Sequence[Pane], pane: Pane) -> float:
-    """Return where the box of a pane begins: at the newest firing of the same stretch, else at its first row."""
+    """Return the bottom of the box of a pane: the newest firing of the same window or session, or its first row."""
     window = pane.window
-    same = [pane for pane in panes if pane.window.start < window.end and window.start < pane.window.end]
-    same = [one for one in same if one.window == window or scenario.setting.is_sessions]
-    if same:
-        return sheet.processing(max(one.processing_time for one in same))
+    overlapping = [other for other in panes if other.window.start < window.end and window.start < other.window.end]
+    earlier = [other for other in overlapping if other.window == window or scenario.setting.is_sessions]
+    if earlier:
+        return sheet.processing(max(other.processing_time for other in earlier))
     rows = [
         row.processing_time
         for row in scenario.setting.rows
@@ -201,7 +203,7 @@ def _title(pane: Pane) -> str:
 
 
 def _lines(sheet: _Sheet, scenario: Scenario) -> Iterator[Markup]:
-    """Yield the diagonal, where both axes show the same times, and the watermark."""
+    """Yield the diagonal (event time equals processing time) and the watermark."""
     low = max(sheet.event.low, sheet.processing.low)
     high = min(sheet.event.high, sheet.processing.high)
     diagonal = [(sheet.event(at), sheet.processing(at)) for at in (low, high)] if low < high else []
@@ -212,35 +214,35 @@ def _lines(sheet: _Sheet, scenario: Scenario) -> Iterator[Markup]:
             yield svg.path(diagonal, "watermark")
         return
     course = _list_step_corners(_moves(scenario), int(sheet.processing.high))
-    inside = [(_clamp_moment(sheet.event, event), _clamp_moment(sheet.processing, at)) for event, at in course]
-    if len(inside) > 1:
-        yield svg.path(inside, "watermark")
+    corners = [(_clamp_moment(sheet.event, event), _clamp_moment(sheet.processing, at)) for event, at in course]
+    if len(corners) > 1:
+        yield svg.path(corners, "watermark")
 
 
 def _moves(scenario: Scenario) -> Moments:
-    """Return where the watermark moves to, and when, in the order of processing time."""
+    """Return the steps of the watermark in the order of processing time."""
     watermark = scenario.setting.watermark
     if isinstance(watermark, Estimator):
-        found, newest = [], -FOREVER
+        estimates, watermark_time = [], -FOREVER
         for row in sorted(scenario.setting.rows, key=lambda row: row.processing_time):
-            newest = max(newest, row.event_time - watermark.out_of_orderness)
-            found.append((newest, row.processing_time))
-        return tuple(found)
+            watermark_time = max(watermark_time, row.event_time - watermark.out_of_orderness)
+            estimates.append((watermark_time, row.processing_time))
+        return tuple(estimates)
     return () if isinstance(watermark, Ideal) else tuple((step.watermark, step.processing_time) for step in watermark)
 
 
 def _list_step_corners(moves: Moments, end: int) -> Moments:
-    """Return the corners of a line that stays where it is until it moves."""
-    found: list[tuple[int, int]] = []
+    """Return the corners of a step line."""
+    corners: list[tuple[int, int]] = []
     for event, at in moves:
-        if found:
-            found.append((found[-1][0], at))
-        found.append((event, at))
-    return (*found, (found[-1][0], max(end, found[-1][1]))) if found else ()
+        if corners:
+            corners.append((corners[-1][0], at))
+        corners.append((event, at))
+    return (*corners, (corners[-1][0], max(end, corners[-1][1]))) if corners else ()
 
 
 def _points(sheet: _Sheet, scenario: Scenario, outcome: Outcome, key: Key) -> Iterator[Markup]:
-    dropped = {id(one.row) for one in outcome.dropped}
+    dropped = {id(drop.row) for drop in outcome.dropped}
     rows = [row for row in scenario.setting.rows if row.key == key and type(row.key) is type(key)]
     for row in rows:
         x, y = sheet.event(row.event_time), sheet.processing(row.processing_time)
@@ -261,7 +263,7 @@ def _shorten_text(value: object) -> str:
 
 
 def _clamp_moment(scale: Scale, moment: float) -> float:
-    """Return the pixel of a moment, or of the end of the axis beyond which it lies."""
+    """Return the coordinate of a moment, clamped to the axis."""
     return scale(min(max(moment, scale.low), scale.high))
 
 
@@ -270,7 +272,5 @@ def _clean(text: str) -> str:
 
 
 def _refuse(expected: str, got: str) -> NoReturn:
-    msg = (
-        f"--plot: expected {expected}, got {got}.\nHint: a picture of more shows nothing; draw a part of the scenario."
-    )
+    msg = f"--plot: expected {expected}, got {got}.\nHint: a larger drawing is unreadable; draw a part."
     raise DefinitionError(msg)

@@ -1,4 +1,4 @@
-"""Round moments for an axis of a picture, as a scenario writes its times."""
+"""Axis ticks at round times, in the style of a scenario."""
 
 from cutover.durations import MICROSECONDS
 from cutover.scenarios.reading.times import Style, write
@@ -13,13 +13,13 @@ _STEPS = (
 )
 
 
-def ticks(low: int, high: int, most: int, style: Style) -> list[tuple[int, str]]:
-    """Return at most so many round moments from `low` to `high` (microseconds), each with its text."""
+def ticks(low: int, high: int, limit: int, style: Style) -> list[tuple[int, str]]:
+    """Return up to about `limit` round times from `low` to `high` (microseconds), each with its text."""
     step = next(
-        (step for step in _STEPS if (high - low) // step < most), _DAY * 365 * ((high - low) // _DAY // most + 1)
+        (step for step in _STEPS if (high - low) // step < limit), _DAY * 365 * ((high - low) // _DAY // limit + 1)
     )
-    first = -(-low // step) * step
-    return [(at, _text(at, step, style)) for at in range(first, high + 1, step)]
+    start = -(-low // step) * step
+    return [(at, _text(at, step, style)) for at in range(start, high + 1, step)]
 
 
 def _text(at: int, step: int, style: Style) -> str:

@@ -1,4 +1,4 @@
-"""Who can run a scenario: each engine registers its runner by entry point, so that this room knows none of them.
+"""Runners of scenarios. Each engine registers its runner by entry point, so this package depends on none of them.
 
 A runner is a function of a `Setting` that returns an `Outcome`, in the group `cutover.runners`.
 """
@@ -19,10 +19,10 @@ def runner(name: str) -> Runner:
     """Load a runner by its entry point.
 
     Raises:
-        DefinitionError: There is none of this name.
+        DefinitionError: No runner has this name.
     """
-    found = entry_points(group=GROUP)
-    if name not in found.names:
-        msg = f"--runner: expected one of {', '.join(sorted(found.names))}, got `{name[:80]}`."
+    runners = entry_points(group=GROUP)
+    if name not in runners.names:
+        msg = f"--runner: expected one of {', '.join(sorted(runners.names))}, got `{name[:80]}`."
         raise DefinitionError(msg)
-    return cast("Runner", found[name].load())
+    return cast("Runner", runners[name].load())

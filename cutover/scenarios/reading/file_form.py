@@ -1,4 +1,4 @@
-"""A scenario file: one scenario, or several cases that share what stands beside them. Published as a schema."""
+"""Form of a scenario file: one scenario, or several cases with shared fields. Published as a JSON schema."""
 
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,7 @@ class PointForm(Form):
     event_time: FiniteTime
     processing_time: FiniteTime
     key: KeyText = None
-    value: Value = None  # what the measure looks at; needed by all but `count`
+    value: Value = None  # read by the measure; required by all but `count`
 
 
 class PeriodicEpochsForm(Form):
@@ -100,10 +100,10 @@ class ScenarioForm(Form):
 
 
 FOR_PEOPLE = ("title", "description")
-"""Fields that may stand beside `cases` and in a case as well."""
+"""Fields allowed both next to `cases` and in a case."""
 
 SHARED = tuple(field.alias or name for name, field in ScenarioForm.model_fields.items() if name != "case")
-"""Fields that may stand beside `cases` and then hold for all of them."""
+"""Fields allowed next to `cases`, where they apply to all of them."""
 
 
 def make_schema() -> dict[str, Any]:
@@ -115,8 +115,8 @@ def make_schema() -> dict[str, Any]:
     }
     numbered = (int, Field(description=fields["case"].description))
     case = create_model("CaseForm", __base__=Form, **{**optional, "case": numbered})
-    beside = {name: value for name, value in optional.items() if name != "case"}
-    several = create_model("CasesForm", __base__=Form, **beside, cases=(list[case], Field(min_length=1)))
+    shared = {name: value for name, value in optional.items() if name != "case"}
+    several = create_model("CasesForm", __base__=Form, **shared, cases=(list[case], Field(min_length=1)))
     either = create_model("FileForm", file=(ScenarioForm | several, ...))
     forms = either.model_json_schema()["$defs"]
     return {

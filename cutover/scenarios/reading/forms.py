@@ -1,6 +1,6 @@
-"""Windows, triggers and watermarks as a scenario file has them: objects with a `type`, each of its own few fields.
+"""Forms of windows, triggers and watermarks in a scenario file: objects with a `type` and its fields.
 
-A field that is not described here is refused, and so is a value that no definition takes: nothing is read over.
+Unknown fields and values that no definition accepts are rejected; nothing is ignored.
 """
 
 import inspect
@@ -159,8 +159,8 @@ class UntilForm(TriggerForm):
 
     def trigger(self) -> triggers.Until:
         """Make the definition's trigger, checked by its own rules."""
-        until: Once = self.until.trigger()
-        return triggers.Until(self.of.trigger(), until)
+        limit: Once = self.until.trigger()
+        return triggers.Until(self.of.trigger(), limit)
 
 
 class SequenceForm(TriggerForm):
@@ -235,8 +235,8 @@ for _model in (AtWatermarkForm, RepeatForm, UntilForm, SequenceForm):
 
 
 def _refuse_as(error: DefinitionError) -> None:
-    """Refuse an object as the definition refuses what it stands for: its messages are `...: expected ..., got ....`."""
+    """Reject an object with the message of the definition, which has the form `...: expected ..., got ....`."""
     message, _, hint = str(error).partition("\nHint: ")
-    _, _, said = message.partition(": expected ")
-    expected, _, got = said.rpartition(", got ")
-    refuse(expected, got=got.removesuffix("."), hint=hint)
+    _, _, facts = message.partition(": expected ")
+    expected, _, value = facts.rpartition(", got ")
+    refuse(expected, got=value.removesuffix("."), hint=hint)

@@ -1,4 +1,4 @@
-"""The JSON of a scenario file, strictly: UTF-8, one object, no field twice, numbers exactly."""
+"""Strict JSON reader for scenario files: UTF-8, one object, no duplicate fields, exact numbers."""
 
 import json
 from collections.abc import Mapping
@@ -28,13 +28,13 @@ def load(path: Path) -> Mapping[str, Any]:
     if not text.strip():
         _refuse(path.name, "one JSON object", "an empty file")
     try:
-        found = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_pairs)
+        document = json.loads(text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_make_object)
     except (ValueError, RecursionError) as error:
-        got = "objects in one another without an end" if isinstance(error, RecursionError) else str(error)[:200]
+        got = "objects nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
         _refuse(path.name, "JSON", got)
-    if not isinstance(found, dict):
-        _refuse(path.name, "one JSON object", f"a {type(found).__name__}")
-    return found
+    if not isinstance(document, dict):
+        _refuse(path.name, "one JSON object", f"a {type(document).__name__}")
+    return document
 
 
 def _bytes(path: Path) -> bytes:
@@ -51,13 +51,13 @@ def _bytes(path: Path) -> bytes:
 def _text(content: bytes, name: str) -> str:
     encoding = next((encoding for mark, encoding in _MARKS.items() if content.startswith(mark)), None)
     if encoding is not None:
-        _refuse(name, "text in UTF-8", encoding, f"`iconv -f {encoding} -t UTF-8` writes it anew.")
+        _refuse(name, "text in UTF-8", encoding, f"`iconv -f {encoding} -t UTF-8` converts it.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         got = f"the byte 0x{content[error.start]:02x}, line {line}"
-        _refuse(name, "text in UTF-8", got, "`iconv -f ISO-8859-1 -t UTF-8`, or from whatever encoding it has.")
+        _refuse(name, "text in UTF-8", got, "`iconv -f ISO-8859-1 -t UTF-8`, or from the encoding of the file.")
 
 
 def _refuse(name: str, expected: str, got: str, hint: str = "") -> NoReturn:
@@ -65,14 +65,14 @@ def _refuse(name: str, expected: str, got: str, hint: str = "") -> NoReturn:
     raise DefinitionError(msg) from None
 
 
-def _pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(found)
-    if len(made) < len(found):
-        names = [name for name, _ in found]
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         msg = f"the field `{twice[:80]}` twice in one object"
         raise ValueError(msg)
-    return made
+    return fields
 
 
 def _no_constant(text: str) -> NoReturn:

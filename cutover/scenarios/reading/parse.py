@@ -1,4 +1,4 @@
-"""Scenarios from their file: one, or several cases. docs/scenarios.md describes the format."""
+"""Parser of scenario files with one scenario or several cases. docs/scenarios.md describes the format."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ from cutover.scenarios.reading.refusals import format_value, refusal
 from cutover.scenarios.reading.scenario import Scenario
 from cutover.scenarios.reading.setting import scenario_of
 
-Given = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 
 class _Points(Form):
-    """The rows that all cases of a file share: read once."""
+    """Rows that all cases of a file share, validated once."""
 
     points: list[PointForm] = Field(description="a list of rows")
 
@@ -27,98 +27,98 @@ def parse_file(path: Path, *, case: int | None = None) -> Scenario:
     """Read a file with one scenario, or one case of a file with several.
 
     Raises:
-        DefinitionError: The first thing that does not fit, with file, case and place; nothing has run.
+        DefinitionError: The file is invalid; reports file, case and place of the first error.
     """
     cases = parse_cases(path, case=case)
     if len(cases) > 1:
-        known = ", ".join(str(case.case) for case in cases)
-        msg = f"Scenario `{path.name}`: expected --case, since it has {len(cases)} cases ({known}), got none."
+        numbers = ", ".join(str(case.case) for case in cases)
+        msg = f"Scenario `{path.name}`: expected --case, since it has {len(cases)} cases ({numbers}), got none."
         raise DefinitionError(msg)
     return cases[0]
 
 
 def parse_cases(path: Path, *, case: int | None = None) -> Sequence[Scenario]:
-    """Return all scenarios of a file, in its order, or the one of a number. Cases that are not asked for must fit too.
+    """Return all scenarios of a file, in order, or the one with a number. All cases must be valid.
 
     Raises:
         DefinitionError: As `parse_file`.
     """
-    given = load(path)
+    document = load(path)
     try:
-        return _cases(given, path.stem, case) if "cases" in given else [_parse_single(given, path.stem, case)]
+        return _cases(document, path.stem, case) if "cases" in document else [_parse_single(document, path.stem, case)]
     except DefinitionError as error:
         msg = f"Scenario `{path.name}`: {error}"
         raise DefinitionError(msg) from None
 
 
-def parse(given: Given, *, default_title: str) -> Scenario:
-    """Check a JSON object and turn it into a scenario.
+def parse(document: JsonObject, *, default_title: str) -> Scenario:
+    """Validate a JSON object and convert it into a scenario.
 
     Raises:
-        DefinitionError: The first thing that does not fit, with its place.
+        DefinitionError: The object is invalid; reports the place of the first error.
     """
-    return scenario_of(_form(given), default_title=default_title)
+    return scenario_of(_form(document), default_title=default_title)
 
 
-def _parse_single(given: Given, title: str, wanted: int | None) -> Scenario:
-    found = parse(given, default_title=title)
-    if wanted is not None and found.case != wanted:
-        msg = f"--case: expected {found.case or 'none'}, since the file has no other, got `{wanted}`."
+def _parse_single(document: JsonObject, title: str, number: int | None) -> Scenario:
+    scenario = parse(document, default_title=title)
+    if number is not None and scenario.case != number:
+        msg = f"--case: expected {scenario.case or 'none'}, since the file has no other, got `{number}`."
         raise DefinitionError(msg)
-    return found
+    return scenario
 
 
-def _cases(given: Given, title: str, wanted: int | None) -> Sequence[Scenario]:
-    cases = _objects(given["cases"])
-    shared = {name: value for name, value in given.items() if name != "cases"}
+def _cases(document: JsonObject, title: str, number: int | None) -> Sequence[Scenario]:
+    cases = _objects(document["cases"])
+    shared = {name: value for name, value in document.items() if name != "cases"}
     for name in shared:
         if name not in SHARED:
-            msg = f"unknown field `{name[:80]}` beside `cases`: expected one of {', '.join(SHARED)}."
+            msg = f"unknown field `{name[:80]}` next to `cases`: expected one of {', '.join(SHARED)}."
             raise DefinitionError(msg)
     if "points" in shared:
         shared["points"] = _points(shared["points"])
     numbers = _numbers(cases)
-    forms = [_case_form(case, shared, number) for case, number in zip(cases, numbers, strict=True)]
-    if wanted is not None and wanted not in numbers:
-        msg = f"--case: expected one of {len(cases)} cases ({', '.join(map(str, numbers))}), got `{wanted}`."
+    forms = [_case_form(case, shared, case_number) for case, case_number in zip(cases, numbers, strict=True)]
+    if number is not None and number not in numbers:
+        msg = f"--case: expected one of {len(cases)} cases ({', '.join(map(str, numbers))}), got `{number}`."
         raise DefinitionError(msg)
-    asked = [form for form in forms if wanted in {None, form.case}]
-    return [_of_case(form, f"{shared.get('title', title)}, case {form.case}") for form in asked]
+    selected = [form for form in forms if number in {None, form.case}]
+    return [_of_case(form, f"{shared.get('title', title)}, case {form.case}") for form in selected]
 
 
-def _objects(value: object) -> Sequence[Given]:
+def _objects(value: object) -> Sequence[JsonObject]:
     if not isinstance(value, list) or not value:
         msg = f"cases: expected a list of at least one case, got {format_value(value)}."
         raise DefinitionError(msg)
-    for at, one in enumerate(value):
-        if not isinstance(one, dict):
-            msg = f"cases[{at}]: expected an object, got {format_value(one)}."
+    for at, case in enumerate(value):
+        if not isinstance(case, dict):
+            msg = f"cases[{at}]: expected an object, got {format_value(case)}."
             raise DefinitionError(msg)
     return value
 
 
-def _numbers(cases: Sequence[Given]) -> Sequence[int]:
-    found: dict[int, int] = {}
+def _numbers(cases: Sequence[JsonObject]) -> Sequence[int]:
+    positions: dict[int, int] = {}
     for at, case in enumerate(cases):
         number = case.get("case")
         if not isinstance(number, int) or isinstance(number, bool):
             got = "nothing" if number is None else format_value(number)
             msg = f"cases[{at}].case: expected a whole number, by which `--case` finds it, got {got}."
             raise DefinitionError(msg)
-        if number in found:
-            msg = f"cases[{at}].case: expected a number of its own, got `{number}`, which cases[{found[number]}] has."
+        if number in positions:
+            msg = f"cases[{at}].case: expected a unique number, got `{number}`, which cases[{positions[number]}] has."
             raise DefinitionError(msg)
-        found[number] = at
-    return list(found)
+        positions[number] = at
+    return list(positions)
 
 
-def _case_form(one: Given, shared: Given, number: int) -> ScenarioForm:
-    twice = next((name for name in one if name in shared and name not in FOR_PEOPLE), None)
+def _case_form(case: JsonObject, shared: JsonObject, number: int) -> ScenarioForm:
+    twice = next((name for name in case if name in shared and name not in FOR_PEOPLE), None)
     if twice is not None:
         msg = f"case {number}: {twice}: expected either for all cases or in this one, got both."
         raise DefinitionError(msg)
     try:
-        return _form({**shared, **one})
+        return _form({**shared, **case})
     except DefinitionError as error:
         msg = f"case {number}: {error}"
         raise DefinitionError(msg) from None
@@ -139,8 +139,8 @@ def _points(value: object) -> list[PointForm]:
         raise refusal(error, _Points) from None
 
 
-def _form(given: Given) -> ScenarioForm:
+def _form(document: JsonObject) -> ScenarioForm:
     try:
-        return ScenarioForm.model_validate(given)
+        return ScenarioForm.model_validate(document)
     except ValidationError as error:
         raise refusal(error, ScenarioForm) from None

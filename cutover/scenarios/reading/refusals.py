@@ -1,4 +1,4 @@
-"""What pydantic found wrong in a scenario, as one message: place, expected, got, and what may have been meant."""
+"""Conversion of a pydantic validation error into one message: place, expected, got, and a suggestion."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from cutover.errors import DefinitionError
 from cutover.scenarios.reading import texts
 from cutover.scenarios.reading.texts import Duration, FiniteTime, KeyText, Time, Value
 
-_KNOWN = {
+_DESCRIPTIONS = {
     FiniteTime: texts.A_TIME,
     Time: texts.A_TIME,
     Duration: texts.A_DURATION,
@@ -29,33 +29,35 @@ _NOTHING = object()
 
 
 def refusal(error: ValidationError, root: type[BaseModel]) -> DefinitionError:
-    """Return the first thing that does not fit as an error: `points[3].event_time: expected ..., got ...`."""
-    first = error.errors(include_url=False)[0]
-    place = _place(root, first["loc"])
-    got = _NOTHING if first["type"] == "missing" else first["input"]
+    """Return the first validation error as a message: `points[3].event_time: expected ..., got ...`."""
+    detail = error.errors(include_url=False)[0]
+    place = _place(root, detail["loc"])
+    got = _NOTHING if detail["type"] == "missing" else detail["input"]
     hint = ""
     expected = place.expected
-    match first["type"]:
+    match detail["type"]:
         case "extra_forbidden":
-            known = [field.alias or name for name, field in place.model.model_fields.items()]
-            msg = f"{_before(place.path)}unknown field `{_last(first)[:80]}`: expected one of {', '.join(known)}."
-            return DefinitionError(msg + _suggest_name(_last(first), known))
+            names = [field.alias or name for name, field in place.model.model_fields.items()]
+            msg = f"{_before(place.path)}unknown field `{_last(detail)[:80]}`: expected one of {', '.join(names)}."
+            return DefinitionError(msg + _suggest_name(_last(detail), names))
         case "union_tag_invalid":
-            expected = f"one of {first['ctx']['expected_tags'].replace(chr(39), '`')} as its `type`"
-            got = first["ctx"]["tag"]
-            hint = _suggest_name(str(got), [tag.strip().strip("'") for tag in first["ctx"]["expected_tags"].split(",")])
+            expected = f"one of {detail['ctx']['expected_tags'].replace(chr(39), '`')} as its `type`"
+            got = detail["ctx"]["tag"]
+            hint = _suggest_name(
+                str(got), [tag.strip().strip("'") for tag in detail["ctx"]["expected_tags"].split(",")]
+            )
         case "literal_error":
-            expected = f"one of {first['ctx']['expected'].replace(chr(39), '`').replace(' or ', ', ')}"
+            expected = f"one of {detail['ctx']['expected'].replace(chr(39), '`').replace(' or ', ', ')}"
         case "expected":
-            expected = first["ctx"]["expected"]
-            hint = f"\nHint: {first['ctx']['hint']}" if first["ctx"]["hint"] else ""
-            if first["ctx"]["got"]:
-                return DefinitionError(f"{place.path}: expected {expected}, got {first['ctx']['got']}.{hint}")
+            expected = detail["ctx"]["expected"]
+            hint = f"\nHint: {detail['ctx']['hint']}" if detail["ctx"]["hint"] else ""
+            if detail["ctx"]["got"]:
+                return DefinitionError(f"{place.path}: expected {expected}, got {detail['ctx']['got']}.{hint}")
     return DefinitionError(f"{place.path}: expected {expected}, got {format_value(got)}.{hint}")
 
 
 def format_value(value: object) -> str:
-    """Write a value as JSON for a message, cut to a length that fits."""
+    """Format a value as JSON for a message, truncated to 80 characters."""
     if value is _NOTHING:
         return "nothing"
     if isinstance(value, BaseModel):
@@ -68,8 +70,8 @@ def _plain(value: object) -> object:
     return float(value) if isinstance(value, Decimal) else str(value)
 
 
-def _suggest_name(name: str, known: Sequence[str]) -> str:
-    close = get_close_matches(name, known, n=1)
+def _suggest_name(name: str, names: Sequence[str]) -> str:
+    close = get_close_matches(name, names, n=1)
     return f"\nHint: did you mean `{close[0]}`?" if close else ""
 
 
@@ -88,28 +90,28 @@ class _Place:
     model: type[BaseModel]  # the innermost object
 
 
-def _place(root: type[BaseModel], where: Sequence[int | str]) -> _Place:
-    """Walk through the forms: which parts of a place are fields, which are positions, and which only name a `type`."""
+def _place(root: type[BaseModel], location: Sequence[int | str]) -> _Place:
+    """Resolve a location in the forms; its parts are fields, positions, or the name of a `type`."""
     path, expected, model = "", "an object", root
     kind: Any = root
-    for part in where:
+    for part in location:
         if isinstance(part, int):
             path, kind = f"{path}[{part}]", _item(kind)
             expected = _describe_expected(kind, expected)
             continue
-        found = _field(kind, part)
-        if found is None:
+        named_field = _field(kind, part)
+        if named_field is None:
             kind = _choice(kind, part)
             model = kind if _is_model(kind) else model
             continue
-        name, field = found
+        name, field = named_field
         model = kind
         path = f"{path}.{name}" if path else name
         kind = field.rebuild_annotation()
         expected = field.description or _describe_expected(kind, "a value")
         if _is_model(_unwrap_optional(kind)):
             kind = _unwrap_optional(kind)
-    model = kind if _is_model(kind) and where and isinstance(where[-1], int) else model
+    model = kind if _is_model(kind) and location and isinstance(location[-1], int) else model
     return _Place(path, expected, model)
 
 
@@ -123,11 +125,11 @@ def _is_model(kind: Any) -> bool:
 
 
 def _options(kind: Any) -> list[Any]:
-    """Return what a union is of, without None; what is no union is the only option."""
-    if get_origin(kind) is Annotated and kind not in _KNOWN:
+    """Return the options of a union, without None; any other annotation is its only option."""
+    if get_origin(kind) is Annotated and kind not in _DESCRIPTIONS:
         return _options(get_args(kind)[0])
     if get_origin(kind) is Union or type(kind).__name__ == "UnionType":
-        return [one for part in get_args(kind) if part is not type(None) for one in _options(part)]
+        return [option for part in get_args(kind) if part is not type(None) for option in _options(part)]
     return [kind]
 
 
@@ -137,13 +139,13 @@ def _unwrap_optional(kind: Any) -> Any:
 
 
 def _item(kind: Any) -> Any:
-    lists = [one for one in _options(kind) if get_origin(one) is list]
+    lists = [option for option in _options(kind) if get_origin(option) is list]
     return _unwrap_optional(get_args(lists[0])[0]) if lists else kind
 
 
 def _choice(kind: Any, part: str) -> Any:
-    """Return the form of a `type`, or the only one that goes by a name of pydantic's own."""
-    models = [one for one in _options(kind) if _is_model(one)]
+    """Return the form of a `type`, or the form with the name that pydantic reports."""
+    models = [option for option in _options(kind) if _is_model(option)]
     for model in models:
         tag = model.model_fields.get("type")
         if (tag is not None and part in get_args(tag.annotation)) or model.__name__ == part:
@@ -154,11 +156,13 @@ def _choice(kind: Any, part: str) -> Any:
 def _describe_expected(kind: Any, otherwise: str) -> str:
     for part in (kind, *get_args(kind)):  # itself, or (of what may be left out) an option of a union
         metadata = get_args(part)[1:] if get_origin(part) is Annotated else ()
-        said = next((one.description for one in metadata if isinstance(one, FieldInfo) and one.description), None)
-        if said is not None:
-            return said
+        description = next(
+            (info.description for info in metadata if isinstance(info, FieldInfo) and info.description), None
+        )
+        if description is not None:
+            return description
     bare = _unwrap_optional(kind)
-    for known, text in _KNOWN.items():
-        if bare == known:
+    for annotation, text in _DESCRIPTIONS.items():
+        if bare == annotation:
             return text
     return "an object" if _is_model(bare) else "a list" if get_origin(bare) is list else otherwise

@@ -1,6 +1,6 @@
-"""The simple values of a scenario file: times, durations, numbers, keys; each is read once, or refused.
+"""Scalar values of a scenario file: times, durations, numbers, keys; each is parsed once or rejected.
 
-Their descriptions are what the published schema and the messages say of them.
+The published schema and the messages share their descriptions.
 """
 
 from decimal import Decimal
@@ -29,7 +29,7 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9:.]+(Z|[+-][0-9]{2}:?[0-9]{2})?"
 
 
 def refuse(expected: str, *, got: str = "", hint: str = "") -> NoReturn:
-    """Refuse a value; the message names its place, and shows the value itself if nothing else is said of it."""
+    """Reject a value; the message names its place, and shows the value itself if `got` is empty."""
     kind = "expected"
     raise PydanticCustomError(kind, "{expected}", {"expected": expected, "got": got, "hint": hint})
 

@@ -1,4 +1,4 @@
-"""Times of a scenario: by a clock (`12:05:19`), by date (`2013-03-10T02:30:00Z`), or without end (`+inf`)."""
+"""Times of a scenario: by clock (`12:05:19`), by date (`2013-03-10T02:30:00Z`), or without end (`+inf`)."""
 
 import re
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Style(Enum):
-    """How a scenario writes its times, and so its panes."""
+    """Style in which a scenario writes its times and panes."""
 
     CLOCK = auto()  # hours, minutes and seconds after 1970-01-01T00:00:00Z; the hours may be negative or beyond 24
     DATE = auto()
@@ -25,7 +25,7 @@ class Style(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ScenarioTime:
-    """One time that was read."""
+    """Parsed time."""
 
     micros: int
     style: Style | None  # None: without end
@@ -35,19 +35,19 @@ def read(text: object, *, of: str) -> ScenarioTime:
     """Parse `12:03`, ISO 8601 or an infinite time.
 
     Raises:
-        DefinitionError: It is none, or lies before the year 1000 or behind 8999.
+        DefinitionError: The text is not a time, or the time is before the year 1000 or after 8999.
     """
     if isinstance(text, str) and text in _INFINITE:
         return ScenarioTime(_INFINITE[text], None)
-    found = _read(text) if isinstance(text, str) else None
-    if found is None or not EARLIEST <= found.micros < LATEST:
+    time = _read(text) if isinstance(text, str) else None
+    if time is None or not EARLIEST <= time.micros < LATEST:
         msg = f"{of}: expected a time such as `12:05:19`, `2013-03-10T02:30:00Z`, got {_quote_text(text)}."
         raise DefinitionError(msg)
-    return found
+    return time
 
 
 def write(micros: int, style: Style) -> str:
-    """Write a time in the scenario's style; beyond the years that data have, `-inf` or `+inf`."""
+    """Write a time in the scenario's style; `-inf` or `+inf` outside the supported years."""
     if abs(micros) == FOREVER or micros in {EARLIEST, LATEST}:
         return "-inf" if micros < 0 else "+inf"
     if style is Style.DATE:
@@ -62,14 +62,14 @@ def _read(text: str) -> ScenarioTime | None:
     match = _CLOCK.fullmatch(text)
     if match is not None:
         sign, hours, minutes, seconds, fraction = match.groups()
-        whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)
-        micros = whole * MICROSECONDS["second"] + int(f"{fraction or '':0<6}")
+        total_seconds = (int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)
+        micros = total_seconds * MICROSECONDS["second"] + int(f"{fraction or '':0<6}")
         return ScenarioTime(-micros if sign else micros, Style.CLOCK)
     if not re.fullmatch(ISO_TIMESTAMP, text):
         return None
     try:
-        found = datetime.fromisoformat(text)
-        moment = found if found.tzinfo else found.replace(tzinfo=UTC)
+        parsed = datetime.fromisoformat(text)
+        moment = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
         return ScenarioTime(to_micros(moment), Style.DATE)
     except (ValueError, OverflowError):
         return None

@@ -65,7 +65,7 @@ def test_numbers_with_a_point_are_exact(tmp_path: Path) -> None:
         (
             cases({"case": 1}, {"case": 7}, {"case": 7}),
             1,
-            r"cases\[2\].case: expected a number of its own, got `7`, which cases\[1\] has",
+            r"cases\[2\].case: expected a unique number, got `7`, which cases\[1\] has",
         ),
         (cases({"case": 1}, {"title": "x"}), 1, r"cases\[1\].case: expected a whole number, .* got nothing"),
         (cases({"case": True}), None, r"cases\[0\].case: expected a whole number, .* got `true`"),
@@ -77,7 +77,7 @@ def test_numbers_with_a_point_are_exact(tmp_path: Path) -> None:
             "case 1: accumulation: expected either for all cases or in this one, got both",
         ),
         (cases({"case": 1}, points=[{}]), 1, r"`: points\[0\].event_time: expected a time"),
-        (cases({"case": 1}, engine="x"), 1, "unknown field `engine` beside `cases`"),
+        (cases({"case": 1}, engine="x"), 1, "unknown field `engine` next to `cases`"),
         (cases({"case": 1}, watermark=None), 1, "case 1: trigger: expected a `watermark`"),
         ({**GOOD, "cases": {}}, None, "cases: expected a list of at least one case, got `{}`"),
         ({**GOOD, "cases": []}, None, "cases: expected a list of at least one case"),
@@ -88,7 +88,7 @@ def test_numbers_with_a_point_are_exact(tmp_path: Path) -> None:
         ("[]", None, "Scenario `scenario.json`: expected one JSON object, got a list"),
         ('{"points": [NaN]}', None, "got NaN, which is not JSON"),
         ('{"points": [], "points": []}', None, "got the field `points` twice in one object"),
-        ("[" * 100_000, None, "expected JSON, got objects in one another without an end"),
+        ("[" * 100_000, None, "expected JSON, got objects nested too deeply"),
         ({**GOOD, "accumulation": "x"}, None, "Scenario `scenario.json`: accumulation: expected one of"),
     ],
 )
