@@ -247,7 +247,7 @@ def test_rows_that_were_removed_from_a_control_table_are_named_and_come_back(
         "ForeignWrite",
     )
     assert f"_control/{table}" in breach.message
-    assert "`cutover restore-control` writes the rows again" in breach.message
+    assert "`cutover restore-control` restores the missing rows" in breach.message
     assert f"table version {handle.version()}, DELETE by" in breach.message
     assert [table in violation.text for violation in verified.violations] == [True]
 

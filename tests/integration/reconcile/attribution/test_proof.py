@@ -112,7 +112,7 @@ def test_records_that_have_left_the_log_prove_nothing(settings: Settings) -> Non
         "unproven",
     )
     assert "offset 2" in result.finding.sentence
-    assert "begins at 3" in result.finding.sentence
+    assert "starts at 3" in result.finding.sentence
 
 
 def test_what_was_proven_stays_proven_when_the_log_has_let_it_go(settings: Settings) -> None:
