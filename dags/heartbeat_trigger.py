@@ -81,7 +81,7 @@ def stop_driver(pipeline: str) -> None:
     """Stop a driver after the epoch in hand; one that does not listen is killed, which loses nothing."""
     settings = load_settings()
     try:
-        detached.stop(settings, pipeline, within=STOP_WITHIN)
+        detached.stop(settings, pipeline, timeout=STOP_WITHIN)
     except CutoverError:
         beat = read(settings, pipeline)
         if beat is not None and beat.alive:

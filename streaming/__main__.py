@@ -15,7 +15,7 @@ from cutover.streaming import driver
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one driver until it is asked to stop and return its exit code."""
+    """Run one driver until a stop is requested and return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m cutover.streaming", description=__doc__)
     parser.add_argument("pipeline")
     parser.add_argument("--until", choices=get_args(driver.Until), default="forever")

@@ -115,12 +115,12 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
     """Return whether it came to where it was to stop; a wish to stop may be earlier than the cut of a drain."""
     with _signals(context.stopping):
         committer, beginning = begin(context)
-        if start_offsets.is_sealed(context.pipeline, beginning.record, again=until == "final"):
+        if start_offsets.is_sealed(context.pipeline, beginning.record, is_repeated=until == "final"):
             return True
         stream = MicrobatchEngine(context, committer, beginning)
         if until != "forever":
             latest = context.client.latest(log_of(context.pipeline), context.pipeline.source.isolation)
-            stream.limit = latest if aim is None else start_offsets.take_aim(context.pipeline, beginning, aim, latest)
+            stream.limit = latest if aim is None else start_offsets.check_aim(context.pipeline, beginning, aim, latest)
         if not stream.drained:
             reader.read(context, stream)
         if until != "forever" and stream.drained:
@@ -130,7 +130,7 @@ def _drive(context: DriverContext, until: Until, aim: Cut | None) -> bool:
 
 def begin(context: DriverContext) -> tuple[Committer, start_offsets.StartOffsets]:
     """Check settings, table and log, and only then make what is not there yet."""
-    context.beat.say(losses_seen=losses.next_sequence(context.settings, context.pipeline.name))
+    context.beat.update(losses_seen=losses.next_sequence(context.settings, context.pipeline.name))
     start_offsets.refuse_unsafe(context.settings, context.pipeline)
     dimension.check(context.settings, context.pipeline)
     reader.prepare(context)
@@ -164,7 +164,7 @@ def _announce(context: DriverContext, beginning: start_offsets.StartOffsets) -> 
         return
     newest = beginning.record
     context.metrics.note_start(newest)
-    context.beat.say(epoch=newest.epoch, watermark=format_micros(newest.watermark_after))
+    context.beat.update(epoch=newest.epoch, watermark=format_micros(newest.watermark_after))
     sentence = f"epoch {newest.epoch} committed, resumed at {newest.epoch + 1}"
     log.info(
         "epoch_resumed", pipeline=context.pipeline.name, sentence=sentence, offsets=name_offsets(beginning.offsets)

@@ -92,14 +92,14 @@ def _await_failure(context: DriverContext, stream: MicrobatchEngine, running: "S
 
 
 def _watch(context: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery") -> None:
-    context.beat.say(state="RUNNING")
+    context.beat.update(state="RUNNING")
     pace: backpressure.Pace = "RUNNING"
     while stream.failure is None and not (context.stopping.is_set() or stream.drained):
         if not running.isActive:
             raise running.exception() or LakeError(f"Stream of {context.pipeline.name}: Spark ended the query.")
         _poll(context, stream)
         pace = backpressure.next_pace(pace, lag=stream.lag, cap=context.pipeline.max_rows_per_epoch)
-        context.beat.say(state=pace, lag=stream.lag)
+        context.beat.update(state=pace, lag=stream.lag)
         context.metrics.note_look(pace, stream.continuity.high, stream.position)
         _poll_stop_file(context)
         _await_next_poll(context, stream)
@@ -167,7 +167,7 @@ def _halt(
     """Let the epoch in hand finish, then end the query; an epoch that does not finish is left to the next driver."""
     if not will_go_on:
         context.stopping.set()
-        context.beat.say(state="STOPPING")
+        context.beat.update(state="STOPPING")
     patience = SILENT_PATIENCE_SECONDS if stream.health.is_silent else STOP_PATIENCE_SECONDS
     if stream.lock.acquire(timeout=patience):
         stream.lock.release()

@@ -29,7 +29,7 @@ def driving(settings: Settings, pipeline: Pipeline) -> Iterator[None]:
             within=PATIENCE,
         )
         yield
-        detached.stop(settings, pipeline.name, within=PATIENCE)
+        detached.stop(settings, pipeline.name, timeout=PATIENCE)
     finally:
         if process.poll() is None:
             killed(process)

@@ -36,7 +36,9 @@ def accept_loss(
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
     is_dry = dry_run or why is None
-    step = accept.look(settings, definition, clock) if is_dry else accept.accept(settings, definition, why or "", clock)
+    step = (
+        accept.preview(settings, definition, clock) if is_dry else accept.accept(settings, definition, why or "", clock)
+    )
     if as_json:
         typer.echo(json.dumps(_object(step, is_recorded=not is_dry)))
     else:

@@ -20,12 +20,12 @@ from cutover.lake.control import versions
 from cutover.output.markup import literal_text
 from cutover.probe import Point, Probe
 from cutover.settings import Settings, load_settings
-from cutover.streaming.beside import compare as comparing
-from cutover.streaming.beside import replay as replaying
-from cutover.streaming.beside import serve as serving
-from cutover.streaming.beside.compare import StreamComparison
-from cutover.streaming.beside.serve import Agreed
 from cutover.streaming.process import heartbeat
+from cutover.streaming.replacement import compare as comparing
+from cutover.streaming.replacement import replay as replaying
+from cutover.streaming.replacement import serve as serving
+from cutover.streaming.replacement.compare import StreamComparison
+from cutover.streaming.replacement.serve import Agreed
 
 LINE_EVERY = 10.0  # seconds, where there is no terminal
 Name = Annotated[str, typer.Argument(help="Name of a pipeline.")]
@@ -188,7 +188,7 @@ def _describe_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
 
 
-def tell_readers(lagging: Sequence[str]) -> None:
+def report_unpublished(lagging: Sequence[str]) -> None:
     """Name the serving tables that show what they showed before, and the command that says why."""
     for name in lagging:
         typer.echo(
@@ -220,7 +220,7 @@ def serve(
     version_served = served.version
     if served.found is not None:
         typer.echo(f"{pipeline}: {served.found.found}, late records among them.")
-    tell_readers(served.behind)
+    report_unpublished(served.behind)
     typer.echo(f"{pipeline}: stream-{version_served.number} serves; `cutover serve` with the version before goes back.")
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:

@@ -87,7 +87,7 @@ def release(context: typer.Context, name: Name) -> None:
 
 
 @app.command("fork")
-def go_back(
+def fork_version(
     context: typer.Context,
     name: Annotated[str | None, typer.Argument(help="Of a savepoint of the current version.")] = None,
     *,

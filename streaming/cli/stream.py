@@ -48,7 +48,7 @@ def stream(
         msg = "`cutover stream`: expected one of --drain, --final, --detach, --stop at most, got more."
         raise DefinitionError(msg)
     settings = load_settings()
-    until: driver.Until = "drain" if drain else "final" if final else "forever"
+    run_until: driver.Until = "drain" if drain else "final" if final else "forever"
     code = 0
     if stop:
         last_heartbeat = detached.stop(settings, pipeline)
@@ -57,20 +57,20 @@ def stream(
     elif detach:
         last_heartbeat = detached.ensure(settings, pipeline)
     else:
-        code = _run_here(settings, catalogue.get(settings, pipeline), until)
+        code = _run_here(settings, catalogue.get(settings, pipeline), run_until)
         last_heartbeat = heartbeat.read(settings, pipeline)
-    _tell(last_heartbeat, pipeline, as_json=as_json)
+    _print_heartbeat(last_heartbeat, pipeline, as_json=as_json)
     if code != 0:
         sys.stderr.write(f"{pipeline}: stopped before the cut was reached; the same command goes on from there.\n")
         raise typer.Exit(code)
 
 
-def _run_here(settings: Settings, pipeline: Pipeline, until: driver.Until) -> int:
+def _run_here(settings: Settings, pipeline: Pipeline, run_until: driver.Until) -> int:
     if not sys.stderr.isatty():
-        return driver.run(settings, pipeline, until=until)
+        return driver.run(settings, pipeline, until=run_until)
     events.configure(pretty=True, level=logging.WARNING)
     with _progress(settings, pipeline.name):
-        return driver.run(settings, pipeline, until=until)
+        return driver.run(settings, pipeline, until=run_until)
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _sentence(name: str, beat: Heartbeat | None) -> str:
     return f"{name}: {beat.state.lower()}, epoch {beat.epoch}{time}{unread}"
 
 
-def _tell(heartbeat: Heartbeat | None, name: str, *, as_json: bool) -> None:
+def _print_heartbeat(heartbeat: Heartbeat | None, name: str, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(None if heartbeat is None else asdict(heartbeat)) + "\n")
     elif heartbeat is None:

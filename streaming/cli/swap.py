@@ -11,10 +11,10 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline
 from cutover.errors import DefinitionError
 from cutover.settings import load_settings
-from cutover.streaming.beside import compare as comparing
-from cutover.streaming.beside import swap as swapping
-from cutover.streaming.beside.serve import Agreed
-from cutover.streaming.cli.replay import show, tell_readers
+from cutover.streaming.cli.replay import report_unpublished, show
+from cutover.streaming.replacement import compare as comparing
+from cutover.streaming.replacement import swap as swapping
+from cutover.streaming.replacement.serve import Agreed
 
 
 def swap(  # noqa: PLR0913 -- options of a command
@@ -52,7 +52,7 @@ def swap(  # noqa: PLR0913 -- options of a command
     if back:
         serves, swapped = swapping.swap_back(settings, definition, why=why or "", clock=SystemClock(), anyway=anyway)
         typer.echo(f"{pipeline}: serves its name again, in place of {serves}.")
-        tell_readers(swapped.behind)
+        report_unpublished(swapped.behind)
         return
     old = catalogue.get(settings, _require_note(definition))
     if why is None:
@@ -61,7 +61,7 @@ def swap(  # noqa: PLR0913 -- options of a command
     swapped = swapping.swap(settings, definition, old, why=why or "", agreed=agreed, clock=SystemClock())
     if swapped.found is not None:
         typer.echo(f"{pipeline}: {swapped.found.found}, late records among them.")
-    tell_readers(swapped.behind)
+    report_unpublished(swapped.behind)
     typer.echo(
         f"{old.name}: {pipeline} serves this name. Keep both drivers at work (`cutover stream {pipeline} --detach`);"
     )

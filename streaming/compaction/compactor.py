@@ -60,10 +60,10 @@ class Compactor:
     def _due(self, newest: int) -> list[list[File]]:
         """Return what to fold; pins only ever take something away, and to read them takes longer than all the rest."""
         files = list_files(self._committer.table)
-        if not policy.due(files, newest=newest, pins=(), every=self._every):
+        if not policy.due(files, newest=newest, pins=(), fan_in=self._every):
             return []
         pinned_epochs = self._known_pins()
-        return [] if pinned_epochs is None else policy.due(files, newest=newest, pins=pinned_epochs, every=self._every)
+        return [] if pinned_epochs is None else policy.due(files, newest=newest, pins=pinned_epochs, fan_in=self._every)
 
     def _begin(self, groups: list[list[File]]) -> None:
         self._work = threading.Thread(target=self._fold, args=(groups,), name="compaction", daemon=True)

@@ -42,9 +42,9 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
     )
 
 
-def find_expired_files(table: DeltaTable, found: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:
+def find_expired_files(table: DeltaTable, candidates: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:
     """Return the files of ids that hold nothing worth keeping."""
-    files = [file for file in found if file.kind == RowKind.IDS and file.last <= expiry_bound.epoch]
+    files = [file for file in candidates if file.kind == RowKind.IDS and file.last <= expiry_bound.epoch]
     if expiry_bound.minute is None or not files:
         return []
     records = _records(table, [file.last for file in files])

@@ -18,17 +18,17 @@ MERGED = frozenset({RowKind.PARTIAL, RowKind.HELD})
 
 
 def due(
-    files: Sequence[File], *, newest: int, pins: Iterable[int], every: int, keep: int = KEEP, most: int = MOST
+    files: Sequence[File], *, newest: int, pins: Iterable[int], fan_in: int, keep: int = KEEP, max_bytes: int = MOST
 ) -> list[list[File]]:
-    """Return groups of files, each to become one file: neighbours, two or more, `most` bytes together.
+    """Return groups of files, each to become one file: neighbours, two or more, `max_bytes` bytes together.
 
     Args:
         files: All files that the table lists.
         newest: Newest committed epoch.
         pins: Epochs that a reader holds: no group of partials may hold epochs on both sides of one.
-        every: Epochs that make the first tier.
+        fan_in: Epochs that make the first tier.
         keep: Newest epochs that stay as they are.
-        most: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.
+        max_bytes: Bytes of a group, so that a fold takes bounded time and disk however long the stream has run.
     """
     groups = []
     for kind in FOLDED:
@@ -37,10 +37,10 @@ def due(
         runs = [
             run
             for segment in pinned
-            for part in _split_at_large_files(segment, most)
-            for run in _find_full_tier(part, every)
+            for part in _split_at_large_files(segment, max_bytes)
+            for run in _find_full_tier(part, fan_in)
         ]
-        groups += [group for run in runs for group in _pack_groups(run, most)]
+        groups += [group for run in runs for group in _pack_groups(run, max_bytes)]
     return groups
 
 

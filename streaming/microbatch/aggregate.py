@@ -89,7 +89,7 @@ def one_pass(
     persisted = None if ids is None else rows.persist()
     lookup_result, duplicate = None, "false"
     if ids is not None:
-        lookup_result = ids.look_up(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
+        lookup_result = ids.find_twins(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
         rows, duplicate = duplicates.flag_records(rows, lookup_result.twins)
     watched = columns.observe(rows, observation, _newest(pipeline, tuple(plan.end)))
 

@@ -76,7 +76,7 @@ class Continuity:
             self._proof = now
         return now
 
-    def look(self, position: Mapping[int, int]) -> Mapping[int, LogEnd]:
+    def read_ends(self, position: Mapping[int, int]) -> Mapping[int, LogEnd]:
         """Return the log's ends, and tell the heartbeat what they say beside the rest of the log.
 
         Args:

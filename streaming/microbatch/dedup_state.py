@@ -67,7 +67,7 @@ class DedupState:
         self._connection.execute("DROP VIEW log")
         self._flush()
 
-    def look_up(self, candidates: pa.Table) -> LookupResult:
+    def find_twins(self, candidates: pa.Table) -> LookupResult:
         """Find twins among records and those that are remembered; of several of one epoch the lowest position is first.
 
         Args:

@@ -129,7 +129,7 @@ class MicrobatchEngine:
         Returns:
             None: the driver was asked to stop.
         """
-        context, dimensions = self.context, self.state.take_dimensions(batch.sparkSession)
+        context, dimensions = self.context, self.state.read_dimensions(batch.sparkSession)
         while True:
             proof, marks = self.continuity.proof, self.continuity.mark(plan)
             aggregation = aggregate.one_pass(batch, context.pipeline, plan, dimensions.frames, self.state.ids)
@@ -170,7 +170,7 @@ class MicrobatchEngine:
         grown = sorted(set(record.end) - set(self.position))
         self.position = dict(record.end)
         self.context.probe("epoch.committed", record.epoch)
-        self.context.beat.say(epoch=record.epoch, watermark=format_micros(record.watermark_after), lag=record.lag)
+        self.context.beat.update(epoch=record.epoch, watermark=format_micros(record.watermark_after), lag=record.lag)
         self.health.note_commit()
         if grown:
             log.info("partitions_changed", pipeline=self.context.pipeline.name, new=grown)
@@ -192,7 +192,7 @@ class MicrobatchEngine:
         Raises:
             CutoverError: The tick cannot be committed.
         """
-        ends = self.continuity.look(dict(self.position))
+        ends = self.continuity.read_ends(dict(self.position))
         with self.lock:
             stopping = self.context.stopping.is_set()
             self.continuity.note_ends(ends, prove=not stopping)

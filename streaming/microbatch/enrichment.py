@@ -35,7 +35,7 @@ class StreamEnrichment:
         self._kept: dict[str, tuple[Dimension, Joined]] = {}
         self._looked: float | None = None
 
-    def take_dimensions(self, spark: "SparkSession") -> EpochDimensions:
+    def read_dimensions(self, spark: "SparkSession") -> EpochDimensions:
         """Return what the next epoch is joined with.
 
         Raises:
@@ -43,7 +43,7 @@ class StreamEnrichment:
         """
         if self._pipeline.lookups and self._is_due():
             for name in self._pipeline.lookups:
-                self._look(spark, name)
+                self._refresh(spark, name)
         return EpochDimensions(
             frames={name: joined for name, (_, joined) in self._kept.items()},
             versions={name: dimension.version for name, (dimension, _) in self._kept.items()},
@@ -57,7 +57,7 @@ class StreamEnrichment:
         self._looked = now
         return True
 
-    def _look(self, spark: "SparkSession", name: str) -> None:
+    def _refresh(self, spark: "SparkSession", name: str) -> None:
         cached = self._kept.get(name)
         if cached is not None and cached[0].is_newest(self._settings, self._pipeline):
             return

@@ -48,9 +48,9 @@ class HeldState:
         due = self.due
         return due is not None and due <= to_micros(self._context.clock.now())
 
-    def take_dimensions(self, spark: "SparkSession") -> EpochDimensions:
+    def read_dimensions(self, spark: "SparkSession") -> EpochDimensions:
         """Return what the lookups of an epoch take their columns from."""
-        return self._lookups.take_dimensions(spark)
+        return self._lookups.read_dimensions(spark)
 
     def make_pane_rows(self, epoch_partials: spill.EpochPartials, record: EpochRecord) -> pa.Table:
         """Let an epoch end for its panes. It cannot be taken back: the windows have moved on.
@@ -99,7 +99,9 @@ class HeldState:
         if newest is not None:
             is_same = newest.panes == panes_fingerprint(pipeline)
             watermark = newest.watermark_after
-            panes.go_on(pane_rows.read(self._committer.table, pipeline, trigger, watermark=watermark, is_same=is_same))
+            panes.restore(
+                pane_rows.read(self._committer.table, pipeline, trigger, watermark=watermark, is_same=is_same)
+            )
         return panes
 
     def _restore_ids(self) -> DedupState:

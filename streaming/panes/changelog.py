@@ -76,7 +76,7 @@ class Changelog:
             hint = "\nHint: nothing was read; the user needs the rights to write, and to transact as `cutover-...`."
             raise LogError(msg + hint, runbook="KafkaUnreachable") from error
         if epochs is not None:
-            self._unsent = list_unsent(epochs, self._pipeline, after=newest_sent)
+            self._unsent = list_unsent(epochs, self._pipeline, after_epoch=newest_sent)
         self.send()
 
     def add(self, rows: pa.Table) -> None:
@@ -128,12 +128,12 @@ class Changelog:
     def _transact(self, producer: Producer, unsent_panes: UnsentPanes) -> None:
         producer.begin_transaction()
         for entry in unsent_panes.entries:
-            self._put(producer, entry)
+            self._produce(producer, entry)
         marker = {"stream": self._stream, "epoch": unsent_panes.epoch}
         producer.produce(self._topic, key=_json({"stream": self._stream}), value=_json(marker), partition=0)
         producer.commit_transaction(SECONDS)
 
-    def _put(self, producer: Producer, entry: ChangelogRecord) -> None:
+    def _produce(self, producer: Producer, entry: ChangelogRecord) -> None:
         """Hand over one record; waits while the client's buffer is full."""
         while True:
             try:
@@ -152,9 +152,9 @@ class Changelog:
 
 def newest_epoch(client: LogClient, topic: str, stream: str) -> int:
     """Return the newest epoch of a stream that a changelog has; -1 before the first. It is said in partition 0."""
-    first, end = client.earliest(topic).get(0, 0), client.latest(topic).get(0, 0)
-    while end > first:
-        start = max(first, end - STEP)
+    earliest, end = client.earliest(topic).get(0, 0), client.latest(topic).get(0, 0)
+    while end > earliest:
+        start = max(earliest, end - STEP)
         ranges = client.read_ranges(topic, {0: (start, end)}, "read_committed")
         epochs = [epoch for record in ranges if (epoch := _parse_whole_epoch(record.value, stream)) is not None]
         if epochs:
@@ -173,14 +173,14 @@ def _parse_whole_epoch(value: bytes | None, stream: str) -> int | None:
     return int(marker["epoch"]) if is_ours else None
 
 
-def list_unsent(epochs: EpochLog, pipeline: Pipeline, *, after: int) -> list[UnsentPanes]:
-    """Read the table for panes of epochs behind `after`, in the order in which they came out."""
+def list_unsent(epochs: EpochLog, pipeline: Pipeline, *, after_epoch: int) -> list[UnsentPanes]:
+    """Read the table for panes of epochs behind `after_epoch`, in the order in which they came out."""
     newest = epochs.newest()
     if newest is None:
         return []
     with queries.connect() as connection:
         epochs.panes(connection, "rows", epoch=newest.epoch)
-        query = f"SELECT * FROM ({_query(pipeline, 'rows')}) WHERE _epoch > {int(after)}"  # noqa: S608 -- quoted
+        query = f"SELECT * FROM ({_query(pipeline, 'rows')}) WHERE _epoch > {int(after_epoch)}"  # noqa: S608 -- quoted
         return _by_epoch(connection.sql(f"{query} ORDER BY _epoch, _order"), pipeline)
 
 
@@ -189,8 +189,8 @@ def _query(pipeline: Pipeline, relation: str) -> str:
     return f"SELECT * FROM ({panes_sql(pipeline, panes)}) ORDER BY _epoch, _order"  # noqa: S608 -- quoted
 
 
-def _by_epoch(found: Any, pipeline: Pipeline) -> list[UnsentPanes]:
-    rows: list[dict[str, Any]] = found.to_arrow_table().to_pylist()
+def _by_epoch(relation: Any, pipeline: Pipeline) -> list[UnsentPanes]:
+    rows: list[dict[str, Any]] = relation.to_arrow_table().to_pylist()
     epochs: dict[int, list[dict[str, Any]]] = {}
     for row in rows:
         epochs.setdefault(row["_epoch"], []).append(row)

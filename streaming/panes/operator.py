@@ -68,7 +68,7 @@ class PaneOperator:
         """Return when an epoch must end though no rows come: a period does, or rows wait from before this start."""
         return -FOREVER if self._backlog else self._board.due
 
-    def go_on(self, restored: RestoredWindows) -> None:
+    def restore(self, restored: RestoredWindows) -> None:
         """Continue from what earlier epochs held."""
         for held_window in restored.held:
             self._board.restore(held_window)
@@ -107,18 +107,22 @@ class PaneOperator:
 
     def _fold_emission(self, emission: Emission) -> Emission:
         """Return it with one partial aggregate in the place of several; the board holds the same."""
-        held_windows = [one for one in emission.changed.values() if one is not None]
-        pane_values = [pane.value for pane in (*emission.panes, *(pane for one in held_windows for pane in one.panes))]
-        contents = [one.contents for one in held_windows] + [one.contents for one in emission.dropped]
+        held_windows = [window for window in emission.changed.values() if window is not None]
+        pane_values = [
+            pane.value for pane in (*emission.panes, *(pane for window in held_windows for pane in window.panes))
+        ]
+        contents = [carrier.contents for carrier in held_windows] + [carrier.contents for carrier in emission.dropped]
         short = values.folder_of(self._pipeline, [*pane_values, *contents])
-        changed_windows = {p: None if one is None else _fold_held(one, short) for p, one in emission.changed.items()}
+        changed_windows = {
+            p: None if window is None else _fold_held(window, short) for p, window in emission.changed.items()
+        }
         for held_window in changed_windows.values():
             if held_window is not None:
                 self._board.rewrite(held_window)
         return Emission(
             panes=tuple(replace(pane, value=short(pane.value)) for pane in emission.panes),
             changed=changed_windows,
-            dropped=tuple(replace(one, contents=short(one.contents)) for one in emission.dropped),
+            dropped=tuple(replace(arrival, contents=short(arrival.contents)) for arrival in emission.dropped),
         )
 
 

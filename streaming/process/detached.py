@@ -49,23 +49,23 @@ def find_alive(settings: Settings, name: str) -> Heartbeat | None:
     return last_heartbeat if last_heartbeat is not None and last_heartbeat.alive else None
 
 
-def stop(settings: Settings, name: str, within: float = STOP_SECONDS) -> Heartbeat | None:
+def stop(settings: Settings, name: str, timeout: float = STOP_SECONDS) -> Heartbeat | None:
     """Ask the driver of a pipeline to stop after the epoch in hand, and wait for its end.
 
     Returns:
         Its last heartbeat; None if there never was a driver.
 
     Raises:
-        LakeError: It still runs after `within` seconds, or its heartbeat cannot be read.
+        LakeError: It still runs after `timeout` seconds, or its heartbeat cannot be read.
     """
     last_heartbeat = heartbeat.load(settings, name)
     if last_heartbeat is None or not last_heartbeat.alive:
         return last_heartbeat
     (heartbeat.folder(settings, name) / "stop").touch()
     identity = last_heartbeat.identity
-    has_ended = poll_until(lambda: None if is_alive(identity) else True, within=within, every=_POLL_SECONDS)
+    has_ended = poll_until(lambda: None if is_alive(identity) else True, within=timeout, every=_POLL_SECONDS)
     if not has_ended:
-        msg = f"Stream of {name}: expected the driver (pid {last_heartbeat.pid}) to end within {within:g} s, it runs."
+        msg = f"Stream of {name}: expected the driver (pid {last_heartbeat.pid}) to end within {timeout:g} s, it runs."
         raise LakeError(msg + "\nHint: its log says what it is busy with.", runbook="StreamNotRunning")
     return heartbeat.read(settings, name)
 
@@ -77,26 +77,26 @@ def log_file(settings: Settings, name: str) -> Path:
 
 def environment(settings: Settings) -> dict[str, str]:
     """Return a driver's environment: ours without Airflow's, and this installation's folders by absolute path."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
     driver_variables = {
         "CUTOVER_HOME": str(settings.home.resolve()),
         "CUTOVER_PIPELINES": str(settings.pipelines.resolve()),
     }
     if settings.lake is not None:
         driver_variables["CUTOVER_LAKE"] = settings.lake_uri
-    return kept | driver_variables
+    return inherited | driver_variables
 
 
 def _start(settings: Settings, name: str) -> psutil.Popen:
     """Start a driver that outlives this process: a session of its own, no terminal, output to a file."""
     file = log_file(settings, name)
     file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("ab") as out:
+    with file.open("ab") as output:
         return psutil.Popen(
             [sys.executable, "-m", "cutover.streaming", name],
             stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             env=environment(settings),
         )

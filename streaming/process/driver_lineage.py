@@ -27,11 +27,11 @@ class DriverLineage:
             return
         ended = threading.Event()
 
-        def go_on() -> None:
+        def report_progress() -> None:
             while not ended.wait(self._settings.lineage.every_seconds):
                 self._run.tell("RUNNING", self._find_touched)
 
-        threading.Thread(target=go_on, name="lineage-clock", daemon=True).start()
+        threading.Thread(target=report_progress, name="lineage-clock", daemon=True).start()
         try:
             yield
         finally:

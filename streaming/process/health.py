@@ -33,23 +33,23 @@ class Health:
 
     def note_silence(self) -> None:
         """Note that no broker answers."""
-        self._beat.say(silent_since=self._beat.now.silent_since or self._format_now())
+        self._beat.update(silent_since=self._beat.now.silent_since or self._format_now())
 
     def note_answer(self) -> None:
         """Note that a broker answers."""
         if self.is_silent:
-            self._beat.say(silent_since=None)
+            self._beat.update(silent_since=None)
 
     def note_commit(self) -> None:
         """Note a commit: what is unread now is unread since now."""
-        self._beat.say(unread_since=None)
+        self._beat.update(unread_since=None)
 
     def note_look(self, look: LogSnapshot) -> None:
         """Note what a look has shown."""
         self.note_answer()
         is_behind = any(end > look.read.get(p, 0) for p, end in (look.stable or look.high).items())
         grown, self._high = self._high != look.high, look.high
-        self._beat.say(
+        self._beat.update(
             quiet_since=self._format_now() if grown else self._beat.now.quiet_since,
             unread_since=(self._beat.now.unread_since or self._format_now()) if is_behind else None,
             open_since=self._track_open_partitions(look),
@@ -59,10 +59,10 @@ class Health:
     def _track_open_partitions(self, look: LogSnapshot) -> dict[str, str]:
         """Return since when each partition's last stable offset stands still below its end."""
         held_back = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
-        open_before, since = self._open, self._beat.now.open_since
+        open_before, open_since = self._open, self._beat.now.open_since
         self._open = held_back
         return {
-            str(p): since[str(p)] if open_before.get(p) == stable and str(p) in since else self._format_now()
+            str(p): open_since[str(p)] if open_before.get(p) == stable and str(p) in open_since else self._format_now()
             for p, stable in held_back.items()
         }
 

@@ -96,9 +96,9 @@ def read(settings: Settings, name: str) -> Heartbeat | None:
 class HeartbeatWriter:
     """The one writer of a heartbeat file. Others say what changed; its thread writes, regularly and at each change."""
 
-    def __init__(self, path: Path, first: Heartbeat, *, seconds: float, clock: Clock) -> None:
+    def __init__(self, path: Path, beat: Heartbeat, *, seconds: float, clock: Clock) -> None:
         self._path, self._seconds, self._clock = path, seconds, clock
-        self._now, self._lock, self._changed = first, threading.Lock(), threading.Event()
+        self._now, self._lock, self._changed = beat, threading.Lock(), threading.Event()
         self._offset = self._measure_offset()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
@@ -115,7 +115,7 @@ class HeartbeatWriter:
             self._follow_clock()
             return self._now
 
-    def say(self, **changes: Any) -> None:
+    def update(self, **changes: Any) -> None:
         """Change fields; a change of state is written at once."""
         with self._lock:
             self._follow_clock()
@@ -125,7 +125,7 @@ class HeartbeatWriter:
 
     def end(self, **changes: Any) -> None:
         """Write the last beat and stop."""
-        self.say(**changes)
+        self.update(**changes)
         self._ended = True
         self._changed.set()
         if self._thread.is_alive():

@@ -21,7 +21,7 @@ class TimePolicy(Protocol):
     def epoch_ends(self) -> bool:
         """Return whether this is an epoch's end for triggers that fire at one."""
 
-    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+    def advance(self, state: WatermarkState, observed: Observation, lateness: Lateness) -> WatermarkState:
         """Return what is known of time after an observation; the watermark never goes back."""
 
 
@@ -32,9 +32,9 @@ class EventTimePolicy:
     closes = True
     epoch_ends = True
 
-    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+    def advance(self, state: WatermarkState, observed: Observation, lateness: Lateness) -> WatermarkState:
         """Return what is known after an observation, as `cutover.records.watermark` has it."""
-        return advance(state, seen, lateness)
+        return advance(state, observed, lateness)
 
 
 STEADY = EventTimePolicy()

@@ -1,1 +1,1 @@
-"""Going on after a loss, and going back to an earlier epoch."""
+"""Recovery of a stream: continuing after a loss, and forking at an earlier epoch."""

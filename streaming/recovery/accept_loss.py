@@ -1,4 +1,4 @@
-"""The recorded step by which a stream goes on after a loss: what would be recorded, and recording it, once."""
+"""Recorded step with which a stream continues after a loss: preview it, and record it once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,40 +44,41 @@ _ACCEPTABLE = _BROKEN | {"LogDataLost", "TopicIdentityChanged"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossAcceptance:
-    """What is to be recorded."""
+    """Losses to record, and the version that continues after them."""
 
     pipeline: str
     trouble: str  # why the stream stopped, one sentence
     runbook: str
     kind: LossKind
-    version: int  # the version that goes on
+    version: int  # the version that continues
     losses: tuple[Loss, ...]
-    turn: int  # of the table of losses, before this was decided
+    turn: int  # sequence of the table of losses when this was decided
     is_recorded: bool = False  # an earlier step recorded the rows and was cut off before it opened the version
 
 
-def look(settings: Settings, pipeline: Pipeline, clock: Clock) -> LossAcceptance:
-    """Return what `accept` would record now.
+def preview(settings: Settings, pipeline: Pipeline, clock: Clock) -> LossAcceptance:
+    """Return the step that `accept` would record now.
 
     Raises:
-        LogError: There is nothing to accept: table and log hold what comes next, or there is no log to go on with.
+        LogError: There is nothing to accept: table and log hold the next offsets, or there is no log to continue with.
     """
     return _decide(settings, pipeline, why="", clock=clock)
 
 
 def accept(settings: Settings, pipeline: Pipeline, why: str, clock: Clock) -> LossAcceptance:
-    """Record what is lost, and open the version that goes on if that is a new one. No driver may live.
+    """Record the losses, and register the version that continues if it is new. No driver may be running.
 
     Raises:
         DefinitionError: `why` is empty or too long.
-        LakeError: A driver lives in this installation, or another step was recorded meanwhile; nothing was written.
-        LogError: As `look`.
+        LakeError: A driver of this installation is running, or another step was recorded meanwhile. Nothing was
+            written.
+        LogError: As for `preview`.
     """
     given_reason = reason(why, of="`cutover accept-loss`")
     with only_driver(folder(settings, pipeline.name), pipeline.name):
         step = _decide(settings, pipeline, why=given_reason, clock=clock)
         sequence = versions.next_sequence(settings, pipeline)
-        # The rows first: a version that was opened without them would begin as if nothing were lost.
+        # The rows come first: a version registered without them would start as if nothing were lost.
         recorded_losses = (
             step.losses if step.is_recorded else losses.record(settings, step.losses, expected_sequence=step.turn)
         )
@@ -115,7 +116,7 @@ def _decide(settings: Settings, pipeline: Pipeline, *, why: str, clock: Clock) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
-    """A stream that cannot go on, and the log as it is."""
+    """A stream that cannot continue, and the current state of its log."""
 
     pipeline: Pipeline
     version: Version
@@ -129,7 +130,7 @@ class _Case:
 
     @property
     def is_broken(self) -> bool:
-        """Return whether it is the table that cannot go on."""
+        """Return whether the stream stopped because of its table."""
         return self.trouble.runbook in _BROKEN
 
 
@@ -162,9 +163,9 @@ def _case(settings: Settings, pipeline: Pipeline, version: Version, clock: Clock
 def _find_missing(
     settings: Settings, pipeline: Pipeline, client: LogClient, version: Version
 ) -> tuple[MissingRecords, ...]:
-    """Return what the log lacks between its first and its last offset, and neither recorded losses nor epochs explain.
+    """Return the records missing between the log's first and last offset that no loss and no epoch explains.
 
-    Every record is counted; only where there are fewer than offsets Spark's JVM is started to read the headers.
+    Records are counted first; Spark's JVM is started to read the headers only if there are fewer than offsets.
     """
     topic, isolation = log_of(pipeline), pipeline.source.isolation
     earliest, latest = client.earliest(topic), client.latest(topic, isolation)
@@ -180,7 +181,7 @@ def _find_missing(
 def _find_incomplete(
     pipeline: Pipeline, client: LogClient, version: Version, missing: Sequence[MissingRecords], now: int
 ) -> tuple[IncompleteRange, ...]:
-    """Return one range for each partition that lacks records, with what bounds the event times of those."""
+    """Return one range per partition that lacks records, with the bounds of their event times."""
     topic, latest, gaps_by_partition = log_of(pipeline), client.latest(log_of(pipeline), pipeline.source.isolation), []
     for partition in sorted({gap.partition for gap in missing}):
         gaps = [gap for gap in missing if gap.partition == partition]
@@ -201,20 +202,20 @@ def _find_incomplete(
 
 
 def _list_epochs_since(version: Version, partition: int, offset: int) -> list[EpochRecord]:
-    """Return the epochs that read a partition from an offset on."""
+    """Return the epochs that read a partition at or after an offset."""
     records = EpochLog(version.uri).records() if delta.exists(version.uri) else []
     return [record for record in records if record.end.get(partition, 0) > offset]
 
 
 def _explain_missing(pipeline: Pipeline, missing: Sequence[MissingRecords]) -> LogError | None:
-    """Return the loss as the trouble that it is; None: nothing is missing."""
+    """Return the error that describes missing records; None if nothing is missing."""
     if not missing:
         return None
     return lost_records.make_lost_error(pipeline.name, format_missing(log_of(pipeline), missing))
 
 
 def _newest(settings: Settings, pipeline: Pipeline, version: Version) -> tuple[EpochRecord | None, LakeError | None]:
-    """Return the newest epoch's record and what is wrong with the table, the files of older epochs included."""
+    """Return the newest epoch's record and the table's error, if any file of the table cannot be read."""
     try:
         table, record = fencing.open_checked(settings, pipeline, version)
         if table is not None:
@@ -237,7 +238,7 @@ def _read_whole(settings: Settings, table: DeltaTable) -> None:
 
 
 def _find_newest_record(version: Version) -> EpochRecord | None:
-    """Return the newest record that a broken table still shows: it names the log that was read."""
+    """Return the newest readable record of a broken table: it names the log that was read."""
     try:
         return EpochLog(version.uri).newest()
     except (LakeError, duckdb.Error):
@@ -247,7 +248,7 @@ def _find_newest_record(version: Version) -> EpochRecord | None:
 def _find_rewritten(
     pipeline: Pipeline, client: LogClient, version: Version, now: LogState, record: EpochRecord | None
 ) -> RewrittenLog:
-    """Return what a log holds otherwise than it was read; nothing where no table says what was read from it."""
+    """Return the records of a log that changed after they were read; none if no table shows what was read."""
     if record is None or record.topic_id != now.topic_id:
         return RewrittenLog()
     log_changes = same_log.find_changes(client, record, same_log.recorded_history(version.uri))
@@ -264,7 +265,7 @@ def _find_rewritten(
 
 
 def _windows_since(pipeline: Pipeline, epochs: EpochLog, first_epoch: int) -> Starts | None:
-    """Return the windows of all rows since an epoch, by their starts; a fold across it makes them more, never fewer."""
+    """Return the windows of all rows since an epoch, by start; a fold across it can only add windows."""
     connection = queries.connect()
     delta.bind(connection, "rows", epochs.table, kinds=COUNTED)
     query = """
@@ -281,7 +282,7 @@ def _windows_since(pipeline: Pipeline, epochs: EpochLog, first_epoch: int) -> St
 def _refusal(
     pipeline: Pipeline, client: LogClient, record: EpochRecord | None, accepted: Sequence[Loss], history: History
 ) -> LogError | None:
-    """Return why a start from the log would be refused; None: it would not."""
+    """Return the error that a start from the log would raise; None if it would start."""
     try:
         start_offsets.begin(pipeline, client, record, accepted, history)
     except LogError as error:
@@ -290,10 +291,10 @@ def _refusal(
 
 
 def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: datetime) -> LogState:
-    """Return the log that the stream would go on with.
+    """Return the log with which the stream would continue.
 
     Raises:
-        CutoverError: The trouble itself, if it is not one that a recorded step gets over.
+        CutoverError: The stream's error, if it cannot be resolved by recording a loss.
     """
     topic = log_of(pipeline)
     if trouble.runbook not in _ACCEPTABLE or not set(topics_of(topic)) <= set(client.topics()):
@@ -310,10 +311,10 @@ def _log_now(pipeline: Pipeline, client: LogClient, trouble: CutoverError, at: d
 
 
 def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
-    """Return whether the version goes on or a new one has to begin, and what is lost by it.
+    """Decide between continuing the version and starting a new one; return the kind and the losses.
 
     Raises:
-        CutoverError: The trouble itself, if it is not one that a recorded step gets over.
+        CutoverError: The stream's error, if it cannot be resolved by recording a loss.
     """
     pipeline, log = case.pipeline, case.log
     expected = start_offsets.find_expected_log(case.record, case.accepted)
@@ -323,8 +324,8 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
         newest = None if case.record is None else max(case.record.max_event.values(), default=None)
         return "anew", loss_extent.with_log(pipeline, str(expected), unread, newest, log)
     next_wanted = offset_gaps.next_offsets(case.record, case.accepted, log.topic_id)
-    begun = {} if next_wanted is None else dict.fromkeys(log.earliest, 0) | next_wanted
-    missing = offset_gaps.find_missing(begun, earliest=log.earliest, latest=log.latest)
+    begin_offsets = {} if next_wanted is None else dict.fromkeys(log.earliest, 0) | next_wanted
+    missing = offset_gaps.find_missing(begin_offsets, earliest=log.earliest, latest=log.latest)
     if case.is_broken or case.written.changes or any(hole.is_short for hole in missing):
         return "anew", loss_extent.without_table(pipeline, missing, log, case.written)
     if case.incomplete:
@@ -337,7 +338,7 @@ def _judge_case(case: _Case) -> tuple[LossKind, tuple[LossExtent, ...]]:
 
 
 def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
-    """Refuse to go on with two topics of which one is another now: what the other one holds is not lost.
+    """Reject a log of two topics of which one was recreated: the records of the other are not lost.
 
     Raises:
         LogError: The pipeline reads two topics.
@@ -345,7 +346,7 @@ def _refuse_one_changed_topic(pipeline: Pipeline) -> None:
     topics = topics_of(log_of(pipeline))
     if len(topics) > 1:
         msg = f"Stream of {pipeline.name}: expected a log of one topic, got {' and '.join(topics)}, of which one was "
-        msg += "made again: what to go on with cannot be said of both at once.\nHint: give the new topic another name."
+        msg += "recreated: the offsets of both cannot be accepted in one step.\nHint: give the new topic another name."
         raise LogError(msg, runbook="TopicIdentityChanged")
 
 
@@ -374,4 +375,4 @@ def _row(case: _Case, kind: LossKind, onward: tuple[int, int], loss_extent: Loss
 
 def _make_nothing_error(pipeline: Pipeline, actual: str) -> LogError:
     msg = f"Stream of {pipeline.name}: expected a loss to accept, got none: {actual}."
-    return LogError(msg + f"\nHint: `cutover stream {pipeline.name}` goes on; nothing was recorded.")
+    return LogError(msg + f"\nHint: `cutover stream {pipeline.name}` continues; nothing was recorded.")

@@ -1,8 +1,8 @@
-"""Going back: a new version of the stream that begins with everything another one had committed up to an epoch.
+"""Forks: a new version of the stream that begins with everything another one had committed up to an epoch.
 
 Fold, ledger, panes and epoch records up to the epoch are copied in one commit, under the new version's transaction; the
-driver goes on behind it as behind any epoch of its own. The version is registered before the rows are copied: a
-fork that is killed in between is a version without rows, which its driver fills before it reads anything.
+driver continues after it as after any other epoch. The version is registered before the rows are copied: a fork that
+is killed in between is a version without rows, which its driver fills before it reads anything.
 """
 
 from collections.abc import Iterator
@@ -38,17 +38,17 @@ from cutover.streaming.source import start_offsets
 
 
 def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | None, clock: Clock) -> Savepoint:
-    """Keep an epoch of the current version under a name; a driver may be at work.
+    """Create a savepoint of the current version; a driver may be running.
 
     Args:
         settings: Where the lake lies.
         pipeline: The definition.
-        name: Of the savepoint, new for this version.
+        name: Name of the savepoint, new for this version.
         epoch: None: the newest one.
         clock: For the row.
 
     Raises:
-        DefinitionError: It is no name, it is taken, or there is no such epoch.
+        DefinitionError: The name is invalid or in use, or there is no such epoch.
         LakeError: The epoch was folded into later ones; nothing is kept.
     """
     version = _require_version(settings, pipeline)
@@ -56,22 +56,22 @@ def savepoint(settings: Settings, pipeline: Pipeline, name: str, epoch: int | No
         msg = f"Savepoint of `{pipeline.name}`: expected a new name, `{name}` is kept already."
         raise DefinitionError(msg + f"\nHint: `cutover savepoint {pipeline.name} list` shows them.")
     record = _record(pipeline, EpochLog(version.uri), epoch)
-    made = savepoints.create(settings, version, record.epoch, name=name, now=clock.now())
+    pinned = savepoints.create(settings, version, record.epoch, name=name, now=clock.now())
     try:
-        _refuse_folded(pipeline, version, record)  # looked at behind the pin: no fold crosses it any more
+        _refuse_folded(pipeline, version, record)  # checked after pinning: no fold can cross the epoch now
     except BaseException:
-        savepoints.release(settings, version, made, now=clock.now())
+        savepoints.release(settings, version, pinned, now=clock.now())
         raise
-    return made
+    return pinned
 
 
 def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Version:
-    """Open a new version that begins behind an epoch of the current one. No driver may live.
+    """Register a new version that begins after an epoch of the current one. No driver may be running.
 
     Raises:
         DefinitionError: There is no such epoch.
-        LakeError: A driver lives, the epoch was folded into later ones, it sealed its version, or a loss was recorded
-            up to it; nothing was written.
+        LakeError: A driver is running, the epoch was folded into later ones, it sealed its version, or a loss was
+            recorded up to it; nothing was written.
         LogError: The log no longer holds what follows the epoch.
     """
     with only_driver(folder(settings, pipeline.name), pipeline.name):
@@ -79,11 +79,13 @@ def fork(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock) -> Ve
 
 
 def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, beside: bool) -> Version:
-    """Open a new version behind an epoch of the current one, to serve at once or `beside` it; see `fork`.
+    """Register a new version that begins after an epoch of the current one; see `fork`.
+
+    With `beside` the current version keeps serving; otherwise the new one serves at once.
 
     Raises:
         DefinitionError: There is no such epoch.
-        LakeError: As `fork`, but for the driver: one that lives is not disturbed by a version beside its own.
+        LakeError: As for `fork`, except that a driver may be running.
         LogError: The log no longer holds what follows the epoch.
     """
     sequence = versions.next_sequence(settings, pipeline)
@@ -99,10 +101,10 @@ def branch(settings: Settings, pipeline: Pipeline, epoch: int, clock: Clock, *, 
 
 
 def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
-    """Copy what a fork begins with, if that was not done yet; of any other version there is nothing to do.
+    """Copy the rows that a fork begins with, unless that is done; do nothing for other versions.
 
     Raises:
-        LakeError: The source cannot be read, or no longer shows the epoch by itself.
+        LakeError: The source cannot be read, or no longer holds the epoch separately.
     """
     if version.fork is None or _is_filled(version):
         return
@@ -138,7 +140,7 @@ def fill(settings: Settings, pipeline: Pipeline, version: Version) -> None:
 def _copy_rows(
     connection: duckdb.DuckDBPyConnection, uri: str, schema: pa.Schema, record: EpochRecord
 ) -> Iterator[AddAction]:
-    """Write the rows of `source` up to an epoch, a file a kind; together they weigh what the epoch's record says."""
+    """Write the rows of `source` up to an epoch, one file per kind; their checksum matches the epoch's record."""
     up_to_epoch = f"_epoch <= {int(record.epoch)}"
     kinds = connection.execute(f"SELECT DISTINCT _kind FROM source WHERE {up_to_epoch} ORDER BY 1").fetchall()  # noqa: S608
     file_schema = pa.schema([field for field in schema if field.name != "_kind"])
@@ -174,7 +176,7 @@ def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRec
     matching = [record for record in all_records if epoch in {None, record.epoch}]
     if not matching:
         existing = f"0 to {all_records[-1].epoch}" if all_records else "none yet"
-        msg = f"Stream of `{pipeline.name}`: expected an epoch that is there ({existing}), got {epoch}."
+        msg = f"Stream of `{pipeline.name}`: expected an existing epoch ({existing}), got {epoch}."
         raise DefinitionError(msg)
     return matching[-1]
 
@@ -182,16 +184,16 @@ def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRec
 def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
     place = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}"
     if record.final:
-        msg = f"{place}: expected one that goes on, it closed all windows and sealed the version."
+        msg = f"{place}: expected one that does not seal the version, this one closed all windows."
         raise LakeError(msg + "\nHint: choose an earlier epoch.")
     if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.losses(settings, source)):
         msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
-        raise LakeError(msg + "\nHint: choose an earlier epoch; what the log lost then is accepted anew.")
+        raise LakeError(msg + "\nHint: choose an earlier epoch; the loss must then be accepted again.")
     start_offsets.begin(pipeline, LogClient(settings), record, history=same_log.recorded_history(source.uri))
 
 
 def _refuse_folded(pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
-    """Refuse an epoch unless the rows up to it add up to what these epochs counted.
+    """Reject an epoch unless the rows up to it add up to the counts of these epochs.
 
     Raises:
         LakeError: A fold has merged it with later ones.

@@ -1,8 +1,8 @@
-"""What a loss comes to: offsets by partition, and the windows that may miss their records. Pure.
+"""Extent of a loss: offsets by partition, and the windows that may miss their records. Pure.
 
-A record of a window that counts bears a log timestamp of at least `window start - max_ahead`, so what was lost before
-the first record that is left touches no window that starts later than its log timestamp and `max_ahead`. That holds as
-far as log timestamps rise with the offsets; how far back a lost record's event time went, nobody can know.
+A record that counts in a window has a log timestamp of at least `window start - max_ahead`. Records lost before the
+first remaining record therefore touch no window that starts after its log timestamp plus `max_ahead`, provided that log
+timestamps rise with the offsets. The oldest event time of the lost records is unknown.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,16 +19,16 @@ from cutover.records.parsing import limits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """The log as it is, by partition."""
+    """Current state of the log, by partition."""
 
     topic_id: str
     earliest: Mapping[int, int]  # first offset that it still holds
     latest: Mapping[int, int]  # next offset
-    first_times: Mapping[int, int]  # log timestamp of the first record left, microseconds; absent: none is left
-    now: int  # microseconds: nothing lost is younger
+    first_times: Mapping[int, int]  # log timestamp of the first remaining record, microseconds; absent: none remains
+    now: int  # microseconds: upper bound of the log timestamps of lost records
 
     def bound_log_time(self, partition: int) -> int:
-        """Return a time that is not before the log timestamp of any record lost before the first one left."""
+        """Return an upper bound of the log timestamps of records lost before the first remaining one."""
         return self.first_times.get(partition, self.now)
 
 
@@ -39,14 +39,14 @@ class LossExtent:
     topic_id: str
     partition: int
     first: int
-    next: int | None  # None: nobody knows how far that log went
+    next: int | None  # None: the end of that log is unknown
     windows: Starts | None
-    again: bool = False  # the log gives them once more, with other records
+    again: bool = False  # the log assigns these offsets again, to other records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewrittenLog:
-    """What a log holds otherwise than it was read, and the windows of all that was read since then."""
+    """Partitions whose records changed after they were read, and the windows of all rows read since then."""
 
     changes: tuple[RewrittenPartition, ...] = ()
     windows: Starts | None = None
@@ -66,16 +66,16 @@ class IncompleteRange:
 def inside(
     pipeline: Pipeline, record: EpochRecord | None, ranges: Sequence[IncompleteRange], topic_id: str
 ) -> tuple[LossExtent, ...]:
-    """Return what is lost where a log lacks records between others.
+    """Compute the losses of a log that lacks records between its first and last offset.
 
-    Windows that were not final at the newest epoch are touched, and those that epochs fed from the range: batch cannot
-    recompute them.
+    Windows that were not final at the newest epoch are touched, and so are those that epochs fed from the range: batch
+    cannot recompute them.
 
     Args:
         pipeline: The definition.
         record: Newest epoch; None before the first.
         ranges: One for each partition that lacks records.
-        topic_id: Of the log.
+        topic_id: Topic id of the log.
     """
     watermark = None if record is None else record.watermark_after
     return tuple(
@@ -91,7 +91,7 @@ def inside(
 
 
 def _extend(unread: Starts | None, pipeline: Pipeline, incomplete_range: IncompleteRange) -> Starts | None:
-    """Return the windows of lost records that were not read, together with those that were fed from the range."""
+    """Extend the windows of unread lost records by those that were fed from the range."""
     fed = windows(pipeline, None, incomplete_range.log_time)
     if incomplete_range.fed_from is None or fed is None or incomplete_range.fed_from >= fed[1]:
         return unread
@@ -101,13 +101,13 @@ def _extend(unread: Starts | None, pipeline: Pipeline, incomplete_range: Incompl
 def behind(
     pipeline: Pipeline, record: EpochRecord | None, holes: Sequence[OffsetGap], log: LogState
 ) -> tuple[LossExtent, ...]:
-    """Return what is lost where the same log goes on further ahead: windows not final at the newest epoch are touched.
+    """Compute the losses of a log that continues at later offsets: windows not final at the newest epoch are touched.
 
     Args:
         pipeline: The definition.
         record: Newest epoch; None before the first.
-        holes: Partitions that no longer hold what comes next; none of them is short.
-        log: The log that goes on.
+        holes: Partitions that no longer hold the next offset; none of them is short.
+        log: The log that continues.
     """
     watermark = None if record is None else record.watermark_after
     return tuple(
@@ -125,13 +125,13 @@ def behind(
 def without_table(
     pipeline: Pipeline, holes: Sequence[OffsetGap], log: LogState, rewritten_log: RewrittenLog
 ) -> tuple[LossExtent, ...]:
-    """Return what a new version over the same log cannot read: what went before the first record left.
+    """Compute the losses of a new version over the same log: everything before the first remaining record.
 
     Args:
         pipeline: The definition.
-        holes: Partitions whose end went back: offsets that were read come again, and with them other records.
+        holes: Partitions whose end moved back: offsets that were read are assigned again, to other records.
         log: The log that it reads from its beginning.
-        rewritten_log: Partitions that hold other records than those that were read, where that is known more exactly.
+        rewritten_log: Partitions whose records changed after they were read, with their exact offsets.
     """
     changed_partitions = {change.partition for change in rewritten_log.changes}
     short = (
@@ -163,14 +163,14 @@ def without_table(
 def with_log(
     pipeline: Pipeline, topic_id: str, unread: Mapping[int, int], newest: int | None, log: LogState
 ) -> tuple[LossExtent, ...]:
-    """Return what is lost with a log that is gone: all that it fed, since the new one cannot give it again.
+    """Compute the losses of a deleted log: everything it fed, since the new log cannot provide it.
 
     Args:
         pipeline: The definition.
-        topic_id: Of the log that is gone.
-        unread: Its partitions -> first offset that nobody has read.
-        newest: Newest event time that it was seen to hold, microseconds; None: none.
-        log: The new log. What it does not hold of its own beginning is lost, too.
+        topic_id: Topic id of the deleted log.
+        unread: Its partitions -> first unread offset.
+        newest: Newest event time read from it, microseconds; None: none.
+        log: The new log. Records missing at its beginning are lost too.
     """
     latest_time = max(log.first_times.values(), default=log.now)
     reach = max(latest_time + pipeline.lateness.max_ahead_micros, limits.MIN_MICROS if newest is None else newest)
@@ -185,7 +185,7 @@ def with_log(
 def windows(pipeline: Pipeline, watermark: int | None, newest_log_time: int) -> Starts | None:
     """Return the windows, by their starts, that may miss lost records and were not final.
 
-    Of sessions, which begin anywhere: the stretch of time, by whose touch a session may miss some.
+    For sessions, which can begin anywhere, this is the period in which a session may miss records.
 
     Args:
         pipeline: Gives the windows, `allowed` and `max_ahead`.

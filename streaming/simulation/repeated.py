@@ -49,14 +49,14 @@ class RecordedTime:
     def __init__(self, record: EpochRecord) -> None:
         self.record = record
 
-    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:
+    def advance(self, state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:
         """Return what is known after the epoch at hand; where its watermark stood still, it does so again.
 
         It stands still beside a partition whose unread records have shown no time yet: of that only the record tells.
         """
         record = self.record
         active = {p: end for p, end in record.end.items() if p not in record.idle}
-        observed = replace(seen, now=0.0, read=record.end, high=active)
+        observed = replace(observation, now=0.0, read=record.end, high=active)
         advanced = advance(replace(state, read={}, quiet_since={}), observed, lateness)
         is_held = record.watermark_after == record.watermark_before
         watermark = state.watermark if is_held else advanced.watermark
@@ -67,10 +67,10 @@ class RepeatedStream(MicrobatchEngine):
     """A stream whose epochs are those of another version."""
 
     def __init__(
-        self, context: DriverContext, committer: Committer, beginning: StartOffsets, recorded: RecordedTime
+        self, context: DriverContext, committer: Committer, beginning: StartOffsets, recorded_time: RecordedTime
     ) -> None:
         super().__init__(context, committer, beginning)
-        self._recorded = recorded
+        self._recorded = recorded_time
 
     def repeat(self, session: "SparkSession", record: EpochRecord) -> None:
         """Read what an epoch has read, or let time move where it did without records."""

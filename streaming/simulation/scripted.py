@@ -36,11 +36,11 @@ class Script:
         """In seconds, of the script's clock."""
         return self._at / 1_000_000
 
-    def advance(self, state: WatermarkState, seen: Observation, lateness: Lateness) -> WatermarkState:  # noqa: ARG002 -- every policy's signature
+    def advance(self, state: WatermarkState, observed: Observation, lateness: Lateness) -> WatermarkState:  # noqa: ARG002 -- every policy's signature
         """Return the scenario's watermark; no partition is ever idle."""
         return WatermarkState(watermark=None if self._watermark == -FOREVER else self._watermark)
 
-    def come(self, row: InputRow) -> None:
+    def append_row(self, row: InputRow) -> None:
         """Move to a row's arrival: more of its moment may follow."""
         self._at, self.settles, self.epoch_ends = row.processing_time, False, False
 
@@ -67,7 +67,7 @@ class ScriptedStream(MicrobatchEngine):
     def poll(self) -> None:
         """Look at the log's ends; time moves by the script alone."""
         with self.lock:
-            self.continuity.note_ends(self.continuity.look(dict(self.position)), prove=False)
+            self.continuity.note_ends(self.continuity.read_ends(dict(self.position)), prove=False)
 
     def play_out(self) -> None:
         """Let happen what is left once all rows are in."""
@@ -87,7 +87,7 @@ class ScriptedStream(MicrobatchEngine):
         if self._coming is None:
             msg = "Scenario: expected as many rows as it has, got one more."
             raise LakeError(msg)
-        self._script.come(self._coming)
+        self._script.append_row(self._coming)
         continues = super()._process_epoch(batch, number)
         self._coming = None if continues else self._coming
         return continues

@@ -57,24 +57,24 @@ class Committer:
         self._reload_every, self._since_load = reload_every, 0
         self._adopt()
 
-    def commit(self, rows: pa.Table, record: EpochRecord, written: Sequence[AddAction] = ()) -> None:
+    def commit(self, rows: pa.Table, record: EpochRecord, add_actions: Sequence[AddAction] = ()) -> None:
         """Commit an epoch's rows and its record.
 
         Args:
             rows: Of the epoch. Its record is written with what all listed files weigh after it, whatever stands here.
             record: The epoch's.
-            written: Further rows of it that already lie in files of the table's folder.
+            add_actions: Further rows of it that already lie in files of the table's folder.
 
         Raises:
             LakeError: Another driver committed this epoch, or the table cannot be written. Nothing was written.
         """
-        self._attempt(record, lambda: self._write(rows, record, written))
+        self._attempt(record, lambda: self._write(rows, record, add_actions))
         self._note()
         self._since_load += 1
         if self._since_load >= self._reload_every:
             self.reload()
 
-    def add(self, rows: pa.Table, epoch: int, written: Sequence[AddAction] = ()) -> None:
+    def add(self, rows: pa.Table, epoch: int, add_actions: Sequence[AddAction] = ()) -> None:
         """Commit an epoch's rows without its record, and without the fence: whoever writes them, they stand.
 
         Raises:
@@ -83,7 +83,7 @@ class Committer:
         properties = CommitProperties(custom_metadata={"userMetadata": f"data of epoch {epoch}"})
         stem = checksums.new_stem(checksums.APART, epoch)
         try:
-            self._transact([*written, *self._files(rows, dict.fromkeys(_kinds(rows), stem))], properties)
+            self._transact([*add_actions, *self._files(rows, dict.fromkeys(_kinds(rows), stem))], properties)
         except (DeltaError, OSError) as error:
             place, cause = f"Epoch log of {self.version.pipeline}: epoch {epoch}", str(error).splitlines()[0]
             msg = f"{place}: expected to write its data, got: {cause}."

@@ -53,9 +53,9 @@ def query_name(pipeline: Pipeline, checkpoint: Path) -> str:
 
 
 def start(
-    spark: "SparkSession", settings: Settings, reading: QuerySource, each: "Callable[[DataFrame, int], None]"
+    spark: "SparkSession", settings: Settings, reading: QuerySource, process_batch: "Callable[[DataFrame, int], None]"
 ) -> "StreamingQuery":
-    """Start the query; `each` is called with every micro-batch and its number, one at a time."""
+    """Start the query; `process_batch` is called with every micro-batch and its number, one at a time."""
     # Micro-batches follow one another at once while there is a backlog; the pause between them is made by the epoch.
     # Without input, each look costs Spark and the broker some milliseconds of processor time.
     spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 1_000))}ms")
@@ -74,7 +74,7 @@ def start(
     )
     writer = records.selectExpr(*columns).writeStream
     named_writer = writer.queryName(reading.name).option("checkpointLocation", str(reading.checkpoint))
-    return named_writer.trigger(processingTime="0 seconds").foreachBatch(each).start()
+    return named_writer.trigger(processingTime="0 seconds").foreachBatch(process_batch).start()
 
 
 def source_options(settings: Settings, reading: QuerySource) -> dict[str, str]:

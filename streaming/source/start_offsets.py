@@ -148,7 +148,7 @@ def start_offsets(
     return start
 
 
-def take_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Mapping[int, int]) -> Mapping[int, int]:
+def check_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Mapping[int, int]) -> Mapping[int, int]:
     """Return the offsets of a cut that a driver is to stop at, if it can come there.
 
     Raises:
@@ -170,15 +170,15 @@ def take_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Mapp
     return aim.offsets
 
 
-def is_sealed(pipeline: Pipeline, record: EpochRecord | None, *, again: bool) -> bool:
-    """Return whether a version is sealed and sealing it once more (`again`) is all that is asked for.
+def is_sealed(pipeline: Pipeline, record: EpochRecord | None, *, is_repeated: bool) -> bool:
+    """Return whether a version is sealed and sealing it once more (`is_repeated`) is all that is asked for.
 
     Raises:
         LakeError: It is sealed, and should go on.
     """
     if record is None or not record.final:
         return False
-    if again:
+    if is_repeated:
         return True
     msg = (
         f"Stream of {pipeline.name}: expected a version that goes on, got one that was sealed by --final at epoch "

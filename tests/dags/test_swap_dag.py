@@ -17,11 +17,11 @@ from cutover.lake.serving import serving_table
 from cutover.reconcile.verify import record
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.beside import approval
-from cutover.streaming.beside import swap as swapping
-from cutover.streaming.beside.compare import compare_definitions
-from cutover.streaming.beside.replay import replay_definition
-from cutover.streaming.beside.serve import Agreed
+from cutover.streaming.replacement import approval
+from cutover.streaming.replacement import swap as swapping
+from cutover.streaming.replacement.compare import compare_definitions
+from cutover.streaming.replacement.replay import replay_definition
+from cutover.streaming.replacement.serve import Agreed
 from tests.dags import test_dag_rules as rules
 from tests.dags.conftest import DAGS
 from tests.integration.streaming import rig

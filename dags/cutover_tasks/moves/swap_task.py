@@ -17,8 +17,8 @@ from cutover_tasks.task_definitions import find_definition
 from cutover_tasks.task_errors import fail_without_retries
 
 if TYPE_CHECKING:
-    from cutover.streaming.beside.approval import SwapProposal
-    from cutover.streaming.beside.compare import StreamComparison
+    from cutover.streaming.replacement.approval import SwapProposal
+    from cutover.streaming.replacement.compare import StreamComparison
 
 log = logging.getLogger("airflow.task")
 
@@ -33,7 +33,7 @@ def compare(pipeline: str, run: str) -> dict[str, Any]:
     Raises:
         AirflowFailException: They differ in what the note does not declare, or cannot be compared.
     """
-    from cutover.streaming.beside import approval  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
+    from cutover.streaming.replacement import approval  # noqa: PLC0415 -- brings duckdb and deltalake: only where a task runs
 
     with fail_without_retries():
         settings = load_settings()
@@ -83,7 +83,7 @@ def _as_text(value: object) -> str:
 
 def parse_proposal(fields: Mapping[str, Any]) -> "SwapProposal":
     """Return a proposal as `compare` handed it on, without its text."""
-    from cutover.streaming.beside.approval import SwapProposal  # noqa: PLC0415 -- as above
+    from cutover.streaming.replacement.approval import SwapProposal  # noqa: PLC0415 -- as above
 
     return SwapProposal.from_json(fields)
 
@@ -99,7 +99,7 @@ def swap_approved(pipeline: str, proposal: Mapping[str, Any], answer: Mapping[st
     Raises:
         AirflowFailException: What was approved is no more, or the two differ now; the message says what.
     """
-    from cutover.streaming.beside import approval, serve, swap  # noqa: PLC0415 -- as above
+    from cutover.streaming.replacement import approval, serve, swap  # noqa: PLC0415 -- as above
 
     agreed, reason = parse_proposal(proposal), read_reason(answer)
     yes = approval.SwapApproval(proposal=agreed, who=name_of_person(answer))
@@ -162,7 +162,7 @@ def put_back(pipeline: str, proposal: Mapping[str, Any] | None) -> None:
     """
     from cutover.lake.control import swaps  # noqa: PLC0415 -- as above
     from cutover.lake.serving import serving_table  # noqa: PLC0415 -- as above
-    from cutover.streaming.beside import approval, swap  # noqa: PLC0415 -- as above
+    from cutover.streaming.replacement import approval, swap  # noqa: PLC0415 -- as above
 
     if proposal is None:
         msg = f"Nothing to swap back: no swap to {pipeline} was proposed."

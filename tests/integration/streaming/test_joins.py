@@ -232,7 +232,7 @@ def test_a_right_topic_made_again_stops_the_stream_before_it_writes(
     with pytest.raises(LogError, match="the epoch log was built from") as refused:
         driver.run(settings, pipeline, until="drain")
     with pytest.raises(LogError, match="of which one was made again") as not_accepted:
-        accept_loss.look(settings, pipeline, SystemClock())
+        accept_loss.preview(settings, pipeline, SystemClock())
 
     assert (refused.value.runbook, not_accepted.value.runbook) == ("TopicIdentityChanged", "TopicIdentityChanged")
     assert version == rig.epoch_log(settings, pipeline).version

@@ -38,7 +38,7 @@ class PaneDriver:
         panes = PaneOperator(self.pipeline, trigger, forgets=self.setting.allowed_lateness is not None)
         table = delta.open_table(self.uri)
         known = pane_rows.read(table, self.pipeline, trigger, watermark=self._closing(), is_same=True)
-        panes.go_on(known)
+        panes.restore(known)
         return panes
 
     def run(self, starts: Collection[int]) -> Outcome:

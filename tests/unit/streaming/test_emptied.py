@@ -3,8 +3,8 @@
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.streaming.beside.compare import StreamComparison
-from cutover.streaming.beside.serve import Agreed, refuse_others
+from cutover.streaming.replacement.compare import StreamComparison
+from cutover.streaming.replacement.serve import Agreed, refuse_others
 
 NOTHING = StreamComparison(
     serving="flights stream-0",

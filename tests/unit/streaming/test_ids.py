@@ -74,23 +74,23 @@ def test_a_look_tells_twins_as_a_set_would(
             else:
                 new.append(pair)
             seen.add(pair)
-        looked = remembered.look_up(candidates(epoch))
+        looked = remembered.find_twins(candidates(epoch))
         assert told(looked) == (expected, sorted(new))
         remembered.remember(looked.new, None)
     assert remembered.held == len(seen)
 
 
 def test_conflicts_are_new_records_beside_one_with_their_id_and_another_time(remembering: DedupState) -> None:
-    first = remembering.look_up(candidates([("a", 0), ("a", 1), ("b", 0), ("b", 0)]))
+    first = remembering.find_twins(candidates([("a", 0), ("a", 1), ("b", 0), ("b", 0)]))
     remembering.remember(first.new, None)
-    second = remembering.look_up(candidates([("a", 2), ("b", 0), ("c", 0)]))
+    second = remembering.find_twins(candidates([("a", 2), ("b", 0), ("c", 0)]))
 
     assert (first.conflicts, second.conflicts) == (1, 1)
 
 
 def test_whole_stretches_are_forgotten_behind_the_watermark(remembering: DedupState) -> None:
     new = [("a", 0), ("b", MINUTE), ("c", 9 * MINUTE), ("d", 9 * MINUTE), ("e", 9 * MINUTE)]
-    looked = remembering.look_up(candidates(new))
+    looked = remembering.find_twins(candidates(new))
 
     remembering.remember(looked.new, 6 * MINUTE)
 
@@ -115,7 +115,7 @@ def test_a_start_takes_in_what_was_committed_and_is_not_forgotten(settings: Sett
 
     assert remembering.held == 2
     asked = [("ß\x00", 7 * MINUTE + 3), ("c", 7 * MINUTE), ("c", 7 * MINUTE + 1)]
-    assert told(remembering.look_up(candidates(asked)))[0] == {0, 1}
+    assert told(remembering.find_twins(candidates(asked)))[0] == {0, 1}
 
 
 def test_a_fold_leaves_out_what_is_forgotten_and_says_how_far(settings: Settings) -> None:
@@ -148,7 +148,7 @@ def test_stretches_of_a_long_horizon_are_few(settings: Settings) -> None:
     days = replace(PIPELINE, source=replace(PIPELINE.source, id_horizon="4 days"))
     remembered = DedupState(settings, days)
 
-    looked = remembered.look_up(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
+    looked = remembered.find_twins(candidates([("a", minute * MINUTE) for minute in range(0, 4 * 24 * 60, 30)]))
     remembered.remember(looked.new, None)
     remembered._flush()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutover.errors import LakeError
-from cutover.streaming.beside.approval import SwapApproval, SwapBasis, SwapProposal, refuse_changed
+from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, SwapProposal, refuse_changed
 
 BASIS = SwapBasis(
     pipeline="clicks_2",

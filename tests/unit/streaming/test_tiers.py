@@ -17,62 +17,62 @@ SINGLES = [partial(e, e) for e in range(20)]
 
 
 def test_nothing_is_due_before_the_first_tier_is_full() -> None:
-    assert due(SINGLES[:3], newest=20, pins=(), every=4, keep=0) == []
+    assert due(SINGLES[:3], newest=20, pins=(), fan_in=4, keep=0) == []
 
 
 def test_full_first_tier_becomes_one_file() -> None:
-    assert spans(due(SINGLES[:4], newest=20, pins=(), every=4, keep=0)) == [(0, 3)]
+    assert spans(due(SINGLES[:4], newest=20, pins=(), fan_in=4, keep=0)) == [(0, 3)]
 
 
 def test_newest_epochs_are_left_alone() -> None:
-    assert spans(due(SINGLES, newest=19, pins=(), every=4, keep=10)) == [(0, 9)]
+    assert spans(due(SINGLES, newest=19, pins=(), fan_in=4, keep=10)) == [(0, 9)]
 
 
 def test_no_group_holds_epochs_on_both_sides_of_a_pin() -> None:
-    assert spans(due(SINGLES, newest=19, pins=(6,), every=4, keep=0)) == [(0, 6), (7, 19)]
+    assert spans(due(SINGLES, newest=19, pins=(6,), fan_in=4, keep=0)) == [(0, 6), (7, 19)]
 
 
 def test_ledger_is_merged_across_a_pin_since_its_rows_keep_their_epoch() -> None:
     ledger = [File(path=str(e), kind="ledger", first=e, last=e, size=1) for e in range(8)]
 
-    assert spans(due(ledger, newest=8, pins=(3,), every=4, keep=0)) == [(0, 7)]
+    assert spans(due(ledger, newest=8, pins=(3,), fan_in=4, keep=0)) == [(0, 7)]
 
 
 def test_ten_files_of_a_tier_become_one_of_the_next() -> None:
     folded = [partial(4 * i, 4 * i + 3) for i in range(10)]
 
-    assert spans(due(folded, newest=50, pins=(), every=4, keep=0)) == [(0, 39)]
+    assert spans(due(folded, newest=50, pins=(), fan_in=4, keep=0)) == [(0, 39)]
 
 
 def test_nine_files_of_a_tier_stay() -> None:
     folded = [partial(4 * i, 4 * i + 3) for i in range(9)]
 
-    assert due(folded, newest=50, pins=(), every=4, keep=0) == []
+    assert due(folded, newest=50, pins=(), fan_in=4, keep=0) == []
 
 
 def test_file_folded_across_an_epoch_that_was_pinned_later_stands_alone() -> None:
     files = [partial(0, 5), *(partial(e, e) for e in range(6, 12))]
 
-    assert spans(due(files, newest=12, pins=(3,), every=4, keep=0)) == [(6, 11)]
+    assert spans(due(files, newest=12, pins=(3,), fan_in=4, keep=0)) == [(6, 11)]
 
 
 def test_group_holds_no_more_bytes_than_one_fold_may_read() -> None:
     files = [partial(e, e, 40) for e in range(8)]
 
-    assert spans(due(files, newest=8, pins=(), every=4, keep=0, most=100)) == [(0, 1), (2, 3), (4, 5), (6, 7)]
+    assert spans(due(files, newest=8, pins=(), fan_in=4, keep=0, max_bytes=100)) == [(0, 1), (2, 3), (4, 5), (6, 7)]
 
 
 def test_large_file_is_left_alone_and_its_neighbours_are_not_merged_across_it() -> None:
     files = [*(partial(e, e) for e in range(4)), partial(4, 4, 50), *(partial(e, e) for e in range(5, 9))]
 
-    assert spans(due(files, newest=9, pins=(), every=4, keep=0, most=100)) == [(0, 3), (5, 8)]
+    assert spans(due(files, newest=9, pins=(), fan_in=4, keep=0, max_bytes=100)) == [(0, 3), (5, 8)]
 
 
 def test_folding_comes_to_an_end_however_little_it_saves() -> None:
     files = [partial(4 * i, 4 * i + 3, 30 + i % 20) for i in range(200)]
     rounds = 0
 
-    while groups := due(files, newest=800, pins=(), every=4, keep=0, most=100):
+    while groups := due(files, newest=800, pins=(), fan_in=4, keep=0, max_bytes=100):
         gone = {file for group in groups for file in group}
         made = [partial(g[0].first, g[-1].last, sum(f.size for f in g) * 4 // 5) for g in groups]
         files, rounds = sorted([f for f in files if f not in gone] + made, key=lambda f: f.first), rounds + 1
@@ -92,8 +92,8 @@ def test_pins_only_ever_take_folds_away(spans: list[tuple[int, int]], pins: list
         files.append(partial(first, first + span - 1, size))
         first += span
 
-    free = due(files, newest=first, pins=(), every=4, keep=0, most=100)
-    held = due(files, newest=first, pins=pins, every=4, keep=0, most=100)
+    free = due(files, newest=first, pins=(), fan_in=4, keep=0, max_bytes=100)
+    held = due(files, newest=first, pins=pins, fan_in=4, keep=0, max_bytes=100)
 
     assert free or not held
     assert all(sum(f.size for f in group) <= 100 and len(group) > 1 for group in (*free, *held))

@@ -122,7 +122,7 @@ def the_topic_is_another(rig: Rig, *, longer: bool) -> bool:
 
 def go_on(rig: Rig) -> None:
     """Look at the step, find nothing recorded by that, find the stream refused still; take it; read on."""
-    shown = accept_loss.look(rig.settings, rig.pipeline, CLOCK)
+    shown = accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(losses.list_losses(rig.settings, rig.pipeline)))
     refuse(rig)
     rig.note("batch before", batch_rows(rig))

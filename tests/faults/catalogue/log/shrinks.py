@@ -124,7 +124,7 @@ def records_that_nobody_had_read_are_gone(rig: Rig) -> bool:
 
 def go_on(rig: Rig) -> None:
     """Take the recorded step, and read on; a new version that begins over what is left meets the loss once more."""
-    accept_loss.look(rig.settings, rig.pipeline, CLOCK)
+    accept_loss.preview(rig.settings, rig.pipeline, CLOCK)
     rig.note("recorded by a look", len(loss.recorded(rig)))
     rig.note("batch before", loss.batch_rows(rig))
     for _ in range(MOST_STEPS):

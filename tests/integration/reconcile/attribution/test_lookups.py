@@ -36,8 +36,8 @@ from cutover.reconcile.verify.runner import verify
 from cutover.records import reference
 from cutover.settings import DimensionSettings, KafkaSettings, Settings
 from cutover.streaming import driver
-from cutover.streaming.beside.replay import replay
 from cutover.streaming.recovery import fork
+from cutover.streaming.replacement.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.pages.capabilities import shown

@@ -110,7 +110,7 @@ def recorded(settings: Settings, pipeline: Pipeline) -> tuple[Loss, ...]:
 def test_stream_goes_on_behind_a_gap_only_after_the_step(home: Settings, log: str) -> None:
     pipeline = cut_stream(home, log)
     assert refused(home, pipeline).runbook == "LogDataLost"
-    shown = accept_loss.look(home, pipeline, CLOCK)
+    shown = accept_loss.preview(home, pipeline, CLOCK)
     assert recorded(home, pipeline) == ()
     assert refused(home, pipeline).runbook == "LogDataLost"
 
@@ -151,7 +151,7 @@ def test_touched_windows_are_those_open_at_the_last_epoch_up_to_the_first_record
     watermark = rig.records(home, pipeline)[-1].watermark_after
     assert watermark == NOON + 33 * MINUTE
 
-    found = accept_loss.look(home, pipeline, CLOCK)
+    found = accept_loss.preview(home, pipeline, CLOCK)
 
     # 30 to 40 was open; the first records left are of minutes 60 and 61, and 60 minutes ahead are allowed
     assert {loss.windows for loss in found.losses} == {(NOON + 30 * MINUTE, NOON + 130 * MINUTE)}
@@ -194,12 +194,12 @@ def test_step_is_refused_while_a_driver_lives_and_without_a_reason(home: Setting
 def test_whole_log_has_no_loss_to_accept(home: Settings, log: str) -> None:
     pipeline = rig.pipeline(log)
     with pytest.raises(LogError, match="no stream has begun"):
-        accept_loss.look(home, pipeline, CLOCK)
+        accept_loss.preview(home, pipeline, CLOCK)
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
 
     with pytest.raises(LogError, match="table and log hold what comes next"):
-        accept_loss.look(home, pipeline, CLOCK)
+        accept_loss.preview(home, pipeline, CLOCK)
 
 
 @pytest.mark.parametrize("events", [10, 80], ids=["shorter", "longer"])
@@ -243,7 +243,7 @@ def test_topic_that_is_gone_can_not_be_gone_on_with(home: Settings, log: str) ->
     delete(home, log)
 
     with pytest.raises(LogError, match="is not there") as gone:
-        accept_loss.look(home, pipeline, CLOCK)
+        accept_loss.preview(home, pipeline, CLOCK)
 
     assert gone.value.runbook == "TopicIdentityChanged"
 
@@ -305,7 +305,7 @@ def test_step_that_was_cut_off_before_it_opened_the_version_is_finished(home: Se
     rig.send(home, log, EVENTS)
     commit(home, pipeline)
     recreate(home, log)
-    rows = accept_loss.look(home, pipeline, CLOCK)
+    rows = accept_loss.preview(home, pipeline, CLOCK)
     losses.record(home, rows.losses, expected_sequence=rows.turn)  # and then the process died
 
     assert refused(home, pipeline).runbook == "TopicIdentityChanged"

@@ -134,7 +134,7 @@ def test_fork_is_refused_while_a_driver_lives_and_of_an_epoch_that_is_not_there(
         pytest.raises(LakeError, match="expected no driver"),
     ):
         fork.fork(settings, pipeline, 1, CLOCK)
-    with pytest.raises(DefinitionError, match=r"expected an epoch that is there \(0 to \d+\), got 99"):
+    with pytest.raises(DefinitionError, match=r"expected an existing epoch \(0 to \d+\), got 99"):
         fork.fork(settings, pipeline, 99, CLOCK)
 
 

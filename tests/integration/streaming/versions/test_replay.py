@@ -22,11 +22,11 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.reconcile.verify.runner import verify
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.beside.common_cut import find_readable_cut, list_common_cuts
-from cutover.streaming.beside.compare import compare_versions
-from cutover.streaming.beside.replay import replay
 from cutover.streaming.process.heartbeat import folder
 from cutover.streaming.process.lock import only_driver
+from cutover.streaming.replacement.common_cut import find_readable_cut, list_common_cuts
+from cutover.streaming.replacement.compare import compare_versions
+from cutover.streaming.replacement.replay import replay
 from tests.integration.streaming import rig
 from tests.integration.streaming.log.loss import cut_away
 from tests.integration.streaming.rig import Event
@@ -216,9 +216,9 @@ def test_replay_into_another_number_or_from_elsewhere_is_refused(quick: Settings
     versions.register(quick, pipeline, CLOCK, expected_sequence=versions.next_sequence(quick, pipeline), beside=True)
 
     for number, epoch, said in (
-        (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which is not there"),
+        (5, None, r"expected the next version \(2\) or one that a replay fills, got 5, which does not exist"),
         (0, None, "got 0, which serves or has served"),
-        (1, 3, "expected to go on from the log's beginning, got epoch 3"),
+        (1, 3, "expected to continue from the log's beginning, got epoch 3"),
     ):
         with pytest.raises(DefinitionError, match=said):
             replay(quick, pipeline, number, CLOCK, epoch=epoch)

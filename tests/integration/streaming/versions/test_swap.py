@@ -38,14 +38,14 @@ from cutover.lake.paths import serving_uri
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.beside import swap as swapping
-from cutover.streaming.beside.compare import compare_definitions, compare_versions
-from cutover.streaming.beside.fairness import Coverage, find_coverage, refuse_unfair
-from cutover.streaming.beside.replay import replay, replay_definition
-from cutover.streaming.beside.serve import Agreed
-from cutover.streaming.beside.stream import find_stream
 from cutover.streaming.process.heartbeat import HeartbeatWriter, first_beat, folder
 from cutover.streaming.process.lock import only_driver
+from cutover.streaming.replacement import swap as swapping
+from cutover.streaming.replacement.compare import compare_definitions, compare_versions
+from cutover.streaming.replacement.fairness import Coverage, find_coverage, refuse_unfair
+from cutover.streaming.replacement.replay import replay, replay_definition
+from cutover.streaming.replacement.serve import Agreed
+from cutover.streaming.replacement.stream import find_stream
 from tests.integration.streaming import rig
 from tests.integration.streaming.rig import Event
 from tests.support.log.losses import LOSS
@@ -236,7 +236,7 @@ def test_what_is_no_difference_of_the_definitions_is_not_compared(at_work: Setti
     for changed, said in (
         (replace(beside, records=[later, *beside.records[1:]]), "partition 0 is read from offset 3 by clicks_2"),
         (replace(beside, records=[replace(first, delivery="at_least_once")]), "delivers at_least_once"),
-        (replace(beside, losses=[LOSS]), "goes on behind a recorded loss"),
+        (replace(beside, losses=[LOSS]), "continues after a recorded loss"),
         (with_pipeline(beside, lookups=looked_up, records=[priced]), None),
         (with_pipeline(beside, source=ids, records=[replace(first, counts={"late": 2})]), "has 2 late rows of records"),
     ):

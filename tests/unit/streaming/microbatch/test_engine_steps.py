@@ -177,7 +177,7 @@ def test_a_driver_asked_to_stop_looks_at_the_log_and_changes_nothing(stopping: b
 
     MicrobatchEngine.poll(made)
 
-    made.continuity.note_ends.assert_called_once_with(made.continuity.look.return_value, prove=not stopping)
+    made.continuity.note_ends.assert_called_once_with(made.continuity.read_ends.return_value, prove=not stopping)
     for step in (made._tick_if_due, made.compactor.step, made.state.send):
         assert step.called is not stopping
 

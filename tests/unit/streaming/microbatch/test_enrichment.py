@@ -35,7 +35,7 @@ def test_a_new_version_is_looked_for_every_few_seconds(enrichment: tuple[StreamE
     joined = []
     for wait in (0.0, seconds / 2, seconds / 2, seconds / 4, seconds):
         clock.seconds += wait
-        joined.append(found.take_dimensions(Mock()).versions["rates"])
+        joined.append(found.read_dimensions(Mock()).versions["rates"])
 
     assert joined == [0, 0, 1, 1, 2]
 
@@ -43,4 +43,4 @@ def test_a_new_version_is_looked_for_every_few_seconds(enrichment: tuple[StreamE
 def test_without_lookups_nothing_is_looked_for(tmp_path: Path) -> None:
     stream_enrichment = StreamEnrichment(Settings(home=tmp_path), Mock(lookups={}), HandClock())
 
-    assert stream_enrichment.take_dimensions(Mock()).versions == {}
+    assert stream_enrichment.read_dimensions(Mock()).versions == {}

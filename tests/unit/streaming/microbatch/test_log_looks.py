@@ -50,7 +50,7 @@ def ends(*offsets: int) -> dict[int, LogEnd]:
 
 def snapshot(known: Any, at: Mapping[int, LogEnd], read: Mapping[int, int]) -> LogSnapshot:
     known._context.client.log_ends.return_value = at
-    assert known.look(read) == at
+    assert known.read_ends(read) == at
     log_snapshot: LogSnapshot = known.health.note_look.call_args.args[0]
     return log_snapshot
 
@@ -126,7 +126,7 @@ def test_topic_that_is_compacted_by_now_stops_the_driver(known: Any, policy: str
     known._context.client.config.return_value = {"cleanup.policy": policy}
 
     with pytest.raises(LogError, match=f"Topic t: expected cleanup.policy `delete`, got `{policy}`") as refused:
-        known.look({0: 9, 1: 4})
+        known.read_ends({0: 9, 1: 4})
 
     assert refused.value.runbook == "LogDataLost"
 

@@ -45,7 +45,7 @@ def test_last_beat_says_how_it_ended(settings: Settings) -> None:
     path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
     beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=60, clock=SystemClock())
     beat.start()
-    beat.say(epoch=41, lag=3)
+    beat.update(epoch=41, lag=3)
     beat.end(state="FAILED", error="no", runbook="StreamFenced", exit_code=2)
     last = heartbeat.read(settings, "clicks")
 
@@ -79,7 +79,7 @@ def test_change_of_state_is_written_at_once(settings: Settings) -> None:
     path = heartbeat.folder(settings, "clicks") / "heartbeat.json"
     beat = HeartbeatWriter(path, first_beat("run", SystemClock()), seconds=3600, clock=SystemClock())
     beat.start()
-    beat.say(state="BACKPRESSURED")
+    beat.update(state="BACKPRESSURED")
     until(lambda: json.loads(path.read_text(encoding="utf-8"))["state"] == "BACKPRESSURED")
     beat.end(state="STOPPED")
 

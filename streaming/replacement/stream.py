@@ -1,4 +1,4 @@
-"""A version of a stream and the definition that it runs, as one that is compared, read up to, or let serve."""
+"""A version of a stream and the definition that it runs, as the subject of comparisons, replays and switches."""
 
 from dataclasses import dataclass
 
@@ -24,16 +24,16 @@ class Stream:
 
     @property
     def epoch_log(self) -> EpochLog:
-        """Open its epoch log as it is now."""
+        """Open its current epoch log."""
         return EpochLog(self.version.uri)
 
 
 def find_stream(settings: Settings, pipeline: Pipeline, number: int | None = None) -> Stream:
-    """Return the version of a pipeline that serves, or one by number, with an epoch log that is there.
+    """Return the version of a pipeline that serves, or one by number, with its existing epoch log.
 
     Raises:
         DefinitionError: There is no such version.
-        LakeError: It has no epoch log yet, or somebody took it away.
+        LakeError: It has no epoch log yet, or the epoch log was deleted.
     """
     version_settings = versions.looking_at(versions.looking_at_served(settings), number)
     version = table_weights.check_epoch_log(version_settings, pipeline, versions.current(version_settings, pipeline))

@@ -1,7 +1,7 @@
-"""Replay: fill a new version of a stream, or a changed definition, from the log, beside the one that serves.
+"""Replay: fill a new version of a stream, or a changed definition, from the log, in parallel with the serving one.
 
-It is read as fast as it can be, by a driver with a lock and a heartbeat of its own, and ends where an epoch of the one
-that serves does, so that both can be compared, also while records arrive. It serves nothing until a person lets it.
+A driver with a separate lock and heartbeat reads the log at full speed and ends at an epoch boundary of the serving
+stream, so that both can be compared even while records arrive. The result serves nothing until a person switches to it.
 """
 
 import time
@@ -17,13 +17,13 @@ from cutover.lake.tables import delta
 from cutover.probe import Probe, silent
 from cutover.settings import Settings
 from cutover.streaming import driver
-from cutover.streaming.beside.common_cut import drop_zeros, find_newest, is_ahead
-from cutover.streaming.beside.stream import Stream, find_stream
 from cutover.streaming.process import heartbeat
 from cutover.streaming.recovery import fork
+from cutover.streaming.replacement.common_cut import drop_zeros, find_newest, is_ahead
+from cutover.streaming.replacement.stream import Stream, find_stream
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 60.0, 0.5
-"""How long a replay that came further than the one that serves waits for an epoch of it, and how often it looks."""
+"""Time that a replay which is ahead of the serving stream waits for an epoch of it, and the polling interval."""
 
 
 def replay(
@@ -35,23 +35,23 @@ def replay(
     epoch: int | None = None,
     probe: Probe = silent,
 ) -> tuple[Version, bool]:
-    """Read the log into a version beside the one that serves: up to the log's ends as they are now, then to its epoch.
+    """Read the log into another version: up to the current ends of the log, then to an epoch of the serving one.
 
     Args:
         settings: Where the log and the lake are.
         pipeline: The definition.
-        number: The next version's, or that of a replay that is to go on.
+        number: Number of the next version, or of a replay to continue.
         clock: For the version's row and for pins.
         epoch: The new version begins with everything that the one in force had up to here; None: where the log does.
-        probe: Told at the driver's points.
+        probe: Called at the driver's probe points.
 
     Returns:
         The version, and whether it ends where an epoch of the one that serves does; False: that one has read less, and
         commits no epoch that has read as much.
 
     Raises:
-        DefinitionError: Another number, or another beginning than the replay that is to go on.
-        CutoverError: The driver cannot begin or go on.
+        DefinitionError: The number is neither, or the replay to continue begins elsewhere.
+        CutoverError: The driver cannot start or continue.
     """
     serving = versions.current(versions.looking_at_served(settings), pipeline)
     version, version_settings = (
@@ -74,48 +74,48 @@ def replay_definition(
         DefinitionError: The note does not fit, or rows of the two cannot be held against one another.
         LakeError: The new definition came further than the old one, whose driver commits no epoch that has read as
             much.
-        CutoverError: The driver cannot begin or go on, or another one of the new definition is at work.
+        CutoverError: The driver cannot start or continue, or another driver of the new definition is running.
     """
     change.check_pair(new, old)
     version_settings = versions.looking_at_served(settings)
     serving, version = find_stream(version_settings, old), versions.current(version_settings, new)
     if version is None or not delta.exists(version.uri):
         aim = find_newest(serving.epoch_log)
-        _hold(version_settings, serving, aim, new.name, clock)
+        _pin_epoch(version_settings, serving, aim, new.name, clock)
         _read_on(version_settings, new, f"cutover replay {new.name}", probe, aim)
     stream = find_stream(version_settings, new)
     if not _meet(version_settings, stream, serving, clock, probe):
         msg = f"{serving.text}: expected an epoch that has read what {stream.text} has, its newest one has not."
-        raise LakeError(msg + f"\nHint: let its driver read on (`cutover stream {old.name} --detach`), and try again.")
+        raise LakeError(msg + f"\nHint: let its driver continue (`cutover stream {old.name} --detach`), and try again.")
     return stream
 
 
 def _meet(settings: Settings, stream: Stream, serving: Stream, clock: Clock, probe: Probe) -> bool:
-    """Let a stream read on to where an epoch of the one that serves ends, and hold both epochs for a day.
+    """Read on to an epoch boundary of the serving stream, and pin the epochs of both for a day.
 
     Args:
-        settings: Under which the stream beside is looked at.
-        stream: The one that reads; no driver of it is at work.
+        settings: Settings that select the stream that reads.
+        stream: The one that reads; none of its drivers is running.
         serving: The one that is read up to.
         clock: For the pins.
-        probe: Told at the driver's points.
+        probe: Called at the driver's probe points.
 
     Returns:
-        Whether they met; if not, the one that serves has read less, and commits no epoch that has read as much.
+        True if they met; otherwise the serving stream has read less, and commits no epoch that has read as much.
 
     Raises:
-        CutoverError: The driver cannot begin or go on.
+        CutoverError: The driver cannot start or continue.
     """
     name = stream.pipeline.name
     position = next(iter(reversed(stream.epoch_log.records())), None)
     aim = _await_epoch(settings, serving, position)
     if aim is None:
         return False
-    _hold(settings, serving, aim, name, clock)
+    _pin_epoch(settings, serving, aim, name, clock)
     if position is None or drop_zeros(aim.end) != drop_zeros(position.end):
         into = "" if settings.stream_version is None else f" --into {settings.stream_version}"
         _read_on(settings, stream.pipeline, f"cutover replay {name}{into}", probe, aim)
-    _hold(settings, stream, find_newest(stream.epoch_log), name, clock)
+    _pin_epoch(settings, stream, find_newest(stream.epoch_log), name, clock)
     return True
 
 
@@ -132,7 +132,7 @@ def _await_epoch(settings: Settings, serving: Stream, position: EpochRecord | No
         time.sleep(BETWEEN_SECONDS)
 
 
-def _hold(settings: Settings, stream: Stream, record: EpochRecord, by: str, clock: Clock) -> None:
+def _pin_epoch(settings: Settings, stream: Stream, record: EpochRecord, by: str, clock: Clock) -> None:
     """Keep an epoch from being folded into later ones for a day, so that a person can compare."""
     now = clock.now()
     pins.pin(settings, stream.version, record.epoch, holder=f"beside/{by}", expires_at=now + pins.LONGEST, now=now)
@@ -148,7 +148,7 @@ def _read_on(
     """
     if driver.run(settings, pipeline, until="drain", aim=None if aim is None else aim.cut, probe=probe) != 0:
         msg = f"Replay of `{pipeline.name}`: expected to reach its end, was asked to stop."
-        raise LakeError(msg + f"\nHint: `{repeat_command}` goes on from there.")
+        raise LakeError(msg + f"\nHint: `{repeat_command}` continues from there.")
 
 
 def _has_driver(settings: Settings, pipeline: Pipeline) -> bool:
@@ -168,12 +168,11 @@ def _open_version(settings: Settings, pipeline: Pipeline, number: int, clock: Cl
         return versions.register(settings, pipeline, clock, expected_sequence=sequence, beside=True)
     if existing is None or not existing.beside:
         msg = f"Replay of `{pipeline.name}`: expected the next version ({following}) or one that a replay fills, "
-        actual = f"{number}, which is not there" if existing is None else f"{number}, which serves or has served"
+        actual = f"{number}, which does not exist" if existing is None else f"{number}, which serves or has served"
         raise DefinitionError(msg + f"got {actual}.")
     if epoch is not None and (existing.fork is None or existing.fork.epoch != epoch):
-        start_text = "the log's beginning" if existing.fork is None else f"epoch {existing.fork.epoch}"
-        msg = (
-            f"Replay of `{pipeline.name}` into stream-{number}: expected to go on from {start_text}, got epoch {epoch}."
-        )
+        beginning = "the log's beginning" if existing.fork is None else f"epoch {existing.fork.epoch}"
+        msg = f"Replay of `{pipeline.name}` into stream-{number}: expected to continue from {beginning}, "
+        msg += f"got epoch {epoch}."
         raise DefinitionError(msg + f"\nHint: a replay from elsewhere is another version: `--into {following}`.")
     return existing

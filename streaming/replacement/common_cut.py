@@ -7,7 +7,7 @@ from cutover.lake.epochs import prefix
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
 
 _NEWEST = 20
-"""Common cuts that are looked at though nobody holds them."""
+"""Newest common cuts that are tried although no reader has pinned them."""
 
 
 def list_common_cuts(epoch_records: Sequence[EpochRecord], second: Sequence[EpochRecord]) -> Iterator[tuple[int, int]]:
@@ -21,21 +21,21 @@ def list_common_cuts(epoch_records: Sequence[EpochRecord], second: Sequence[Epoc
 
 
 def find_readable_cut(
-    epoch_log: EpochLog, second: EpochLog, *, behind: int = -1, held: Container[tuple[int, int]] = ()
+    epoch_log: EpochLog, second: EpochLog, *, after_epoch: int = -1, pinned_cuts: Container[tuple[int, int]] = ()
 ) -> tuple[int, int] | None:
-    """Return the newest common cut that can be read: later epochs are not merged into one of it. None: there is none.
+    """Return the newest common cut whose epochs were not merged into later ones; None if there is none.
 
     Args:
         epoch_log: One stream.
-        second: The one beside.
-        behind: Up to here the one beside has what it was forked with: a cut there says nothing of it.
-        held: Cuts that readers hold, as a replay does where both met: looked at however old they are; of others the
-            newest few, since older ones are folded.
+        second: The other stream, which is to replace it.
+        after_epoch: Epoch at which the second stream was forked: an earlier cut compares the first with itself.
+        pinned_cuts: Cuts that readers have pinned, as a replay does where both met. They are tried however old they
+            are; of the others only the newest few are, since older epochs are folded.
     """
     records_of_both = (epoch_log.records(), second.records())
-    cuts = [cut for cut in list_common_cuts(*records_of_both) if cut[1] > behind]
+    cuts = [cut for cut in list_common_cuts(*records_of_both) if cut[1] > after_epoch]
     for place, cut in enumerate(cuts):
-        if place < _NEWEST or cut in held:
+        if place < _NEWEST or cut in pinned_cuts:
             parts = zip((epoch_log, second), records_of_both, cut, strict=True)
             if not any(_is_folded(log, records, epoch) for log, records, epoch in parts):
                 return cut

@@ -1,7 +1,7 @@
-"""Two streams beside one another at one cut: accepted and late records together must give the same.
+"""Comparison of two streams at one cut: accepted and late records together must give the same rows.
 
 Which records are late follows from where epochs end and may differ between two streams; what they add up to may not.
-Of a changed definition all may differ that its change note declares, and nothing else.
+A changed definition may differ in whatever its change note declares, and in nothing else.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
@@ -25,13 +25,13 @@ from cutover.quoting import identifier
 from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
-from cutover.streaming.beside.common_cut import find_newest, find_readable_cut
-from cutover.streaming.beside.fairness import Coverage, find_coverage, refuse_unfair
-from cutover.streaming.beside.stream import Stream, find_stream
+from cutover.streaming.replacement.common_cut import find_newest, find_readable_cut
+from cutover.streaming.replacement.fairness import Coverage, find_coverage, refuse_unfair
+from cutover.streaming.replacement.stream import Stream, find_stream
 
 SHOWN = 20
 ChangeKind = Literal["changed", "missing", "extra"]
-"""Of a (window, key) row of the one beside: its values differ, it is not there, only it is there."""
+"""Difference of a (window, key) row of the second stream: other values, row missing, or row only there."""
 
 CLASSES = (Class.MALFORMED, Class.FILTERED, Class.FUTURE)
 """Classes that follow from a record and its definition alone: two streams of one log have as many of each."""
@@ -41,12 +41,12 @@ _SIDES = ("serving", "beside")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamComparison:
-    """What two streams say about each other, at the same offsets."""
+    """Differences between two streams at the same offsets."""
 
     serving: str  # `flights stream-0`
     beside: str
     epochs: tuple[int, int]  # of the cut, in each
-    beyond: int  # offsets that the one beside has read behind the cut; nothing is said of them
+    beyond: int  # offsets that the second stream has read after the cut; they are not compared
     rows: int  # (window, key), of either
     late: tuple[int, int]  # (record, window) pairs that each judged late
     otherwise: int  # (window, key) rows that add up to the same, and read otherwise since other records were late
@@ -54,7 +54,7 @@ class StreamComparison:
     declared: Mapping[str, int]  # `ChangeKind` -> rows that differ as the change note declares
     classes: Mapping[str, tuple[int, int]]  # class of which each has another number, undeclared -> pairs
     examples: tuple[str, ...]  # of `counts`
-    is_emptied: bool = False  # the one beside has no row, the one that serves has
+    is_emptied: bool = False  # the second stream has no row although the serving one has
 
     @property
     def differing(self) -> int:
@@ -68,7 +68,7 @@ class StreamComparison:
 
     @property
     def found(self) -> str:
-        """Return what is kept of it in words: `3 of 120 rows differ`, and how many as declared."""
+        """Return a summary for the history: `3 of 120 rows differ`, and how many as declared."""
         declared = f", {sum(self.declared.values()):,} as declared" if self.declared else ""
         rows = f"{self.differing:,} of {self.rows:,} rows differ{declared}"
         return f"compared with {self.serving} at epoch {self.epochs[1]}: {rows}"
@@ -81,14 +81,16 @@ def compare_versions(settings: Settings, pipeline: Pipeline, number: int) -> Str
         DefinitionError: The other one serves itself, or is not there.
         LakeError: They have no cut in common, cannot be compared fairly, or a table cannot be read.
     """
-    serving, beside = find_stream(settings, pipeline), find_stream(settings, pipeline, number)
-    if serving.version.number == beside.version.number:
+    serving, candidate = find_stream(settings, pipeline), find_stream(settings, pipeline, number)
+    if serving.version.number == candidate.version.number:
         msg = f"Versions of `{pipeline.name}`: expected another one than that which serves, got stream-{number}."
         raise DefinitionError(msg)
-    hint = f"`cutover replay {pipeline.name} --into {number}` goes on to an epoch of the one that serves; or compare "
+    hint = (
+        f"`cutover replay {pipeline.name} --into {number}` continues up to an epoch of the serving version; or compare "
+    )
     hint += f"each with batch: `cutover reconcile {pipeline.name} --version {number}`, then "
     hint += f'`cutover serve {pipeline.name} --version {number} --uncompared --why "..."`'
-    return _compare(settings, serving, beside, hint=hint)
+    return _compare(settings, serving, candidate, hint=hint)
 
 
 def compare_definitions(settings: Settings, new: Pipeline, old: Pipeline) -> StreamComparison:
@@ -108,13 +110,15 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
     logs = (serving.epoch_log, stream.epoch_log)
     fork = stream.version.fork
     epochs = find_readable_cut(
-        *logs, behind=-1 if fork is None else fork.epoch, held=_list_held_cuts(settings, serving, stream)
+        *logs, after_epoch=-1 if fork is None else fork.epoch, pinned_cuts=_list_held_cuts(settings, serving, stream)
     )
     if fork is not None and find_newest(logs[1]).epoch <= fork.epoch:
-        msg = f"{stream.text}: expected an epoch of its own to compare, it has read nothing since it was forked."
-        raise LakeError(msg + "\nHint: what it has is what it was forked from; `--uncompared` lets it serve.")
+        msg = f"{stream.text}: expected an epoch after its fork to compare, got none: it has read nothing since."
+        raise LakeError(
+            msg + "\nHint: it holds only the epochs it was forked with; `--uncompared` serves it without a comparison."
+        )
     if epochs is None:
-        msg = f"{stream.text} beside {serving.text}: expected epochs that end at the same offsets, found none that "
+        msg = f"{stream.text} and {serving.text}: expected epochs that end at the same offsets, found none that "
         raise LakeError(msg + f"can be read.\nHint: {hint}.")
     coverages = [find_coverage(settings, side, epoch) for side, epoch in zip((serving, stream), epochs, strict=True)]
     refuse_unfair(*coverages)
@@ -126,7 +130,7 @@ def _compare(settings: Settings, serving: Stream, stream: Stream, *, hint: str) 
         _join(connection, "shown", new, old, keep=(Class.ACCEPTED,))
         rows = _number(connection, "SELECT count(*) FROM joined")
         if not rows:
-            msg = f"{stream.text} beside {serving.text}: expected rows to compare, got none up to their common cut."
+            msg = f"{stream.text} and {serving.text}: expected rows to compare, got none up to their common cut."
             raise LakeError(msg + f"\nHint: {hint}.")
         return StreamComparison(
             serving=serving.text,
@@ -197,7 +201,7 @@ def _join_sql(new: Pipeline, old: Pipeline) -> str:
     place = f"[{', '.join(f'coalesce({key}::VARCHAR, chr(0))' for key in either)}]"
     may_change = () if note is None else note.changed
     shared_measures = [name for name in new.measures if name in old.measures and name not in may_change]
-    shared_measures += ["_n"] if note is None else []  # what a row is made of may change; what people see of it may not
+    shared_measures += ["_n"] if note is None else []  # a changed definition may count other records
     differ = _any_sql(f"a.{identifier(name)} IS DISTINCT FROM b.{identifier(name)}" for name in shared_measures)
     shifted = _any_sql(_apart_sql(name, new, old) for name in may_change)
     kind = "CASE WHEN b.__in IS NULL THEN 'missing' WHEN a.__in IS NULL THEN 'extra'"

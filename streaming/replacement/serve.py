@@ -10,7 +10,7 @@ from cutover.lake.control.signature import reason
 from cutover.lake.control.versions import Version
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
-from cutover.streaming.beside.compare import StreamComparison, compare_versions
+from cutover.streaming.replacement.compare import StreamComparison, compare_versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,8 @@
-"""What a person approves of a swap: one definition in place of another, as both were when they were compared.
+"""Approval of a swap: one definition in place of another, as both were when they were compared.
 
-The swap is refused once its basis is another one: a version was added or let serve, a definition or its note changed,
-another swap was made, or this one was withdrawn. Both are compared once more then, and whatever the note does not
-declare refuses the swap, too; how many rows differ as declared may grow while records come.
+A swap is rejected once its basis has changed: a version was added or began to serve, a definition or its note changed,
+another swap was made, or this one was withdrawn. When the swap is made, both are compared again, and a difference that
+the note does not declare rejects it too. The number of rows that differ as declared may grow while records arrive.
 """
 
 import hashlib
@@ -21,14 +21,14 @@ from cutover.errors import DefinitionError, LakeError
 from cutover.lake.control import pins, swaps, versions
 from cutover.lake.journal_rows import SwapEvent
 from cutover.settings import Settings
-from cutover.streaming.beside.compare import StreamComparison, compare_definitions
-from cutover.streaming.beside.serve import Agreed, refuse_others
-from cutover.streaming.beside.stream import find_stream
+from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
+from cutover.streaming.replacement.serve import Agreed, refuse_others
+from cutover.streaming.replacement.stream import find_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapBasis:
-    """What of two definitions must be as it was when a person looked."""
+    """State of two definitions that must not change between the comparison and the swap."""
 
     pipeline: str  # that is to serve
     of: str  # whose name it takes
@@ -40,7 +40,7 @@ class SwapBasis:
 
     @classmethod
     def read(cls, settings: Settings, new: Pipeline, old: Pipeline) -> Self:
-        """Read what stands now.
+        """Read the current state.
 
         Raises:
             LakeError: A table cannot be read, or one of them has no stream.
@@ -59,33 +59,33 @@ class SwapBasis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapProposal:
-    """A swap that a comparison allows, as it is put before a person."""
+    """A swap that a comparison allows, as proposed to a person."""
 
-    run: str  # that puts it before them: another run's swap is another one
+    run: str  # the run that proposes it: the swap of another run is another proposal
     basis: SwapBasis
     epochs: tuple[int, int]  # of the cut, in the old one and in the new one
-    found: str  # what the comparison said
+    found: str  # summary of the comparison
 
     @property
     def digest(self) -> str:
-        """Return what an approval is bound to: sha256 of all that it names, as canonical JSON."""
+        """Return the sha256 of the proposal's canonical JSON, to which an approval is bound."""
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the same as JSON can hold it, for the task behind."""
+        """Return the proposal as a JSON object, for the next task."""
         return dict(json.loads(json.dumps(asdict(self))))
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return a proposal as `to_json` gave it; what stands beside it is left out."""
+        """Parse a proposal that `to_json` made; other keys are ignored."""
         own_fields = {field.name: content[field.name] for field in fields(cls)}
         return TypeAdapter(cls).validate_python(own_fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapApproval:
-    """A person's yes to a proposal."""
+    """A person's approval of a proposal."""
 
     proposal: SwapProposal
     who: str
@@ -94,13 +94,13 @@ class SwapApproval:
 def make_proposal(
     settings: Settings, new: Pipeline, old: Pipeline, *, run: str, clock: Clock
 ) -> tuple[SwapProposal, StreamComparison]:
-    """Compare two definitions and return the swap that a person may approve; its cut is held for a day.
+    """Compare two definitions and return the swap that a person may approve; its cut is pinned for a day.
 
     Args:
         settings: Where the lake is.
         new: The changed definition.
         old: The one that its note names.
-        run: Who asks, such as the id of a DAG's run.
+        run: The caller, such as the id of a DAG run.
         clock: For the pins.
 
     Raises:
@@ -128,14 +128,14 @@ _CHANGED = {
     "lateness": "the lateness of a definition changed",
     "note": "the change note changed",
 }
-"""What is said where a field of the basis is not as it was."""
+"""Message for each field of the basis that has changed."""
 
 
 def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
-    """Refuse an approval of what is no more, or by nobody: an answer by default.
+    """Reject an approval whose basis has changed, or that names no person because Airflow answered by default.
 
     Raises:
-        LakeError: Says what changed since; nothing was written.
+        LakeError: The basis changed, or no person approved; nothing was written.
     """
     if not approved.who.strip():
         msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected the person who approved it, got nobody."
@@ -144,14 +144,14 @@ def refuse_changed(approved: SwapApproval, now: SwapBasis) -> None:
     changes = dict.fromkeys(text for name, text in _CHANGED.items() if approved_basis[name] != current_basis[name])
     if changes:
         msg = f"Swap of `{now.of}` to `{now.pipeline}`: expected what was approved, {', '.join(changes)} since."
-        raise LakeError(msg + f"\nHint: run `{now.pipeline}_swap` again and look at what it shows now.")
+        raise LakeError(msg + f"\nHint: run `{now.pipeline}_swap` again and review the new comparison.")
 
 
 def refuse_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
-    """Refuse a swap of definitions that do not both serve their own names, or that name one another.
+    """Reject a swap of definitions that do not both serve their own names, or that name each other.
 
     Raises:
-        DefinitionError: They are such.
+        DefinitionError: One of them is replaced already, or both name each other.
     """
     for pipeline in (old, new):
         if (serves := swaps.served_by(settings, pipeline.name)) != pipeline.name:
@@ -166,10 +166,10 @@ def refuse_replaced(settings: Settings, new: Pipeline, old: Pipeline) -> None:
 
 
 def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock) -> None:
-    """Withdraw a swap that was proposed and is not made: whoever is still at it cannot make it any more.
+    """Withdraw a proposed swap, so that a task which is still running cannot make it.
 
-    A row of the history takes its turn; the name is served as before. If it was swapped since, there is nothing to
-    withdraw.
+    A row of the history takes its sequence number; the name is served as before. If another swap was made meanwhile,
+    nothing is withdrawn.
 
     Raises:
         LakeError: The history cannot be read, or other processes were always faster.
@@ -181,15 +181,15 @@ def withdraw(settings: Settings, approved: SwapProposal, why: str, clock: Clock)
 
 
 class SwapState(StrEnum):
-    """What became of a swap that was approved, by the newest rows of its history."""
+    """Outcome of an approved swap, by the newest rows of its history."""
 
     MADE = "made"
     TAKEN_BACK = "taken back"  # the old definition serves its name again
-    NEITHER = "neither"  # it was never made, or others have swapped since
+    NEITHER = "neither"  # it was never made, or other swaps followed
 
 
 def find_state(settings: Settings, approved: SwapProposal) -> SwapState:
-    """Return what became of a swap, for a task that is run again.
+    """Find the outcome of a swap, for a task that is retried.
 
     Raises:
         LakeError: The history cannot be read.

@@ -17,12 +17,12 @@ from cutover.lake.control import swaps, versions
 from cutover.lake.control.signature import reason
 from cutover.lake.serving import serving_table
 from cutover.settings import Settings
-from cutover.streaming.beside.approval import SwapApproval, SwapBasis, refuse_changed, refuse_replaced
-from cutover.streaming.beside.common_cut import find_newest, is_ahead
-from cutover.streaming.beside.compare import StreamComparison, compare_definitions
-from cutover.streaming.beside.serve import Agreed, describe, refuse_others
-from cutover.streaming.beside.stream import Stream, find_stream
 from cutover.streaming.process import heartbeat
+from cutover.streaming.replacement.approval import SwapApproval, SwapBasis, refuse_changed, refuse_replaced
+from cutover.streaming.replacement.common_cut import find_newest, is_ahead
+from cutover.streaming.replacement.compare import StreamComparison, compare_definitions
+from cutover.streaming.replacement.serve import Agreed, describe, refuse_others
+from cutover.streaming.replacement.stream import Stream, find_stream
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 30.0, 0.2
 """How long a driver at work may take to read what the other one has, and how often that is looked at."""
@@ -81,7 +81,7 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     if _read_turns(settings, new, old) != turns:
         msg = f"Swap of `{old.name}` to `{new.name}`: expected the versions that were compared, others serve by now."
         raise LakeError(msg + "\nHint: compare again.")
-    evidence, author = _keep(comparison, streams, approved), "" if approved is None else approved.who
+    evidence, author = _format_evidence(comparison, streams, approved), "" if approved is None else approved.who
     swaps.swap(
         settings, old.name, new.name, why=why, evidence=evidence, clock=clock, expected_sequence=turn, who=author
     )
@@ -173,7 +173,7 @@ def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
     return tuple(versions.next_sequence(settings, pipeline) for pipeline in pipelines)
 
 
-def _keep(
+def _format_evidence(
     stream_comparison: StreamComparison | None, streams: tuple[Stream, Stream], approved: SwapApproval | None
 ) -> str:
     """Return what the history keeps of a swap: both streams with their fingerprints, note and comparison, as JSON."""

@@ -1,7 +1,7 @@
-"""Whether two streams may be held against one another at a cut, or why equal truths could look different there.
+"""Conditions under which two streams can be compared at a cut.
 
-What follows from where epochs end, from when a dimension was read, or from what was never read is no difference of the
-definitions; where such a thing cannot be told from one, nothing is compared.
+Differences that come from epoch boundaries, from the time at which a dimension was read, or from unread records,
+are not differences of the definitions. Where the two kinds cannot be distinguished, the comparison is rejected.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,13 +15,13 @@ from cutover.lake.journal_rows import Loss
 from cutover.log.topic_partitions import format_partition
 from cutover.records.classes import Class
 from cutover.settings import Settings
-from cutover.streaming.beside.common_cut import drop_zeros
-from cutover.streaming.beside.stream import Stream
+from cutover.streaming.replacement.common_cut import drop_zeros
+from cutover.streaming.replacement.stream import Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """What a stream has read up to a cut."""
+    """Records of the epochs that a stream has read up to a cut."""
 
     stream: Stream
     records: Sequence[EpochRecord]  # up to the cut, at least one
@@ -43,15 +43,15 @@ def find_coverage(settings: Settings, stream: Stream, epoch: int) -> Coverage:
 
 
 def refuse_unfair(serving: Coverage, coverage: Coverage) -> None:
-    """Refuse two streams of which equal truths could look different, or different ones equal.
+    """Reject two streams whose comparison could report false differences, or hide real ones.
 
     Raises:
-        LakeError: They are; says by what.
+        LakeError: They cannot be compared; the message names the condition.
     """
-    reason = next((text for look in _LOOKS for text in look(serving, coverage)), None)
+    reason = next((text for evaluate in _CONDITIONS for text in evaluate(serving, coverage)), None)
     if reason is None:
         return
-    msg = f"{coverage.stream.text} beside {serving.stream.text}: expected two streams that can be compared, {reason}."
+    msg = f"{coverage.stream.text} and {serving.stream.text}: expected two streams that can be compared, {reason}."
     names = dict.fromkeys((coverage.stream.pipeline.name, serving.stream.pipeline.name))
     commands = " and ".join(f"`cutover reconcile {name}`" for name in names)
     raise LakeError(
@@ -59,20 +59,20 @@ def refuse_unfair(serving: Coverage, coverage: Coverage) -> None:
     )
 
 
-def _look_at_deliveries(serving: Coverage, coverage: Coverage) -> Iterator[str]:
+def _evaluate_deliveries(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     for side in (serving, coverage):
         for kind in sorted({side.stream.pipeline.delivery, *(record.delivery for record in side.records)}):
             if kind != EXACTLY_ONCE:
                 yield f"{side.stream.text} delivers {kind}: what it doubled or lost is no difference of the definitions"
 
 
-def _look_at_losses(serving: Coverage, coverage: Coverage) -> Iterator[str]:
+def _evaluate_losses(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     for side in (serving, coverage):
         if side.losses:
-            yield f"{side.stream.text} goes on behind a recorded loss, which the other one may not have"
+            yield f"{side.stream.text} continues after a recorded loss, which the other one may not have"
 
 
-def _look_at_beginnings(serving: Coverage, coverage: Coverage) -> Iterator[str]:
+def _evaluate_beginnings(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield where one of them begins behind what the other one has read: retention may have removed it meanwhile."""
     starts = [drop_zeros(side.records[0].start) for side in (serving, coverage)]
     if starts[0] != starts[1]:
@@ -84,14 +84,14 @@ def _look_at_beginnings(serving: Coverage, coverage: Coverage) -> Iterator[str]:
         )
 
 
-def _look_at_ids(serving: Coverage, coverage: Coverage) -> Iterator[str]:
+def _evaluate_ids(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield streams with ids that judged records late: whether such a record is a duplicate was known to one alone."""
     for side in (serving, coverage):
         if side.stream.pipeline.source.record_id is not None and (late := side.count(Class.LATE)):
             yield f"{side.stream.text} has {late:,} late rows of records with ids, of which some may be duplicates"
 
 
-def _look_at_dimensions(serving: Coverage, coverage: Coverage) -> Iterator[str]:
+def _evaluate_dimensions(serving: Coverage, coverage: Coverage) -> Iterator[str]:
     """Yield tables that were joined at other versions, or at several, under whichever name of a lookup."""
     joined: dict[str, set[tuple[str | None, int]]] = {}
     sides = [{lookup.table for lookup in side.stream.pipeline.lookups.values()} for side in (serving, coverage)]
@@ -106,10 +106,10 @@ def _look_at_dimensions(serving: Coverage, coverage: Coverage) -> Iterator[str]:
             yield f"the table of the lookup `{table}` was joined at {len(joined[table])} versions"
 
 
-_LOOKS: tuple[Callable[[Coverage, Coverage], Iterator[str]], ...] = (
-    _look_at_deliveries,
-    _look_at_losses,
-    _look_at_beginnings,
-    _look_at_ids,
-    _look_at_dimensions,
+_CONDITIONS: tuple[Callable[[Coverage, Coverage], Iterator[str]], ...] = (
+    _evaluate_deliveries,
+    _evaluate_losses,
+    _evaluate_beginnings,
+    _evaluate_ids,
+    _evaluate_dimensions,
 )

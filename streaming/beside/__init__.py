@@ -1,1 +1,0 @@
-"""A version of a stream, or a changed definition, beside the one that serves: filled, compared, let serve."""
