@@ -52,23 +52,23 @@ def run(
     clock: Clock | None = None,
     probe: Probe = silent,
 ) -> int:
-    """Drive a pipeline's stream until it is asked to stop, or until a cut is reached.
+    """Drive a pipeline's stream until a stop is requested or a cut is reached.
 
     Args:
         settings: Of the installation.
         pipeline: The definition.
-        until: `forever`: a stop file or SIGTERM ends it. `drain`: it stops at the log's ends as they are now and
+        until: `forever`: a stop file or SIGTERM ends it. `drain`: it stops at the current ends of the log and
             leaves time as it is. `final`: like drain; then it closes all windows seen so far and seals the version.
         aim: Where a drain stops; None: at the log's ends.
-        clock: Time; the system's unless a test hands in its own.
-        probe: Told at named points.
+        clock: Time; a test can pass another clock.
+        probe: Called at named points.
 
     Returns:
-        0: it reached the cut, or was asked to stop where there is none to reach. 130: it was asked to stop before it
-        reached its cut; another one goes on from there.
+        0: it reached the cut, or was stopped where there is none to reach. 130: it was stopped before it
+        reached its cut; another driver continues from there.
 
     Raises:
-        CutoverError: It cannot begin or go on; the heartbeat says FAILED with the same words.
+        CutoverError: It cannot start or continue; the heartbeat says FAILED with the same message.
     """
     clock, place = clock or SystemClock(), folder(settings, pipeline.name)
     with only_driver(place, pipeline.name):

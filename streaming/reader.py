@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 STOP_PATIENCE_SECONDS = 60.0
-"""How long an epoch in hand may take once the driver was asked to stop."""
+"""Time that the current epoch may take after a stop was requested."""
 
 SILENT_PATIENCE_SECONDS = 5.0
 """The same while no broker answers: what it waits for may never come."""
 
 
 def prepare(context: DriverContext) -> None:
-    """Let Spark start while table and log are looked at: it takes longer than they do."""
+    """Start Spark in parallel with checking table and log: it takes longer than they do."""
     spark.start_early(context.settings, app=_app(context))
 
 
@@ -63,7 +63,7 @@ def _app(context: DriverContext) -> str:
 def _run(
     context: DriverContext, stream: MicrobatchEngine, running: "StreamingQuery", session: "SparkSession"
 ) -> CutoverError | None:
-    """Run one query to its end and return why it failed; None if it was asked to end."""
+    """Run one query to its end and return its error; None if a stop was requested."""
     cutover_error: CutoverError | None = None
     try:
         failure = _await_failure(context, stream, running)
@@ -78,7 +78,7 @@ def _run(
             session,
             will_go_on=cutover_error is not None and cutover_error.runbook == "KafkaUnreachable",
         )
-    # What ends while we wait for the last epoch is told too: another driver may have been faster.
+    # An error while waiting for the last epoch is reported too: another driver may have been faster.
     return cutover_error or (stream.failure if isinstance(stream.failure, CutoverError) else None)
 
 
@@ -108,7 +108,7 @@ def _watch(context: DriverContext, stream: MicrobatchEngine, running: "Streaming
 def _await_next_poll(context: DriverContext, stream: MicrobatchEngine) -> None:
     """Wait for a trigger's time, or until there is an end to see to.
 
-    An epoch alone is no reason to look: it has looked at the log itself, and a look makes the broker read partitions.
+    An epoch alone is no reason to read the ends: it has read the log, and a reading makes the broker read partitions.
     """
     due = time.monotonic() + max(0.1, context.settings.stream.trigger_seconds)
     while (remaining := due - time.monotonic()) > 0:
@@ -134,7 +134,7 @@ def _poll(context: DriverContext, stream: MicrobatchEngine) -> None:
 
 
 def _await_broker(context: DriverContext, stream: MicrobatchEngine) -> None:
-    """Wait until the log answers and still is what the table was built from, or until the driver is asked to stop.
+    """Wait until the log answers and is the one that the table was built from, or until a stop is requested.
 
     Raises:
         CutoverError: It is not.

@@ -1,4 +1,4 @@
-"""`cutover accept-loss`: show what a stream has lost, record it, and let it go on."""
+"""`cutover accept-loss`: show what a stream has lost, and record it so that the stream can continue."""
 
 import json
 from dataclasses import asdict
@@ -27,12 +27,12 @@ def accept_loss(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     why: Annotated[
-        str | None, typer.Option("--why", help="The reason; it is kept. Without it nothing is recorded.")
+        str | None, typer.Option("--why", help="The reason, which is recorded. Without it nothing is recorded.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be recorded.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Let a stream go on after its log or its table lost something: record what, and which windows it touches."""
+    """Record what a stream's log or table has lost, and which windows are touched, so that the stream can continue."""
     settings, clock = load_settings(), SystemClock()
     definition = catalogue.get(settings, pipeline)
     is_dry = dry_run or why is None
@@ -74,20 +74,18 @@ def _print(step: LossAcceptance, pipeline: Pipeline, *, is_recorded: bool) -> No
         table.add_row(format_number(loss.partition), _offsets(loss), loss.topic_id, _windows(loss, pipeline))
     console.print(table)
     if is_recorded:
-        console.print(f"Recorded. `cutover stream {step.pipeline}` goes on.")
+        console.print(f"Recorded. `cutover stream {step.pipeline}` continues.")
     else:
         console.print(f'Nothing was recorded. `cutover accept-loss {step.pipeline} --why "..."` records it.')
 
 
 def _goes_on(step: LossAcceptance) -> str:
     if step.kind == "gap":
-        return f"stream-{step.version} goes on at epoch {step.losses[0].epoch}, behind the lost offsets."
+        return f"stream-{step.version} continues at epoch {step.losses[0].epoch}, after the lost offsets."
     if step.kind == "inside":
-        return (
-            f"stream-{step.version} goes on at epoch {step.losses[0].epoch}, and reads what is left of these offsets."
-        )
+        return f"stream-{step.version} continues at epoch {step.losses[0].epoch}, and reads the records that remain."
     log = step.losses[0].onward_topic_id
-    return f"stream-{step.version} is a new version and reads topic id {log} from its beginning; the old one stays."
+    return f"stream-{step.version} is a new version and reads topic id {log} from its beginning; the old one is kept."
 
 
 def _offsets(loss: Loss) -> str:

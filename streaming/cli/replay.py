@@ -1,4 +1,4 @@
-"""`cutover replay` and `cutover serve`: fill a stream beside the one that serves, compare both, let it serve."""
+"""`cutover replay` and `cutover serve`: fill another stream, compare it with the serving one, switch to it."""
 
 import json
 import time
@@ -35,20 +35,20 @@ def replay(
     pipeline: Name,
     *,
     into: Annotated[
-        int | None, typer.Option("--into", min=0, help="The next version, or a replay that is to go on.")
+        int | None, typer.Option("--into", min=0, help="The next version, or a replay to continue.")
     ] = None,
     epoch: Annotated[
-        int | None, typer.Option("--from", min=0, help="Begin behind this epoch of the version that serves.")
+        int | None, typer.Option("--from", min=0, help="Begin after this epoch of the serving version.")
     ] = None,
     compare: Annotated[
         int | None, typer.Option("--compare", min=0, help="A version to compare with the one that serves.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, of a comparison.")] = False,
 ) -> None:
-    """Read the log into a new version at full speed, beside the one that serves, or `--compare` it with that one.
+    """Read the log into a new version at full speed, or `--compare` that version with the serving one.
 
     Without an option: into a changed definition, up to an epoch of the one that its `change` names (`cutover swap`).
-    A comparison is made at the newest cut that both have: 0 they add up to the same, 1 they do not, 2 not comparable.
+    The comparison uses the newest common cut: 0 they add up to the same, 1 they differ, 2 not comparable.
     """
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
@@ -74,12 +74,12 @@ def _fill_version(settings: Settings, pipeline: Pipeline, into: int, epoch: int 
     if not has_met:
         repeat_command = f"`cutover replay {name} --into {version}`"
         typer.echo(
-            f"The driver of the version that serves has read less: {repeat_command} goes on once it has caught up."
+            f"The driver of the version that serves has read less: {repeat_command} continues once it has caught up."
         )
         return
     typer.echo(f"Compare: `cutover replay {name} --compare {version}` with the one that serves, and with batch:")
     typer.echo(f"`cutover batch {name} --version {version}`, `cutover reconcile {name} --version {version}`")
-    typer.echo(f'Let it serve: `cutover serve {name} --version {version} --why "..."`')
+    typer.echo(f'Switch to it: `cutover serve {name} --version {version} --why "..."`')
 
 
 def _fill_definition(settings: Settings, pipeline: Pipeline) -> None:
@@ -95,7 +95,7 @@ def _fill_definition(settings: Settings, pipeline: Pipeline) -> None:
     typer.echo(
         f"{pipeline.name}: has read the log up to an epoch of {old.name} ({place}); {old.name} is served as before."
     )
-    typer.echo(f"Compare: `cutover swap {pipeline.name}`; go on: `cutover stream {pipeline.name} --detach`.")
+    typer.echo(f"Compare: `cutover swap {pipeline.name}`; continue: `cutover stream {pipeline.name} --detach`.")
 
 
 def _describe_place(settings: Settings, name: str) -> str:
@@ -154,14 +154,14 @@ def show(comparison: StreamComparison, agree: str, *, as_json: bool) -> None:
 
 
 def _describe(comparison: StreamComparison) -> Iterator[str]:
-    """Yield a line for each thing that is known beside the rows that differ."""
+    """Yield a line for each fact besides the rows that differ."""
     epochs, late = (
         f"epochs {comparison.epochs[1]} and {comparison.epochs[0]}",
         f"late {comparison.late[1]:,} and {comparison.late[0]:,}",
     )
     yield f"{comparison.beside} beside {comparison.serving}, {epochs}: {late}."
     if comparison.beyond:
-        yield f"{comparison.beside} has read {comparison.beyond:,} offsets more, of which nothing is said."
+        yield f"{comparison.beside} has read {comparison.beyond:,} offsets more, which are not compared."
     if comparison.otherwise:
         yield f"{comparison.otherwise:,} rows add up to the same and read otherwise, since other records were late."
     for kind, (count_before, count_after) in comparison.classes.items():
@@ -172,9 +172,9 @@ def _describe(comparison: StreamComparison) -> Iterator[str]:
 
 
 def _conclude(comparison: StreamComparison, agree: str) -> str:
-    """Return the last line: what it comes to, and what to do next."""
+    """Return the last line: the result, and the next step."""
     if comparison.classes:
-        return "Next: look why records are judged otherwise; what should be so stands in the note (`classes`)."
+        return "Next: find out why records are classified differently; intended changes belong in the note (`classes`)."
     if comparison.counts:
         batch = "compare each with batch (`cutover reconcile`)"
         next_command = f'`{agree} --differences {comparison.differing} --why "..."`'
@@ -199,16 +199,16 @@ def report_unpublished(lagging: Sequence[str]) -> None:
 def serve(
     pipeline: Name,
     *,
-    version: Annotated[int, typer.Option("--version", min=0, help="Which one serves from now on.")],
-    why: Annotated[str, typer.Option("--why", help="The reason; it is kept.")],
+    version: Annotated[int, typer.Option("--version", min=0, help="The version that serves from now on.")],
+    why: Annotated[str, typer.Option("--why", help="The reason, which is recorded.")],
     differences: Annotated[
-        int, typer.Option("--differences", min=0, help="Rows that may differ from what is served now: exactly so many.")
+        int, typer.Option("--differences", min=0, help="Exact number of rows that may differ from what is served now.")
     ] = 0,
     uncompared: Annotated[
-        bool, typer.Option("--uncompared", help="Do not compare it first; that is kept with the reason.")
+        bool, typer.Option("--uncompared", help="Skip the comparison; this is recorded with the reason.")
     ] = False,
 ) -> None:
-    """Let another version of the stream serve, in one commit; the one before stays as it is.
+    """Switch to another version of the stream, in one commit; the previous one is kept unchanged.
 
     One that never served is compared with the one that does, at the newest cut that both have. If rows differ it serves
     only if you have seen them: `--differences N` says how many. One that has served before serves again at once.
@@ -221,10 +221,12 @@ def serve(
     if served.found is not None:
         typer.echo(f"{pipeline}: {served.found.found}, late records among them.")
     report_unpublished(served.behind)
-    typer.echo(f"{pipeline}: stream-{version_served.number} serves; `cutover serve` with the version before goes back.")
+    typer.echo(
+        f"{pipeline}: stream-{version_served.number} serves; `cutover serve` with the previous version reverts this."
+    )
     living = heartbeat.read(settings, pipeline)
     if living is not None and living.alive:
-        typer.echo(f"The driver at work (pid {living.pid}) still writes the version before.")
+        typer.echo(f"The running driver (pid {living.pid}) still writes the previous version.")
         typer.echo(
-            f"`cutover stream {pipeline} --stop` ends it; the next one goes on with stream-{version_served.number}."
+            f"`cutover stream {pipeline} --stop` ends it; the next one continues with stream-{version_served.number}."
         )

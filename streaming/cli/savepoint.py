@@ -1,4 +1,4 @@
-"""`cutover savepoint P create|list|release|fork`: keep an epoch under a name, and go back to it."""
+"""`cutover savepoint P create|list|release|fork`: keep an epoch under a name, and fork the stream there."""
 
 import json
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ from cutover.streaming.recovery import fork
 Name = Annotated[str, typer.Argument(help="Of the savepoint.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
-app = typer.Typer(help="Keep an epoch of a stream under a name, and go back to it.", no_args_is_help=True)
+app = typer.Typer(help="Keep an epoch of a stream under a name, and fork the stream there.", no_args_is_help=True)
 
 
 @app.callback()
 def choose_pipeline(
     context: typer.Context, pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")]
 ) -> None:
-    """Keep an epoch of a stream under a name, and go back to it: a fork begins a new version there."""
+    """Keep an epoch of a stream under a name, and fork the stream there, as a new version."""
     context.obj = (load_settings(), pipeline)
 
 
@@ -42,7 +42,7 @@ def create(
     epoch: Annotated[int | None, typer.Option("--epoch", help="Which one; the newest if not given.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Keep an epoch, the newest if none is named; the driver goes on meanwhile."""
+    """Keep an epoch, by default the newest; the driver keeps running."""
     settings, pipeline = _find_shown(context)
     savepoint = fork.savepoint(settings, pipeline, name, epoch, SystemClock())
     text = f"{pipeline.name}: `{savepoint.name}` keeps epoch {savepoint.epoch} of stream-{savepoint.version}."
@@ -77,7 +77,7 @@ def show(context: typer.Context, *, as_json: AsJson = False) -> None:
 
 @app.command()
 def release(context: typer.Context, name: Name) -> None:
-    """Let a savepoint go: later folds may merge its epoch."""
+    """Release a savepoint: later folds may merge its epoch."""
     settings, pipeline = _find_shown(context)
     all_versions = versions.list_versions(settings, pipeline)  # also of a version that another one replaced
     savepoint = _find_savepoint(settings, pipeline, name, candidates=all_versions)
@@ -93,7 +93,7 @@ def fork_version(
     *,
     epoch: Annotated[int | None, typer.Option("--epoch", help="Any epoch newer than the last fold.")] = None,
 ) -> None:
-    """Begin a new version behind a savepoint or an epoch; the driver has to be stopped."""
+    """Begin a new version after a savepoint or an epoch; the driver must be stopped."""
     settings = context.obj[0]
     pipeline = catalogue.get(settings, context.obj[1])
     if (name is None) == (epoch is None):
@@ -106,7 +106,7 @@ def fork_version(
     )
     version = fork.fork(settings, pipeline, target_epoch, SystemClock())
     typer.echo(f"{pipeline.name}: stream-{version.number} {_begins(version)}.")
-    typer.echo(f"`cutover stream {pipeline.name}` goes on there; the version before it stays as it is.")
+    typer.echo(f"`cutover stream {pipeline.name}` continues there; the previous version is kept unchanged.")
 
 
 def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, candidates: Sequence[Version]) -> Savepoint:
@@ -126,7 +126,7 @@ def _find_savepoint(settings: Settings, pipeline: Pipeline, name: str, *, candid
 def _begins(version: Version) -> str:
     if version.fork is None:
         return "begins where the log does"
-    return f"begins behind epoch {version.fork.epoch} of stream-{version.fork.version}"
+    return f"begins after epoch {version.fork.epoch} of stream-{version.fork.version}"
 
 
 def _object(savepoint: Savepoint) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`cutover stream`: drive a pipeline's stream here, or let a driver of its own do it."""
+"""`cutover stream`: drive a pipeline's stream here, or in a detached driver."""
 
 import json
 import logging
@@ -31,16 +31,12 @@ _REFRESH_SECONDS = 0.25
 def stream(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
-    drain: Annotated[bool, typer.Option("--drain", help="Stop at the log's ends as they are now.")] = False,
+    drain: Annotated[bool, typer.Option("--drain", help="Stop at the current ends of the log.")] = False,
     final: Annotated[
         bool, typer.Option("--final", help="Drain, close all windows seen so far, seal the version.")
     ] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Leave it to a driver of its own, or find the living one.")
-    ] = False,
-    stop: Annotated[
-        bool, typer.Option("--stop", help="Ask the living driver to stop after the epoch in hand.")
-    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", help="Start a detached driver, or find the running one.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the running driver after its current epoch.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the last heartbeat as one JSON object.")] = False,
 ) -> None:
     """Read the log into the epoch log: partial aggregates of windows, one commit an epoch."""
@@ -53,7 +49,7 @@ def stream(
     if stop:
         last_heartbeat = detached.stop(settings, pipeline)
         if last_heartbeat is None:
-            catalogue.get(settings, pipeline)  # of a name that is not one, say so
+            catalogue.get(settings, pipeline)  # rejects the name of no pipeline
     elif detach:
         last_heartbeat = detached.ensure(settings, pipeline)
     else:
@@ -61,7 +57,7 @@ def stream(
         last_heartbeat = heartbeat.read(settings, pipeline)
     _print_heartbeat(last_heartbeat, pipeline, as_json=as_json)
     if code != 0:
-        sys.stderr.write(f"{pipeline}: stopped before the cut was reached; the same command goes on from there.\n")
+        sys.stderr.write(f"{pipeline}: stopped before the cut was reached; the same command continues from there.\n")
         raise typer.Exit(code)
 
 
@@ -106,7 +102,7 @@ def _print_heartbeat(heartbeat: Heartbeat | None, name: str, *, as_json: bool) -
     if as_json:
         sys.stdout.write(json.dumps(None if heartbeat is None else asdict(heartbeat)) + "\n")
     elif heartbeat is None:
-        sys.stdout.write(f"{name}: there never was a driver.\n")
+        sys.stdout.write(f"{name}: no driver has run yet.\n")
     else:
         sys.stdout.write(f"{_sentence(name, heartbeat)} (pid {heartbeat.pid})\n")
 

@@ -1,4 +1,4 @@
-"""`cutover swap`: a changed definition takes the place of the one that its note names, or gives it back."""
+"""`cutover swap`: serve a changed definition in place of the one that its note names, or swap back."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -20,23 +20,26 @@ from cutover.streaming.replacement.serve import Agreed
 def swap(  # noqa: PLR0913 -- options of a command
     pipeline: Annotated[str, typer.Argument(help="Name of the changed definition; with `--back` of the old one.")],
     *,
-    why: Annotated[str | None, typer.Option("--why", help="Let it serve, and the reason, which is kept.")] = None,
+    why: Annotated[str | None, typer.Option("--why", help="Make the swap, for this reason, which is recorded.")] = None,
     differences: Annotated[
-        int, typer.Option("--differences", min=0, help="Rows that may differ and are not declared: exactly so many.")
+        int, typer.Option("--differences", min=0, help="Exact number of rows that may differ without being declared.")
     ] = 0,
     uncompared: Annotated[
-        bool, typer.Option("--uncompared", help="Do not compare it first; that is kept with the reason.")
+        bool, typer.Option("--uncompared", help="Skip the comparison; this is recorded with the reason.")
     ] = False,
     back: Annotated[bool, typer.Option("--back", help="The old definition serves its name again, at once.")] = False,
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="With `--back`: also where it has read less; readers go back in time.")
+        bool,
+        typer.Option(
+            "--anyway", help="With `--back`: swap even if it has read less, so that readers see an older state."
+        ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object, of a comparison.")] = False,
 ) -> None:
-    """Let a changed definition be served under the name of the one that its `change` names, in one commit.
+    """Serve a changed definition under the name of the one that its `change` names, in one commit.
 
-    Without `--why` both are compared, at the newest cut that both have: 0 they differ only as the change note declares,
-    1 in something else, 2 not comparable. Both go on as they are, so `--back` works at once.
+    Without `--why` both are compared, at the newest common cut: 0 they differ only as the change note declares,
+    1 in something else, 2 not comparable. Both keep running, so `--back` works at once.
     """
     settings = load_settings()
     definition = find_definition(settings, pipeline) if back else catalogue.get(settings, pipeline)
@@ -63,14 +66,14 @@ def swap(  # noqa: PLR0913 -- options of a command
         typer.echo(f"{pipeline}: {swapped.found.found}, late records among them.")
     report_unpublished(swapped.behind)
     typer.echo(
-        f"{old.name}: {pipeline} serves this name. Keep both drivers at work (`cutover stream {pipeline} --detach`);"
+        f"{old.name}: {pipeline} serves this name. Keep both drivers running (`cutover stream {pipeline} --detach`);"
     )
-    typer.echo(f'`cutover swap {old.name} --back --why "..."` goes back at once.')
+    typer.echo(f'`cutover swap {old.name} --back --why "..."` swaps back at once.')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What options ask for together."""
+    """Options whose combination must be checked."""
 
     compares: bool
     back: bool
@@ -80,18 +83,18 @@ class _Asked:
 
 
 def _refuse_odd(options: _Asked) -> None:
-    """Refuse options that say nothing beside the others.
+    """Reject options that have no effect in combination with the others.
 
     Raises:
-        DefinitionError: Some do.
+        DefinitionError: An option has no effect.
     """
     for is_odd, text in (
         (
             options.agrees and (options.compares or options.back),
-            "`--differences` and `--uncompared` beside `--why` alone",
+            "`--differences` and `--uncompared` only with `--why`",
         ),
         (options.as_json and not options.compares, "`--json` without `--why` and `--back`"),
-        (options.anyway and not options.back, "`--anyway` beside `--back` alone"),
+        (options.anyway and not options.back, "`--anyway` only with `--back`"),
     ):
         if is_odd:
             msg = f"Swap: expected {text}."

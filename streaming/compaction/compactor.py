@@ -1,7 +1,7 @@
-"""Compaction: files of old epochs become few, computed beside the stream, committed by its driver between two epochs.
+"""Compaction of old epochs' files, computed in a background thread and committed by the driver between two epochs.
 
 Accepted partials of epochs (a, b] become one row for each window and key with `_epoch = b`. Rows of the ledger and
-records of epochs are copied as they are; ids that nobody will look up again are left out. The commit carries the
+records of epochs are copied as they are; ids that will not be needed again are left out. The commit carries the
 stream's application id: a stale driver's fold is refused.
 """
 
@@ -28,7 +28,7 @@ SWEEP_SECONDS = 600.0
 
 
 class Compactor:
-    """Watches how many files the stream has left behind. `step` is called under the stream's lock."""
+    """Watches the number of files that the stream has written. `step` is called under the stream's lock."""
 
     def __init__(self, context: DriverContext, committer: Committer) -> None:
         self._rim, self._committer = context, committer
@@ -58,7 +58,7 @@ class Compactor:
                 self._begin(groups)
 
     def _due(self, newest: int) -> list[list[File]]:
-        """Return what to fold; pins only ever take something away, and to read them takes longer than all the rest."""
+        """Return the groups to fold; pins can only remove groups and are slow to read, so they are read last."""
         files = list_files(self._committer.table)
         if not policy.due(files, newest=newest, pins=(), fan_in=self._every):
             return []
@@ -70,7 +70,7 @@ class Compactor:
         self._work.start()
 
     def _fold(self, groups: list[list[File]]) -> None:
-        """Write the new files. What fails here is said and tried again later: the stream does not depend on it."""
+        """Write the new files. A failure is logged and retried later: the stream does not depend on it."""
         last_epoch = max(file.last for group in groups for file in group)
         try:
             self._rim.probe("compact.read", last_epoch)
@@ -83,7 +83,7 @@ class Compactor:
             log.warning("compaction_failed", pipeline=self._rim.pipeline.name, error=str(error))
 
     def _with_forgotten(self, groups: list[list[File]], last_epoch: int) -> tuple[list[list[File]], int | None]:
-        """Add the files of ids that hold nothing worth keeping; return from which minute on ids are kept."""
+        """Add the files of expired ids; return the minute from which ids are kept."""
         if self._rim.pipeline.source.record_id is None:
             return groups, None
         table = delta.open_table(self._committer.version.uri)
@@ -137,7 +137,7 @@ class Compactor:
             log.warning("upkeep_failed", pipeline=self._rim.pipeline.name, error=str(error))
 
     def _known_pins(self) -> tuple[int, ...] | None:
-        """Return the pinned epochs; None where nobody can tell: nothing is folded then, and the stream goes on."""
+        """Return the pinned epochs; None if they cannot be read: nothing is folded then, and the stream continues."""
         try:
             return self._list_pins()
         except LakeError as error:
@@ -149,7 +149,7 @@ class Compactor:
 
 
 def list_files(table: DeltaTable) -> list[File]:
-    """Return the files that a handle lists; a folded one tells by its name which epochs it was folded from."""
+    """Return the files that a handle lists; a folded file's name holds the epochs it was folded from."""
     return [_file(action) for action in delta.actions(table)]
 
 

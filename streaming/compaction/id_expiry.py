@@ -1,10 +1,10 @@
-"""Ids that no longer matter leave the epoch log with the folds: what the oldest epoch that is needed has forgotten.
+"""Expiry of ids: a fold removes the ids that the oldest needed epoch no longer remembers.
 
-That is the oldest pinned epoch, else one of those that folds leave alone. A fold writes how far it has forgotten as a
-row of its own (`_kind` ids, `_class` forgotten): an epoch whose watermark remembers more can no longer be forked.
+This is the oldest pinned epoch, else one that folds leave alone. A fold writes how far it has forgotten as a
+separate row (`_kind` ids, `_class` forgotten): an epoch whose watermark remembers more can no longer be forked.
 """
 
-# ruff: noqa: S608 -- numbers, and names of ours
+# ruff: noqa: S608 -- numbers and constant names
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ from cutover.lake.tables.schemas import duckdb_type
 from cutover.quoting import identifier
 from cutover.streaming.sink.files import File
 
-MARK = "forgotten"  # the class of a row that says from which minute on ids are there
+MARK = "forgotten"  # class of a row that holds the minute from which ids are complete
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryBound:
-    """From which event minute on ids are kept, and for which epoch."""
+    """Event minute from which ids are kept, and the epoch that needs them."""
 
     epoch: int
     minute: int | None  # microseconds; None: nothing is forgotten
 
 
 def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned: Iterable[int]) -> ExpiryBound:
-    """Return what can be forgotten without harm to an epoch, to those after it and to pinned ones."""
+    """Return the bound below which ids are needed by no pinned epoch and by none from `epoch` on."""
     oldest = min([epoch, *pinned])
     record = _records(table, [oldest]).get(oldest)
     return ExpiryBound(
@@ -43,7 +43,7 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
 
 
 def find_expired_files(table: DeltaTable, candidates: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:
-    """Return the files of ids that hold nothing worth keeping."""
+    """Return the files whose ids have all expired."""
     files = [file for file in candidates if file.kind == RowKind.IDS and file.last <= expiry_bound.epoch]
     if expiry_bound.minute is None or not files:
         return []
@@ -53,7 +53,7 @@ def find_expired_files(table: DeltaTable, candidates: Sequence[File], expiry_bou
 
 
 def retain_sql(relation: str, schema: pa.Schema, first_epoch: int, minute: int | None) -> str:
-    """Return the query of what a fold keeps of some files' ids, and of its own mark.
+    """Return the query of the ids that a fold retains, and of the fold's mark.
 
     Args:
         relation: Their rows.
@@ -77,7 +77,7 @@ def retain_sql(relation: str, schema: pa.Schema, first_epoch: int, minute: int |
 
 
 def is_forgotten(pipeline: Pipeline, epochs: EpochLog, record: EpochRecord) -> bool:
-    """Return whether ids have left an epoch log that an epoch of it would still look up."""
+    """Return whether an epoch still needs ids that were removed from its epoch log."""
     if pipeline.source.record_id is None:
         return False
     oldest_needed = compute_oldest_remembered(pipeline, record.watermark_after)

@@ -23,7 +23,7 @@ from cutover.streaming.sink.files import File
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedGroup:
-    """One group of files and the one that takes its place."""
+    """A group of files and the file that replaces it."""
 
     group: tuple[File, ...]
     made: File
@@ -33,7 +33,7 @@ class MergedGroup:
 def merge_group(
     settings: Settings, pipeline: Pipeline, uri: str, group: Sequence[File], *, forgotten: int | None = None
 ) -> MergedGroup:
-    """Write the file that takes a group's place; nobody sees it until it is committed.
+    """Write the file that replaces a group; it is invisible until it is committed.
 
     One thread, so that the stream keeps the rest of the machine; `stream.fold_memory`, then disk.
 
@@ -69,9 +69,9 @@ def merge_group(
 
 
 def newest_held_sql(pipeline: Pipeline, relation: str) -> str:
-    """Return the query of the newest row of each window and key of which something is held, or no longer is.
+    """Return the query of the newest `held` row of each window and key, rows of released windows included.
 
-    No window is left out, closed as it may be: an older row of it in another file would come to count.
+    Closed windows are included too: otherwise an older row in another file would count.
     """
     place = ", ".join(identifier(name) for name in (*WINDOW, *pipeline.key))
     return f"""

@@ -1,4 +1,4 @@
-"""Which files to fold next: young ones often, old ones seldom, never across a pinned epoch. Pure."""
+"""Selection of the files to fold next: young ones often, old ones seldom, never across a pinned epoch. Pure."""
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -11,7 +11,7 @@ FAN_IN = 10  # folded files of one tier that make a file of the next
 MOST = 512 * 2**20  # bytes that one fold reads at most; a file of half as many stays as it is
 
 FOLDED = tuple(kind for kind in RowKind if kind is not RowKind.ATTEMPT)
-"""Kinds of rows whose files are folded: an attempt is looked at only until its epoch is judged."""
+"""Kinds of rows whose files are folded: an attempt is read only until its epoch is committed."""
 
 MERGED = frozenset({RowKind.PARTIAL, RowKind.HELD})
 """Kinds of rows that a fold merges across epochs; all others keep their rows, and with them their epochs."""

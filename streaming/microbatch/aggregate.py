@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochPlan:
-    """What an epoch will read, and the watermark that judges it: the one the previous epoch committed."""
+    """Ranges that an epoch reads, and the watermark that decides lateness: the one the previous epoch committed."""
 
     epoch: int
     start: Mapping[int, int]
@@ -41,21 +41,21 @@ class AggregationPass:
     """A pass that is defined and not run yet: running `partials` or `slices` fills `seen`."""
 
     partials: "DataFrame"  # partial shape, every class
-    slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice stand for all of its windows
+    slices: "DataFrame | None" = None  # the same, but accepted rows as long as a slice represent all of its windows
     seen: "Observation"  # p0, p1, ...: newest event time by partition; `ago`: oldest log time, negative; microseconds;
     # `records`: number of records
     looked: LookupResult | None = None  # where records have ids
-    held: "DataFrame | None" = None  # parsed records that are looked at twice
+    held: "DataFrame | None" = None  # parsed records that are read twice
 
     def release(self) -> None:
-        """Let go of what was held for the pass."""
+        """Release the cached records of the pass."""
         if self.held is not None:
             self.held.unpersist()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochCounts:
-    """What an epoch's partial aggregates add up to."""
+    """Counts that an epoch's partial aggregates add up to."""
 
     counts: Mapping[str, int]  # class -> (record, window) pairs
     records: int
@@ -73,7 +73,7 @@ def one_pass(
     dimensions: Dimensions = NONE,
     ids: DedupState | None = None,
 ) -> AggregationPass:
-    """Define the pass; where records have ids, look them up first, in a job of its own over the same parsed rows.
+    """Define the pass; where records have ids, look them up first, in a separate job over the same parsed rows.
 
     Args:
         batch: `value binary`, `partition int`, `offset bigint`, `timestamp timestamp` (UTC).
@@ -131,7 +131,7 @@ def oldest_log_time(aggregation_pass: AggregationPass) -> int | None:
 def count_records(aggregation_pass: AggregationPass, epoch_counts: EpochCounts, pipeline: Pipeline) -> EpochCounts:
     """Return an epoch's counts with the number of records that it read, after the pass was run.
 
-    Where records fall into different numbers of windows, their pairs do not tell how many there are, and the
+    Where records fall into different numbers of windows, their number cannot be derived from the pairs, and the
     observation counts them; it counts a record twice if an executor dies behind its map task.
     """
     if pipeline.window.max_windows == pipeline.window.min_windows:

@@ -1,4 +1,4 @@
-"""What a driver knows of its log: where it ends, whether it still is the one that was read, and whether it is complete.
+"""State of a driver's log: its ends, whether it is still the log that was read, and whether it is complete.
 
 What is read from one leader over one connection is one log. So the leaders that the broker names at every look, and the
 connections that ended, say when the newest epoch's marks have to be compared with the log; else nothing is read twice.
@@ -29,14 +29,14 @@ what is unread."""
 
 
 class LogProof(NamedTuple):
-    """What was in force when the log was last known to be the one that was read."""
+    """Proof that the log was the one that was read, at a point in time."""
 
     leaders: Mapping[int, int]  # partition -> leader epoch
     cuts: int  # connections of the driver's client that had ended
 
 
 class Continuity:
-    """What a driver knows of its log: the newest proof, and where it ends. The engine's lock serialises its callers."""
+    """State of a driver's log: newest proof, and ends. The engine's lock serialises its callers."""
 
     def __init__(self, context: DriverContext, committer: Committer, log_id: LogId) -> None:
         self._context, self._committer, self._log = context, committer, log_id
@@ -50,7 +50,7 @@ class Continuity:
 
     @property
     def proof(self) -> LogProof:
-        """Return the newest proof; the first one is made at the first question.
+        """Return the newest proof; the first call makes one.
 
         Raises:
             LogError: As `prove`.
@@ -77,7 +77,7 @@ class Continuity:
         return now
 
     def read_ends(self, position: Mapping[int, int]) -> Mapping[int, LogEnd]:
-        """Return the log's ends, and tell the heartbeat what they say beside the rest of the log.
+        """Return the log's ends, and update the heartbeat with them.
 
         Args:
             position: Next offset of every partition that the driver has read.
@@ -109,16 +109,16 @@ class Continuity:
         Raises:
             LogError: As `prove`.
         """
-        # An epoch that was committed since that look may have looked at the log later.
+        # An epoch committed since that reading may have read the ends later.
         self.high = {p: max(end.offset, self.high.get(p, 0)) for p, end in ends.items()}
         if prove and self._proof != self._make_proof(ends):
             self.prove(self._context.client.log_ends(self._log.topic))
 
     def await_same_log(self) -> bool:
-        """Ask before a commit whether the log still is what was read; wait while no broker answers: it may come back.
+        """Check before a commit that the log is still the one that was read; wait while no broker answers.
 
         Returns:
-            False: the driver was asked to stop while it waited. Nothing is committed; the next one does it.
+            False: a stop was requested while it waited. Nothing is committed; the next driver does it.
 
         Raises:
             LogError: The topic is another one now, or holds other records than those that were read.
@@ -150,7 +150,7 @@ class Continuity:
             records: Number of records that were read.
 
         Raises:
-            LakeError: A table that tells of losses or of epochs cannot be read.
+            LakeError: The table of losses or the epoch log cannot be read.
             LogError: Records are missing that no recorded loss names, or no broker answers.
         """
         log_read = complete_read.ReadLog(
@@ -172,7 +172,7 @@ class Continuity:
         Args:
             proof: The proof before they were read. There is a newer one by now where it was due.
             plan: The epoch's.
-            marks: What was read beside it.
+            marks: High watermarks that were read at the same time.
         """
         now = self.proof
         if now == proof:

@@ -8,7 +8,7 @@ one beside them until it is worth dealing out.
 Measured: docs/adr/0017-ids-of-records.md.
 """
 
-# ruff: noqa: S608 -- names of ours, and numbers
+# ruff: noqa: S608 -- constant names and numbers
 
 from dataclasses import dataclass
 
@@ -36,15 +36,15 @@ RECENT = 100_000  # ids that wait to be dealt out
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupResult:
-    """What a look has shown of an epoch's records that could count."""
+    """Duplicates and new ids among an epoch's candidate records."""
 
-    twins: pa.Table  # `partition int`, `offset bigint` of the records whose twin was there before
-    new: pa.Table  # `id`, `event_time bigint` (microseconds) that nobody has shown before, by event time
-    conflicts: int  # of these, how many have an id that stands beside another event time, in the stretches touched
+    twins: pa.Table  # `partition int`, `offset bigint` of the records that duplicate an earlier one
+    new: pa.Table  # `id`, `event_time bigint` (microseconds) of new ids, by event time
+    conflicts: int  # of these, number whose id has another event time, in the stretches touched
 
 
 class DedupState:
-    """What one driver remembers."""
+    """Ids that one driver remembers."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -80,14 +80,14 @@ class DedupState:
         )
         self._connection.unregister("given")
         seen_ids = self._query_seen_ids(candidates["event_time"].to_numpy())
-        # Of what is remembered only rows with an id of this epoch go on: the epoch's own side is the small one.
+        # Only remembered rows with an id of this epoch are joined: the epoch is the small side.
         self._connection.execute(f"CREATE OR REPLACE TEMP TABLE known AS FROM ({seen_ids}) SEMI JOIN looked USING (id)")
         self._connection.execute(
-            "CREATE OR REPLACE TEMP TABLE told AS SELECT looked.*, again OR k.id IS NOT NULL AS is_twin "
+            "CREATE OR REPLACE TEMP TABLE flagged AS SELECT looked.*, again OR k.id IS NOT NULL AS is_twin "
             "FROM looked LEFT JOIN (SELECT id, event_time FROM known) k USING (id, event_time)"
         )
-        twins = 'SELECT partition, "offset" FROM told WHERE is_twin'
-        new = "SELECT id, event_time FROM told WHERE NOT is_twin ORDER BY event_time"
+        twins = 'SELECT partition, "offset" FROM flagged WHERE is_twin'
+        new = "SELECT id, event_time FROM flagged WHERE NOT is_twin ORDER BY event_time"
         return LookupResult(
             twins=queries.read_table(self._connection, twins),
             new=queries.read_table(self._connection, new),
@@ -118,7 +118,7 @@ class DedupState:
     def _conflicts(self) -> int:
         query = """
             SELECT count(*) - count(DISTINCT id) + count(DISTINCT id) FILTER (id IN (SELECT id FROM known))
-            FROM told WHERE NOT is_twin
+            FROM flagged WHERE NOT is_twin
         """
         (duplicate_count,) = self._connection.execute(query).fetchall()[0]
         return int(duplicate_count)

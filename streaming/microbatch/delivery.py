@@ -1,4 +1,4 @@
-"""How an epoch's data and its offsets are committed: together, or one before the other where a definition asks for it.
+"""Commit of an epoch's data and offsets: together, or one before the other where the definition requires it.
 
 `at_least_once` writes the data first: a driver that dies in between leaves them, and the next one reads their offsets
 again. `at_most_once` records the offsets first: their data are lost if the driver dies before it has written them.
@@ -49,7 +49,7 @@ def deliver(
         rows: All rows of the epoch that the driver holds, without its record.
         epoch_partials: Where its partial rows are.
         record: The epoch's.
-        probe: Told at `epoch.apart`.
+        probe: Called at `epoch.apart`.
 
     Raises:
         LakeError: As `Committer.commit`.
@@ -72,7 +72,7 @@ def deliver(
 def windows_of(epoch_partials: EpochPartials, uri: str, mode: Delivery) -> Starts | None:
     """Return the first start and the last end, microseconds, of an epoch's partial rows.
 
-    None where no row has a window, and where nobody will ask: a commit that has data and offsets loses no range.
+    None if no row has a window, and where it is never needed: a commit that has data and offsets loses no range.
     """
     if mode == EXACTLY_ONCE:
         return None

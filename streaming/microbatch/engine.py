@@ -127,7 +127,7 @@ class MicrobatchEngine:
         """Make the pass, and mark where it ends; again where the log changed its leader meanwhile.
 
         Returns:
-            None: the driver was asked to stop.
+            None: a stop was requested.
         """
         context, dimensions = self.context, self.state.read_dimensions(batch.sparkSession)
         while True:
@@ -187,7 +187,7 @@ class MicrobatchEngine:
         )
 
     def poll(self) -> None:
-        """Look at the log's ends and commit a tick if time moved on while nothing arrived.
+        """Read the log's ends and commit a tick if time advanced while no records arrived.
 
         Raises:
             CutoverError: The tick cannot be committed.
@@ -202,7 +202,7 @@ class MicrobatchEngine:
                 self.state.send()
 
     def finish(self, *, final: bool) -> None:
-        """Commit what a drain changed: a cut of its own if no epoch has it, the end of time if it is the final one."""
+        """Commit the end of a drain: its cut if no epoch has it, and the end of time if it is final."""
         with self.lock:
             newest = self.committer.newest
             if final or newest is None or newest.end != self.position:
@@ -235,7 +235,7 @@ class MicrobatchEngine:
         self.time = state
 
     def _advance(self, observed: Mapping[int, int], end: Mapping[int, int]) -> WatermarkState:
-        """Return what is known of time once everything before `end` is read."""
+        """Return the watermark state once everything before `end` is read."""
         high_watermarks = self.continuity.high
         high = {p: max(high_watermarks.get(p, 0), end.get(p, 0)) for p in {*high_watermarks, *end}}
         observation = Observation(now=self.context.clock.monotonic(), read=end, high=high, max_event=observed)
@@ -243,5 +243,5 @@ class MicrobatchEngine:
 
 
 def restore_time(record: EpochRecord) -> WatermarkState:
-    """Return what is known of time at a start: idleness is counted anew."""
+    """Return the watermark state at a start, with idleness reset."""
     return WatermarkState(watermark=record.watermark_after, max_event=dict(record.max_event))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochDimensions:
-    """What one epoch is joined with."""
+    """Dimensions that one epoch is joined with."""
 
     frames: Dimensions
     versions: Mapping[str, int]  # lookup -> version of the table
@@ -28,7 +28,7 @@ class EpochDimensions:
 
 
 class StreamEnrichment:
-    """Looks for new versions every few seconds at most, between epochs. Not for more than one thread."""
+    """Checks for new versions between epochs, at most every few seconds. Not thread-safe."""
 
     def __init__(self, settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
         self._settings, self._pipeline, self._clock = settings, pipeline, clock
@@ -73,7 +73,7 @@ class StreamEnrichment:
 
 
 def _refuse_other(pipeline: Pipeline, current: Dimension, newest: Dimension) -> None:
-    """Refuse a table that was made again while the stream ran: versions of the one before can be read no more."""
+    """Refuse a table that was made again while the stream ran: versions of the previous table can no longer be read."""
     if current.table_id != newest.table_id or newest.version < current.version:
         msg = (
             f"Pipeline `{pipeline.name}`, lookup `{current.name}`, dimension `{newest.table.table_uri}`: expected a "

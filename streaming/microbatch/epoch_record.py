@@ -1,4 +1,4 @@
-"""The record of an epoch: what it read, what was known of time and log, and by what its records were judged."""
+"""Record of an epoch: offsets read, state of time and log, and settings under which its records were classified."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochRead:
-    """What one pass over a micro-batch has found."""
+    """Result of one pass over a micro-batch."""
 
     passed: AggregationPass
     gathered: EpochPartials
@@ -47,7 +47,7 @@ class EpochRecorder:
         self._judging = DriverSettingsRecorder(context.pipeline)
 
     def begin_query(self, session: "SparkSession") -> None:
-        """Take note that another query is about to start in a session: its clients are made anew."""
+        """Note that another query is about to start in a session, which creates new clients."""
         self._session, self._judging = session, DriverSettingsRecorder(self._context.pipeline)
 
     def record_batch(
@@ -57,9 +57,9 @@ class EpochRecorder:
 
         Args:
             plan: Its offsets, and the watermark that judged it.
-            read: What was found.
-            time_now: What is known of time behind it.
-            batch: The micro-batch, asked for the settings that are in force in its session.
+            read: The result of the pass.
+            time_now: The watermark state after it.
+            batch: The micro-batch, whose session provides the settings in force.
             query: The name of Spark's query.
         """
         epoch_partials, lookup_result = read.gathered, read.passed.looked
@@ -83,7 +83,7 @@ class EpochRecorder:
 
         Args:
             plan: Begins and ends at one position.
-            time_now: What is known of time.
+            time_now: The watermark state.
             final: No record comes any more: the watermark goes to where every window is closed.
         """
         record = replace(self._record(plan, aggregate.NOTHING, time_now), tick=True, final=final)
@@ -140,5 +140,5 @@ def is_behind(read: int, high: int) -> bool:
 
 
 def count_unread(high: Mapping[int, int], read: Mapping[int, int]) -> int:
-    """Return the offsets between what is read and the high watermarks (control records included)."""
+    """Return the offsets between the position and the high watermarks (control records included)."""
     return sum(max(0, end - read.get(partition, 0)) for partition, end in high.items())

@@ -1,4 +1,4 @@
-"""What a driver holds from epoch to epoch beside the watermark: windows that can fire, ids, and panes to send."""
+"""State of a driver between epochs in addition to the watermark: windows that can fire, ids, and panes to send."""
 
 from typing import TYPE_CHECKING
 
@@ -53,10 +53,10 @@ class HeldState:
         return self._lookups.read_dimensions(spark)
 
     def make_pane_rows(self, epoch_partials: spill.EpochPartials, record: EpochRecord) -> pa.Table:
-        """Let an epoch end for its panes. It cannot be taken back: the windows have moved on.
+        """End an epoch for its panes. This cannot be undone: the windows have advanced.
 
         Returns:
-            Rows of the epoch log: what comes out, and what is held.
+            Rows of the epoch log: emitted panes, and held windows.
         """
         if self._panes is None:
             return self._nothing
@@ -111,7 +111,7 @@ class HeldState:
         return dedup_state
 
     def _restore_changelog(self) -> Changelog:
-        """Go on from what the epoch log has; from nothing before the first epoch."""
+        """Restore the state from the epoch log; start empty before the first epoch."""
         context, version = self._context, self._committer.version
         changelog = Changelog(context.settings, context.pipeline, context.client, stream=version.app_id)
         changelog.begin(None if self._committer.newest is None else EpochLog(version.uri))

@@ -1,4 +1,4 @@
-"""What a driver's epochs judge records by: read from the session of its micro-batches, and anew when that changes."""
+"""Settings under which epochs classify records: read from the micro-batches' session, again when that changes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,7 +30,7 @@ class DriverSettingsRecorder:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._confs: Mapping[str, str] = {}  # of the session, when it was last asked for all it has
+        self._confs: Mapping[str, str] = {}  # of the session, when all of them were last read
         self._found: InForce | None = None
         self._isolation = ""
 

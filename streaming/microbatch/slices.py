@@ -7,7 +7,7 @@ Source:
     Li et al., No Pane, No Gain, SIGMOD Record 34(1), 2005, section 3 (there a slice is called a pane).
 """
 
-# ruff: noqa: S608 -- numbers and names of ours
+# ruff: noqa: S608 -- numbers and constant names
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,7 +33,7 @@ def open_slices(rows: pa.Table, pipeline: Pipeline, settings: Settings) -> pa.Ta
     """Make rows of windows from those of slices; rows of a window and key are merged.
 
     Args:
-        rows: The partial shape (`partials.aggregated`); an accepted row as long as a slice stands for all of its
+        rows: The partial shape (`partials.aggregated`); an accepted row as long as a slice represents all of its
             windows.
         pipeline: A definition with sliding windows.
         settings: For `stream.overflow_rows`, which rows may be at most, and `stream.fold_memory`, then disk.

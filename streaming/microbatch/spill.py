@@ -40,7 +40,7 @@ class EpochPartials:
     rows: pa.Table  # empty where `spill_partials` holds them
     counted: EpochCounts
     written: list[AddAction] | None = None
-    number: int  # of rows, wherever they are
+    number: int  # of rows, in memory or in files
 
 
 def gather(
@@ -86,9 +86,7 @@ def _collect_slices(
     rows = slices.open_slices(partials, pipeline, settings) if partials.num_rows <= limit else None
     if rows is None:
         return None
-    unknown = aggregate.count_rows(
-        partials, pipeline, plan
-    ).unknown  # of rows of windows nobody knows which one was the newest
+    unknown = aggregate.count_rows(partials, pipeline, plan).unknown  # rows of windows whose newest row is unknown
     epoch_counts = replace(aggregate.count_rows(rows, pipeline, plan), unknown=unknown)
     return EpochPartials(rows=rows, counted=epoch_counts, number=rows.num_rows)
 
@@ -106,7 +104,7 @@ def spill_partials(
     """Let Spark write the partial rows into the table's folder; return the actions that list the files.
 
     Raises:
-        LakeError: The files that are there do not hold `expected` rows. Nothing was committed.
+        LakeError: The written files do not hold `expected` rows. Nothing was committed.
     """
     folder = f"overflow-{plan.epoch}-{uuid.uuid4().hex}"
     columns = [f"`{name}`" for name in partial_schema(pipeline).names]
@@ -142,7 +140,7 @@ def refuse_missing(folder: str, *, expected: int, actual: int) -> None:
     """
     if actual != expected:
         msg = f"Overflow `{folder}`: expected {expected} rows in its files, got {actual}."
-        raise LakeError(msg + "\nHint: nothing was committed; look at the storage and start again.")
+        raise LakeError(msg + "\nHint: nothing was committed; check the storage and start again.")
 
 
 def _is_data(info: fs.FileInfo) -> bool:
@@ -150,7 +148,7 @@ def _is_data(info: fs.FileInfo) -> bool:
 
 
 def read_accepted(epoch_partials: EpochPartials, pipeline: Pipeline, uri: str) -> pa.Table:
-    """Return an epoch's accepted partial aggregates, wherever they are: panes are made in the driver."""
+    """Return an epoch's accepted partial aggregates, from memory or files: panes are made in the driver."""
     if epoch_partials.written is None:
         return values.filter_accepted(epoch_partials.rows)
     system, root = files.place(uri)

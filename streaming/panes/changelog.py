@@ -1,8 +1,8 @@
 """The changelog: panes as records of a topic, one transaction an epoch, which also says which epoch it was.
 
-A record's key is window and key, its value the newest pane of them: of a compacted topic what is left is the table. A
-retraction is a record without a value where its window is no more, since sessions merged; elsewhere the next pane takes
-the place of the one before.
+A record's key is window and key, its value the newest pane of them: a compacted topic retains the table.
+A retraction is a record without a value where its window no longer exists because sessions merged; elsewhere the next
+pane replaces the previous one.
 
 The table comes first. What a producer of the same stream left open is aborted as the next one begins, and the topic
 says up to which epoch it has the panes; the epochs behind it are sent from the table.
@@ -40,7 +40,7 @@ class ChangelogRecord:
     """One record of the changelog."""
 
     key: bytes
-    value: bytes | None  # None: the window is no more
+    value: bytes | None  # None: the window no longer exists
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class Changelog:
         self._producer: Producer | None = None
 
     def begin(self, epochs: EpochLog | None) -> None:
-        """Make the topic if it is not there, and send what it lacks of a table.
+        """Create the topic if it does not exist, and send the panes of the table that it lacks.
 
         Raises:
             LogError: No broker answers, or it refuses.
@@ -80,13 +80,13 @@ class Changelog:
         self.send()
 
     def add(self, rows: pa.Table) -> None:
-        """Take the rows of an epoch that is committed."""
+        """Queue the panes of a committed epoch."""
         with queries.connect() as connection:
             connection.register("rows", rows)
             self._unsent += _by_epoch(connection.sql(_query(self._pipeline, "rows")), self._pipeline)
 
     def send(self) -> None:
-        """Send what is not sent yet; what cannot be sent now is tried again with the next epoch.
+        """Send the queued panes; those that cannot be sent now are retried with the next epoch.
 
         Raises:
             LogError: Another driver of this stream sends too.
@@ -112,7 +112,7 @@ class Changelog:
         log.warning("changelog_behind", pipeline=self._pipeline.name, epochs=epochs, error=one_line(error))
 
     def _connect(self) -> int:
-        """Begin anew: end what an earlier producer left open; return the newest epoch that the topic has."""
+        """Open a new producer: abort an earlier one's transaction; return the newest epoch that the topic has."""
         producer = Producer(
             {
                 **options.librdkafka(self._settings.kafka, self._client.bootstrap),
@@ -134,7 +134,7 @@ class Changelog:
         producer.commit_transaction(SECONDS)
 
     def _produce(self, producer: Producer, entry: ChangelogRecord) -> None:
-        """Hand over one record; waits while the client's buffer is full."""
+        """Produce one record; wait while the client's buffer is full."""
         while True:
             try:
                 producer.produce(self._topic, key=entry.key, value=entry.value)
@@ -151,7 +151,7 @@ class Changelog:
 
 
 def newest_epoch(client: LogClient, topic: str, stream: str) -> int:
-    """Return the newest epoch of a stream that a changelog has; -1 before the first. It is said in partition 0."""
+    """Return the newest epoch of a stream that a changelog has; -1 before the first. Partition 0 holds the markers."""
     earliest, end = client.earliest(topic).get(0, 0), client.latest(topic).get(0, 0)
     while end > earliest:
         start = max(earliest, end - STEP)

@@ -1,7 +1,7 @@
-"""Panes of a stream: at the end of each epoch the board of windows is asked what comes out, and its rows are committed.
+"""Panes of a stream: each epoch's end evaluates the triggers of all windows, and commits the emitted rows.
 
 The rows of one window and key that an epoch brings are one arrival. They come before the watermark moves; then whatever
-is ready fires. What is held between epochs is a cache: each change of it is a row of the same commit.
+is ready fires. State between epochs is a cache: each change of it is a row of the same commit.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from cutover.streaming.panes import values
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeProgress:
-    """How time passes in one epoch: in microseconds; watermarks before and after it."""
+    """Progress of time in one epoch, microseconds: processing time, and watermarks before and after it."""
 
     now: int
     before: int | None
@@ -31,7 +31,7 @@ class TimeProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emission:
-    """What an epoch's end brings: panes in order, what is held now, arrivals that no pane will show."""
+    """Result of an epoch's end: panes in order, changed windows, arrivals that no pane will show."""
 
     panes: tuple[Pane, ...] = ()
     changed: Mapping[tuple[Key, Interval], Held | None] = field(default_factory=dict)  # None: part of another session
@@ -41,14 +41,14 @@ class Emission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoredWindows:
-    """What an epoch log says of the windows that can still fire."""
+    """Windows that can still fire, as restored from an epoch log."""
 
     held: tuple[Held, ...]
     backlog: tuple[Arrival, ...] = ()  # rows that come with the next epoch
 
 
 class PaneOperator:
-    """The windows of one driver. Whoever lets an epoch end must commit what it brings, or give up this value."""
+    """The windows of one driver. After `end_epoch` the caller must commit the emission, or discard this object."""
 
     def __init__(self, pipeline: Pipeline, trigger: Trigger, *, forgets: bool = True) -> None:
         self._pipeline, self._forgets = pipeline, forgets
@@ -69,13 +69,13 @@ class PaneOperator:
         return -FOREVER if self._backlog else self._board.due
 
     def restore(self, restored: RestoredWindows) -> None:
-        """Continue from what earlier epochs held."""
+        """Restore the windows of earlier epochs."""
         for held_window in restored.held:
             self._board.restore(held_window)
         self._backlog = restored.backlog
 
     def end_epoch(self, accepted: pa.Table, passing: TimeProgress) -> Emission:
-        """Let an epoch end.
+        """End an epoch.
 
         Args:
             accepted: Its partial aggregates of class accepted.
@@ -106,7 +106,7 @@ class PaneOperator:
         return emission
 
     def _fold_emission(self, emission: Emission) -> Emission:
-        """Return it with one partial aggregate in the place of several; the board holds the same."""
+        """Fold the partial aggregates of an emission into one each, also in the held windows."""
         held_windows = [window for window in emission.changed.values() if window is not None]
         pane_values = [
             pane.value for pane in (*emission.panes, *(pane for window in held_windows for pane in window.panes))

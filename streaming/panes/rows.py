@@ -1,4 +1,4 @@
-"""Panes, and what is held between them, as rows of the epoch log: written with each epoch, read at a start.
+"""Panes and held windows as rows of the epoch log: written with each epoch, read at a start.
 
 `_kind` `pane`: what came out; `_class` is early, on_time, late or retraction, or `dropped`: rows that no pane shows,
 since the trigger had come to its end. `_kind` `held`: a window and key after an epoch that changed it; its newest row
@@ -38,7 +38,7 @@ Shown = Mapping[tuple[Key, Interval, int], Pane]  # by key, window and index
 
 
 def to_rows(emission: Emission, pipeline: Pipeline, epoch: int) -> pa.Table:
-    """One table in the epoch log's schema: panes, what is held, rows that were dropped."""
+    """Return one table in the epoch log's schema: panes, held windows, dropped rows."""
     rows = [
         *_make_pane_rows(emission, pipeline),
         *_make_held_rows(emission, pipeline),
@@ -99,7 +99,7 @@ def _record(about: Row) -> Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaneHistory:
-    """What an epoch log says of its panes, from the first epoch on."""
+    """All panes of an epoch log, from the first epoch on."""
 
     panes: tuple[Pane, ...]  # in order; the value is one partial aggregate
     dropped: tuple[tuple[int, Interval], ...]  # epoch and window of rows whose trigger had come to its end
@@ -107,7 +107,7 @@ class PaneHistory:
 
 
 def story(table: DeltaTable, pipeline: Pipeline) -> PaneHistory:
-    """Return everything that came out, and what is still held, closed windows included."""
+    """Return all panes and the held rows, closed windows included."""
     order = "ORDER BY _epoch, CAST(_record->>'$.order' AS bigint)"
     with queries.connect() as connection:
         delta.bind(connection, "log", table, kinds=(RowKind.PANE, RowKind.HELD))
@@ -141,15 +141,15 @@ def _restore_panes(rows: pa.Table, pipeline: Pipeline) -> Iterator[Pane]:
 def read(
     table: DeltaTable, pipeline: Pipeline, trigger: Trigger, *, watermark: int | None, is_same: bool
 ) -> RestoredWindows:
-    """Return where panes go on.
+    """Return the windows from which panes continue.
 
     Args:
         table: The epoch log.
         pipeline: The definition.
         trigger: Its trigger.
         watermark: After the newest epoch; windows that it has closed are left out, unless a period can still end.
-        is_same: The newest epoch ended under this trigger and accumulation. If not, each open window begins anew: what
-            it holds comes as rows of the next epoch, its panes go on where they were.
+        is_same: The newest epoch ended under this trigger and accumulation. If not, each open window starts again: what
+            it holds comes as rows of the next epoch, its panes continue where they were.
     """
     with queries.connect() as connection:
         delta.bind(connection, "log", table, kinds=_kinds(pipeline, is_same=is_same))
@@ -163,13 +163,13 @@ def read(
 
 
 def _kinds(pipeline: Pipeline, *, is_same: bool) -> tuple[RowKind, ...]:
-    """Return what `read` reads: panes where they may be taken back, partial rows where windows begin anew."""
+    """Return what `read` reads: panes where they may be retracted, partial rows where windows start again."""
     panes = (RowKind.PANE,) if pipeline.accumulation is Accumulation.RETRACTING else ()
     return (RowKind.HELD, *panes, *(() if is_same else (RowKind.PARTIAL,)))
 
 
 def _newest(pipeline: Pipeline, watermark: int | None) -> str:
-    """Return the query of what is held of every window and key that can still fire."""
+    """Return the query of the held state of every window and key that can still fire."""
     newest = newest_held_sql(pipeline, f"(SELECT * FROM log WHERE {kind_sql(RowKind.HELD)})")  # noqa: S608 -- ours
     idle = "(_record->>'$.due') IS NULL AND (_record->>'$.is_touched') <> 'true'"
     over = f"{is_closed_sql(pipeline, watermark)} AND {idle}"
@@ -177,7 +177,7 @@ def _newest(pipeline: Pipeline, watermark: int | None) -> str:
 
 
 def _read_shown_panes(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, table: pa.Table) -> Shown:
-    """Return the panes that a retraction may have to take back; none where there are no retractions."""
+    """Return the panes that may have to be retracted; none without retractions."""
     if pipeline.accumulation is not Accumulation.RETRACTING:
         return {}
     connection.register("held", table)
@@ -210,7 +210,7 @@ def _restore_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown
 
 
 def _restart_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown_panes: Shown) -> Iterator[Held]:
-    """Return the same windows with a trigger that begins; a pane of a part is nothing that could be taken back."""
+    """Return the same windows with a fresh trigger; panes of discarding windows cannot be retracted."""
     for window, key, _, about in _read(rows, pipeline):
         parts = about["accumulation"] == Accumulation.DISCARDING.value
         panes = () if parts else _of(key, about, shown_panes)
@@ -218,7 +218,7 @@ def _restart_windows(rows: pa.Table, pipeline: Pipeline, trigger: Trigger, shown
 
 
 def _of(key: Key, about: Row, shown_panes: Shown) -> tuple[Pane, ...]:
-    """Return the panes that are to be taken back."""
+    """Return the panes to retract."""
     if not shown_panes:
         return ()
     return tuple(shown_panes[key, Interval(start, end), index] for start, end, index in about["panes"])

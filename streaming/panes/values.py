@@ -1,4 +1,4 @@
-"""What panes are of: partial aggregates of a window and key, folded as everywhere else."""
+"""Values of panes: partial aggregates of a window and key, folded as everywhere else."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Whether the log fills faster than it is read: a state with two marks, so that it does not flicker."""
+"""Backpressure: the log fills faster than it is read; two thresholds keep the state from flickering."""
 
 from typing import Literal
 

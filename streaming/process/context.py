@@ -1,4 +1,4 @@
-"""What a driver run is given from outside its own state."""
+"""Inputs of a driver run from outside its state."""
 
 import threading
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from cutover.streaming.process.time_policy import STEADY, TimePolicy
 
 @dataclass(slots=True)
 class DriverStart:
-    """Where a driver began, once that is known."""
+    """Start of a driver, once it is known."""
 
     table: str = ""  # URI of the epoch log
     offsets: Mapping[int, int] = field(default_factory=dict)  # partition -> the first one that it reads

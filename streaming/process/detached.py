@@ -1,4 +1,4 @@
-"""A detached driver: started once, found again by whoever asks, stopped by a file it watches."""
+"""Detached drivers: started once, found again through the heartbeat, stopped by a file that they watch."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ def ensure(settings: Settings, name: str) -> Heartbeat:
 
 
 def find_alive(settings: Settings, name: str) -> Heartbeat | None:
-    """Return the heartbeat of a driver whose process is there now; the table's fence settles what it does not tell."""
+    """Return the heartbeat of a running driver; the table's fence decides where the heartbeat is stale."""
     last_heartbeat = heartbeat.read(settings, name)
     return last_heartbeat if last_heartbeat is not None and last_heartbeat.alive else None
 
@@ -88,7 +88,7 @@ def environment(settings: Settings) -> dict[str, str]:
 
 
 def _start(settings: Settings, name: str) -> psutil.Popen:
-    """Start a driver that outlives this process: a session of its own, no terminal, output to a file."""
+    """Start a driver that outlives this process: a new session, no terminal, output to a file."""
     file = log_file(settings, name)
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("ab") as output:

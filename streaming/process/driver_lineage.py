@@ -1,4 +1,4 @@
-"""What a driver has read and written so far, told as OpenLineage events: at its start, now and then, and at its end."""
+"""OpenLineage events of a driver's inputs and outputs: at its start, periodically, and at its end."""
 
 import threading
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from cutover.streaming.process.context import DriverContext
 
 
 class DriverLineage:
-    """Tells of one driver. Its end is told by whoever has said it everywhere else: a listener may take its time."""
+    """Emits the events of one driver. The end is emitted last, after heartbeat and log: a listener may be slow."""
 
     def __init__(self, settings: Settings, pipeline: str) -> None:
         self._settings = settings
@@ -20,7 +20,7 @@ class DriverLineage:
 
     @contextmanager
     def telling(self, context: DriverContext) -> Iterator[None]:
-        """Tell how far it is, each so many seconds, while the block runs."""
+        """Emit progress periodically while the block runs."""
         self._context = context
         if not is_wanted(self._settings):
             yield
@@ -38,11 +38,11 @@ class DriverLineage:
             ended.set()
 
     def end(self, code: int) -> None:
-        """Tell that it ended by itself, or was asked to before it was where it was to go."""
+        """Emit the end of a driver that finished, or that was stopped before its cut."""
         self._end("COMPLETE" if code == 0 else "ABORT")
 
     def fail(self, error: BaseException) -> None:
-        """Tell what ended it."""
+        """Emit the failure that ended it."""
         self._end(end_of(error))
 
     def _end(self, state: State) -> None:

@@ -1,4 +1,4 @@
-"""What a driver tells a scraper: numbers that it sets as a whole and never waits for, read without a lock."""
+"""Metrics of a driver: immutable values that the driver replaces and a scraper reads, without a lock."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ _NONE: Mapping[str, int] = dict.fromkeys(map(str, Class), 0)
 
 @dataclass(frozen=True, slots=True)
 class TimeSpread:
-    """How many times fell between two bounds, and their sum."""
+    """Histogram: number of times between two bounds, and their sum."""
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
     total: float = 0.0
@@ -46,7 +46,7 @@ class TimeSpread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochTotals:
-    """All that the epochs of one driver come to; a new value takes its place at each commit."""
+    """Totals of one driver's epochs; replaced at each commit."""
 
     newest: EpochRecord | None = None
     epochs: int = 0
@@ -62,7 +62,7 @@ class EpochTotals:
 class DriverMetrics:
     """The numbers of one driver.
 
-    Epochs set one of its values, looks at the log the other two; a scrape reads what is there: none waits for another.
+    Epochs set one of its values, readings of the log the other two; a scrape reads all three: none waits.
     """
 
     def __init__(self) -> None:
@@ -91,16 +91,16 @@ class DriverMetrics:
         )
 
     def note_start(self, record: EpochRecord) -> None:
-        """Take note of the epoch that a driver goes on from; it counts nothing."""
+        """Note the epoch from which a driver continues; it is not counted."""
         self._totals = replace(self._totals, newest=record)
 
     def note_look(self, pace: Pace, high: Mapping[int, int], read: Mapping[int, int]) -> None:
-        """Take note of a look at the log: its ends, and what is read of it."""
+        """Note a reading of the log: its ends, and the position."""
         self._pace = pace
         self._unread = {partition: max(0, end - read.get(partition, 0)) for partition, end in high.items()}
 
     def samples(self, pipeline: str) -> Iterator[MetricSample]:
-        """Yield all numbers as they are now."""
+        """Yield all current numbers."""
         totals, labels = self._totals, (pipeline,)
         for name, value in (
             ("epochs", totals.epochs),
@@ -137,11 +137,11 @@ def _newest(record: EpochRecord, pipeline: str) -> Iterator[MetricSample]:
 
 
 class DriverCollector:
-    """A driver's numbers in the shape that a registry asks for, under the name of its pipeline."""
+    """Collector of a driver's numbers for a registry, labelled with the pipeline."""
 
     def __init__(self, metrics: DriverMetrics, pipeline: str) -> None:
         self._metrics, self._pipeline = metrics, pipeline
 
     def collect(self) -> Iterable["Metric"]:
-        """Yield the families as they are now."""
+        """Yield the current metric families."""
         return families.collect(self._metrics.samples(self._pipeline))

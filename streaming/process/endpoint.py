@@ -1,4 +1,4 @@
-"""A driver's metrics over HTTP, on loopback; where they cannot be served the driver says so once and goes on."""
+"""A driver's metrics over HTTP, on loopback; if they cannot be served the driver logs that once and continues."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -20,12 +20,12 @@ def target_path(settings: Settings, pipeline: str) -> Path:
 
 @contextmanager
 def serving(settings: Settings, pipeline: str, metrics: DriverMetrics) -> Iterator[int | None]:
-    """Serve a driver's metrics while the block runs, if the settings ask for it; yields the port."""
+    """Serve a driver's metrics while the block runs, if the settings enable it; yields the port."""
     port = settings.metrics.port
     if port is None:
         yield None
         return
-    from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 -- only where it is asked for
+    from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415 -- only where it is enabled
 
     registry = CollectorRegistry()
     registry.register(DriverCollector(metrics, pipeline))

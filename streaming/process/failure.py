@@ -1,4 +1,4 @@
-"""Why a stream ended, in one line that a person on call can read: no JVM's stack."""
+"""Cause of a stream's end, in one line for the person on call, without the JVM's stack."""
 
 import re
 
@@ -18,7 +18,7 @@ def explain(
 ) -> CutoverError:
     """Find the error that names a runbook behind a query's failure.
 
-    The log is asked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
+    The log is checked first: lost offsets and recreated topics reach us as one of many errors of Spark's Kafka source.
     """
     if isinstance(error, CutoverError) and error.runbook is not None:
         return error
@@ -45,7 +45,7 @@ def places(text: str) -> list[str]:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the first telling line of an error, at most 300 characters."""
+    """Return the first informative line of an error, at most 300 characters."""
     if isinstance(error, CutoverError):
         return str(error).splitlines()[0]
     text = str(error).strip()

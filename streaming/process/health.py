@@ -1,4 +1,4 @@
-"""Since when a trouble has lasted, as the driver sees it: said in the heartbeat, for those who look only once."""
+"""Start of each ongoing problem, as the driver sees it; the heartbeat carries it for readers that poll rarely."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from cutover.streaming.process.heartbeat import HeartbeatWriter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogSnapshot:
-    """What one look at the log has shown; partition -> offset."""
+    """Offsets of one reading of the log, by partition."""
 
     read: Mapping[int, int]  # next offset of the stream
     high: Mapping[int, int]  # high watermarks
@@ -19,7 +19,7 @@ class LogSnapshot:
 
 
 class Health:
-    """What lasts. Each change goes into the heartbeat; times are the driver's clock, ISO 8601 in UTC."""
+    """Ongoing problems. Each change is written to the heartbeat; times are the driver's clock, ISO 8601 in UTC."""
 
     def __init__(self, beat: HeartbeatWriter, clock: Clock) -> None:
         self._beat, self._clock = beat, clock
@@ -57,7 +57,7 @@ class Health:
         )
 
     def _track_open_partitions(self, look: LogSnapshot) -> dict[str, str]:
-        """Return since when each partition's last stable offset stands still below its end."""
+        """Return the time since which each partition's last stable offset has been stuck below its end."""
         held_back = {p: stable for p, stable in look.stable.items() if stable < look.high.get(p, 0)}
         open_before, open_since = self._open, self._beat.now.open_since
         self._open = held_back

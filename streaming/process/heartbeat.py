@@ -1,4 +1,4 @@
-"""Whether a driver lives and how it does: one small file, written by one thread, replaced as a whole."""
+"""Heartbeat of a driver: liveness and state in one small file, written by one thread, replaced atomically."""
 
 import json
 import threading
@@ -26,7 +26,7 @@ ENDED: tuple[State, ...] = ("FAILED", "STOPPED")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """What a driver last said of itself."""
+    """State that a driver last reported."""
 
     pid: int
     boot: str  # with `started` the identity of the process: a pid alone may be another's by now
@@ -39,7 +39,7 @@ class Heartbeat:
     lag: int | None = None  # offsets unread; markers of transactions are among them
     unread_since: str | None = None  # ISO 8601, UTC: records are unread and nothing was committed since
     silent_since: str | None = None  # no broker answers since
-    quiet_since: str | None = None  # no partition has grown since; None: no look at the log yet
+    quiet_since: str | None = None  # no partition has grown since; None: the log was not read yet
     open_since: Mapping[str, str] = field(default_factory=dict)  # partition -> a transaction holds its end since
     skew: Mapping[str, float] = field(default_factory=dict)  # partition -> driver clock - newest log time, seconds
     losses_seen: int | None = None  # sequence of the first recorded loss that the driver knew nothing of as it started
@@ -49,7 +49,7 @@ class Heartbeat:
 
     @property
     def alive(self) -> bool:
-        """Return whether the driver's process is there now: same pid, same start, no zombie."""
+        """Return whether the driver's process is running: same pid, same start, no zombie."""
         return self.state not in ENDED and is_alive(self.identity)
 
     @property
@@ -65,7 +65,7 @@ class Heartbeat:
 
 
 def folder(settings: Settings, name: str) -> Path:
-    """Return the folder of a pipeline's run-time files; a version that the settings name has one of its own."""
+    """Return the folder of a pipeline's run-time files; a version that the settings name has a separate one."""
     version = settings.stream_version
     return settings.run_dir / (name if version is None else f"{name}.stream-{version}")
 
@@ -74,7 +74,7 @@ def load(settings: Settings, name: str) -> Heartbeat | None:
     """Return the last heartbeat of a pipeline's driver; None if there never was one.
 
     Raises:
-        LakeError: It is there and cannot be read, so no one knows whether a driver lives.
+        LakeError: It exists and cannot be read, so it is unknown whether a driver is running.
     """
     file = folder(settings, name) / "heartbeat.json"
     try:
@@ -86,7 +86,7 @@ def load(settings: Settings, name: str) -> Heartbeat | None:
 
 
 def read(settings: Settings, name: str) -> Heartbeat | None:
-    """Return the last heartbeat of a driver for those who look again; None where there is none that can be read."""
+    """Return the last heartbeat of a driver, for callers that poll; None if there is none that can be read."""
     try:
         return load(settings, name)
     except LakeError:
@@ -104,7 +104,7 @@ class HeartbeatWriter:
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Write the first beat and go on until `end`."""
+        """Write the first beat, then one per interval until `end`."""
         self._write()
         self._thread.start()
 

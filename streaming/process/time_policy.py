@@ -1,4 +1,4 @@
-"""The time policy: what moves the watermark, what judges rows, what an epoch's end settles. Handed in."""
+"""Time policy: how the watermark advances, which watermark decides lateness, what an epoch's end settles."""
 
 from typing import Protocol
 
@@ -7,7 +7,7 @@ from cutover.records.watermark import Observation, WatermarkState, advance
 
 
 class TimePolicy(Protocol):
-    """What a driver asks about its epochs."""
+    """Decisions about the time of a driver's epochs."""
 
     @property
     def settles(self) -> bool:
@@ -22,7 +22,7 @@ class TimePolicy(Protocol):
         """Return whether this is an epoch's end for triggers that fire at one."""
 
     def advance(self, state: WatermarkState, observed: Observation, lateness: Lateness) -> WatermarkState:
-        """Return what is known of time after an observation; the watermark never goes back."""
+        """Return the watermark state after an observation; the watermark never decreases."""
 
 
 class EventTimePolicy:
@@ -33,7 +33,7 @@ class EventTimePolicy:
     epoch_ends = True
 
     def advance(self, state: WatermarkState, observed: Observation, lateness: Lateness) -> WatermarkState:
-        """Return what is known after an observation, as `cutover.records.watermark` has it."""
+        """Return the watermark state after an observation, as `cutover.records.watermark` computes it."""
         return advance(state, observed, lateness)
 
 

@@ -1,4 +1,4 @@
-"""A version beside begins to serve: only as a comparison with the one that serves says, and a person agreed to."""
+"""Switch to another version of a stream, after a comparison whose differences a person has agreed to."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,15 @@ from cutover.streaming.replacement.compare import StreamComparison, compare_vers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """What a person has seen of a stream before it may serve for the first time."""
+    """Differences to which a person agrees before a stream serves for the first time."""
 
     differences: int = 0  # (window, key) rows that differ from the one that serves, as the comparison counted them
-    uncompared: bool = False  # no comparison is asked for, as where no cut is common
+    uncompared: bool = False  # serve without a comparison, for instance because no cut is common
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What letting a version serve did."""
+    """Result of a switch to another version."""
 
     version: Version
     found: StreamComparison | None  # None: no comparison was made
@@ -31,26 +31,23 @@ class Served:
 
 
 def serve(settings: Settings, pipeline: Pipeline, number: int, *, why: str, agreed: Agreed, clock: Clock) -> Served:
-    """Let a version serve, in one commit; one that never served is compared first. What was found is kept in `why`.
+    """Make a version serve, in one commit; one that never served is compared first, the result is recorded in `why`.
 
-    A version that has served before is a way back and goes at once.
+    A version that has served before serves again at once.
 
     Raises:
-        DefinitionError: There is no such version, it serves already, or it differs otherwise than was agreed to.
+        DefinitionError: There is no such version, it serves already, or its differences were not agreed to.
         LakeError: The two have no cut in common, a table cannot be read, or another process was quicker.
     """
-    reason(why, of="Version")  # refused before a comparison of minutes
-    turn, comparison, is_new = (
-        versions.next_sequence(settings, pipeline),
-        None,
-        _never_served(settings, pipeline, number),
-    )
+    reason(why, of="Version")  # rejected here, before a comparison that takes minutes
+    turn, is_new = versions.next_sequence(settings, pipeline), _never_served(settings, pipeline, number)
+    comparison: StreamComparison | None = None
     if is_new and not agreed.uncompared:
         comparison = compare_versions(settings, pipeline, number)
         refuse_others(comparison, agreed, f"cutover replay {pipeline.name} --compare {number}")
     elif agreed.differences:
         msg = f"Version {number} of `{pipeline.name}`: expected no `--differences` where nothing is compared"
-        raise DefinitionError(msg + (", got it beside `--uncompared`." if is_new else ": it has served before."))
+        raise DefinitionError(msg + (", got it together with `--uncompared`." if is_new else ": it has served before."))
     comparison_text = f" ({describe(comparison)})" if is_new else ""
     served = versions.serve(
         settings, pipeline, number, why=why, finding=comparison_text, clock=clock, expected_sequence=turn
@@ -63,36 +60,36 @@ def _never_served(settings: Settings, pipeline: Pipeline, number: int) -> bool:
     return any(version.beside for version in other_versions)
 
 
-def refuse_others(comparison: StreamComparison, agreed: Agreed, look: str) -> None:
-    """Refuse a stream that differs in more or fewer rows than a person has agreed to.
+def refuse_others(comparison: StreamComparison, agreed: Agreed, command: str) -> None:
+    """Reject a stream that differs in more or fewer rows than a person has agreed to.
 
     Args:
-        comparison: Of the comparison.
-        agreed: How many may differ.
-        look: The command that shows some of them.
+        comparison: The comparison with the serving stream.
+        agreed: The differences agreed to.
+        command: The command that shows some of them.
 
     Raises:
-        DefinitionError: It does, it has more or fewer records of a class, or it has no row at all.
+        DefinitionError: It differs otherwise, it has more or fewer records of a class, or it has no row at all.
     """
     if comparison.is_emptied:
-        msg = f"{comparison.beside}: expected rows in the place of the {comparison.rows:,} of {comparison.serving}"
+        msg = f"{comparison.beside}: expected rows in place of the {comparison.rows:,} of {comparison.serving}"
         msg += ", got none."
-        hint = f"`{look}` shows what differs; `--uncompared` lets it serve all the same"
+        hint = f"`{command}` shows what differs; `--uncompared` serves it without a comparison"
         raise DefinitionError(msg + f"\nHint: {hint}.")
     for kind, (count_before, count_after) in comparison.classes.items():
         msg = f"{comparison.beside}: expected {count_before:,} {kind} records, as {comparison.serving} has"
         msg += f", got {count_after:,}."
-        hint = "a change note names the classes that may differ (`classes`); `--uncompared` asks for nothing"
+        hint = "a change note names the classes that may differ (`classes`); `--uncompared` skips the comparison"
         raise DefinitionError(msg + f"\nHint: {hint}.")
     if comparison.differing == agreed.differences:
         return
     msg = f"{comparison.beside}: expected {agreed.differences:,} rows that differ from {comparison.serving}, got "
     msg += f"{comparison.differing:,} of {comparison.rows:,}."
     raise DefinitionError(
-        msg + f"\nHint: `{look}` shows some of them; `--differences {comparison.differing}` agrees to them."
+        msg + f"\nHint: `{command}` shows some of them; `--differences {comparison.differing}` agrees to them."
     )
 
 
 def describe(comparison: StreamComparison | None) -> str:
-    """Return what is kept of a comparison, or of there being none."""
+    """Return the summary of a comparison for the history; `not compared` without one."""
     return "not compared" if comparison is None else comparison.found

@@ -1,8 +1,8 @@
-"""A changed definition takes the place of the one that its note names: readers get its rows, in one commit.
+"""Swap: serve a changed definition under the name of the one that its note names, in one commit.
 
-Both go on as pipelines of their own, with their drivers, batch paths, stages and alerts, so the old one is a way back.
-Who serves is one row of the history; the serving table follows in one commit of its own, and never shows less of the
-log than it did.
+Both keep running as separate pipelines, with their drivers, batch paths, stages and alerts, so the swap can be reverted
+at once. One row of the history decides which serves; the serving table follows in a separate commit, and never shows
+less of the log than before.
 """
 
 import json
@@ -25,14 +25,14 @@ from cutover.streaming.replacement.serve import Agreed, describe, refuse_others
 from cutover.streaming.replacement.stream import Stream, find_stream
 
 PATIENCE_SECONDS, BETWEEN_SECONDS = 30.0, 0.2
-"""How long a driver at work may take to read what the other one has, and how often that is looked at."""
+"""Time that a running driver may take to catch up with the other one, and the polling interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swap:
-    """What a swap did."""
+    """Result of a swap."""
 
-    found: StreamComparison | None  # None: a person asked for none
+    found: StreamComparison | None  # None: not compared
     behind: tuple[str, ...]  # names whose serving table could not be published yet
 
 
@@ -46,23 +46,23 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
     clock: Clock,
     approved: SwapApproval | None = None,
 ) -> Swap:
-    """Let a changed definition be served under the name of the old one; they are compared first.
+    """Serve a changed definition under the name of the old one, after comparing both.
 
     Args:
         settings: Where the lake is.
         new: The changed definition.
         old: The one that its note names.
         why: A person's reason.
-        agreed: What a person has seen of the comparison.
-        clock: When that is.
-        approved: What a person approved in Airflow; None: who runs this decides.
+        agreed: The differences to which the person agrees.
+        clock: Time of the swap.
+        approved: The approval given in Airflow; None: the caller decides.
 
     Raises:
-        DefinitionError: The note does not fit, it is served already, or it differs otherwise than declared and agreed.
+        DefinitionError: The note does not fit, it is served already, or it has undeclared differences.
         LakeError: The two have no cut in common, cannot be compared, the new one has read less than the old one,
-            something is not as it was approved, or another process changed something meanwhile.
+            the basis of the approval has changed, or another process changed something meanwhile.
     """
-    reason(why, of="Swap")  # refused before a comparison of minutes
+    reason(why, of="Swap")  # rejected here, before a comparison that takes minutes
     settings, comparison = versions.looking_at_served(settings), None
     turn, turns = swaps.next_sequence(settings, old.name), _read_turns(settings, new, old)
     refuse_replaced(settings, new, old)
@@ -73,13 +73,13 @@ def swap(  # noqa: PLR0913 -- what is served by what, why, and what a person has
         comparison = compare_definitions(settings, new, old)
         refuse_others(comparison, agreed, f"cutover swap {new.name}")
     elif agreed.differences:
-        msg = f"Swap of `{old.name}` to `{new.name}`: expected no `--differences` beside `--uncompared`."
+        msg = f"Swap of `{old.name}` to `{new.name}`: expected no `--differences` together with `--uncompared`."
         raise DefinitionError(msg)
     _await_as_much(settings, *streams)
     if approved is not None:
         refuse_changed(approved, SwapBasis.read(settings, new, old))
     if _read_turns(settings, new, old) != turns:
-        msg = f"Swap of `{old.name}` to `{new.name}`: expected the versions that were compared, others serve by now."
+        msg = f"Swap of `{old.name}` to `{new.name}`: expected the compared versions, others serve now."
         raise LakeError(msg + "\nHint: compare again.")
     evidence, author = _format_evidence(comparison, streams, approved), "" if approved is None else approved.who
     swaps.swap(
@@ -98,29 +98,29 @@ def swap_back(  # noqa: PLR0913 -- as above
     who: str = "",
     turn: int | None = None,
 ) -> tuple[str, Swap]:
-    """Let a definition that was replaced be served under its name again, at once.
+    """Serve a replaced definition under its name again, at once.
 
     Args:
         settings: Where the lake is.
         old: The definition.
         why: A person's reason.
-        clock: When that is.
-        anyway: Also where it has read less than what is served now: readers go back in time.
-        who: Decides it; empty: who runs this.
-        turn: Of the swap that this must be; None: the next one.
+        clock: Time of the swap.
+        anyway: Swap even if it has read less than what is served now, so that readers see an older state.
+        who: The person who decides; empty: the current user.
+        turn: Expected sequence number of the swap; None: the next one.
 
     Returns:
-        The pipeline that served the name, and what was done.
+        The pipeline that served the name, and the result.
 
     Raises:
-        DefinitionError: Nothing took its place, or the reason is empty.
-        LakeError: It has no epoch log any more, has read less than what is served, or another process was quicker.
+        DefinitionError: No definition replaced it, or the reason is empty.
+        LakeError: It has no epoch log any more, has read less than what is served, or another process was faster.
     """
     reason(why, of="Swap")
     settings = versions.looking_at_served(settings)
     turn = swaps.next_sequence(settings, old.name) if turn is None else turn
     rows = swaps.history(settings, old.name)
-    serves = str(rows[-1].served_by) if rows else old.name  # not followed further: a circle is broken here
+    serves = str(rows[-1].served_by) if rows else old.name  # not followed further: this ends a cycle
     if serves == old.name:
         msg = f"Swap of `{old.name}`: expected one that another definition took the place of, it serves itself."
         raise DefinitionError(msg)
@@ -134,7 +134,7 @@ def swap_back(  # noqa: PLR0913 -- as above
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reason:
-    """Why a swap is made, by whom and when."""
+    """Reason, author and time of a swap."""
 
     why: str
     who: str
@@ -142,10 +142,10 @@ class _Reason:
 
 
 def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, reason: _Reason, turn: int) -> None:
-    """Let a name serve itself, unless its tables were deleted meanwhile: then the row is taken back by another one.
+    """Serve a name by its definition; if its tables were deleted meanwhile, revert with another row.
 
     Raises:
-        LakeError: They were.
+        LakeError: The tables were deleted.
     """
     turns = _read_turns(settings, old)
     find_stream(settings, old)  # again: waiting took time
@@ -163,9 +163,9 @@ def _swap_to_itself(settings: Settings, old: Pipeline, serves: str, reason: _Rea
         swaps.swap(
             settings, old.name, serves, why="taken back", evidence="", clock=reason.clock, expected_sequence=turn + 1
         )
-        msg = f"Swap of `{old.name}`: expected its versions as they were, one was deleted or let serve meanwhile."
+        msg = f"Swap of `{old.name}`: expected unchanged versions, one was deleted or began to serve meanwhile."
         raise LakeError(
-            msg + f"\nHint: `{serves}` serves as before; `cutover unserved {old.name}` shows what is there."
+            msg + f"\nHint: `{serves}` serves as before; `cutover unserved {old.name}` lists the tables that exist."
         )
 
 
@@ -176,7 +176,7 @@ def _read_turns(settings: Settings, *pipelines: Pipeline) -> tuple[int, ...]:
 def _format_evidence(
     stream_comparison: StreamComparison | None, streams: tuple[Stream, Stream], approved: SwapApproval | None
 ) -> str:
-    """Return what the history keeps of a swap: both streams with their fingerprints, note and comparison, as JSON."""
+    """Return the evidence of a swap for the history: both streams with fingerprints, note and comparison, as JSON."""
     note = streams[0].pipeline.change
     evidence = {
         "said": describe(stream_comparison),
@@ -189,10 +189,10 @@ def _format_evidence(
 
 
 def _await_as_much(settings: Settings, new: Stream, old: Stream) -> None:
-    """Wait until the new stream has read what the old one had; of another log there is nothing to wait for.
+    """Wait until the new stream has read as much as the old one; do not wait if they read different logs.
 
     Raises:
-        LakeError: It has not.
+        LakeError: It has not caught up in time.
     """
     aim = find_newest(old.epoch_log)
     if find_newest(new.epoch_log).topic_id == aim.topic_id:
@@ -205,6 +205,6 @@ def _await(settings: Settings, stream: Stream, look: Callable[[], bool], subject
         last_heartbeat = heartbeat.read(settings, name)
         if last_heartbeat is None or not last_heartbeat.alive or time.monotonic() > started + PATIENCE_SECONDS:
             msg = f"{stream.text}: expected to have read what {subject}, it has not."
-            hint = f"readers would go back in time. Let its driver read on (`cutover stream {name} --detach`)"
+            hint = f"readers would go back in time. Let its driver continue (`cutover stream {name} --detach`)"
             raise LakeError(msg + f"\nHint: {hint}, and try again.")
         time.sleep(BETWEEN_SECONDS)

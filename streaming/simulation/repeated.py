@@ -1,7 +1,7 @@
 """The streaming path once more over epochs that were committed: the same records in each, perhaps another lateness.
 
 Parsing, classes, watermark, aggregation and commit are the driver's own. Where epochs end and which partitions were
-idle is taken from their records, since both came of the clock. Ids, panes and topics of the pipeline are left alone:
+idle is taken from their records, since both came of the clock. Ids, panes and topics of the pipeline are not touched:
 no trigger fires, no changelog is written.
 """
 
@@ -50,9 +50,9 @@ class RecordedTime:
         self.record = record
 
     def advance(self, state: WatermarkState, observation: Observation, lateness: Lateness) -> WatermarkState:
-        """Return what is known after the epoch at hand; where its watermark stood still, it does so again.
+        """Return the watermark state after the epoch; where its watermark did not advance, it does not here either.
 
-        It stands still beside a partition whose unread records have shown no time yet: of that only the record tells.
+        A partition whose unread records have no known time yet holds it back: only the record shows that.
         """
         record = self.record
         active = {p: end for p, end in record.end.items() if p not in record.idle}
@@ -100,13 +100,13 @@ class RepeatedStream(MicrobatchEngine):
 def repeat(
     settings: Settings, pipeline: Pipeline, records: Sequence[EpochRecord], progress: EpochDone
 ) -> Iterator[str]:
-    """Run the streaming path over epochs once more and yield where its epoch log lies; it is gone afterwards.
+    """Run the streaming path over epochs again and yield the location of its epoch log, which is deleted afterwards.
 
     Args:
         settings: Of the installation; its lake is not written.
         pipeline: The definition, with the lateness to try.
         records: Of the epochs, in order, from the first.
-        progress: Told after each epoch.
+        progress: Called after each epoch.
 
     Raises:
         LogError: The log no longer holds all that the epochs read, or is another one.
@@ -136,7 +136,7 @@ def _refuse_other_log(client: LogClient, pipeline: Pipeline, records: Sequence[E
     log = client.describe(log_of(pipeline))
     if {record.topic_id for record in records} != {log.topic_id}:
         msg = f"Epochs of `{pipeline.name}`: expected all from topic id {log.topic_id}, got others too."
-        raise LogError(msg + "\nHint: what was read from a topic that is gone cannot be read once more.")
+        raise LogError(msg + "\nHint: records of a deleted topic cannot be read again.")
     first_offsets: dict[int, int] = {}
     for record in records:
         for partition in record.end_moved:

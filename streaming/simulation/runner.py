@@ -1,6 +1,6 @@
 """A scenario on the streaming path: a real topic, the real query, the real epoch log; clock and watermark are a script.
 
-Topic and table are made for it and gone afterwards.
+Topic and table are created for it and deleted afterwards.
 """
 
 import uuid
@@ -29,7 +29,7 @@ from cutover.streaming.sink.run_id import new_run_id
 FLUSH_SECONDS = 30.0
 BUFFERED = 10_000  # less than the client's buffer takes
 MOST_POINTS = 1_000
-"""One point is one epoch: some minutes for so many."""
+"""Limit of points: one point is one epoch, and thousands take minutes."""
 TOPIC_CONFIG = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 
 
@@ -43,7 +43,7 @@ def run(setting: Setting) -> Outcome:
 
 
 def run_with(settings: Settings, setting: Setting) -> Outcome:
-    """Run as `run` does, under given settings, on a topic of its own."""
+    """Run as `run` does, under given settings, on a separate topic."""
     if len(setting.rows) > MOST_POINTS:
         msg = f"points: expected at most {MOST_POINTS} on the streaming path, where each is an epoch, got "
         msg += f"{len(setting.rows)}.\nHint: `--runner reference` takes a million."

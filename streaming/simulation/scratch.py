@@ -1,4 +1,4 @@
-"""A home of its own for a run that nobody serves: its tables and notes lie in a folder that is gone afterwards."""
+"""Scratch home for a run that is not served: its tables and notes lie in a folder that is deleted afterwards."""
 
 import shutil
 import uuid
@@ -12,7 +12,7 @@ from cutover.settings import Settings
 
 @contextmanager
 def open_scratch_home(settings: Settings, client: LogClient, name: str) -> Iterator[Settings]:
-    """Yield settings with a home and a lake of their own, over the same log.
+    """Yield settings with a separate home and lake, over the same log.
 
     Args:
         settings: Of the installation.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Script:
-    """Clock and time policy of a scenario. It stands still until the stream moves it."""
+    """Clock and time policy of a scenario. Time advances only with the stream."""
 
     def __init__(self, setting: Setting) -> None:
         self.closes = setting.allowed_lateness is not None
@@ -65,12 +65,12 @@ class ScriptedStream(MicrobatchEngine):
         self.limit = {0: len(setting.rows)}
 
     def poll(self) -> None:
-        """Look at the log's ends; time moves by the script alone."""
+        """Read the log's ends; only the script advances time."""
         with self.lock:
             self.continuity.note_ends(self.continuity.read_ends(dict(self.position)), prove=False)
 
     def play_out(self) -> None:
-        """Let happen what is left once all rows are in."""
+        """Run the remaining steps once all rows are in."""
         with self.lock:
             if self._next_row() is not None:
                 msg = f"Scenario: expected all {self.limit} rows in epochs, got {dict(self.position)}."

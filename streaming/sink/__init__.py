@@ -1,1 +1,1 @@
-"""What makes an epoch durable: its files, the one commit, and the fence that refuses a second driver."""
+"""Durable epochs: their files, the one commit, and the fence that rejects a second driver."""

@@ -53,7 +53,7 @@ class Committer:
         self.table = table
         self.newest = fencing.check(table, version)
         self.written_bytes = 0  # of the data files that this driver has added, folded ones too
-        self.conflicts = 0  # refused commits that no record tells of yet
+        self.conflicts = 0  # rejected commits that no record has counted yet
         self._reload_every, self._since_load = reload_every, 0
         self._adopt()
 
@@ -75,7 +75,7 @@ class Committer:
             self.reload()
 
     def add(self, rows: pa.Table, epoch: int, add_actions: Sequence[AddAction] = ()) -> None:
-        """Commit an epoch's rows without its record, and without the fence: whoever writes them, they stand.
+        """Commit an epoch's rows without its record, and without the fence: they are kept whichever driver writes them.
 
         Raises:
             LakeError: The table cannot be written.
@@ -105,7 +105,7 @@ class Committer:
         version_before = int(self.table.version())
         self._transact([*added, *record_files], self._properties(sealed.epoch, sealed.to_json()))
         if int(self.table.version()) != version_before + 1:
-            self._since_load = self._reload_every  # another writer committed meanwhile: look at what
+            self._since_load = self._reload_every  # another writer committed meanwhile: reload to check
         return sealed
 
     def _files(self, rows: pa.Table, stems: Mapping[str, str]) -> list[AddAction]:
@@ -126,7 +126,7 @@ class Committer:
         epoch = -1 if self.newest is None else self.newest.epoch
         try:
             self._refuse_unlisted(files)
-            # At the very version looked at: delta-rs would let a fold through beside another rewrite of its files.
+            # At exactly the checked version: delta-rs would accept a fold together with another rewrite of its files.
             self._transact(files, self._properties(epoch, why, retries=0))
         except (DeltaError, OSError) as error:
             log.warning("files_not_replaced", pipeline=self.version.pipeline, why=why, error=str(error))
@@ -196,7 +196,7 @@ class Committer:
             high_water.write_note(self.version, self.newest, int(self.table.version()))
 
     def _is_ours(self, record: EpochRecord, error: Exception) -> bool:
-        """Find out whose an epoch is whose commit failed: ours after all, or nobody's yet and to be written again.
+        """Resolve a failed commit: True if this driver committed the epoch, False if it must be written again.
 
         Raises:
             LakeError: It is another driver's, or the table cannot be written.
@@ -221,7 +221,7 @@ class Committer:
         commits.transact(self.table, files, commit=properties, hooks=NO_HOOKS)
 
     def _refuse_overtaken(self, epoch: int) -> None:
-        """Refuse to go on through a handle that, once it was brought up to date, shows another driver's epoch.
+        """Reject a handle that shows another driver's epoch after it was updated.
 
         Raises:
             LakeError: It does: a commit through it would no longer be refused.
@@ -252,7 +252,7 @@ class Committer:
         msg = (
             f"Stream of {self.version.pipeline}: epoch {number} was committed by another driver (pid {driver}); "
             f"this one ({self.run_id}) ends and has written nothing since.\n"
-            "Hint: keep one driver for each pipeline; look for the other one with `cutover status`."
+            "Hint: keep one driver for each pipeline; find the other one with `cutover status`."
         )
         return LakeError(msg, runbook="StreamFenced")
 
@@ -276,7 +276,7 @@ class Committer:
     def _make_unwritable_error(self, record: EpochRecord, error: Exception) -> LakeError:
         msg = (
             f"Epoch log of {self.version.pipeline}: epoch {record.epoch} cannot be written to {self.version.uri}: "
-            f"{str(error).splitlines()[0]}.\nHint: nothing was committed; mend the storage and start again."
+            f"{str(error).splitlines()[0]}.\nHint: nothing was committed; repair the storage and start again."
         )
         return LakeError(msg, runbook="StreamNotRunning")
 

@@ -61,7 +61,7 @@ def open_checked(
     Raises:
         LakeError: It is not there though a reader saw epochs of it, cannot be read, or was changed by hand.
     """
-    # Who saw which epoch is asked before the table is opened: another driver may commit in between.
+    # The high-water note is read before the table is opened: another driver may commit in between.
     try:
         witnesses = high_water.list_witnesses(settings, pipeline, version)
     except LakeError as error:
@@ -90,7 +90,7 @@ def check(table: DeltaTable, version: Version, witnesses: Sequence[Witness] = ()
     record = newest(table)
     inconsistencies = epoch_history.find_inconsistencies(version, table, [] if record is None else [record], witnesses)
     if inconsistencies:
-        hint = "\nHint: a person or a tool restored or changed the table; nothing is written until it is mended, or "
+        hint = "\nHint: a person or a tool restored or changed the table; nothing is written until it is repaired, or "
         hint += f"`cutover accept-loss {version.pipeline}` leaves it as it is and reads the log into a new version."
         raise LakeError(inconsistencies[0] + hint, runbook="EpochHistoryBroken")
     foreign_commits.reject_foreign_change(

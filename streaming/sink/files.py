@@ -30,7 +30,7 @@ class File:
 
     @property
     def span(self) -> int:
-        """How many epochs the file covers, first and last inclusive."""
+        """Return the number of epochs that the file covers, first and last inclusive."""
         return self.last - self.first + 1
 
 

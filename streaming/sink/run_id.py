@@ -1,4 +1,4 @@
-"""The name of a driver's run: in every record it commits, so that whose an epoch is can be told."""
+"""Id of a driver's run: stored in every record it commits, so that the author of an epoch is known."""
 
 import os
 import re
@@ -8,7 +8,7 @@ _PID = re.compile(r"^pid-(\d+)-")
 
 
 def new_run_id() -> str:
-    """Return the name of this process's run; it tells the pid to people and is never used twice."""
+    """Return the id of this process's run; it contains the pid and is never used twice."""
     return f"pid-{os.getpid()}-{uuid.uuid4().hex[:12]}"
 
 

@@ -1,1 +1,1 @@
-"""Where records come from: the query, the offsets it begins at, and whether the log still is the same."""
+"""Source of records: the query, its start offsets, and the check that the log is still the same."""

@@ -23,7 +23,7 @@ _JVM_END_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuerySource:
-    """What the query reads, and where Spark notes what it has read until the driver ends."""
+    """Input of the query, and the checkpoint where Spark notes its progress until the driver ends."""
 
     pipeline: Pipeline
     offsets: Mapping[int, int]  # of every partition
@@ -56,7 +56,7 @@ def start(
     spark: "SparkSession", settings: Settings, reading: QuerySource, process_batch: "Callable[[DataFrame, int], None]"
 ) -> "StreamingQuery":
     """Start the query; `process_batch` is called with every micro-batch and its number, one at a time."""
-    # Micro-batches follow one another at once while there is a backlog; the pause between them is made by the epoch.
+    # Micro-batches follow one another at once while there is a backlog; the epoch pauses between them.
     # Without input, each look costs Spark and the broker some milliseconds of processor time.
     spark.conf.set("spark.sql.streaming.pollingDelay", f"{max(10, int(settings.stream.trigger_seconds * 1_000))}ms")
     records = spark.readStream.format("kafka").options(**source_options(settings, reading)).load()

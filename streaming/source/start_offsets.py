@@ -1,4 +1,4 @@
-"""Where to begin and what to refuse: the newest epoch, the log and the settings must fit before anything is written."""
+"""Start of a stream: newest epoch, log and settings must fit before anything is written."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from cutover.settings import Settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOffsets:
-    """Where the query starts: the next offset of every partition, by the table; by the log where the table has none."""
+    """Start of the query: the next offset of every partition, from the table, else from the log."""
 
     log: LogId
     offsets: Mapping[int, int]
@@ -33,7 +33,7 @@ def refuse_unsafe(settings: Settings, pipeline: Pipeline) -> None:
     """Refuse settings under which epochs could be lost, read twice or judged differently.
 
     Raises:
-        DefinitionError: Names the key, what is expected and what was found.
+        DefinitionError: A setting is unsafe; the message names the key, the expected and the actual value.
     """
     options.check(settings.kafka)
     spark.configuration(settings)
@@ -142,7 +142,7 @@ def start_offsets(
         msg = (
             f"{gaps}.\n"
             "Hint: retention or a deletion removed records that were never read; nothing was written since. "
-            f"`cutover accept-loss {pipeline.name}` shows what is lost, and how to go on."
+            f"`cutover accept-loss {pipeline.name}` shows what is lost, and how to continue."
         )
         raise LogError(msg, runbook="LogDataLost")
     return start
@@ -161,7 +161,7 @@ def check_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Map
         place = f"Partition {partition} of {beginning.log.topic}"
         if latest.get(partition, 0) < end:
             msg = f"{place}: expected records up to offset {end:,}, it ends at {latest.get(partition, 0):,}."
-            hint = "\nHint: an open transaction may hold its end, or records that were read once are gone."
+            hint = "\nHint: an open transaction may hold its end, or records that were read were deleted."
             raise LogError(msg + hint, runbook="OpenTransactionHoldsLog")
         if beginning.offsets.get(partition, 0) > end:
             msg = f"{place}: expected to read up to offset {end:,}, the stream begins at "
@@ -171,18 +171,18 @@ def check_aim(pipeline: Pipeline, beginning: StartOffsets, aim: Cut, latest: Map
 
 
 def is_sealed(pipeline: Pipeline, record: EpochRecord | None, *, is_repeated: bool) -> bool:
-    """Return whether a version is sealed and sealing it once more (`is_repeated`) is all that is asked for.
+    """Return whether a version is sealed and only sealing it again (`is_repeated`) was requested.
 
     Raises:
-        LakeError: It is sealed, and should go on.
+        LakeError: It is sealed, and was to continue.
     """
     if record is None or not record.final:
         return False
     if is_repeated:
         return True
     msg = (
-        f"Stream of {pipeline.name}: expected a version that goes on, got one that was sealed by --final at epoch "
-        f"{record.epoch}.\nHint: all its windows are closed. A changed lateness opens a new version beside it."
+        f"Stream of {pipeline.name}: expected a version that is not sealed, got one sealed by --final at epoch "
+        f"{record.epoch}.\nHint: all its windows are closed. A changed lateness starts a new version."
     )
     raise LakeError(msg, runbook="StreamNotRunning")
 

@@ -32,7 +32,7 @@ def test_two_ways_to_end_are_refused(home: Path, capsys: pytest.CaptureFixture[s
 
 def test_stop_without_a_driver_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert app.main(["stream", "clicks", "--stop"]) == 0
-    assert "clicks: there never was a driver." in capsys.readouterr().out
+    assert "clicks: no driver has run yet." in capsys.readouterr().out
     assert not (home / "home" / "lake").exists()
 
 

@@ -336,7 +336,7 @@ def test_command_shows_then_records_then_finds_nothing(
     refusal = capsys.readouterr().err
 
     assert codes == [0, 0, 0, 2]
-    assert "stream-0 goes on at epoch 1, behind the lost offsets." in shown
+    assert "stream-0 continues at epoch 1, after the lost offsets." in shown
     assert "20 to 39 (20)" in shown
     assert "2026-03-01T12:30:00Z to 2026-03-01T14:00:00Z (10), by start" in shown
     assert shown.count('Nothing was recorded. `cutover accept-loss clicks --why "..."` records it.') == 2

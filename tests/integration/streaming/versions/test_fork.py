@@ -169,11 +169,11 @@ def test_commands_keep_list_go_back_and_release(
     assert "expected letters, digits and `_`" in said(2, "create", "a/b")
     assert "expected a savepoint's name or --epoch, got none" in said(2, "fork")
     assert "expected one of stream-0 (calm), got `storm`" in said(2, "fork", "storm")
-    assert "stream-1 begins behind epoch 1 of stream-0." in said(0, "fork", "calm")
+    assert "stream-1 begins after epoch 1 of stream-0." in said(0, "fork", "calm")
     found = json.loads(said(0, "list", "--json"))
     assert [row["fork"] for row in found["versions"]] == [None, {"version": 0, "epoch": 1}]
     assert [(row["name"], row["version"], row["epoch"]) for row in found["savepoints"]] == [("calm", 0, 1)]
-    assert "begins behind epoch 1 of stream-0" in said(0, "list")
+    assert "begins after epoch 1 of stream-0" in said(0, "list")
     said(0, "create", "here")
     assert "`here` keeps epoch 1 of stream-1 no longer." in said(0, "release", "here")
     assert "`calm` keeps epoch 1 of stream-0 no longer." in said(0, "release", "calm")

@@ -177,7 +177,7 @@ def test_an_epoch_that_storage_does_not_take_is_said_with_the_cause_and_not_trie
 
     assert refused.value.text == (
         f"Epoch log of flights: epoch 0 cannot be written to {version.uri}: No space left on device.\n"
-        "Hint: nothing was committed; mend the storage and start again."
+        "Hint: nothing was committed; repair the storage and start again."
     )
     assert (refused.value.runbook, len(tried)) == ("StreamNotRunning", 1)
 
