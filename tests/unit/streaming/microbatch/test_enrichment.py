@@ -23,7 +23,7 @@ def enrichment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[StreamE
         return SimpleNamespace(version=next(versions), table_id="t", size=1, is_newest=lambda *_: False)
 
     monkeypatch.setattr(dimension, "open_dimension", open_dimension)
-    monkeypatch.setattr(frames, "one", Mock())
+    monkeypatch.setattr(frames, "join_version", Mock())
     clock = HandClock()
     return StreamEnrichment(Settings(home=tmp_path), Mock(lookups={"rates": Mock()}), clock), clock
 
