@@ -43,7 +43,7 @@ def find_expiry_bound(pipeline: Pipeline, table: DeltaTable, epoch: int, pinned:
 
 
 def find_expired_files(table: DeltaTable, candidates: Sequence[File], expiry_bound: ExpiryBound) -> list[File]:
-    """Return the files whose ids have all expired."""
+    """Return the id files that hold no id at or after the bound."""
     files = [file for file in candidates if file.kind == RowKind.IDS and file.last <= expiry_bound.epoch]
     if expiry_bound.minute is None or not files:
         return []
