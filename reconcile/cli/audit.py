@@ -105,7 +105,7 @@ def _print_windows(console: Console, window_audit: "WindowAudit", *, rolled_back
     for line in (
         *window_audit.examples,
         *sentence.describe_audit(window_audit),
-        sentence.say_next(window_audit, moved=rolled_back),
+        sentence.describe_next_step(window_audit, moved=rolled_back),
     ):
         console.print(text.message_text(line))
 

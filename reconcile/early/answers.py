@@ -1,14 +1,14 @@
-"""How right the stream's answers were before they settled: its own partial aggregates, taken up to an age of a window.
+"""Accuracy of the stream's early results, from its partial aggregates up to an age of a window.
 
-A window's age is how far the slowest partition's newest event time is beyond its end. Its answer at an age is the fold
-of what had been accepted when the epoch ended in which it came to that age; batch's answer is the one of the
-comparison. A window that came to the next age in the same epoch showed no answer at this one, and is left out: a replay
-reads hours at once, and says nothing of early answers.
+A window's age is the distance from its end to the newest event time of the slowest partition. Its result at an age is
+the fold of the rows accepted by the end of the epoch in which it reached that age; batch's result is that of the
+comparison. A window that reached the next age in the same epoch had no result at this one and is left out: a replay
+reads hours at once, and has no early results.
 
-The error of a measure is the sum of the differences over the window's keys, without signs, over the sum of batch's
-values; a row that is not there counts as 0. From the closing on no answer changes: the curve ends there.
+The error of a measure is the sum of absolute differences over the window's keys divided by the sum of batch's values;
+a missing row counts as 0. After the closing no result changes, so the curve ends there.
 
-Folds of the compactor hide which epoch accepted what. A window is left out at the ages of which that cannot be told.
+Folds of the compactor hide which epoch accepted a row. A window is left out at the ages for which that is unknown.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -39,12 +39,12 @@ from cutover.records.classes import Class
 from cutover.records.fold import finish_sql
 
 NEAR = 0.04
-"""An answer is near batch's if no measure of its window is further off than this share."""
+"""Largest error of any measure of a window at which its result counts as near batch's."""
 
 LEAST, MOST, MOST_ROWS = 20, 1_000, 30_000
-"""Windows that are looked at, the newest ones: so many at least; more while both sides have fewer rows in them.
+"""Bounds of the newest windows that are measured: at least, at most, and up to these rows of both sides.
 
-Where the fewest have more rows, each so-manieth key is looked at in them, by a hash of the key.
+If the minimum number of windows has more rows, keys are sampled by a hash.
 """
 
 _MINUTE = 60_000_000
@@ -52,7 +52,7 @@ SHARES = (0.5, 0.9, 0.99)
 
 
 def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAnswers | None:
-    """Return the errors by age; None where no window was compared.
+    """Measure the errors by age; None if no window was compared.
 
     Args:
         sides: Open sides, with the tables of `ages`.
@@ -73,42 +73,42 @@ def measure(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> EarlyAn
     _make_rows(sides, keys)
     closes = find_closing_age(pipeline)
     ages = [*list_ages(closes), closes]
-    reached = find_reached(pipeline, evidence.records)
+    ages_reached = find_reached(pipeline, evidence.records)
     points = []
-    for age, beyond in zip(ages, (*ages[1:], FOREVER), strict=True):
+    for age, next_age in zip(ages, (*ages[1:], FOREVER), strict=True):
         # The final epoch of a version closes windows at an age that they never reached in event time.
-        if _make_known(sides, age, beyond, reached if age < closes else FOREVER):
+        if _make_known(sides, age, next_age, ages_reached if age < closes else FOREVER):
             points.append(_measure_age(sides, pipeline, age, is_open=age < closes))
-    known = tuple(point for point in points if point is not None)
-    why = None if any(one.is_open for one in known) or closes <= AGES[0] else _explain(evidence.records)
+    known_points = tuple(point for point in points if point is not None)
+    reason = None if any(point.is_open for point in known_points) or closes <= AGES[0] else _explain(evidence.records)
     speed = measure_read_speed(evidence.records)
     return EarlyAnswers(
         near=NEAR,
         windows=windows,
         one_of=one_of,
-        points=known,
-        unknown=why,
+        points=known_points,
+        unknown=reason,
         is_replay=speed.is_replay,
         read_speed=speed.speed,
     )
 
 
 def _explain(records: Sequence[EpochRecord]) -> str:
-    """Return why no window showed an answer between its end and its closing, as far as that can be told."""
+    """Explain why no window had a result between its end and its closing."""
     if sum(bool(record.records) for record in records) <= 1:
         return "All records were read in one epoch: nothing was shown before it."
     return "No epoch ended while a window was that young, or compaction has folded those that did."
 
 
 def _list_measures(sides: Sides) -> list[str]:
-    """Return the columns of numbers: measures, and the number of records where batch knows it."""
+    """List the numeric columns: measures, and the number of records if batch has it."""
     kinds = {str(row[0]): str(row[1]) for row in sides.connection.execute(f"DESCRIBE {stage(0)}").fetchall()}
     names = [value.name for value in sides.layout.values if value.is_measure and is_number(kinds[value.name])]
     return [*names, *(["_n"] if sides.same_definition else [])]
 
 
 def _make_windows(sides: Sides) -> tuple[int, int]:
-    """Make `early_windows`; return how many they are, and of how many keys one is looked at."""
+    """Create `early_windows`; return their number, and the number of keys per sampled key."""
     either = " UNION ALL ".join(
         f"SELECT window_start, window_end FROM {table}" for table in (SharedTable.EXPECTED, stage(0))
     )
@@ -124,14 +124,14 @@ def _make_windows(sides: Sides) -> tuple[int, int]:
 
 
 def _list_keys(pipeline: Pipeline, one_of: int) -> str:
-    """Return the condition that a row's key is looked at: those whose hash says so are the same on both sides."""
+    """Return the SQL condition that a row's key is sampled: by its hash, so both sides sample the same keys."""
     if one_of == 1:
         return "true"
     return f"hash({', '.join(map(identifier, pipeline.key))}) % {one_of} = 0"
 
 
-def _make_cells(sides: Sides, pipeline: Pipeline, looked: str) -> None:
-    """Make `early_cells`: window, key, and of each measure batch's value `__b` and the stream's last one `__s`."""
+def _make_cells(sides: Sides, pipeline: Pipeline, sampled: str) -> None:
+    """Create `early_cells`: window, key, and for each measure batch's value `__b` and the stream's final one `__s`."""
     keys = [identifier(name) for name in ("window_start", *pipeline.key)]
     same = " AND ".join(f"b.{key} IS NOT DISTINCT FROM s.{key}" for key in keys)
     names = (f"coalesce(b.{key}, s.{key}) AS {key}" for key in keys)
@@ -139,44 +139,44 @@ def _make_cells(sides: Sides, pipeline: Pipeline, looked: str) -> None:
         f"{_double(f'b.{identifier(name)}')} AS __b{i}, {_double(f's.{identifier(name)}')} AS __s{i}"
         for i, name in enumerate(_list_measures(sides))
     )
-    inside = f"WHERE window_start IN (SELECT window_start FROM early_windows) AND {looked}"
+    condition = f"WHERE window_start IN (SELECT window_start FROM early_windows) AND {sampled}"
     sides.connection.execute(
         f"CREATE TEMP TABLE early_cells AS SELECT {', '.join((*names, *values))}"
-        f" FROM (SELECT * FROM {SharedTable.EXPECTED} {inside}) b"
-        f" FULL JOIN (SELECT * FROM {stage(0)} {inside}) s ON {same}"
+        f" FROM (SELECT * FROM {SharedTable.EXPECTED} {condition}) b"
+        f" FULL JOIN (SELECT * FROM {stage(0)} {condition}) s ON {same}"
     )
 
 
 def _double(column: str) -> str:
-    """Return a number as a double; what is no number, or not there, as 0."""
+    """Return SQL that casts a number to a double; a missing value, or one that is not a number, becomes 0."""
     return f"CASE WHEN isfinite({column}::DOUBLE) THEN {column}::DOUBLE ELSE 0 END"
 
 
-def _make_rows(sides: Sides, looked: str) -> None:
-    """Make `early_rows`: accepted partial rows of the windows, with the ages `__low` to `__high` that they came at."""
+def _make_rows(sides: Sides, sampled: str) -> None:
+    """Create `early_rows`: accepted partial rows of the windows, with the ages `__low` to `__high` of their epochs."""
     end = "epoch_us(r.window_end)"
     low, high = (age_sql(name, end) for name in ("e.__first", "e.__last"))
     sides.connection.execute(
         f"CREATE TEMP TABLE early_rows AS SELECT r.*, {low} AS __low, {high} AS __high"
         f" FROM {SharedTable.STREAM_LOG} r JOIN {SharedTable.EPOCH_REACHED} e ON e.__epoch = r._epoch"
         f" WHERE r._class = '{Class.ACCEPTED}' AND r.window_start IN (SELECT window_start FROM early_windows)"
-        f" AND {looked}"
+        f" AND {sampled}"
     )
 
 
-def _make_known(sides: Sides, age: int, beyond: int, reached: int) -> bool:
-    """Make `early_known`: the windows of which is known what was shown at an age, and that were shown at it at all.
+def _make_known(sides: Sides, age: int, next_age: int, age_reached: int) -> bool:
+    """Create `early_known`: the windows that had a result at an age, if that result is known.
 
     Returns:
-        Whether there are any.
+        True if there are any.
     """
-    known = select_known_sql("early_windows", "early_rows", age, beyond, reached)
-    sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE early_known AS {known}")
+    query = select_known_sql("early_windows", "early_rows", age, next_age, age_reached)
+    sides.connection.execute(f"CREATE OR REPLACE TEMP TABLE early_known AS {query}")
     return number(sides.connection, "SELECT count(*) FROM early_known") > 0
 
 
 def _measure_age(sides: Sides, pipeline: Pipeline, age: int, *, is_open: bool) -> EarlyPoint | None:
-    """Return the errors of windows that came to an age; None where it is known of none."""
+    """Measure the errors of windows that reached an age; None if no result at that age is known."""
     keys = [identifier(name) for name in ("window_start", *pipeline.key)]
     names, same = ", ".join(keys), " AND ".join(f"m.{key} IS NOT DISTINCT FROM r.{key}" for key in keys)
     connection, measures = sides.connection, _list_measures(sides)
@@ -198,12 +198,14 @@ def _measure_age(sides: Sides, pipeline: Pipeline, age: int, *, is_open: bool) -
     return EarlyPoint(minutes=age / _MINUTE, is_open=is_open, within=rate(near, of), errors=errors) if of else None
 
 
-def _error_sql(place: int, shown: str) -> str:
-    """Return the error of a measure over the rows of a window."""
-    value = f"CASE WHEN m.window_start IS NULL THEN r.__s{place} ELSE {_double(shown)} END"
-    off = f"sum(abs({value} - r.__b{place}) ORDER BY abs({value} - r.__b{place}))"
-    whole = f"sum(abs(r.__b{place}) ORDER BY abs(r.__b{place}))"
-    return f"CASE WHEN {off} = 0 THEN 0 WHEN {whole} = 0 THEN 1 ELSE {off} / {whole} END AS __e{place}"
+def _error_sql(place: int, column: str) -> str:
+    """Return SQL for the error of a measure over the rows of a window."""
+    value = f"CASE WHEN m.window_start IS NULL THEN r.__s{place} ELSE {_double(column)} END"
+    deviation = f"sum(abs({value} - r.__b{place}) ORDER BY abs({value} - r.__b{place}))"
+    magnitude = f"sum(abs(r.__b{place}) ORDER BY abs(r.__b{place}))"
+    return (
+        f"CASE WHEN {deviation} = 0 THEN 0 WHEN {magnitude} = 0 THEN 1 ELSE {deviation} / {magnitude} END AS __e{place}"
+    )
 
 
 def _error(sides: Sides, name: str, place: int) -> EarlyError:

@@ -1,4 +1,4 @@
-"""Open windows by their age: how far event time is beyond their start."""
+"""Open windows grouped by age: the event time that has passed since their start."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -12,22 +12,22 @@ _MINUTE = 60_000_000
 
 
 def gather_points(windows: Iterable[tuple[int, bool, float]]) -> tuple[OpenPoint, ...]:
-    """Return a point for each age that a window has.
+    """Build a point for each range of ages that contains a window.
 
     Args:
-        windows: Age (microseconds; below 0: time has not reached its start), whether nothing differs, largest error.
+        windows: Age (microseconds; below 0: time has not reached its start), whether all rows agree, largest error.
     """
-    listed = list(windows)
+    rows = list(windows)
     points = []
     for low, high in ((None, 0), *pairwise(EDGES), (EDGES[-1], None)):
-        mine = [one for one in listed if _is_between(one[0] / _MINUTE, low, high)]
-        if mine:
+        group = [row for row in rows if _is_between(row[0] / _MINUTE, low, high)]
+        if group:
             point = OpenPoint(
                 from_minutes=float(0 if low is None else low),
                 to_minutes=None if high is None else float(high),
-                windows=len(mine),
-                same=sum(is_same for _, is_same, _ in mine),
-                largest=max(largest for *_, largest in mine),
+                windows=len(group),
+                same=sum(is_same for _, is_same, _ in group),
+                largest=max(largest for *_, largest in group),
             )
             points.append(point)
     return tuple(points)

@@ -1,8 +1,8 @@
-"""What the stream shows of windows that are open at the cut, beside a batch over the same cut: the log's own records.
+"""Accuracy of the stream's results for windows that are open at the cut, compared with the log's records.
 
-Batch computes closed windows alone, so the open ones are folded here, from the log, in plain Python: the newest ones
-that hold so many records together. Beside it stands what people see: the newest pane of each row, or where no panes
-come out what was accepted so far. Panes follow a trigger, so they lag; what was accepted should be the same.
+Batch computes only closed windows, so the open ones are folded here from the log in plain Python: the newest ones, up
+to a number of records. They are compared with the results that users see: the newest pane of each row, or without
+panes the accepted rows so far. Panes follow a trigger and therefore lag; accepted rows should be equal.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -38,7 +38,7 @@ from cutover.records.reference.place import place_records
 from cutover.settings import Settings
 
 RECORDS = 20_000
-"""Records of open windows that are read and folded at most: plain Python takes a second for as many."""
+"""Maximum number of records of open windows that are read and folded: plain Python takes a second for them."""
 
 Values = Mapping[str, Any]
 Rows = dict[Place, Values]
@@ -46,7 +46,7 @@ Rows = dict[Place, Values]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenWindow:
-    """One open window: how wrong each measure is, and whether anything differs at all."""
+    """Open window with the error of each measure."""
 
     start: int  # microseconds
     is_same: bool
@@ -54,7 +54,7 @@ class OpenWindow:
 
     @property
     def worst(self) -> float:
-        """Of any measure."""
+        """Return the largest error of any measure."""
         return max(self.errors.values(), default=0.0)
 
 
@@ -67,66 +67,76 @@ def measure(
     log: LogReader | None,
     silent: str | None,
 ) -> OpenAnswers:
-    """Return how right the stream's answers of open windows are.
+    """Measure how accurate the stream's results of open windows are.
 
     Args:
-        settings: Where the lake lies.
+        settings: Location of the lake.
         pipeline: The definition.
         evidence: The cut, its batch run and the epoch log.
         sides: Open sides.
-        log: What is asked for the records; None: the cluster of the settings.
-        silent: Why the cluster cannot be asked; None: it can.
+        log: Reader of the records; None: the cluster of the settings.
+        silent: Reason why the cluster is not available; None: it is.
     """
     panes = bool(evidence.records) and evidence.records[-1].panes is not None
-    shown = "panes" if panes else "aggregates"
+    source = "panes" if panes else "aggregates"
     if pipeline.window.merges:
-        return _make_unknown(0, shown, "Sessions grow and join: an open one is no answer yet.")
-    windows, chosen = _choose(sides, pipeline, evidence.watermark)
+        return _make_unknown(0, source, "Sessions grow and join: an open one is no answer yet.")
+    windows, selected = _select_windows(sides, pipeline, evidence.watermark)
     if not windows:
-        return _make_unknown(0, shown, "No window is open at the cut.")
-    if not chosen:
-        return _make_unknown(windows, shown, f"Each holds more than {RECORDS:,} records.")
+        return _make_unknown(0, source, "No window is open at the cut.")
+    if not selected:
+        return _make_unknown(windows, source, f"Each holds more than {RECORDS:,} records.")
     if silent is not None and log is None:
-        return _make_unknown(windows, shown, silent)
+        return _make_unknown(windows, source, silent)
     try:
-        truth = _fold_log(settings, pipeline, evidence, sides, log or LogClient(settings), chosen)
+        truth = _fold_log(settings, pipeline, evidence, sides, log or LogClient(settings), selected)
     except (LogError, LakeError) as error:
-        return _make_unknown(windows, shown, str(error).split("\n", maxsplit=1)[0])
-    found = _compare(truth, _read_shown(sides, pipeline, evidence, chosen, panes=panes), chosen)
-    reached = (evidence.watermark or 0) + pipeline.lateness.out_of_orderness_micros
+        return _make_unknown(windows, source, str(error).split("\n", maxsplit=1)[0])
+    comparisons = _compare(truth, _read_shown(sides, pipeline, evidence, selected, panes=panes), selected)
+    event_time = (evidence.watermark or 0) + pipeline.lateness.out_of_orderness_micros
     return OpenAnswers(
         near=NEAR,
         windows=windows,
-        looked=len(found),
-        shown=shown,
-        same=sum(one.is_same for one in found),
-        within=rate(sum(one.worst <= NEAR for one in found), len(found)),
-        errors=_summarize(found),
-        points=gather_points([(reached - one.start, one.is_same, one.worst) for one in found]),
+        looked=len(comparisons),
+        shown=source,
+        same=sum(comparison.is_same for comparison in comparisons),
+        within=rate(sum(comparison.worst <= NEAR for comparison in comparisons), len(comparisons)),
+        errors=_summarize(comparisons),
+        points=gather_points(
+            [(event_time - comparison.start, comparison.is_same, comparison.worst) for comparison in comparisons]
+        ),
         unknown=None,
     )
 
 
-def _make_unknown(windows: int, shown: str, why: str) -> OpenAnswers:
+def _make_unknown(windows: int, source: str, reason: str) -> OpenAnswers:
     return OpenAnswers(
-        near=NEAR, windows=windows, looked=0, shown=shown, same=0, within=rate(0, 0), errors=(), points=(), unknown=why
+        near=NEAR,
+        windows=windows,
+        looked=0,
+        shown=source,
+        same=0,
+        within=rate(0, 0),
+        errors=(),
+        points=(),
+        unknown=reason,
     )
 
 
-def _choose(sides: Sides, pipeline: Pipeline, watermark: int | None) -> tuple[int, list[Interval]]:
-    """Return how many windows are open, and the newest that hold `RECORDS` together, ascending."""
+def _select_windows(sides: Sides, pipeline: Pipeline, watermark: int | None) -> tuple[int, list[Interval]]:
+    """Count the open windows, and select the newest with at most `RECORDS` records together, ascending."""
     query = (
         "SELECT epoch_us(window_start), epoch_us(window_end), sum(_n)::BIGINT FROM all_0"
         f" WHERE NOT {is_closed_sql(pipeline, watermark)} GROUP BY 1, 2 ORDER BY 1 DESC, 2 DESC"
     )
     rows = sides.connection.execute(query).fetchall()
-    chosen, total = list[Interval](), 0
+    selected, total = list[Interval](), 0
     for start, end, count in rows:
         total += count
         if total > RECORDS:
             break
-        chosen.append(Interval(start, end))
-    return len(rows), chosen[::-1]
+        selected.append(Interval(start, end))
+    return len(rows), selected[::-1]
 
 
 def _fold_log(
@@ -137,44 +147,45 @@ def _fold_log(
     log: LogReader,
     intervals: Sequence[Interval],
 ) -> Rows:
-    """Return what batch would have of some windows over the records up to the cut.
+    """Fold the records up to the cut into the rows that batch would have of some windows.
 
     Raises:
-        LogError: No broker answers, the log is another one by now, or records have left it.
-        LakeError: The index of batch cannot be read.
+        LogError: No broker answers, the topic was replaced by another log, or records have left it.
+        LakeError: The index of the batch path cannot be read.
     """
     run = evidence.run
-    described, earliest = log.describe(run.topic), log.earliest(run.topic)
-    if (described.cluster_id, described.topic_id) != (run.cluster_id, run.topic_id):
-        msg = f"Topic `{run.topic}` is another log by now."
+    description, earliest = log.describe(run.topic), log.earliest(run.topic)
+    if (description.cluster_id, description.topic_id) != (run.cluster_id, run.topic_id):
+        msg = f"Topic `{run.topic}` was replaced by another log."
         raise LogError(msg)
     rejoin = Rejoin(settings, pipeline)
     dimensions = rejoin.at(rejoin.collect_recorded(evidence.records))
     stretches = sorted({pipeline.window.event_range(interval) for interval in intervals})
     raw: dict[tuple[int, int], RawRecord] = {}
     for portion in log_rows.list_portions(settings, pipeline, sides.connection, run, stretches):
-        gone = find_gone_records(portion, earliest, run.topic)
-        if gone is not None:
-            raise LogError(gone)
+        missing = find_gone_records(portion, earliest, run.topic)
+        if missing is not None:
+            raise LogError(missing)
         raw |= {
-            (one.partition, one.offset): one for one in log_rows.read_records(log, pipeline, run, portion, stretches)
+            (record.partition, record.offset): record
+            for record in log_rows.read_records(log, pipeline, run, portion, stretches)
         }
-    placed = list(place_records(pipeline, [raw[at] for at in sorted(raw)], dimensions))
-    inside = {(interval.start, interval.end) for interval in intervals}
-    places = {Place(Interval(*one.group[:2]), tuple(map(plain, one.group[2]))) for one in placed}
-    wanted = [place for place in places if (place.interval.start, place.interval.end) in inside]
-    told = claims.fold_places(pipeline, placed, {}, wanted, ())
+    placed_records = list(place_records(pipeline, [raw[at] for at in sorted(raw)], dimensions))
+    bounds = {(interval.start, interval.end) for interval in intervals}
+    places = {Place(Interval(*record.group[:2]), tuple(map(plain, record.group[2]))) for record in placed_records}
+    selected = [place for place in places if (place.interval.start, place.interval.end) in bounds]
+    claims_by_place = claims.fold_places(pipeline, placed_records, {}, selected, ())
     return {
         place: {name: plain(value) for name, value in row.measures.items()}
-        for place, one in told.items()
-        for row in one.batch.values()
+        for place, claim in claims_by_place.items()
+        for row in claim.batch.values()
     }
 
 
 def _read_shown(
     sides: Sides, pipeline: Pipeline, evidence: SealEvidence, intervals: Sequence[Interval], *, panes: bool
 ) -> Rows:
-    """Return the rows that people see of some windows."""
+    """Read the rows of some windows that users see."""
     relation = _make_panes(sides, pipeline, evidence) if panes else "all_0"
     starts = ", ".join(str(interval.start) for interval in intervals)
     names = ", ".join(map(identifier, (*pipeline.key, *pipeline.measures)))
@@ -182,15 +193,15 @@ def _read_shown(
         f"SELECT epoch_us(window_start), epoch_us(window_end), {names} FROM {relation} AS shown"
         f" WHERE epoch_us(window_start) IN ({starts})"
     )
-    found, keys = Rows(), len(pipeline.key)
+    rows, keys = Rows(), len(pipeline.key)
     for start, end, *values in sides.connection.execute(query).fetchall():
         place = Place(Interval(start, end), tuple(map(plain, values[:keys])))
-        found[place] = dict(zip(pipeline.measures, map(plain, values[keys:]), strict=True))
-    return found
+        rows[place] = dict(zip(pipeline.measures, map(plain, values[keys:]), strict=True))
+    return rows
 
 
 def _make_panes(sides: Sides, pipeline: Pipeline, evidence: SealEvidence) -> str:
-    """Return the rows that panes add up to: the newest of each row, or where panes hold what is new all of them."""
+    """Return SQL for the rows of the panes: the newest pane of each row, or their sum if panes are discarding."""
     evidence.epoch_log.panes(sides.connection, "open_panes", epoch=evidence.run.epoch)
     if pipeline.accumulation is Accumulation.DISCARDING:
         rows = f"(SELECT * REPLACE ('{Class.ACCEPTED}' AS _class) FROM open_panes WHERE _class <> 'dropped')"
@@ -217,19 +228,19 @@ def _compare_window(window: Interval, places: Sequence[Place], truth: Rows, rows
     errors = {}
     for name in names:
         pairs = [(_number(truth.get(place, {}).get(name)), _number(rows.get(place, {}).get(name))) for place in places]
-        off = math.fsum(abs(actual - expected) for expected, actual in pairs)
-        whole = math.fsum(abs(expected) for expected, _ in pairs)
-        errors[name] = off / whole if whole else float(off > 0)
+        deviation = math.fsum(abs(actual - expected) for expected, actual in pairs)
+        magnitude = math.fsum(abs(expected) for expected, _ in pairs)
+        errors[name] = deviation / magnitude if magnitude else float(deviation > 0)
     return OpenWindow(start=window.start, is_same=is_same, errors=errors)
 
 
 def _number(value: Any) -> float:
-    """Return a value as a float; what is no number, or not there, as 0."""
+    """Convert a value to a float; a missing value, or one that is not a number, becomes 0."""
     try:
-        found = float(value)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         return 0.0
-    return found if math.isfinite(found) else 0.0
+    return number if math.isfinite(number) else 0.0
 
 
 def _summarize(open_windows: Sequence[OpenWindow]) -> tuple[EarlyError, ...]:

@@ -1,1 +1,1 @@
-"""The audit in KAPPA: a random sample of final windows, computed from the log anew and compared."""
+"""Audit in KAPPA: a random sample of final windows, recomputed from the log and compared."""

@@ -1,7 +1,7 @@
-"""One audit: draw, recompute by the batch path, compare, record. What is served is not touched.
+"""Audit of a sample of windows: draw, recompute by the batch path, compare, record. The served tables do not change.
 
-The comparison is that of `cutover reconcile`, over the drawn windows alone: late rows that the ledger declares, and
-whatever else has a proven cause, are no regression.
+The comparison is that of `cutover reconcile`, limited to the drawn windows: late rows that the ledger declares, and
+other differences with a proven cause, are not regressions.
 """
 
 from collections.abc import Sequence
@@ -31,68 +31,78 @@ from cutover.reconcile.window_audit.population import Population
 from cutover.settings import Settings
 from cutover.timestamps import from_micros, parse_micros
 
-SHOWN = 20
-"""Rows that an audit names."""
+MAX_EXAMPLES = 20
+"""Rows that an audit lists."""
 
 
 @runs.tell_lineage("audit", lineage.find_touched_by_audit)
 def audit_windows(settings: Settings, pipeline: Pipeline, *, seed: int, clock: Clock) -> WindowAudit:
-    """Look at a sample of the windows that became final since the last audit, and record what was found, if any did.
+    """Audit a sample of the windows that became final since the last audit, and record the result if there are any.
 
     Args:
-        settings: Where log and lake are.
+        settings: Location of the log and the lake.
         pipeline: The definition.
-        seed: Draws the sample.
-        clock: For when it was made.
+        seed: Seed of the sample.
+        clock: Clock for the time of the audit.
 
     Raises:
         DefinitionError: The policy cannot be met with these windows, rows or this retention; nothing was recorded.
         LakeError: No window is final yet, or a table cannot be read.
     """
     audits = audit_record.list_audits(settings, pipeline)
-    found = population.find_population(settings, pipeline, audits)
-    drawn = draw(found.windows, found.wanted, seed)
-    judged = audit_record.list_judged(audits, found.version.number)
-    chosen = sorted({*drawn, *(one for one in _find_again(pipeline, found.again) if one.end <= found.until)})
-    if chosen or found.windows:
-        population.refuse_unreachable(settings, pipeline, found)
-    result = _compare(settings, pipeline, chosen, clock) if chosen else None
-    made = _describe(pipeline, found, drawn, chosen, result)
-    chance = audit_record.find_common_miss_chance(judged, found.until, found.plan.audit)
+    eligible = population.find_population(settings, pipeline, audits)
+    sample = draw(eligible.windows, eligible.sample_size, seed)
+    previous_audits = audit_record.list_judged(audits, eligible.version.number)
+    intervals = sorted(
+        {
+            *sample,
+            *(
+                interval
+                for interval in _list_suspect_windows(pipeline, eligible.suspects)
+                if interval.end <= eligible.until
+            ),
+        }
+    )
+    if intervals or eligible.windows:
+        population.check_feasible(settings, pipeline, eligible)
+    result = _compare(settings, pipeline, intervals, clock) if intervals else None
+    audit = _describe(pipeline, eligible, sample, intervals, result)
+    miss_chance = audit_record.find_common_miss_chance(previous_audits, eligible.until, eligible.plan.audit)
     at = clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    done = replace(made, at=at, seed=seed, power=1.0 - chance * made.missed)
+    completed = replace(audit, at=at, seed=seed, power=1.0 - miss_chance * audit.missed)
     if result is None:
-        return done
-    audit_record.record(settings, pipeline, done)
-    log.info("windows_audited", pipeline=pipeline.name, state=str(done.state), windows=len(chosen), seed=seed)
-    return done
+        return completed
+    audit_record.record(settings, pipeline, completed)
+    log.info("windows_audited", pipeline=pipeline.name, state=str(completed.state), windows=len(intervals), seed=seed)
+    return completed
 
 
-def _find_again(pipeline: Pipeline, starts: Sequence[int]) -> list[Interval]:
-    return [one for start in starts for one in pipeline.window.assign_windows(start) if one.start == start]
+def _list_suspect_windows(pipeline: Pipeline, starts: Sequence[int]) -> list[Interval]:
+    windows = (window for start in starts for window in pipeline.window.assign_windows(start) if window.start == start)
+    return list(windows)
 
 
 def _compare(settings: Settings, pipeline: Pipeline, intervals: Sequence[Interval], clock: Clock) -> Finding | str:
-    """Return the comparison of the windows as the batch path makes them now with what the stream has; or why not."""
+    """Compare the recomputed windows with the stream's; return the finding, or why they cannot be compared."""
     now = history.settle_now(settings, pipeline, clock.now())
     rules = Acceptance(rules=acceptance_files.load(settings, pipeline), now=now)
     with ExitStack() as stack:
         try:
             recompute = find_recompute()
             ranges = [(interval.start, interval.end) for interval in intervals]
-            apart = stack.enter_context(recompute(settings, pipeline, ranges, clock))
+            recomputed = stack.enter_context(recompute(settings, pipeline, ranges, clock))
         except CutoverError as error:
             return str(error).splitlines()[0]
-        # Windows before the first one drawn were not read: what the stream has of them is no row too many.
-        first, behind = from_micros(intervals[0].start), from_micros(intervals[-1].start + 1)
-        return compare_at_cut(apart, pipeline, ComparisonRequest(start=first, end=behind, acceptance=rules)).finding
+        # Windows outside the sample's range were not recomputed, so rows of the stream in them are not extra rows.
+        start, end = from_micros(intervals[0].start), from_micros(intervals[-1].start + 1)
+        return compare_at_cut(recomputed, pipeline, ComparisonRequest(start=start, end=end, acceptance=rules)).finding
 
 
 def _describe(
     pipeline: Pipeline,
     population: Population,
     intervals: Sequence[Interval],
-    chosen: Sequence[Interval],
+    windows: Sequence[Interval],
     result: Finding | str | None,
 ) -> WindowAudit:
     audit = WindowAudit(
@@ -105,8 +115,8 @@ def _describe(
         since=population.since,
         until=population.until,
         population=len(population.windows),
-        wanted=population.wanted,
-        windows=tuple(one.start for one in chosen),
+        wanted=population.sample_size,
+        windows=tuple(window.start for window in windows),
         judged=0,
         rows=0,
         missed=1.0,
@@ -119,50 +129,56 @@ def _describe(
         return replace(audit, reason=result, runbook="NotComparable")
     if result.verdict is Verdict.NOT_COMPARABLE:
         return replace(audit, reason=result.sentence, epoch=_epoch(result), runbook=result.runbook)
-    return replace(_judge(audit, population, intervals, result), epoch=_epoch(result))
+    return replace(_evaluate_comparison(audit, population, intervals, result), epoch=_epoch(result))
 
 
 def _epoch(result: Finding) -> int:
     return -1 if result.seal.epoch is None else result.seal.epoch
 
 
-def _judge(audit: WindowAudit, population: Population, intervals: Sequence[Interval], result: Finding) -> WindowAudit:
-    """Return what a comparison says; of windows that could not be judged those with the most rows are left out.
+def _evaluate_comparison(
+    audit: WindowAudit, population: Population, intervals: Sequence[Interval], result: Finding
+) -> WindowAudit:
+    """Evaluate a comparison; if some windows could not be recomputed, the sample's largest ones do not count.
 
-    Which they are is not known. So where windows are looked at again that were wrong, all have to be judged.
+    It is not known which windows those are. So if the sample contains suspect windows, all of its windows have to be
+    recomputed.
     """
     counts = sorted(population.rows.get(interval.start, 0) for interval in intervals)
-    held = sum(population.rows.get(start, 0) > 0 for start in audit.windows)
-    left_out = min(len(counts), max(0, held - result.windows.compared))
-    not_final = len(set(population.again) - set(audit.windows))
+    nonempty = sum(population.rows.get(start, 0) > 0 for start in audit.windows)
+    omitted = min(len(counts), max(0, nonempty - result.windows.compared))
+    not_final = len(set(population.suspects) - set(audit.windows))
     if not_final:
-        missing = f"{not_final} of {len(population.again)} windows that were wrong are not final in this version."
-        return replace(audit, reason=missing, runbook="RetirementRegression")
-    if population.again and held > result.windows.compared:
-        missing = f"{held - result.windows.compared} of {held} windows cannot be computed again, and some were wrong."
-        return replace(audit, reason=missing, runbook="RetirementRegression")
-    judged = counts[: len(counts) - left_out]
+        reason = f"{not_final} of {len(population.suspects)} windows that were wrong are not final in this version."
+        return replace(audit, reason=reason, runbook="RetirementRegression")
+    if population.suspects and nonempty > result.windows.compared:
+        reason = (
+            f"{nonempty - result.windows.compared} of {nonempty} windows cannot be computed again, and some were wrong."
+        )
+        return replace(audit, reason=reason, runbook="RetirementRegression")
+    evaluated = counts[: len(counts) - omitted]
     open_rows = result.policy.unexplained - result.policy.accepted
     is_wrong = open_rows > result.policy.max_unexplained
     unexplained = [difference for difference in result.differences if UNEXPLAINED in difference.cause]
-    wrong = [one for one in unexplained if one.accepted_by is None]
-    are_listed = len({place_of(one) for one in unexplained}) == result.causes[UNEXPLAINED].rows
-    starts = {parse_micros(one.window_start) for one in wrong if one.window_start}
+    wrong = [difference for difference in unexplained if difference.accepted_by is None]
+    are_listed = len({place_of(difference) for difference in unexplained}) == result.causes[UNEXPLAINED].rows
+    starts = {parse_micros(difference.window_start) for difference in wrong if difference.window_start}
     return replace(
         audit,
         state=AuditState.REGRESSION if is_wrong else AuditState.AGREES,
         reason=result.sentence,
-        judged=len(judged),
-        rows=sum(judged),
-        missed=power.find_sample_miss_chance(audit.audit, judged),
+        judged=len(evaluated),
+        rows=sum(evaluated),
+        missed=power.find_sample_miss_chance(audit.audit, evaluated),
         unexplained=open_rows,
         wrong=(tuple(sorted(starts)) if are_listed else audit.windows) if is_wrong else (),
-        examples=tuple(map(_describe_row, wrong[:SHOWN])) if is_wrong else (),
+        examples=tuple(map(_describe_row, wrong[:MAX_EXAMPLES])) if is_wrong else (),
         causes={name: cause.rows for name, cause in result.causes.items() if cause.rows},
         runbook="RetirementRegression" if is_wrong else None,
     )
 
 
-def _describe_row(one: Difference) -> str:
-    key = ", ".join(f"{name}={value}" for name, value in one.key.items())
-    return f"{one.window_start} {key}: {one.measure} {one.kind}, served {one.streaming}, recomputed {one.batch}"
+def _describe_row(difference: Difference) -> str:
+    key = ", ".join(f"{name}={value}" for name, value in difference.key.items())
+    values = f"served {difference.streaming}, recomputed {difference.batch}"
+    return f"{difference.window_start} {key}: {difference.measure} {difference.kind}, {values}"

@@ -1,4 +1,4 @@
-"""Which windows an audit looks at: drawn by a seed, by nothing else. Pure."""
+"""Sample of windows for an audit: a pure function of the seed."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,12 +7,12 @@ from cutover.definition.windows.window_fn import Interval
 
 
 def draw(windows: Iterable[Interval], count: int, seed: int) -> tuple[Interval, ...]:
-    """Draw windows, each set of them as likely as any other; the same seed draws the same, in whatever order they come.
+    """Draw windows uniformly; the same seed draws the same windows, whatever their order.
 
-    Each window has a rank that follows from seed and start alone, so that no order and no tie takes part.
+    Each window has a rank that depends only on the seed and its start, so neither order nor ties matter.
     """
     ranked = sorted((_rank(window, seed), window) for window in windows)
-    return tuple(sorted(one for _, one in ranked[:count]))
+    return tuple(sorted(window for _, window in ranked[:count]))
 
 
 def _rank(interval: Interval, seed: int) -> bytes:

@@ -1,4 +1,4 @@
-"""The windows that an audit draws from, and whether a daily audit of them can find what the policy asks for."""
+"""Population of windows that an audit samples, and the power of a daily audit under the policy."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,37 +26,37 @@ from cutover.records.closing import closing, find_closed_end
 from cutover.settings import Settings
 
 _YEARS = 800 * DAY
-"""Has each month, and each change of clocks, twice."""
+"""Range that contains each month length and each change of clocks twice."""
 
 _LESS = "a larger share or more days in `policy.audit` take less"
-_WITHOUT = "`audit=None` in the policy goes without samples in KAPPA; whoever approves the move is told"
+_WITHOUT = "`audit=None` in the policy goes without samples in KAPPA; the approver of the move is notified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Population:
-    """The final windows that there are to draw from, and what is known of them."""
+    """Final windows that an audit can sample."""
 
     version: Version
     since: int  # they end after this, microseconds
     until: int
     windows: tuple[Interval, ...]
-    rows: Mapping[int, int]  # start -> (window, key) rows that are served; of the newest final windows and of `again`
-    again: tuple[int, ...]  # starts of windows that the audit before found wrong
+    rows: Mapping[int, int]  # start -> served (window, key) rows, of the newest final windows and of `suspects`
+    suspects: tuple[int, ...]  # starts of windows that the previous audit found wrong
     plan: SamplePlan
 
     @property
-    def wanted(self) -> int:
-        """Return how many to draw: of each day that has begun since as many as are planned."""
+    def sample_size(self) -> int:
+        """Return how many windows to draw: the planned number for each started day."""
         days = max(1, -(-(self.until - self.since) // DAY))
         return min(self.plan.count_draws(days), len(self.windows))
 
 
 def find_population(settings: Settings, pipeline: Pipeline, window_audits: Sequence[WindowAudit]) -> Population:
-    """Return the windows that became final since the last audit that said something, at most `within_days` of them.
+    """Find the windows that became final since the last conclusive audit, within `within_days`.
 
     Raises:
         DefinitionError: The windows are sessions or never become final.
-        LakeError: Nothing is final yet, or a table cannot be read.
+        LakeError: No window is final yet, or a table cannot be read.
     """
     window, audit = pipeline.window, _find_policy(pipeline)
     if not isinstance(window, AlignedWindowFn) or window.reach is None:
@@ -65,7 +65,7 @@ def find_population(settings: Settings, pipeline: Pipeline, window_audits: Seque
     version = table_weights.check_epoch_log(settings, pipeline, versions.current(settings, pipeline))
     newest = EpochLog(version.uri).newest()
     closed_end = find_closed_end(pipeline, None if newest is None else newest.watermark_after)
-    judged = audit_record.list_judged(window_audits, version.number)
+    conclusive = audit_record.list_judged(window_audits, version.number)
     wrong_windows = audit_record.find_wrong_windows(window_audits)
     gap = 0 if closed_end is None else _measure_gap(window, closed_end)
     stretch = max(audit.within_days * DAY, gap)
@@ -75,46 +75,50 @@ def find_population(settings: Settings, pipeline: Pipeline, window_audits: Seque
     if closed_end is None or oldest is None:
         msg = f"Audit of `{pipeline.name}`: expected a final window, got none."
         raise LakeError(msg + "\nHint: a window is final once the watermark is past its end by allowed lateness.")
-    first = max(oldest, closed_end - stretch - window.reach)
-    final = [one for one in list_windows(window, first, closed_end) if one.end > closed_end - stretch]
-    since = max(closed_end - stretch, *([judged[-1].until] if judged else [oldest]))
+    start = max(oldest, closed_end - stretch - window.reach)
+    final_windows = [
+        candidate for candidate in list_windows(window, start, closed_end) if candidate.end > closed_end - stretch
+    ]
+    since = max(closed_end - stretch, *([conclusive[-1].until] if conclusive else [oldest]))
     return Population(
         version=version,
         since=since,
         until=closed_end,
-        windows=tuple(one for one in final if one.end > since),
+        windows=tuple(candidate for candidate in final_windows if candidate.end > since),
         rows=rows,
-        again=wrong_windows,
-        plan=power.plan_sample(audit, [rows.get(one.start, 0) for one in final], audit.within_days * DAY // gap),
+        suspects=wrong_windows,
+        plan=power.plan_sample(
+            audit, [rows.get(candidate.start, 0) for candidate in final_windows], audit.within_days * DAY // gap
+        ),
     )
 
 
-def _measure_gap(window: AlignedWindowFn, until: int) -> int:
-    """Return the largest time between two ends: of months, and of days on which clocks change, it is not always one."""
+def _measure_gap(window: AlignedWindowFn, last_end: int) -> int:
+    """Return the largest time between two window ends, which varies for months and days on which clocks change."""
     reach = window.reach or DAY
     span = _YEARS if reach // window.max_windows >= DAY // 2 else 4 * reach
-    ends = sorted({one.end for one in list_windows(window, until - span, until)})
+    ends = sorted({interval.end for interval in list_windows(window, last_end - span, last_end)})
     return max((later - earlier for earlier, later in pairwise(ends)), default=span)
 
 
-def refuse_unreachable(settings: Settings, pipeline: Pipeline, population: Population) -> None:
-    """Refuse an audit whose windows leave the log before it looks at them, or are too few for what it must find.
+def check_feasible(settings: Settings, pipeline: Pipeline, population: Population) -> None:
+    """Reject an audit whose windows leave the log before it runs, or are too few for the policy's power.
 
     Raises:
-        DefinitionError: Says how long the topics keep a record and how long they must, or what could be found.
+        DefinitionError: States the retention and the required one, or the power that is possible.
     """
-    _refuse_short_retention(settings, pipeline)
+    _check_retention(settings, pipeline)
     if population.plan.refusal is not None:
         raise _make_refusal(pipeline, population.plan.refusal)
 
 
 def find_refusal(settings: Settings, pipeline: Pipeline) -> str | None:
-    """Return why a daily audit could not find what the policy asks for, with a hint; None: it can, or need not."""
+    """Return why a daily audit cannot meet the policy, with a hint; None if it can, or if no audit is configured."""
     if pipeline.policy.audit is None:
         return None
     try:
         population = find_population(settings, pipeline, audit_record.list_audits(settings, pipeline))
-        refuse_unreachable(settings, pipeline, population)
+        check_feasible(settings, pipeline, population)
     except CutoverError as error:
         return str(error)
     return None
@@ -128,7 +132,7 @@ def _find_policy(pipeline: Pipeline) -> Audit:
     return pipeline.policy.audit
 
 
-def _refuse_short_retention(settings: Settings, pipeline: Pipeline) -> None:
+def _check_retention(settings: Settings, pipeline: Pipeline) -> None:
     shortest = find_shortest(
         parse_retention(LogClient(settings).config(topic)) for topic in topics_of(log_of(pipeline))
     )
@@ -141,21 +145,21 @@ def _refuse_short_retention(settings: Settings, pipeline: Pipeline) -> None:
         raise _make_refusal(pipeline, text, "let the topics keep records longer: `retention.ms`")
 
 
-def _make_refusal(pipeline: Pipeline, why: str, hint: str = _LESS) -> DefinitionError:
-    return DefinitionError(f"Audit of `{pipeline.name}`: {why}.\nHint: {hint}.")
+def _make_refusal(pipeline: Pipeline, reason: str, hint: str = _LESS) -> DefinitionError:
+    return DefinitionError(f"Audit of `{pipeline.name}`: {reason}.\nHint: {hint}.")
 
 
 def _count_rows(
-    settings: Settings, pipeline: Pipeline, first: int, again: Sequence[int]
+    settings: Settings, pipeline: Pipeline, earliest_end: int, suspects: Sequence[int]
 ) -> tuple[int | None, dict[int, int]]:
-    """Return the oldest final window's start, and the rows by start of those that end behind a time or are named."""
+    """Return the start of the oldest final window, and the rows by start of suspects and of windows after a time."""
     final, start = "FROM streaming WHERE _state <> 'open'", "epoch_us(window_start)"
-    named = "".join(f" OR {start} = {one:d}" for one in again)
+    or_suspect = "".join(f" OR {start} = {suspect:d}" for suspect in suspects)
     with views.connect(settings, pipeline) as connection:
         try:
             (oldest,) = connection.execute(f"SELECT min({start}) {final}").fetchall()[0]
-            chosen = f"(window_end > make_timestamptz({first:d}::BIGINT){named})"
-            rows = connection.execute(f"SELECT {start}, count(*) {final} AND {chosen} GROUP BY 1").fetchall()
+            condition = f"(window_end > make_timestamptz({earliest_end:d}::BIGINT){or_suspect})"
+            rows = connection.execute(f"SELECT {start}, count(*) {final} AND {condition} GROUP BY 1").fetchall()
         except duckdb.Error as error:
             msg = f"Audit of `{pipeline.name}`: expected rows of final windows, got: {str(error).splitlines()[0]}"
             raise LakeError(msg, runbook="TableUnreadable") from error

@@ -1,4 +1,4 @@
-"""An audit of windows in words, the same for the terminal and the task's log."""
+"""Descriptions of an audit of windows, the same at the terminal and in the task's log."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from cutover.timestamps import format_micros
 
 
 def describe_audit(audit: WindowAudit) -> Iterator[str]:
-    """Yield the sample, what it could have found, and what it found; a line each."""
+    """Describe the sample, its power and its result, one line each."""
     if audit.state is AuditState.NOTHING_NEW:
         return
     span = f"after {format_micros(audit.since)}, up to {format_micros(audit.until)}"
@@ -24,8 +24,8 @@ def describe_audit(audit: WindowAudit) -> Iterator[str]:
     yield audit.reason
 
 
-def say_next(audit: WindowAudit, *, moved: bool) -> str:
-    """Return what it comes to and what to do, in one line."""
+def describe_next_step(audit: WindowAudit, *, moved: bool) -> str:
+    """Describe the result and the next step in one line."""
     name = audit.pipeline
     if audit.state is AuditState.AGREES:
         return f"Audit of {name}: the {count_noun(audit.judged, 'window')} of the sample agree with the log."
@@ -33,7 +33,7 @@ def say_next(audit: WindowAudit, *, moved: bool) -> str:
         return f"Audit of {name}: no window became final since the last one. Next: the same once one is."
     if audit.state is AuditState.NOT_COMPARABLE:
         return f"Audit of {name}: nothing can be said. See docs/runbooks/{audit.runbook or 'NotComparable'}.md."
-    said = f"Audit of {name}: {audit.unexplained:,} rows of final windows are wrong"
+    text = f"Audit of {name}: {audit.unexplained:,} rows of final windows are wrong"
     if moved:
-        return f"{said}; {name} is back in {Stage.LAMBDA}. Next: `cutover batch {name}` catches batch up with the log."
-    return f"{said}. Next: docs/runbooks/RetirementRegression.md."
+        return f"{text}; {name} is back in {Stage.LAMBDA}. Next: `cutover batch {name}` catches batch up with the log."
+    return f"{text}. Next: docs/runbooks/RetirementRegression.md."

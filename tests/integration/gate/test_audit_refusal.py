@@ -23,7 +23,7 @@ from cutover.reconcile.verdict.audits.power import DAY
 from cutover.reconcile.window_audit import audit_sample
 from cutover.reconcile.window_audit.audit_sample import audit_windows
 from cutover.reconcile.window_audit.population import _measure_gap, find_population, find_refusal
-from cutover.reconcile.window_audit.sentence import describe_audit, say_next
+from cutover.reconcile.window_audit.sentence import describe_audit, describe_next_step
 from cutover.settings import LineageSettings, Settings
 from tests.integration.reconcile.lake_of import PIPELINE, Sale, lake_of, write
 from tests.support.history.audits import audited
@@ -115,7 +115,7 @@ def test_an_audit_without_a_new_window_says_so_and_is_not_kept(
     assert told["job"]["name"] == f"{sales.name}.audit"
     assert told["run"]["facets"]["cutover_result"]["state"] == str(AuditState.NOTHING_NEW)
     assert (found.state, found.exit_code, found.windows) == (AuditState.NOTHING_NEW, 0, ())
-    assert (list(describe_audit(found)), "became final" in say_next(found, moved=False)) == ([], True)
+    assert (list(describe_audit(found)), "became final" in describe_next_step(found, moved=False)) == ([], True)
     assert len(audit_record.list_audits(kafka_settings, sales)) == 1
 
 

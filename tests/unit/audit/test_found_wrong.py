@@ -11,7 +11,7 @@ from cutover.lake.control.versions import Version
 from cutover.reconcile.result.finding import Cause, Difference, Finding, PolicyResult, Verdict, Windows
 from cutover.reconcile.verdict.audits.audit_record import AuditState
 from cutover.reconcile.verdict.audits.power import plan_sample
-from cutover.reconcile.window_audit.audit_sample import _judge
+from cutover.reconcile.window_audit.audit_sample import _evaluate_comparison
 from cutover.reconcile.window_audit.population import Population
 from cutover.timestamps import format_micros
 from tests.support.history.audits import audited
@@ -25,7 +25,7 @@ POPULATION = Population(
     until=STARTS[-1] + HOUR,
     windows=DRAWN,
     rows=dict.fromkeys(STARTS, 1),
-    again=(),
+    suspects=(),
     plan=plan_sample(Audit(), [1] * len(STARTS), len(STARTS)),
 )
 
@@ -49,7 +49,9 @@ def find(
         causes={"unexplained": Cause(rows=rows)},
         differences=cells,
     )
-    made = _judge(audited("p", windows=STARTS, state=AuditState.NOT_COMPARABLE), population, DRAWN, result)
+    made = _evaluate_comparison(
+        audited("p", windows=STARTS, state=AuditState.NOT_COMPARABLE), population, DRAWN, result
+    )
     return made.state, made.wrong
 
 
@@ -79,4 +81,4 @@ def test_an_accepted_row_makes_no_window_wrong() -> None:
 def test_an_audit_agrees_only_if_it_compared_every_window_that_was_wrong(
     again: tuple[int, ...], state: AuditState
 ) -> None:
-    assert find(rows=0, population=replace(POPULATION, again=again)) == (state, ())
+    assert find(rows=0, population=replace(POPULATION, suspects=again)) == (state, ())
