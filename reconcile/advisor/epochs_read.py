@@ -1,4 +1,4 @@
-"""Which epochs have read records, and what of these the log still holds."""
+"""Epochs that have read records, and the part of these records that the log retains."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

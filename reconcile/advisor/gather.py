@@ -39,7 +39,7 @@ LATE_AT_LEAST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatheredDelays:
-    """How late records were, and whose late ones are."""
+    """Delays of records, with the partitions and keys of the late ones."""
 
     delays: Delays
     epochs: int  # that have read records

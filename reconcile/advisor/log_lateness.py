@@ -1,4 +1,4 @@
-"""How late the records of a log were, by partition and value of the key: as they were appended, and as they were read.
+"""Delays of a log's records by partition and value of the key, both when appended and when read.
 
 The log is read once by Spark; when each record was appended its log timestamp tells, when it was read the epochs do.
 """

@@ -43,7 +43,7 @@ _RANGES = pa.schema([("__partition", pa.int32()), *((name, pa.int64()) for name 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogReading:
-    """What is read, and from which epochs."""
+    """Records to read, and the epochs that read them."""
 
     spark: "SparkSession"
     settings: Settings

@@ -1,4 +1,4 @@
-"""What settings of lateness would have come to: a pure function of how late each record was.
+"""Predicted effect of settings of lateness: a pure function of the delay of each record.
 
 A record's delay is how far the newest event time of the slowest partition was, before its epoch, beyond the end of its
 window. The watermark is that time less the out-of-orderness o, and a window takes rows until the watermark has passed
@@ -52,7 +52,7 @@ class RecordDelays:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delays:
-    """How late the records of a log were."""
+    """Delays of the records of a log."""
 
     read: RecordDelays  # as the epochs read them
     real: RecordDelays | None  # had each been read when it was appended; None: log timestamps do not tell

@@ -1,4 +1,4 @@
-"""What was predicted of settings beside what was found, as a table of Markdown in a page."""
+"""Markdown table of the predicted and the measured effect of settings."""
 
 from collections.abc import Iterator
 from pathlib import Path

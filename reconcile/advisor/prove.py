@@ -1,4 +1,4 @@
-"""What was predicted of settings beside what the streaming path does under them over the same epochs, unserved.
+"""Proof of predictions: the streaming path runs with the settings over the same epochs, without serving its results.
 
 A window's on-time answer is that of the moment at which the watermark passes its end. So it was exact if no record
 came later: of sessions that is a run with no allowed lateness, in which all such records are late; of other windows

@@ -1,4 +1,4 @@
-"""What was found out of the lateness of logs: one row for each look, the newest under a definition counts."""
+"""History of measurements of lateness: one row for each, of which the newest under a definition counts."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Which column two answers differ in, and the expression of the definition that it comes from."""
+"""Columns in which two answers differ, with the expression of the definition that each comes from."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier` or ours
 
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"DOUBLE|FLOAT|U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferenceSize:
-    """How far two answers are apart in a column, over the rows that differ."""
+    """Size of the difference between two answers in a column, over the rows that differ."""
 
     largest: float  # absolute
     relative: float  # the largest difference by the larger magnitude

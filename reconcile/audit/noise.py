@@ -34,7 +34,7 @@ class NoiseOfMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noise:
-    """What a measurement of noise has come to."""
+    """Result of a measurement of noise."""
 
     pipeline: str
     at: str  # ISO 8601, UTC

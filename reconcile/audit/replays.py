@@ -1,4 +1,4 @@
-"""How a log is replayed: where epochs end and how many tasks share the records, drawn by a seed. Pure."""
+"""Plan of a replay: the ends of its epochs and its number of tasks, a pure function of a seed."""
 
 import random
 from collections.abc import Mapping

@@ -57,7 +57,7 @@ class AuditedReplay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeterminismAudit:
-    """What an audit has come to."""
+    """Result of an audit of determinism."""
 
     pipeline: str
     records: int  # offsets replayed
@@ -137,7 +137,7 @@ def _duplicates(settings: Settings, pipeline: Pipeline, span: Offsets, spark: "S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Replayed:
-    """Where the answers of replays are: table `answer_<number>` of each."""
+    """Replays whose answers are stored in tables `answer_<number>`."""
 
     settings: Settings
     pipeline: Pipeline

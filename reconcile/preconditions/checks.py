@@ -1,4 +1,4 @@
-"""What must be true for two sides to be comparable: pure checks over facts, each says why not."""
+"""Preconditions for two sides to be comparable: pure checks over facts, each of which states why it fails."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class ClassCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealFacts:
-    """All that the seal is judged by."""
+    """Facts by which the seal is evaluated."""
 
     stream: str  # pipeline/fingerprint/stream-n, as messages name it
     definition: str  # result fingerprint of the definition now

@@ -31,7 +31,7 @@ UNHEARD = frozenset({"KafkaUnreachable", "KafkaRefused"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogAnswer:
-    """What the log says."""
+    """Result of checking the log that the stream reads."""
 
     breach: SealBreach | None = None  # it is another one, or lacks what comes next
     note: str | None = None  # why it could not be asked

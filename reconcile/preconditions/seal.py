@@ -57,7 +57,7 @@ class SealError(LakeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealEvidence:
-    """What both sides are read from."""
+    """Evidence from which both sides are read: the version, epochs, batch run, counts and losses at the cut."""
 
     version: Version
     epoch_log: EpochLog

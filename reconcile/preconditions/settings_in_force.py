@@ -18,7 +18,7 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsOfSides:
-    """What was recorded, and what this process says of itself."""
+    """Recorded settings of both sides, and those of this process."""
 
     pipeline: str
     known: Mapping[str, InForce]  # digest -> what it stands for, as epochs have recorded it

@@ -57,7 +57,7 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanCopy:
-    """What every trial begins with."""
+    """Copy of the lake from which every trial starts."""
 
     pipeline: Pipeline
     settings: Settings  # of the copy

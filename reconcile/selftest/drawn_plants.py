@@ -36,7 +36,7 @@ PLANTS_AT_MOST, DRAWS, VERSION_DRAWS = 4, 12, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plant:
-    """What was planted, and what must be found."""
+    """Planted defect, with the result that a comparison must return."""
 
     kind: str
     side: PlantSide

@@ -1,4 +1,4 @@
-"""What a self-test has come to, as `--json` prints it and the lake keeps it."""
+"""Result of a self-test, as `--json` prints it and the lake stores it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

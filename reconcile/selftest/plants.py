@@ -13,14 +13,14 @@ Rows = list[dict[str, Any]]
 
 
 class PlantSide(StrEnum):
-    """Whose rows are edited."""
+    """Side whose rows are edited."""
 
     STREAM = "stream"  # accepted partial rows of the epoch log
     BATCH = "batch"  # the result
 
 
 class Choice(StrEnum):
-    """Which rows a defect strikes."""
+    """Rows that a defect changes."""
 
     ANY = "any"  # here and there
     RUN = "run"  # in a row: of one epoch, or of neighbouring windows
@@ -29,7 +29,7 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantColumns:
-    """What a defect may change."""
+    """Columns that a defect may change."""
 
     key: tuple[str, ...]
     values: tuple[str, ...]  # measures, states and the number of records, as far as they are compared

@@ -1,4 +1,4 @@
-"""What self-tests came to: one row each, the newest of a definition counts."""
+"""History of self-tests: one row for each, of which the newest of a definition counts."""
 
 import json
 

@@ -78,7 +78,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test hands in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindCounts:
-    """Of one kind of plant, or of all together."""
+    """Counts of one kind of planted defect, or of all kinds."""
 
     planted: int = 0
     found: int = 0
@@ -121,7 +121,7 @@ class KindCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """What all trials came to."""
+    """Totals of all trials."""
 
     detection_rate: Rate
     false_alarm_rate: Rate

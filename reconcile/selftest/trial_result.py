@@ -1,4 +1,4 @@
-"""What a comparison says of what was planted: row by row, of a table as a whole, or by refusing to compare."""
+"""Response of a comparison to planted defects: by row, for a whole table, or by rejecting the comparison."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ ShownRow = tuple[str, frozenset[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantResult:
-    """What became of one plant: rows, or 1 where a whole table was struck."""
+    """Result of one planted defect: its rows, or 1 if it affects a whole table."""
 
     kind: str
     planted: int  # rows of judged windows that it changes
@@ -32,7 +32,7 @@ class PlantResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialResult:
-    """What one comparison said."""
+    """Result of one comparison."""
 
     plants: tuple[PlantResult, ...]
     clean_windows: int = 0  # compared, and nothing was planted in them

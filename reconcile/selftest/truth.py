@@ -1,4 +1,4 @@
-"""What a plant must lead to, worked out beside the comparison: folded rows before and after, one by one in Python."""
+"""Expected result of a planted defect, computed independently in Python from each folded row before and after it."""
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
 
