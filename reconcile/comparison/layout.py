@@ -21,6 +21,9 @@ FLOAT_RELATIVE = 1e-9
 """Default relative tolerance for doubles of external tables, because their sums depend on the order of rows."""
 
 
+_FLOAT_DIGITS, _FLOAT_STEP = 17, "2.3e-16::DOUBLE"
+"""Significant digits that name every double, and an upper bound of its distance to the next, relative to it."""
+
 _EXACT_READINGS = (
     ("HUGEINT", r"[+-]?[0-9]{1,38}([.]0*)?", "1e38"),
     ("DECIMAL(38,10)", r"[+-]?[0-9]{0,28}([.][0-9]{0,10}0*)?", "1e28"),
@@ -53,6 +56,15 @@ class NumberText:
             f" AND abs({number}) < {bound} THEN TRY_CAST(TRY_CAST({number} AS HUGEINT) AS {kind}) END"
             for kind, pattern, bound in _EXACT_READINGS
         ]
+
+    def bound(self, number: str, text: str) -> list[str]:
+        """Return SQL of the smallest and the largest number that a text with more digits than a float can stand for."""
+        if kind_of(self.kind) != "float":
+            return [number]
+        mantissa = f"regexp_replace({text}, '[eE].*', '')"
+        digits = f"length(trim(regexp_replace({mantissa}, '[^0-9]', '', 'g'), '0'))"
+        step = f"CASE WHEN {digits} > {_FLOAT_DIGITS} THEN {_FLOAT_STEP} ELSE 0 END"
+        return [f"({number} * (1 - {step}))", f"({number} * (1 + {step}))"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +104,7 @@ class Value:
 
     def _is_near(self, left: str, right: str) -> str:
         if self.number is not None:
+            texts = (left, right)
             exact = zip(self.number.read_exactly(left), self.number.read_exactly(right), strict=True)
             left, right = self.number.read(left), self.number.read(right)
         if self.micros is not None:
@@ -101,10 +114,15 @@ class Value:
             return f"coalesce({nanos}, {micros}, false)"
         if self.nested is not None:
             return f"coalesce({is_same_sql(left, right, self.nested, self._is_same_number)}, false)"
-        near = self.is_near_number(left, right)
         if self.number is None:
-            return near
+            return self.is_near_number(left, right)
         exactly = [f"WHEN {a} IS NOT NULL AND {b} IS NOT NULL THEN {self.is_near_number(a, b)}" for a, b in exact]
+        rounded = [
+            self.is_near_number(a, b)
+            for a in self.number.bound(left, texts[0])
+            for b in self.number.bound(right, texts[1])
+        ]
+        near = f"({' AND '.join(rounded)})"
         return f"(CASE {' '.join(exactly)} ELSE {near} END)" if exactly else near
 
     def _is_same_number(self, left: str, right: str, kind: str, path: Path) -> str | None:

@@ -206,6 +206,25 @@ def test_a_tolerance_for_numbers_that_no_type_holds_is_rejected_by_name(tmp_path
 
 
 @pytest.mark.parametrize(
+    ("cell", "number", "tolerance", "is_equal"),
+    [
+        ("1." + "0" * 40 + "1", 1.0, 1e-45, False),
+        ("1." + "0" * 40 + "1", 1.0, 0.01, True),
+        ("1" + "0" * 40 + "1", 1e41, 0.5, False),
+        ("0.1000000000000000055511151231257827021181583404541015625", 0.1, 0.01, True),
+        ("1e-7", 1e-7, 0.0, True),
+        ("0." + "0" * 30 + "25", 2.5e-31, 0.0, True),
+    ],
+)
+def test_a_tolerance_finer_than_a_double_counts_the_digits_of_long_numbers(
+    tmp_path: Path, cell: str, number: float, tolerance: float, is_equal: bool
+) -> None:
+    finding = compare(tmp_path, [cell], doubles(number), tolerances={"v": Tolerance(absolute=tolerance)}).finding
+
+    assert (finding.verdict is Verdict.CONSISTENT) is is_equal
+
+
+@pytest.mark.parametrize(
     ("cell", "fits"),
     [
         ("2024-01-01T05:30:00.123456789+05:30", True),
