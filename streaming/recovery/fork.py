@@ -184,7 +184,7 @@ def _record(pipeline: Pipeline, epochs: EpochLog, epoch: int | None) -> EpochRec
 def _can_go_on(settings: Settings, pipeline: Pipeline, source: Version, record: EpochRecord) -> None:
     place = f"Stream of {pipeline.name}: epoch {record.epoch} of stream-{source.number}"
     if record.final:
-        msg = f"{place}: expected one that does not seal the version, this one closed all windows."
+        msg = f"{place}: expected an epoch before the final one, it closed all windows and sealed the version."
         raise LakeError(msg + "\nHint: choose an earlier epoch.")
     if any(loss.kind == "gap" and loss.epoch <= record.epoch for loss in losses.losses(settings, source)):
         msg = f"{place}: expected an epoch before the first recorded loss, got one behind it."
