@@ -1,6 +1,6 @@
-"""Windows computed anew in tables of their own, which nobody is served: what an audit compares the stream with.
+"""Windows recomputed in separate tables that are never served: an audit compares the stream with them.
 
-The same run as of `cutover batch`, from the log alone: nothing of earlier runs is read, nothing of theirs is changed.
+The same run as of `cutover batch`, from the log alone: earlier runs are neither read nor changed.
 """
 
 import uuid
@@ -29,7 +29,7 @@ def recompute_apart(
     """Compute closed windows up to the newest epoch, and yield settings under which the batch tables hold them alone.
 
     A record of a window bears a log timestamp of at least its start minus `max_ahead`, or it is none of the window: so
-    nothing before that is read. The tables are gone afterwards.
+    nothing before that is read. The tables are deleted afterwards.
 
     Args:
         settings: Where the log and the lake are.

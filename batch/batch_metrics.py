@@ -1,4 +1,4 @@
-"""What a batch run tells: its cut, what it read, and what it left."""
+"""Metrics of a batch run: its cut, the records that it read and the rows that it wrote."""
 
 from collections.abc import Iterator
 

@@ -118,12 +118,12 @@ def _describe_scan(pairs: Mapping[str, int], window: WindowFn, offsets: int) -> 
 
 
 def _left_out(run: BatchRun) -> str:
-    """Return which windows of the range that was asked for were not computed, each reason on a line."""
+    """Return which windows of the requested range were not computed, one reason per line."""
     return "\n".join(f"{_ranges(ranges)}: {_LEFT_OUT[reason]}" for reason, ranges in run.left_out.items()) or "none"
 
 
 def nothing_computed(run: BatchRun) -> str:
-    """Return why a run computed no window of the range that it was asked for, and what to do."""
+    """Return why a run computed no window of the requested range, and what to do."""
     at = "not known yet" if run.watermark is None else _time(run.watermark)
     requested = _ranges([run.wanted] if run.wanted else [])
     return (

@@ -56,7 +56,7 @@ class RunContext:
     meter: UsageMeter = field(default_factory=UsageMeter)  # counts from the run's beginning on
     held: Sequence[Range] = ()  # windows whose rows earlier runs left in the batch table
     recorded_table: DeltaTable | None = None  # with `anew`: the table as those runs left it; None: it cannot be trusted
-    counted: list[CountedRead] = field(default_factory=list)  # what was read so far
+    counted: list[CountedRead] = field(default_factory=list)  # reads so far
     begins: Mapping[int, int] = field(default_factory=dict)  # of an audit: nothing before these offsets is read
 
     @property
@@ -98,7 +98,7 @@ class RunContext:
             complete_read.check_complete(self.spark, log, ((read.reads, read.records) for read in self.counted))
 
     def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
-        """Return what the records of some offsets are joined with; looked for before Spark is started."""
+        """Return the dimensions that the records of some offsets are joined with; found before Spark starts."""
         resolved = self.lookups.resolve_versions(reads)
         return self.lookups.frames(self.spark, resolved) if resolved else NONE
 
@@ -109,7 +109,7 @@ class RunContext:
 
     @property
     def lost(self) -> tuple[Starts, ...]:
-        """Return the windows, by their starts, that may miss records which nobody can read any more."""
+        """Return the windows, by their starts, that may lack records which can no longer be read."""
         return find_touched_windows(self.recorded)
 
     @property

@@ -1,4 +1,4 @@
-"""What a batch run read and wrote, as an OpenLineage event tells it."""
+"""Inputs and outputs of a batch run, for its OpenLineage event."""
 
 from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.batch_runs import BatchRun
@@ -27,6 +27,6 @@ def find_touched_by_repair(settings: Settings, pipeline: Pipeline, outcome: tupl
 
 
 def find_touched_by_undo(settings: Settings, pipeline: Pipeline, outcome: tuple[BatchRun | None, str, bool]) -> Touched:
-    """Return what taking a repair back wrote; nothing, where it was a draft, or had been taken back before."""
+    """Return the outputs of an undone repair; none if it was a draft or was undone before."""
     run, _, was_undone = outcome
     return find_touched(settings, pipeline, None if was_undone else run)

@@ -1,4 +1,4 @@
-"""One batch writer a pipeline: a lock that the kernel lets go when its holder dies."""
+"""One batch writer a pipeline: a lock that the kernel releases when its holder dies."""
 
 import fcntl
 from collections.abc import Iterator

@@ -50,7 +50,7 @@ from cutover.timestamps import to_micros
 
 @runs.tell_lineage("batch", lineage.find_touched)
 @tasks.write_metrics("batch", tasks.texts(batch_metrics.samples))
-def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
+def run(  # noqa: PLR0913 -- what to compute, and what a test passes
     settings: Settings,
     pipeline: Pipeline,
     *,
@@ -71,9 +71,9 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         end: See `start`.
         epoch: The cut; None: the newest epoch of the current stream version. Of a cut older than what batch has read
             nothing is computed: the run names as stale the windows in which the batch table is ahead of it.
-        anew: Nothing of earlier runs is trusted: the whole log is read again, and the table is replaced. Windows that
+        anew: No earlier run is trusted: the whole log is read again, and the table is replaced. Windows that
             this run cannot compute, or is not asked to, keep the rows that the newest recorded run left.
-        probe: Told at `batch.read`, `batch.written`, `batch.committed`.
+        probe: Called at `batch.read`, `batch.written`, `batch.committed`.
         clock: The wall clock.
 
     Returns:
@@ -83,7 +83,7 @@ def run(  # noqa: PLR0913 -- what to compute, and what a test hands in
         LogError: No epoch, a cut that the log does not reach or no longer holds, another log than before.
         ContractError: A critical expectation failed; nothing was published.
         DefinitionError: The settings hold a conf that a result could depend on, the range, the team's SQL or an
-            expectation cannot be used, or a range is asked for of sessions, which may lie across its ends; nothing was
+            expectation cannot be used, or a range of sessions is requested, which may lie across its ends; nothing was
             published.
         LakeError: Another run did not end, or a table cannot be read.
     """
@@ -139,7 +139,7 @@ def compute(work: RunContext, probe: probes.Probe) -> StagedRun:
     except Exception as error:
         _explain_failed_read(work, error)
         raise
-    first_retained(work.client, work.pipeline, work.target)  # what was read since was read from the log of the stream
+    first_retained(work.client, work.pipeline, work.target)  # later reads are from the log of the stream
     refuse_lost(work)
     return staged_run
 
@@ -295,10 +295,10 @@ def find_first_offsets(client: LogClient, pipeline: Pipeline, target: BatchCut, 
 def refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
     """Refuse to build on rows that another writer changed; take over files that were only rewritten.
 
-    Rows of a run that was killed before it was recorded are taken back: nobody was ever served them.
+    Rows of a run that was killed before it was recorded are removed: they were never served.
 
     Raises:
-        LakeError: Names the table, the commit, and what mends it.
+        LakeError: Names the table, the commit, and how to repair it.
     """
     otherwise = table_weights.ANEW.format(name=pipeline.name)
     for removed in table_weights.find_removed_batch(settings, pipeline):
@@ -335,7 +335,7 @@ def first_retained(client: LogClient, pipeline: Pipeline, target: BatchCut) -> d
 def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHistory:
     """Return the earlier runs if the log still holds what they read; else none: all that is left is read again.
 
-    A stream that begins anew, or goes back to an epoch before the log changed, reads the log as it is. So must batch.
+    A stream that starts over, or returns to an epoch before the log changed, reads the current log. So must batch.
 
     Raises:
         LogError: No broker answers.
@@ -348,7 +348,7 @@ def still_held(client: LogClient, history: index.IndexHistory) -> index.IndexHis
 
 
 def make_wanted_range(start: datetime | None, end: datetime | None) -> Range | None:
-    """Return the range in microseconds; None if none is asked for.
+    """Return the range in microseconds; None if none is requested.
 
     Raises:
         DefinitionError: One end is missing, or the range is empty.

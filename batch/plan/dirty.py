@@ -85,7 +85,7 @@ def cover_recomputable(
     Args:
         plan: Of a run that reads the whole log again.
         former: Ranges of windows that the batch table holds rows for; some may have no record left.
-        bounds: The bounds by which the plan was made.
+        bounds: The bounds of the plan.
         barriers: Window starts `[from, to)` that cannot be computed any more: their rows stay.
     """
     held_ranges = [*former, *plan.computed]

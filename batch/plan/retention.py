@@ -1,4 +1,4 @@
-"""What the log no longer holds: windows of which a part has expired are frozen, never replaced by what is left."""
+"""What the log no longer holds: windows that have expired in part are frozen, never replaced by the rest."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ Lookup = Callable[[int], Mapping[int, int | None]]  # log time (microseconds) ->
 
 
 def first_left(offsets: Offsets, earliest: Mapping[int, int]) -> dict[int, int]:
-    """Return the first offset left of each partition that lost records nobody scanned."""
+    """Return the first remaining offset of each partition that lost records before they were scanned."""
     return {p: earliest.get(p, 0) for p, (start, _) in offsets.items() if earliest.get(p, 0) > start}
 
 
@@ -40,7 +40,7 @@ def find_unrecorded_gaps(gaps: Mapping[int, int], offsets: Offsets, losses: Iter
 
 
 def is_outdated(run: BatchRun, losses: Iterable[Loss]) -> bool:
-    """Return whether the log that a run read is gone, or gave its offsets again, and that was accepted since."""
+    """Return whether the log that a run read was lost or reassigned its offsets, and that was accepted since."""
     return any(
         loss.again and loss.stream_version > run.stream_version and loss.topic_id == run.topic_id for loss in losses
     )
@@ -50,7 +50,7 @@ def whole_from(starts: Sequence[int], gaps: Mapping[int, int], pipeline: Pipelin
     """Return the first window start from which on every window still has all its records.
 
     A record of a window that counts bears a log timestamp of at least `window start - max_ahead`. If the first such
-    offset lies behind the first one left, then what was lost is older than the window, as far as log timestamps tell.
+    offset lies behind the first one left, then what was lost is older than the window, as far as log timestamps show.
 
     Args:
         starts: Window starts, ascending.
@@ -96,14 +96,14 @@ def find_newest_lost(records: Sequence[EpochRecord], offsets: Offsets, gaps: Map
 
 
 def make_frozen_entry(frozen_before: int, pipeline: Pipeline) -> Incomplete:
-    """Return the entry that stands for every window that starts before a time."""
+    """Return the entry that covers every window that starts before a time."""
     return Incomplete(
         window_start=limits.MIN_MICROS, window_end=pipeline.window.last_end_before(frozen_before), reason=EXPIRED
     )
 
 
 def make_lost_entry(starts: Starts, pipeline: Pipeline) -> Incomplete:
-    """Return the entry that stands for the windows touched by recorded losses, by their starts `[from, to)`."""
+    """Return the entry that covers the windows touched by recorded losses, by their starts `[from, to)`."""
     return Incomplete(window_start=starts[0], window_end=pipeline.window.last_end_before(starts[1]), reason=LOST)
 
 

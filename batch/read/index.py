@@ -119,7 +119,7 @@ def bind_ranges(
 def add_ranges(connection: duckdb.DuckDBPyConnection, rows: str, scan: int) -> None:
     """Add the index rows of the scan in hand to `ranges`."""
     connection.execute(
-        f"INSERT INTO ranges SELECT {int(scan)}, _partition, epoch_us(window_start), epoch_us(window_end), "  # noqa: S608 -- names of ours
+        f"INSERT INTO ranges SELECT {int(scan)}, _partition, epoch_us(window_start), epoch_us(window_end), "  # noqa: S608 -- internal names
         f"first_offset, last_offset FROM {rows}"
     )
 
@@ -160,7 +160,7 @@ def spans(connection: duckdb.DuckDBPyConnection, windows: str, *, scan: int) -> 
         windows: A relation with `window_start` (microseconds).
         scan: Ordinal of the first scan left out.
     """
-    query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- names of ours
+    query = f"SELECT _partition, first_offset, last_offset FROM ranges SEMI JOIN {windows} USING (window_start) WHERE scan < ?"  # noqa: S608, E501 -- internal names
     rows = connection.execute(query, [scan]).fetchall()
     return [OffsetSpan(partition=partition, first=start, last=end) for partition, start, end in rows]
 
@@ -182,7 +182,7 @@ def record_scan(
         The version of the ledger.
 
     Raises:
-        LakeError: Another run was recorded since `history` was read, or is recorded now; nothing of it was taken out.
+        LakeError: Another run was recorded since `history` was read, or is recorded now; nothing was removed.
     """
     try:
         _replace_orphans(settings, pipeline, "batch_index", history, ranges, run)
@@ -219,7 +219,7 @@ def record_run(
     sealed = replace(run, files=files, sequence=sequence)
     row = {"_kind": IndexKind.RUN, "_run": run.run_id, "_epoch": run.epoch, "_record": sealed.to_json()}
     counts = Transaction(batch_runs.SEQUENCE, sequence)
-    commit = CommitProperties(max_commit_retries=0, app_transactions=[counts])  # at the version that was looked at
+    commit = CommitProperties(max_commit_retries=0, app_transactions=[counts])  # at the version that was checked
     try:
         commits.append(table, pa.Table.from_pylist([row], schema=BATCH_INDEX), stem=stem, commit=commit)
     except CommitFailedError as error:
@@ -240,7 +240,7 @@ def _holds_scan(table: DeltaTable, run_id: str, count: int) -> bool:
 
 
 def _refuse_overtaken(table: DeltaTable, pipeline: Pipeline, sequence: int) -> None:
-    """Refuse to record a run that another one has overtaken, of a host with a lock of its own.
+    """Refuse to record a run that another one has overtaken, of a host with a separate lock.
 
     Raises:
         LakeError: One has.

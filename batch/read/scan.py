@@ -55,7 +55,7 @@ def read_again(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimens
 
 
 def count_once(records: "DataFrame", pipeline: Pipeline, staged: Staging, dimensions: Dimensions) -> None:
-    """Stage the partials of all records of some windows, twins of one another told apart.
+    """Stage the partials of all records of some windows, with duplicates of one another separated.
 
     View `once`: what can count, as accepted or duplicate, in the partial shape, and `_conflicts bigint`. Of a window
     whose records are not all among these the rows mean nothing.
@@ -90,28 +90,28 @@ def range_rows(connection: duckdb.DuckDBPyConnection, run_id: str, target: Batch
 
 def ledger_rows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, run_id: str, target: BatchCut) -> pa.Table:
     """Return the rows of the scan that count in no window, and those of the computed windows that have a twin there."""
-    rows = f"SELECT * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608 -- names of ours
+    rows = f"SELECT * FROM {SCAN} WHERE _class <> '{Class.ACCEPTED}'"  # noqa: S608 -- internal names
     if tells_twins(pipeline):
         rows += f" UNION ALL BY NAME SELECT * FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
-    query = f"SELECT $run AS _run, $epoch AS _epoch, * FROM ({rows})"  # noqa: S608 -- names of ours
+    query = f"SELECT $run AS _run, $epoch AS _epoch, * FROM ({rows})"  # noqa: S608 -- internal names
     parameters: dict[str, object] = {"run": run_id, "epoch": target.record.epoch}
     return _table(connection, query, parameters, batch_ledger_schema(pipeline))
 
 
 def class_counts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> dict[str, int]:
     """Return the (record, window) pairs of the scan by class; duplicates are those of computed windows."""
-    rows = f"SELECT _class, _n FROM {SCAN}"  # noqa: S608 -- a name of ours
+    rows = f"SELECT _class, _n FROM {SCAN}"  # noqa: S608 -- an internal name
     if tells_twins(pipeline):
         rows += f" UNION ALL SELECT _class, _n FROM {COUNTED} WHERE _class = '{Class.DUPLICATE}'"  # noqa: S608 -- ours
-    query = f"SELECT _class, sum(_n)::BIGINT FROM ({rows}) GROUP BY ALL ORDER BY ALL"  # noqa: S608 -- names of ours
+    query = f"SELECT _class, sum(_n)::BIGINT FROM ({rows}) GROUP BY ALL ORDER BY ALL"  # noqa: S608 -- internal names
     return dict(connection.execute(query).fetchall())
 
 
 def id_conflicts(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> int:
-    """Return how many records of the computed windows count beside one with their id and an earlier event time."""
+    """Return how many records of the computed windows count although one with their id is earlier."""
     if not tells_twins(pipeline):
         return 0
-    query = f"SELECT coalesce(sum({CONFLICTS}), 0)::BIGINT FROM {COUNTED}"  # noqa: S608 -- names of ours
+    query = f"SELECT coalesce(sum({CONFLICTS}), 0)::BIGINT FROM {COUNTED}"  # noqa: S608 -- internal names
     (touched_count,) = connection.execute(query).fetchall()[0]
     return int(touched_count)
 
@@ -125,7 +125,7 @@ _TOUCHED = f"""
     SELECT _partition, window_start, window_end, min({FIRST}) AS first_offset, max({LAST}) AS last_offset,
            sum(_n)::BIGINT AS _n
     FROM {{source}} WHERE {{where}} GROUP BY _partition, window_start, window_end
-"""  # noqa: S608 -- names of ours
+"""  # noqa: S608 -- internal names
 
 
 def _bind_touched(pipeline: Pipeline, connection: duckdb.DuckDBPyConnection, rows: str, *, where: str) -> None:
@@ -137,9 +137,9 @@ def _hours_sql(window: Sessions, rows: str) -> str:
     """Return rows with an hour in the place of a session: one row for each hour from its first to its last row."""
     start_sql, end_sql = "epoch_us(window_start)", f"epoch_us(window_end) - {window.gap_micros}"
     hour = f"{start_sql} - (({start_sql} % {HOURS.size}) + {HOURS.size}) % {HOURS.size}"
-    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {end_sql} + 1, {HOURS.size})) AS hour FROM {rows}"  # noqa: S608, E501 -- names of ours
+    hours = f"SELECT * EXCLUDE (window_start, window_end), unnest(range({hour}, {end_sql} + 1, {HOURS.size})) AS hour FROM {rows}"  # noqa: S608, E501 -- internal names
     ends = f"make_timestamptz(hour) AS window_start, make_timestamptz(hour + {HOURS.size}) AS window_end"
-    return f"(SELECT *, {ends} FROM ({hours}))"  # noqa: S608 -- names of ours
+    return f"(SELECT *, {ends} FROM ({hours}))"  # noqa: S608 -- internal names
 
 
 def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":

@@ -27,7 +27,7 @@ OWN = (
 """What the batch path alone judges and aggregates by."""
 
 
-class OtherSettings(Exception):  # noqa: N818 -- no error: the run begins anew, without the runs before it
+class OtherSettings(Exception):  # noqa: N818 -- no error: the run recomputes everything
     """The runs on which this one would build judged their records by other settings; nothing was published."""
 
     def __init__(self, digest: str) -> None:
@@ -75,9 +75,9 @@ class RunSettingsRecorder:
 
 
 def are_apart(history: IndexHistory, target: BatchCut) -> bool:
-    """Return whether stream and batch are recorded with settings that differ: a run with nothing to read looks again.
+    """Return whether stream and batch are recorded with settings that differ: a run without records checks again.
 
-    Else a batch table that was computed under settings that nobody meant would stay until the next record comes.
+    Else a batch table that was computed under unintended settings would stay until the next record comes.
     """
     newest = history.newest
     batch = None if newest is None else batch_runs.in_force(history.runs, newest)

@@ -32,7 +32,7 @@ _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOU
 def stage(events: "DataFrame", pipeline: Pipeline, windows: Sequence[Interval], staged: Staging) -> None:
     """Run the SQL and stage its rows, in their own types, as the view `returned`.
 
-    Its view `events`, which is handed in, holds all records of the run's windows and some of their neighbours'; each
+    Its input view `events` holds all records of the run's windows and some of their neighbours'; each
     window must follow from its own records. Rows of other windows are dropped.
 
     Raises:
@@ -140,7 +140,7 @@ def _select_windows(result: "DataFrame", pipeline: Pipeline, windows: Sequence[I
 
 
 def _check_windows(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, windows: str) -> None:
-    known_starts = f"(SELECT window_start FROM {windows})"  # noqa: S608 -- a name of ours
+    known_starts = f"(SELECT window_start FROM {windows})"  # noqa: S608 -- an internal name
     query = f"SELECT count(*) FROM {RETURNED} WHERE coalesce(epoch_us(window_start) NOT IN {known_starts}, true)"  # noqa: S608
     (strange,) = connection.execute(query).fetchone() or (0,)
     if strange:

@@ -1,1 +1,1 @@
-"""Repairs: some windows computed anew beside the tables, looked at, then published or put away; and taken back."""
+"""Repairs: windows recomputed as a draft, reviewed, then published or discarded; a published one can be undone."""

@@ -1,4 +1,4 @@
-"""`cutover repair`: compute some windows anew, look at what that would change, publish it, or take it back."""
+"""`cutover repair`: recompute windows, review the changes, publish or undo them."""
 
 import json
 import sys
@@ -126,7 +126,7 @@ def _describe(pipeline: Pipeline, drafted: "Drafted") -> dict[str, Any]:
 
 
 def _changes(pipeline: Pipeline, changed_rows: "pa.Table") -> list[dict[str, Any]]:
-    """Return each row that would change: window, key, what comes of it, and its measures before and after."""
+    """Return each row that would change: window, key, kind of change, and its measures before and after."""
     return [
         {
             "window_start": row["window_start"].isoformat().replace("+00:00", "Z"),

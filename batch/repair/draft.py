@@ -1,4 +1,4 @@
-"""A draft of a repair: rows that were computed and compared, and are not published; files of a folder of its own.
+"""A draft of a repair: rows that were computed and compared, and are not published; files in a separate folder.
 
 `<lake>/<pipeline>/<result fingerprint>/repairs/<id>/`. Its record is written last, so a folder without one is what a
 killed process left. The folder stays once the repair is published: it holds what was served until then.
@@ -41,7 +41,7 @@ class RepairDraft:
     code: str  # digest of the code that judged
     created: str  # ISO 8601
     expires: str
-    sequence: int = 0  # place among the drafts that waited when it was made
+    sequence: int = 0  # place among the drafts that existed when it was created
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # served, batch, streaming -> kind -> rows
     served_from: str | None = None
     files: Mapping[str, str] = field(default_factory=dict)  # what they hold -> path in the folder
@@ -73,7 +73,7 @@ class RepairDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingDrafts:
-    """What nobody has published, by id."""
+    """Unpublished drafts, by id."""
 
     readable: Mapping[str, RepairDraft]  # oldest first
     unreadable: Mapping[str, LakeError]  # what is wrong with the record
@@ -154,7 +154,7 @@ def save(settings: Settings, pipeline: Pipeline, draft: RepairDraft) -> None:
 def find_waiting(settings: Settings, pipeline: Pipeline, recorded_ids: Collection[str]) -> WaitingDrafts:
     """Return the drafts under the definition's result fingerprint that no recorded run has published.
 
-    The record of a published one is read no more: its run says all that there is to say.
+    The record of a published one is no longer read: its run contains the same facts.
     """
     system, root = storage.place(f"{version_uri(settings, pipeline)}/{FOLDER}")
     readable, unreadable = list[RepairDraft](), dict[str, LakeError]()
@@ -192,14 +192,14 @@ def list_other_definitions(settings: Settings, pipeline: Pipeline) -> list[str]:
 
 
 def discard(settings: Settings, pipeline: Pipeline, repair_id: str) -> None:
-    """Remove the folder of a draft that nobody published."""
+    """Remove the folder of an unpublished draft."""
     system, root = storage.place(folder(settings, pipeline, repair_id))
     if system.get_file_info(root).type is fs.FileType.Directory:
         system.delete_dir(root)
 
 
 def discard_expired(settings: Settings, pipeline: Pipeline, recorded_ids: Sequence[str], now: datetime) -> None:
-    """Remove drafts that nobody can publish any more, those of another release too, and what killed processes left.
+    """Remove drafts that can no longer be published, including those of another release, and files of killed processes.
 
     Args:
         settings: Where the lake lies.
@@ -239,7 +239,7 @@ def to_output(settings: Settings, pipeline: Pipeline, run: BatchRun, draft: Repa
         began: Monotonic seconds at the beginning of the publication.
 
     Raises:
-        FileDamagedError: A file of the draft is gone, or does not hold what was written.
+        FileDamagedError: A file of the draft is missing or was changed.
     """
     uri = folder(settings, pipeline, draft.repair_id)
     schemas = {"rows": batch_schema(pipeline), "ranges": BATCH_INDEX, "ledger": batch_ledger_schema(pipeline)}

@@ -1,4 +1,4 @@
-"""What a repair would change: its rows beside those that are served, batch's and the stream's. Without Spark."""
+"""Changes that a repair would make: its rows compared with the served rows of batch and stream. Without Spark."""
 
 # ruff: noqa: S608 -- every name in a query is quoted or ours
 
@@ -28,7 +28,7 @@ _VIEWS = {"served": "serving", "batch": "batch", "streaming": "streaming"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairEffect:
-    """What comes of each (window, key) of some windows."""
+    """Kind of change of each (window, key) of some windows."""
 
     counts: dict[str, dict[str, int]]  # served, batch, streaming -> same, changed, added, removed
     changes: pa.Table  # served rows that would change: window, key, `_change`, `old_<n>`, `new_<n>` of measure n
@@ -93,7 +93,7 @@ def _names(pipeline: Pipeline) -> list[str]:
 
 
 def _join_sql(pipeline: Pipeline, side: str) -> str:
-    """Return the query that sets each computed row beside that of a side: `old_<n>`, `new_<n>` of measure n."""
+    """Return the query that joins each computed row with that of a side: `old_<n>`, `new_<n>` of measure n."""
     on = " AND ".join(f"o.{key} IS NOT DISTINCT FROM n.{key}" for key in _key(pipeline))
     key = ", ".join(f"CASE WHEN n.__there THEN n.{key} ELSE o.{key} END AS {key}" for key in _key(pipeline))
     measures = [identifier(name) for name in pipeline.measures]
@@ -122,7 +122,7 @@ def _read_before(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline) -> p
 
 
 def _read_served(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> pa.Table:
-    """Return every row that is served or would be, with what comes of it, and since when it has been served."""
+    """Return every row that is or would be served, with its kind of change and when its serving began."""
     served_from = _list_served_from(connection, settings, pipeline)
     connection.register("since", served_from)
     on = " AND ".join(f"j.{key} IS NOT DISTINCT FROM s.{key}" for key in _key(pipeline))
@@ -137,9 +137,10 @@ def _read_served(connection: duckdb.DuckDBPyConnection, settings: Settings, pipe
 
 
 def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings, pipeline: Pipeline) -> pa.Table:
-    """Return since when each window's answer has been served: of batch since its run, of the stream since it closed.
+    """Return the time from which each window's answer has been served.
 
-    Of rows that an undo put back: since the undo.
+    A result of batch is served from its run on, one of the stream from its closing on, a row that an undo restored from
+    the undo on.
     """
     query = "SELECT DISTINCT epoch_us(window_start), epoch_us(window_end), _served_by FROM served_rows ORDER BY ALL"
     windows = [(int(a), int(b), str(by)) for a, b, by in connection.execute(query).fetchall()]

@@ -64,7 +64,7 @@ def require_windows(window: WindowFn, starts: Sequence[int], pipeline: str) -> t
 
 
 def refuse_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
-    """Refuse what can be told from the cut, the index and the ends of the log, before a record is read.
+    """Reject what the cut, the index and the ends of the log already rule out, before a record is read.
 
     Args:
         work: The run, before its scan.
@@ -72,7 +72,7 @@ def refuse_before_scan(work: RunContext, requested: Sequence[Range]) -> None:
 
     Raises:
         DefinitionError: The cut is an older one, or a window is not closed at it.
-        LakeError: No earlier run is there to build on, though batch has run.
+        LakeError: No earlier run can be reused, although batch has run.
         LogError: A record of a window has left the log, or was lost.
     """
     name, record = work.pipeline.name, work.target.record
@@ -138,7 +138,7 @@ def refuse_unknown(
 
 
 def refuse_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now: datetime) -> None:
-    """Refuse a draft whose ground has moved since it was made.
+    """Reject a draft whose inputs have changed since it was created.
 
     Raises:
         LakeError: Says what is another now.
@@ -169,7 +169,7 @@ def refuse_stale(settings: Settings, pipeline: Pipeline, draft: RepairDraft, now
 
 
 def make_stale_error(pipeline: Pipeline, draft: RepairDraft, reason: str) -> LakeError:
-    """Say that a draft may not be published any more, and how a new one is made."""
+    """Report that a draft can no longer be published, and how to create a new one."""
     windows = " ".join(f"--window {format_micros(start)}" for start, _ in draft.windows[:_SHOWN])
     msg = f"Repair {draft.repair_id} of `{pipeline.name}`: expected all as it was when its draft was made "
     msg += f"({draft.created}), but {reason}. Nothing was published."
@@ -177,7 +177,7 @@ def make_stale_error(pipeline: Pipeline, draft: RepairDraft, reason: str) -> Lak
 
 
 def refuse_undone(pipeline: Pipeline, repair: BatchRun, batch_runs: Sequence[BatchRun]) -> None:
-    """Refuse to call a repair published that was taken back since.
+    """Reject a repair as published if it was undone since.
 
     Raises:
         LakeError: Says when, and how its windows are computed again.
@@ -195,7 +195,7 @@ def refuse_touched(pipeline: Pipeline, repair: BatchRun, later: Sequence[BatchRu
 
     Args:
         pipeline: The definition.
-        repair: The run to take back.
+        repair: The run to undo.
         later: Recorded after it, without what was taken back itself.
 
     Raises:

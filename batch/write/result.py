@@ -32,7 +32,7 @@ def stage_result(work: RunContext, plan: RunPlan) -> None:
     planned = [dict(zip(WINDOW, window, strict=True)) for window in plan.compute]
     work.connection.register(WINDOWS, pa.Table.from_pylist(planned, schema=pa.schema(fields)))
     if not plan.compute:
-        nothing = f"SELECT *, 0 AS {scan.CONFLICTS} FROM {scan.SCAN} LIMIT 0"  # noqa: S608 -- names of ours
+        nothing = f"SELECT *, 0 AS {scan.CONFLICTS} FROM {scan.SCAN} LIMIT 0"  # noqa: S608 -- internal names
         work.connection.execute(f"CREATE TEMP VIEW {scan.COUNTED} AS {nothing}")
         stage_rows(work, None)
     else:
@@ -43,7 +43,7 @@ def stage_result(work: RunContext, plan: RunPlan) -> None:
 
 def stage_rows(work: RunContext, query: str | None) -> None:
     """Make the table `staged` of a query's rows, in the batch table's columns and types; None: of none."""
-    query = query or f"SELECT * FROM {_bind_no_rows(work)}"  # noqa: S608 -- a name of ours
+    query = query or f"SELECT * FROM {_bind_no_rows(work)}"  # noqa: S608 -- an internal name
     columns = ", ".join(
         f"{identifier(field.name)}::{duckdb_type(field.type)} AS {identifier(field.name)}"
         for field in batch_schema(work.pipeline)
@@ -53,7 +53,7 @@ def stage_rows(work: RunContext, query: str | None) -> None:
 
 def read_staged_rows(work: RunContext) -> pa.Table:
     """Return the staged rows in the batch table's schema."""
-    query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- a name of ours
+    query = f"SELECT * FROM {STAGED} ORDER BY ALL"  # noqa: S608 -- an internal name
     return queries.read_table(work.connection, query).cast(batch_schema(work.pipeline))
 
 
@@ -73,7 +73,7 @@ def keep_uncomputed(work: RunContext, computed: Sequence[Range]) -> KeptRows:
 def _same_definition(work: RunContext) -> str:
     rows = _query_once(work) if scan.tells_twins(work.pipeline) else _query_scanned_rows(work)
     work.connection.execute(
-        f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- names of ours
+        f"CREATE TEMP VIEW {scan.COUNTED} AS SELECT * FROM ({rows}) "  # noqa: S608 -- internal names
         f"WHERE epoch_us(window_start) IN (SELECT window_start FROM {WINDOWS})"
     )
     folded = finish_sql(work.pipeline, scan.COUNTED)
@@ -87,7 +87,7 @@ def _refuse_emptied(work: RunContext) -> None:
         DefinitionError: Names the rows before; nothing was published.
     """
     batch_definition, uri = work.pipeline.batch, batch_uri(work.settings, work.pipeline)
-    (rows_after,) = work.connection.execute(f"SELECT count(*) FROM {STAGED}").fetchall()[0]  # noqa: S608 -- a name of ours
+    (rows_after,) = work.connection.execute(f"SELECT count(*) FROM {STAGED}").fetchall()[0]  # noqa: S608 -- an internal name
     if (
         isinstance(batch_definition, SameDefinition)
         or batch_definition.may_be_empty
@@ -112,14 +112,14 @@ def _query_scanned_rows(work: RunContext) -> str:
     if reads_sql:
         scan.read_again(work.records(reads_sql), work.pipeline, work.staged, work.dimensions(reads_sql))
         sources.append(scan.AGAIN)
-    return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- names of ours
+    return " UNION ALL BY NAME ".join(f"SELECT * FROM {source}" for source in sources)  # noqa: S608 -- internal names
 
 
 def _query_once(work: RunContext) -> str:
     """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
     reads = segments.reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
     scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
-    return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- a name of ours
+    return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- an internal name
 
 
 def _team_sql(work: RunContext, plan: RunPlan) -> str:

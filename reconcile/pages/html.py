@@ -60,7 +60,7 @@ def render_runbook(name: str, body: Markup) -> str:
 
 def _render(name: str, **values: Any) -> str:
     names = folder.list_names()
-    style = Markup(_style())  # noqa: S704 -- a file of ours
+    style = Markup(_style())  # noqa: S704 -- an internal file
     return _environment().get_template(f"{name}.html.j2").render(style=style, all_runbooks=names, **values)
 
 

@@ -100,7 +100,7 @@ def _view(result: Report) -> dict[str, Any]:
         "run": result.run,
         "report": result,
         "labels": labels,
-        "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- a file of ours
+        "style": Markup((_TEMPLATES / "style.css").read_text(encoding="utf-8")),  # noqa: S704 -- an internal file
         "script": Markup(script.text()),  # noqa: S704 -- the same
         "policy": script.policy(),
         "look": verdicts.look(result),

@@ -211,7 +211,7 @@ def _query_serving(settings: Settings, pipeline: Pipeline, states: _States, rows
 def _is_inside_sql(ranges: str) -> str:
     """Return the condition that a window lies entirely inside one of the ranges of a relation."""
     return (
-        f"EXISTS (SELECT 1 FROM {ranges} AS span"  # noqa: S608 -- names of ours
+        f"EXISTS (SELECT 1 FROM {ranges} AS span"  # noqa: S608 -- internal names
         " WHERE epoch_us(window_start) >= span.first AND epoch_us(window_end) <= span.last)"
     )
 

@@ -248,7 +248,7 @@ def keys_arrive_byte_for_byte(rig: Rig) -> Iterator[str]:
     """The log, the stream's result and the batch's have the keys of the file."""
     found = {"the log": set(rig.evidence["keys in the log"])}
     for view in ("streaming", "batch"):
-        query = f"SELECT DISTINCT k FROM {view} WHERE k <> 'a'"  # noqa: S608 -- a name of ours
+        query = f"SELECT DISTINCT k FROM {view} WHERE k <> 'a'"  # noqa: S608 -- an internal name
         found[view] = {row[0] for row in views.connect(rig.settings, rig.pipeline).execute(query).fetchall()}
     for place, keys in found.items():
         if keys - {"a"} != set(KEYS) - {"a"}:
