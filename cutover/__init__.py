@@ -1,1 +1,1 @@
-"""The shared core: the definition, the log, the records, the lake. Imports nothing else of ours."""
+"""The shared core: the definition, the log, the records, the lake. Imports no other package of Cutover."""

@@ -1,4 +1,4 @@
-"""Time as a value that is handed in, so that a test can say what time it is."""
+"""Time as a parameter, so that a test can set it."""
 
 import time
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class SystemClock:
 
 
 def poll_until(look: Callable[[], Found | None], *, within: float, every: float) -> Found | None:
-    """Look again and again until something is found, at least once; None when the time is over.
+    """Poll until a value is found, at least once; return None when the time is over.
 
     Args:
         look: Returns None as long as nothing is found.

@@ -27,7 +27,7 @@ class DriverState:
     runbook: str | None = None
     losses_seen: int | None = None  # sequence of the first recorded loss that it knew nothing of as it started
     at: str | None = None  # ISO 8601, UTC: when it said so, by its clock; None: no driver ever ran here
-    ahead: float = 0.0  # seconds that the driver's clock is ahead of the file that tells of it
+    ahead: float = 0.0  # seconds that the driver's clock is ahead of that of the file
     unread_since: str | None = None  # ISO 8601, UTC, by the driver's clock, as the next three
     silent_since: str | None = None
     quiet_since: str | None = None  # no partition has grown since
@@ -39,7 +39,7 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
     """Return what the heartbeat says, and whether the process that wrote it still lives.
 
     Raises:
-        LakeError: The heartbeat is there and cannot be read, so no one knows whether a driver lives.
+        LakeError: The heartbeat exists and cannot be read, so it is unknown whether a driver runs.
     """
     file = settings.run_dir / name / "heartbeat.json"
     try:
@@ -65,7 +65,7 @@ def read_driver_state(settings: Settings, name: str) -> DriverState:
 
 
 def make_unreadable_error(file: Path, name: str, error: Exception) -> LakeError:
-    """Return the error of a heartbeat that is there and cannot be read."""
+    """Return the error of a heartbeat that exists and cannot be read."""
     actual = str(error).splitlines()[0] if str(error) else type(error).__name__
     msg = f"File `{file}`, the heartbeat of `{name}`: expected the JSON object that a driver writes, got: {actual}."
     hint = "\nHint: a driver that lives writes it again within seconds; without one, remove the file."

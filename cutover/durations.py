@@ -12,7 +12,7 @@ MICROSECONDS = {
     "day": 86_400_000_000,
 }
 LONGEST_DAYS = 36_500
-"""A hundred years: behind the last event time that is taken, this still is a time that every engine can write."""
+"""A hundred years: after the last valid event time, this still is a time that every engine can write."""
 
 _SHORT = {"ms": "millisecond", "s": "second", "min": "minute", "h": "hour", "d": "day"}
 _PART = r"([0-9]{1,18})\s*((?:millisecond|second|minute|hour|day)s?|ms|s|min|h|d)"

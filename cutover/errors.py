@@ -7,7 +7,7 @@ class CutoverError(Exception):
     r"""A failure that its reader can act on: thing, place, expected, got, hint.
 
     Args:
-        message: The sentence. A hint goes on a line of its own (`\nHint: ...`).
+        message: The sentence. A hint is on a separate line (`\nHint: ...`).
         runbook: Name of the page in `docs/runbooks/` that says what to do, if there is one.
 
     Attributes:
@@ -26,7 +26,7 @@ class DefinitionError(CutoverError):
 
 
 class InterruptedRunError(CutoverError):
-    """A run that a person interrupted; says what was done and how it goes on."""
+    """A run that a person interrupted; says what was done and how to continue."""
 
     exit_code = 130
 

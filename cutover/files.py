@@ -23,7 +23,7 @@ def write(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) ->
     """Put a file in place in one step: its readers see the old text or the new one.
 
     Args:
-        path: Where; the folder is made if needed, for its owner alone.
+        path: Target; the folder is created if needed, for its owner only.
         text: As it is to stand there, in UTF-8.
         mode: Of the file.
         durable: Whether it must be on the disk before it replaces the old one.

@@ -17,7 +17,7 @@ from cutover.output import terminal
 GROUP = "cutover.commands"
 USAGE = 2
 TAKE_KEYS = frozenset({"explain", "resolve"})
-"""Commands with a key as an argument: one that begins with `-`, such as `-5,UA`, is no option of theirs."""
+"""Commands with a key as an argument: one that begins with `-`, such as `-5,UA`, is not one of their options."""
 
 INTERRUPTED = 130
 
@@ -49,7 +49,7 @@ def _entries() -> EntryPoints:
 
 
 def _stand_for_command() -> None:
-    """Stand for a command in the list of all."""
+    """Represent a command in the list of all commands."""
     msg = "expected the command's name first"
     raise typer.BadParameter(msg)
 
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         if (engine_log := terminal.engine_log()) is not None:
             sys.stderr.write(f"{engine_log}\n")
-    except BrokenPipeError:  # whoever read our output has gone, as `| head` does
+    except BrokenPipeError:  # the reader of the output has closed it, as `| head` does
         terminal.discard_output()
         return INTERRUPTED
     return code

@@ -1,4 +1,4 @@
-"""`cutover sql`, `vacuum`, `restore-control`: ask the lake, take away what nobody needs, undo what others did."""
+"""`cutover sql`, `vacuum`, `restore-control`: query the lake, delete unneeded files, undo changes of other writers."""
 
 import json
 import re
@@ -92,9 +92,9 @@ def vacuum(
 
 def restore_control(
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be done.")] = False,
 ) -> None:
-    """Write rows again that another writer removed or changed in `_control`, for as long as their files are there."""
+    """Write rows again that another writer removed or changed in `_control`, as long as their files exist."""
     settings = load_settings()
     restored_tables = list(restore.restore(settings, dry_run=dry_run))
     for restored in restored_tables:

@@ -54,7 +54,7 @@ def parity(
 
 
 def _read_on(check: Callable[[Path], tuple[ParityFinding, ...]], file: Path) -> tuple[ParityFinding, ...]:
-    """Return what is found in a file; one that cannot be read hides nothing of what is found in others."""
+    """Return the findings of a file; an unreadable file hides no findings of others."""
     try:
         return check(file)
     except DefinitionError as error:
@@ -89,7 +89,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def check_file(file: Path) -> tuple[ParityFinding, ...]:
-    """Return what is found in a file, by its ending.
+    """Return the findings of a file, by its ending.
 
     Raises:
         DefinitionError: It cannot be read, or is neither SQL nor Python.
@@ -102,7 +102,7 @@ def check_file(file: Path) -> tuple[ParityFinding, ...]:
 
 
 def check_plan(file: Path) -> tuple[ParityFinding, ...]:
-    """Return what is found in a plan's text or JSON.
+    """Return the findings of a plan's text or JSON.
 
     Raises:
         DefinitionError: It cannot be read, or is no plan.

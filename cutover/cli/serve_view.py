@@ -21,7 +21,7 @@ def serve_view(
     pipeline: Annotated[str, typer.Argument(help="Name of a pipeline.")],
     *,
     follow: Annotated[
-        float | None, typer.Option("--follow", min=0.1, help="Publish again every so many seconds, until Ctrl-C.")
+        float | None, typer.Option("--follow", min=0.1, help="Publish again every N seconds, until Ctrl-C.")
     ] = None,
     anyway: Annotated[
         bool, typer.Option("--anyway", help="Also where what serves has read less than is shown, or has no row.")
@@ -39,18 +39,18 @@ def serve_view(
 
 
 def _publish(settings: Settings, name: str, *, anyway: bool = False) -> Publication:
-    """Publish what serves a name; a definition of that name is not asked for once another took its place."""
+    """Publish the pipeline that serves a name; the definition of that name is not needed once another replaced it."""
     served = find_definition(settings, swaps.served_by(settings, name))
     return serving_table.publish(settings, served, name=name, anyway=anyway)
 
 
 def _follow(settings: Settings, name: str, publication: Publication, seconds: float, *, as_json: bool) -> None:
-    """Publish until a person ends it; what goes wrong is said, and tried again."""
+    """Publish until a person ends it; failures are reported and retried."""
     while True:
         time.sleep(seconds)
         try:
             found = _publish(settings, name)
-        except CutoverError as error:  # also of a definition that somebody is editing
+        except CutoverError as error:  # also of a definition that is being edited
             typer.echo(f"{error}\nTrying again in {seconds:g} s.", err=True)
             continue
         if found.version != publication.version:

@@ -1,4 +1,4 @@
-"""`cutover unserved`: tables that nobody is served from any more, and their deletion by policy."""
+"""`cutover unserved`: tables that serve no one any more, and their deletion by policy."""
 
 from dataclasses import replace
 from typing import Annotated
@@ -21,7 +21,7 @@ def unserved(
     delete: Annotated[bool, typer.Option("--delete", help="Delete what may go; without it nothing is done.")] = False,
     why: Annotated[str | None, typer.Option("--why", help="The reason of a deletion; it is kept.")] = None,
 ) -> None:
-    """List streams and batch tables that nobody is served from, and delete those past `policy.keep_unserved`.
+    """List streams and batch tables that serve no one, and delete those past `policy.keep_unserved`.
 
     They are of versions and definitions that others replaced, and of a pipeline whose name another one serves.
     """

@@ -73,7 +73,7 @@ _UNSEEN = frozenset({"__doc__", "__module__", "__annotations__", "__dict__", "__
 
 
 def of_window(window: WindowFn) -> tuple[str, ...]:
-    """Return the modules that a window's kind is made of, sorted; another kind's are no matter of its definition."""
+    """Return the modules of a window's kind, sorted; those of other kinds do not concern its definition."""
     modules = (kind.__module__ for kind in type(window).__mro__)
     return tuple(sorted({name for name in modules if name.startswith("cutover.")}))
 

@@ -22,7 +22,7 @@ PINNED = {
     "spark.sql.storeAssignmentPolicy": "ANSI",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
-"""What a result depends on, as every session of ours has it."""
+"""Settings that a result depends on, with the values of every session of Cutover."""
 
 HARMLESS = (
     "spark.sql.adaptive.",
@@ -59,7 +59,7 @@ HARMLESS = (
     "spark.sql.warehouse.dir",
     "spark.databricks.delta.snapshotPartitions",
 )
-"""Width, memory, pace, display: what a result does not depend on. A name that ends with a dot stands for all below."""
+"""Width, memory, pace, display: no result depends on them. A name that ends with a dot covers all below."""
 
 GIVEN = ("spark.sql.catalog.", "spark.sql.extensions")
 """What the settings may say though a result could depend on it: it is recorded and compared."""

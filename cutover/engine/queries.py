@@ -45,9 +45,9 @@ def connect(bounds: Bounds | None = None) -> duckdb.DuckDBPyConnection:
     """Return a DuckDB connection in UTC that never reaches for the network.
 
     Args:
-        bounds: What a query over a whole table may take, in an engine of its own. None: for single files and small
+        bounds: Limits of a query over a whole table, in a separate engine. None: for single files and small
             tables; to make an engine takes longer (20 ms) than to read those, so a process has one for all of them.
-            So what is made there is TEMP: no other connection sees it.
+            So objects there are TEMP: no other connection sees them.
     """
     if bounds is None:
         with _ONE_AT_A_TIME:
@@ -91,7 +91,7 @@ def read_table(connection: duckdb.DuckDBPyConnection, query: str, params: object
         query: One that returns rows.
         params: Of its placeholders.
     """
-    # A relation has no types of its own: an attribute that its class does not have would be a column.
+    # A relation has no type information: an attribute that its class does not have would be a column.
     rows: pa.Table = connection.sql(query, params=params).to_arrow_table()
     return rows
 

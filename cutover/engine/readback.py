@@ -1,6 +1,6 @@
 """What a running process says of itself: session, JVM, the JARs that it loaded, packages, DuckDB, our own code.
 
-Nothing here is taken from a definition or from settings: what they ask for may not be what runs.
+Nothing here comes from a definition or from settings: the requested values may not be the effective ones.
 
 Covered is the process that asks: a driver, a batch run, a comparison. Confs of Spark SQL go from the driver to the
 executors with each task; of an executor's own JVM nothing is read, its locale, charset and zone are pinned by options.
@@ -30,7 +30,7 @@ _LOADED = {
     "json parser": "com.fasterxml.jackson.core.JsonFactory",
 }
 _BETWEEN = "\u0001"
-_ISOLATION, _DEFAULT_ISOLATION = "isolation.level", "read_uncommitted"  # of a Kafka client that is told nothing
+_ISOLATION, _DEFAULT_ISOLATION = "isolation.level", "read_uncommitted"  # the default of a Kafka client
 
 
 def of_process(pipeline: Pipeline) -> InForce:
@@ -146,7 +146,7 @@ def _is_a(found: Any, name: str) -> bool:
 
 
 def _field(found: Any, name: str) -> Any:
-    """Return a field that a class of Spark's Kafka source shows to nobody: it holds what its consumers get."""
+    """Return a private field of a class of Spark's Kafka source: it contains the options of its consumers."""
     field = found.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field.get(found)

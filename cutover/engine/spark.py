@@ -23,7 +23,7 @@ SPEED_CONF = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
-    # A micro-batch is held for one more look at it: packing 200,000 rows of it takes a third of the first look.
+    # A micro-batch is cached for a second pass: packing 200,000 rows of it takes a third of the first pass.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -121,7 +121,7 @@ def start_early(settings: Settings, *, app: str) -> None:
     """
 
     def begin() -> None:
-        with contextlib.suppress(Exception):  # whoever asks for the session gets it
+        with contextlib.suppress(Exception):  # the caller of the session gets the error
             session(settings, app=app)
 
     threading.Thread(target=begin, name="spark-start", daemon=True).start()
@@ -194,7 +194,7 @@ def _share_classes() -> str:
 
 
 def _cluster(settings: Settings) -> dict[str, str]:
-    """Return the JARs that executors fetch, and a shuffle as wide as the cores asked for.
+    """Return the JARs that executors fetch, and a shuffle as wide as the requested cores.
 
     Spark's own 200 partitions make a small epoch 18 times slower.
     """

@@ -1,6 +1,6 @@
-"""Object stores: what Spark must be told of one. delta-rs and Arrow read the same `AWS_*` environment by themselves.
+"""Object stores: settings that Spark needs for one. delta-rs and Arrow read the same `AWS_*` environment by themselves.
 
-Secrets never stand in the settings: the address, the region and the keys come from the environment of the process.
+Secrets are never in the settings: the address, the region and the keys come from the environment of the process.
 A store is fit for a lake if it can put an object only where none is (`If-None-Match`): commits depend on it.
 """
 
@@ -28,7 +28,7 @@ def place(uri: str) -> tuple[fs.FileSystem, str]:
 
 
 def extra_jars(uri: str) -> Extra | None:
-    """Return the set of JARs that Spark needs for a place, beside its own.
+    """Return the set of JARs that Spark needs for a place, in addition to its own.
 
     Raises:
         DefinitionError: The address has a scheme that no path was tested with.

@@ -1,6 +1,6 @@
 """What this process and those that it started have used, as the kernel counts it: processor time and bytes read.
 
-A Spark driver's JVM is a process of its own beside Python's; both together are what a path costs on this machine.
+A Spark driver's JVM is a separate process in addition to Python's; both together are what a path costs on this machine.
 """
 
 import os

@@ -17,7 +17,7 @@ def check(pipeline: Pipeline) -> None:
     """Refuse a note that does not fit its own definition.
 
     Raises:
-        DefinitionError: Names the field, what is expected and what was found.
+        DefinitionError: Names the field, the expected and the actual value.
     """
     note = pipeline.change
     if note is None:
@@ -98,7 +98,7 @@ def check_pair(new: Pipeline, old: Pipeline) -> None:
 
 
 def _refuse_shared(new: Pipeline, old: Pipeline) -> None:
-    """Refuse what two pipelines at work at once cannot share: one changelog, and the wish to replace one another."""
+    """Reject what two running pipelines cannot share: one changelog, and replacing one another."""
     if new.changelog is not None and new.changelog == old.changelog:
         hint = "both would write it, and its readers see a mix"
         _refuse(new, "changelog", f"another topic than that of `{old.name}`", new.changelog, hint)

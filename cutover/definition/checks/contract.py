@@ -23,7 +23,7 @@ _COLUMN, _COLUMNS = ("column", "column_A", "column_B"), "column_list"
 def check_contract(pipeline: Pipeline) -> None:
     """Refuse an expectation of another severity, type, argument or column than there are.
 
-    The values of its other arguments are looked at when it runs.
+    The values of its other arguments are checked when it runs.
 
     Raises:
         DefinitionError: Says what is expected.
@@ -103,9 +103,9 @@ def list_expectation_types() -> tuple[str, ...]:
 
 @cache
 def list_arguments(expectation_type: str) -> tuple[str, ...] | None:
-    """Return the names of the arguments of one of the types, sorted; None where the text does not tell them all.
+    """Return the names of the arguments of one of the types, sorted; None where the text does not list them all.
 
-    The severity is a field of ours.
+    The severity is a field of Cutover.
     """
     folder = _find_folder()
     if folder is None:

@@ -118,7 +118,7 @@ def _not_a_keyword(field: str, name: str) -> None:
 
 
 def _check_right(pipeline: Pipeline) -> None:
-    """Look at the right topic of a join as at the source."""
+    """Check the right topic of a join like the source."""
     if pipeline.join is not None and not isinstance(pipeline.join, Join | SelfJoin):
         refuse("join", "Join(...) or SelfJoin(...)", repr(pipeline.join))
     if not isinstance(pipeline.join, Join):

@@ -11,7 +11,7 @@ _SHOWN = 80  # characters of what was given
 
 
 def check_field_types(argument: object, place: str = "") -> None:
-    """Look at each field of a dataclass, and at those of the dataclasses in it.
+    """Check each field of a dataclass, and those of the dataclasses in it.
 
     Args:
         argument: A definition, or a part of one.

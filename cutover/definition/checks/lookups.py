@@ -1,4 +1,4 @@
-"""Checks of lookups: names and types, without looking at the dimensions themselves."""
+"""Checks of lookups: names and types, without reading the dimensions."""
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
@@ -55,7 +55,7 @@ def _check_on(field: str, lookup: Lookup, column_types: Mapping[str, str]) -> No
 
 
 def _columns(field: str, lookup: Lookup, column_types: Mapping[str, str], keywords: Collection[str]) -> dict[str, str]:
-    """Return name to type of the columns that are taken."""
+    """Return name to type of the joined columns."""
     if not lookup.columns:
         refuse(f"{field}.columns", "at least one column of the dimension with its type", "none")
     taken = {name.lower() for name in column_types}

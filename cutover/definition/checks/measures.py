@@ -1,4 +1,4 @@
-"""Checks of one measure: what it looks at, and its parameters."""
+"""Checks of one measure: its input, and its parameters."""
 
 from typing import NoReturn
 
@@ -17,7 +17,7 @@ SLACK = 1e-6  # 0.1 * 10^6 need not be whole in doubles
 
 
 def refuse(field: str, expected: str, actual: str, hint: str = "") -> NoReturn:
-    """Refuse what stands in a field.
+    """Reject the value of a field.
 
     Raises:
         DefinitionError: Always.
@@ -35,7 +35,7 @@ def check(field: str, measure: Measure, kind: str | None) -> None:
         kind: Type of its expression; None of a count.
 
     Raises:
-        DefinitionError: The type of what it looks at, or a parameter, does not fit.
+        DefinitionError: The type of its input, or a parameter, does not fit.
     """
     if isinstance(measure, Sum | Avg):
         _check_summable(field, str(measure.expression), kind or "bigint")

@@ -1,6 +1,6 @@
-"""What a join keeps of each side: a bag of rows a window and key, only the columns that measures look at, with counts.
+"""What a join keeps of each side: a bag of rows a window and key, only the columns that measures read, with counts.
 
-Bags add up, whatever the split into epochs. Pairs are made of them where a result is finished
+Bags add up, whatever the split into epochs. Pairs are built from them where a result is finished
 (`cutover.records.join_pairs`), so a late row of either side finds every partner that has come.
 """
 
@@ -28,7 +28,7 @@ class Side:
     """One side of a join."""
 
     name: Name
-    types: Mapping[str, str]  # columns that measures look at, as pairs show them, to their types; never the key's
+    types: Mapping[str, str]  # columns that measures read, as pairs show them, to their types; never the key's
     sources: Mapping[str, str]  # the same columns to Spark SQL over a parsed row
     here: str  # Spark SQL: a parsed row is on this side
 
@@ -39,7 +39,7 @@ class Side:
         row = ", ".join(f"'{name}', {source}" for name, source in self.sources.items()) or f"'{NOTHING}', true"
         rows = f"collect_list(IF({self.here}, named_struct('value', named_struct({row}), 'count', 1L), NULL))"
         values_sql = count_values_sql("sort_array(transform(rows, e -> e.value))")
-        # Most bags of an epoch are short: counting their rows costs more than all else, and the fold does it anyway.
+        # Most bags of an epoch are short: counting their rows costs more than all else, and the fold does it too.
         create = f"get(transform(array({rows}), rows -> IF(size(rows) <= {SHORT}, rows, {values_sql})), 0)"
         kind = f"array<struct<value:struct<{fields}>,count:bigint>>"
         return StateColumn(column=f"__{self.name}", type=kind, create=create, merge="counts")

@@ -31,7 +31,7 @@ def compile_pipeline(pipeline: Pipeline) -> "CompiledPipeline":
 
 @dataclass(frozen=True)
 class CompiledPipeline:
-    """A definition with all that follows from it; each part is made when it is first asked for.
+    """A definition with everything derived from it; each part is built when it is first used.
 
     Raises:
         DefinitionError: By every property: an expression that the part needs does not compile.
@@ -69,7 +69,7 @@ class CompiledPipeline:
 
     @cached_property
     def measured_types(self) -> Types:
-        """What measures look at: columns of a row, or of a pair where there is a join."""
+        """Inputs of measures: columns of a row, or of a pair where there is a join."""
         return {**self.own_types, **(self.right_types if self.definition.join is not None else {})}
 
     @cached_property
@@ -100,12 +100,12 @@ class CompiledPipeline:
 
     @cached_property
     def measured(self) -> Mapping[str, Expression | None]:
-        """What each measure looks at, over the columns of a row or a pair; None where it looks at nothing (a count)."""
+        """Input of each measure, over the columns of a row or a pair; None without an input (a count)."""
         measures = self.definition.measures.items()
         return {name: _compile_measure(name, measure, self.measured_types) for name, measure in measures}
 
     def measured_type(self, name: str) -> str | None:
-        """Return the type of what a measure looks at; None where it looks at nothing (a count)."""
+        """Return the type of a measure's input; None without an input (a count)."""
         expression = self.measured[name]
         return None if expression is None else expression.type
 
@@ -174,7 +174,7 @@ class CompiledPipeline:
 
     @cached_property
     def used_sides(self) -> Mapping[str, frozenset[Name]]:
-        """The sides whose columns each measure looks at; a key column belongs to none."""
+        """The sides whose columns each measure reads; a key column belongs to none."""
         columns = {side.name: {column.lower() for column in side.types} for side in self.sides}
         used = self._looked_at.items()
         return {name: frozenset(side for side in columns if looked & columns[side]) for name, looked in used}

@@ -2,7 +2,7 @@
 
 Stricter than Spark's own where Spark and DuckDB differ: text becomes a number only as sign, digits, point and exponent
 without blanks, a date only as `2013-01-31`, a timestamp only as `2013-01-31 23:59:59.123456` (`T` for the blank and a
-final `Z` are taken). What has no equal form in both engines (a double, decimal or timestamp as text, text as boolean)
+final `Z` are read). What has no equal form in both engines (a double, decimal or timestamp as text, text as boolean)
 is refused.
 """
 

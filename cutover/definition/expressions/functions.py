@@ -23,7 +23,7 @@ class Function:
 
 
 def expect(terms: tuple[Term, ...], *kinds: str) -> None:
-    """Check the types of arguments: a type of the schema, `number` or `any`; with `!` where a constant is asked for.
+    """Check the types of arguments: a type of the schema, `number` or `any`; with `!` where a constant is required.
 
     Raises:
         DefinitionError: Another number of arguments, or another type.

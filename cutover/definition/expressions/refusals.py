@@ -46,7 +46,7 @@ def function_name(node: exp.Expr) -> str:
 
 
 def reason(node: exp.Expr) -> str:
-    """Return why a node that is not on the list is refused: one sentence of its own for the usual mistakes."""
+    """Return why a node that is not on the list is rejected: a specific sentence for the usual mistakes."""
     name = function_name(node)
     return _cannot_replay(node, name) or _does_not_merge(node, name) or _other(node, name)
 

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 def parse_statements(text: str) -> tuple[exp.Expr, ...]:
     """Return the statements of a text.
 
-    Spark's `window(at, '1 hour')` is a function wherever it stands; sqlglot takes it for the clause WINDOW behind a
+    Spark's `window(at, '1 hour')` is a function in every place; sqlglot takes it for the clause WINDOW behind a
     GROUP BY.
 
     Raises:

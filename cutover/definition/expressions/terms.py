@@ -60,7 +60,7 @@ def strict(kind: str, spark: str, duckdb: str, *terms: Term, fallible: bool = Fa
         kind: Type of the result.
         spark: Format string of the value, `{0}`, `{1}`, ... for the terms.
         duckdb: The same for DuckDB.
-        terms: What it is made of; each is evaluated.
+        terms: Its parts; each is evaluated.
         fallible: Whether a null from terms that are not null is a failure.
     """
     value = Both(

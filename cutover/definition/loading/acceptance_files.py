@@ -1,4 +1,4 @@
-"""Files with rules of acceptance, beside the definitions: `accepted/<pipeline>/<name>.toml`, one rule each."""
+"""Files with rules of acceptance, next to the definitions: `accepted/<pipeline>/<name>.toml`, one rule each."""
 
 import json
 import re

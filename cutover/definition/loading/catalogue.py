@@ -1,6 +1,6 @@
 """The catalogue: every pipeline of the folder of definitions, loaded and checked.
 
-A definition is code of its users: it may raise, exit, wait for ever or print. Each file runs in a thread of its own
+A definition is code of its users: it may raise, exit, wait for ever or print. Each file runs in a separate thread
 with a limit, so that one that hangs delays a command by that limit and takes no other pipeline with it.
 """
 
@@ -25,7 +25,7 @@ from cutover.settings import Settings
 LOADS_WITHIN_SECONDS = 10.0
 """How long one definition may take; several that hang share it. A DAG file, which waits for it, has 30 s."""
 
-_FIRST_SECONDS = 1.0  # a file that takes longer goes on beside the next ones
+_FIRST_SECONDS = 1.0  # a slower file continues in parallel to the next ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ def load_file(path: Path) -> tuple[Pipeline, ...]:
 
 @dataclass(slots=True)
 class _Load:
-    """Loading of one file, in a thread of its own."""
+    """Loading of one file, in a separate thread."""
 
     path: Path
     pipelines: tuple[Pipeline, ...] = ()
@@ -142,7 +142,7 @@ class _Load:
 
 
 def _load_files(paths: Sequence[Path]) -> list[_Load]:
-    """Load files in turn; one that is slow goes on beside the next ones until the limit."""
+    """Load files in turn; a slow one continues in parallel to the next ones until the limit."""
     loads = [_Load(path) for path in paths]
     with _quiet_streams():
         for load in loads:

@@ -1,6 +1,6 @@
 r"""Keys as they are shown and as people type them; whatever is shown can be typed back, and is the same key then.
 
-Three forms are read, and told apart without doubt:
+Three forms are read, and distinguished without doubt:
 
 - values, as in CSV: `JFK,"a,b",null`
 - columns with values: `origin=JFK, carrier="a,b", flight=null`
@@ -75,7 +75,7 @@ def split_key(text: str) -> list[str | None]:
     """Split a key into its values; `null` is null, `"null"` a text.
 
     Raises:
-        DefinitionError: A quote is left open, or text stands beside one.
+        DefinitionError: A quote is left open, or text follows a closing one.
     """
     key: list[str | None] = []
     at = -1

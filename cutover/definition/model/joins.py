@@ -3,7 +3,7 @@
 A lookup adds columns to a row before anything else is computed from it. A windowed join makes pairs: a left row and a
 right row of one window whose keys are equal; a null key matches nothing, and measures aggregate pairs. `left` also
 keeps each left row that has no partner in its window, `full` each such row of either side: the columns of the other
-side are null there. A late row of either side is late as in any other pipeline; pairs are made when a result is
+side are null there. A late row of either side is late as in any other pipeline; pairs are built when a result is
 computed, from all rows that have arrived by then.
 """
 
@@ -17,7 +17,7 @@ from cutover.definition.model.topic import Topic
 How = Literal["inner", "left", "full"]
 
 RIGHT_PARTITION_BASE = 1_000_000
-"""Added to partition numbers of the right topic wherever positions of both topics are listed together."""
+"""Added to partition numbers of the right topic where positions of both topics are listed together."""
 
 DIMENSIONS_FOLDER, CONTROL_FOLDER = "dimensions", "_control"
 """Folders of the lake that hold its own dimensions and its history: no pipeline may have such a name."""
