@@ -98,13 +98,13 @@ def _real_cells(prediction: Prediction) -> tuple[str, str]:
 
 
 def list_proof_rows(advice: Advice) -> Iterator[tuple[str, ...]]:
-    """Yield two rows a setting that was proven: what was predicted, what was found; windows as counts."""
+    """Yield two rows for each proven setting: predicted and actual; windows as counts."""
     for one in advice.proven:
         yield from proof_rows(one)
 
 
 def proof_rows(proven_setting: ProvenSetting) -> Iterator[tuple[str, ...]]:
-    """Yield what was predicted of a setting and what was found, windows as counts."""
+    """Yield the prediction and the result for a setting, windows as counts."""
     outcome = select_outcome(proven_setting.setting.prediction)
     yield (proven_setting.setting.name, *_lengths(proven_setting.setting), "predicted", *_counts(outcome))
     found = "found" if proven_setting.holds else f"found, WRONG: {', '.join(proven_setting.wrong)}"
@@ -208,7 +208,7 @@ def _lengths_of(prediction: Prediction) -> tuple[int, int]:
 
 
 def describe_speed(advice: Advice) -> str | None:
-    """Return that the log was replayed, and whether its timestamps tell what would be late at real speed."""
+    """Describe that the log was replayed, and whether its timestamps show what would be late at real speed."""
     sentences = []
     if advice.is_replay:
         choice = ": choose by the figures at real speed" if tells_real_speed(advice.log_pace) else ""
@@ -222,7 +222,7 @@ def describe_speed(advice: Advice) -> str | None:
 
 
 def describe_proof(advice: Advice) -> str | None:
-    """Return whether runs of the streaming path found what was predicted; None: nobody asked for it."""
+    """Describe whether runs of the streaming path confirmed the predictions; None: no proof was requested."""
     if not advice.proven:
         return None
     wrong = sum(not one.holds for one in advice.proven)

@@ -45,7 +45,7 @@ Chunk = list[tuple[EpochRecord, Offsets]]
 
 
 def split_epochs(records: Sequence[EpochRecord], earliest: Mapping[int, int]) -> Iterator[Chunk]:
-    """Yield epochs with the offsets of theirs that the log still holds, so many at once that they fit in memory."""
+    """Yield epochs with those of their offsets that the log still holds, in groups that fit in memory."""
     chunk, size = Chunk(), 0
     for record in records:
         first = {p: max(start, earliest.get(p, start)) for p, start in record.start.items()}

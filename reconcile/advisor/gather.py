@@ -34,7 +34,7 @@ from cutover.records.fold import SESSION, group_sessions_sql
 from cutover.settings import Settings
 
 LATE_AT_LEAST = 5
-"""Late records of a partition or a key below which nothing is said of it."""
+"""Smallest number of late records for which a partition or a key is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ def collect_delays(
         connection: Holds it.
         pipeline: The definition.
         epoch_records: Epochs from the first to the last one that read records, also those that read none.
-        has_real: Log timestamps tell what would be late at real speed.
+        has_real: Log timestamps show what would be late at real speed.
     """
     keys = "".join(f", {identifier(name)}" for name in pipeline.key)
     # Of sessions all rows of a key that touch are one window, and no other key has it.

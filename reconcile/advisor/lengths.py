@@ -7,7 +7,7 @@ UNITS = tuple(sorted(MICROSECONDS.values(), reverse=True))
 """Day, hour, minute, second, millisecond, in microseconds."""
 
 _LONGER = 10
-"""A whole unit may make a length longer by one part in so many; else the next smaller unit is taken."""
+"""A whole unit may lengthen a wait by one part in this many; otherwise the next smaller unit is used."""
 
 
 def find_unit(window: WindowFn) -> int:

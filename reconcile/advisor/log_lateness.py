@@ -1,6 +1,6 @@
 """Delays of a log's records by partition and value of the key, both when appended and when read.
 
-The log is read once by Spark; when each record was appended its log timestamp tells, when it was read the epochs do.
+The log is read once by Spark; the log timestamp shows when each record was appended, the epochs show when it was read.
 """
 
 # ruff: noqa: S608 -- every name in a query is quoted by `identifier`
@@ -42,7 +42,7 @@ def measure_log_lateness(settings: Settings, pipeline: Pipeline, clock: Clock) -
     """
     version = versions.current(settings, pipeline)
     records = list_reading_epochs(settings, pipeline, version)
-    if version is None:  # then there was no epoch, and that was said
+    if version is None:  # then there was no epoch, and that was reported
         raise LakeError(pipeline.name)
     earliest = LogClient(settings).earliest(log_of(pipeline))
     spark = session(settings, app=f"cutover lateness {pipeline.name}")

@@ -1,4 +1,4 @@
-"""Records of a log beside their windows, read once by Spark: what the advisor and the lateness of a log start from.
+"""Records of a log with their windows, read once by Spark: what the advisor and the lateness of a log start from.
 
 `pairs` has one row for each window of each record: `__partition`, `__offset`, `__log` and `__event` (microseconds),
 `__starts` and `__ends` of the window, the key, and `__epoch` that read the record. A record that counts in no window
@@ -56,7 +56,7 @@ def load_pairs(connection: duckdb.DuckDBPyConnection, reading: LogReading, earli
     """Make `pairs`, and return how many offsets were read.
 
     Args:
-        connection: Where the table is made.
+        connection: Where the table is created.
         reading: The epochs whose records are read.
         earliest: First offset of each partition that the log still holds.
 
@@ -99,7 +99,7 @@ def _list_ranges(chunk: Chunk) -> pa.Table:
 def _read_rows(reading: LogReading, reads: Sequence[Offsets]) -> pa.Table:
     """Return the rows of `pairs` in some ranges of offsets, and perhaps of what lies between them."""
     pipeline, rejoin = reading.pipeline, reading.rejoin
-    # A read of its own for each of hundreds of epochs would cost Spark far more than what lies between them.
+    # A separate read for each of hundreds of epochs would cost Spark far more than what lies between them.
     spread = (OffsetSpan(partition=p, first=a, last=b - 1) for one in reads for p, (a, b) in one.items())
     whole = segments.reads(spread)
     spans = rejoin.resolve_versions(rejoin.collect_recorded(reading.records), whole)

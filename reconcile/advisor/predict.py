@@ -3,7 +3,7 @@
 A record's delay is how far the newest event time of the slowest partition was, before its epoch, beyond the end of its
 window. The watermark is that time less the out-of-orderness o, and a window takes rows until the watermark has passed
 its end by the allowed lateness a. So a record is late exactly where its delay is at least o + a: which records count,
-and how many windows are held, depends on the sum alone; when the on-time answer comes, on o alone.
+and how many windows are kept, depends on the sum alone; when the on-time answer comes, on o alone.
 
 Source: Akidau et al., The Dataflow Model, VLDB 2015, sections 2.3 and 3.1 (watermarks, allowed lateness).
 """
@@ -55,7 +55,7 @@ class Delays:
     """Delays of the records of a log."""
 
     read: RecordDelays  # as the epochs read them
-    real: RecordDelays | None  # had each been read when it was appended; None: log timestamps do not tell
+    real: RecordDelays | None  # had each been read when it was appended; None: log timestamps do not show it
     firsts: Micros  # the smallest delay of each row, that of the epoch that begins it; in the order of `begun`
     begun: Micros  # the number of that epoch, ascending
     closing_firsts: Micros  # the same delays, in the order of `closes`
@@ -203,7 +203,7 @@ def find_exact(delays: Delays) -> int:
 def choose(delays: Delays) -> tuple[NamedSetting, ...]:
     """Return three settings on the front: no other one is better in one respect and no worse in the others.
 
-    fastest: the on-time answer comes at once, and windows are held until nearly all are exact. balanced: the on-time
+    fastest: the on-time answer comes at once, and windows are kept until nearly all are exact. balanced: the on-time
     answer of 99 % of the windows is exact already, 99.9 % are in the end. exact: as balanced, and no record is late.
     """
     exact = find_exact(delays)

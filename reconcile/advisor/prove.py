@@ -2,10 +2,10 @@
 
 A window's on-time answer is that of the moment at which the watermark passes its end. So it was exact if no record
 came later: of sessions that is a run with no allowed lateness, in which all such records are late; of other windows
-the epochs of one run tell, since each row has the one that it came with.
+the epochs of one run show it, since each row has its epoch.
 """
 
-# ruff: noqa: S608 -- every name in a query is quoted by `identifier`, the rest are numbers of ours
+# ruff: noqa: S608 -- every name in a query is quoted by `identifier`, the rest are internal numbers
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -40,14 +40,14 @@ def prove_settings(
     named_settings: Sequence[NamedSetting],
     progress: Progress,
 ) -> tuple[ProvenSetting, ...]:
-    """Run the streaming path once a setting, over the epochs that the predictions are made from.
+    """Run the streaming path once for each setting, over the epochs of the predictions.
 
     Args:
         settings: Of the installation; nothing that it serves is written.
         pipeline: The definition.
-        newest_epoch: The last one that the predictions are made from.
+        newest_epoch: The last epoch of the predictions.
         named_settings: Predictions to prove.
-        progress: Told after each epoch.
+        progress: Called after each epoch.
 
     Raises:
         LogError: The log no longer holds all that the epochs read.
@@ -83,7 +83,7 @@ def _make_lateness(pipeline: Pipeline, out_of_orderness: int, allowed: int) -> L
 
 
 def find_outcome(log: EpochLog, pipeline: Pipeline) -> FoundOutcome:
-    """Return what an epoch log says of its windows; `on_time` of sessions is not told by it, and is that of `exact`.
+    """Return what an epoch log says of its windows; for sessions `on_time` is that of `exact`.
 
     Args:
         log: Of a run whose rows are not folded.

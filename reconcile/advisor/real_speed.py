@@ -1,7 +1,7 @@
 """Event time as it stood whenever a record was appended: what a stream would have known that always kept up.
 
-A log that is read again tells nothing of this by its epochs: time moves from one to the next, and an epoch of a replay
-holds hours. The log timestamps tell it. A record is appended at the latest log timestamp of its partition so far, since
+The epochs of a replayed log do not show it: time moves from one to the next, and an epoch of a replay
+holds hours. The log timestamps do. A record is appended at the latest log timestamp of its partition so far, since
 producers may set timestamps that go back; records that were appended at once do not judge one another.
 
 Source: Akidau et al., The Dataflow Model, VLDB 2015, section 2.3; the rule itself: `cutover/records/watermark.py`.

@@ -125,7 +125,7 @@ def _make_size(found: Sequence[float | None]) -> DifferenceSize | None:
 
 
 def _columns(pipeline: Pipeline) -> dict[str, str]:
-    """Return results and states with the expression that they come from: a state tells what a result may hide."""
+    """Return results and states with the expression that they come from: a state shows what a result may hide."""
     found = {name: str(measure.expression) for name, measure in pipeline.measures.items()}
     if pipeline.window.merges:  # it follows from the rows, as they do
         found["window_end"] = _of_rows(pipeline)

@@ -2,7 +2,7 @@
 
 Batch is computed again in one epoch with other tasks, the stream with other epoch ends, order and tasks; all of them
 are compared with one answer. Integers, decimals and doubles add up exactly in any order here, so a measure without a
-cause for noise has none at all: what is found is the expression's own.
+cause for noise has none at all: all noise comes from the expression.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,7 @@
 """Replay a log in several ways and compare the answers: accepted and late records together must give the same.
 
 Each replay ends its epochs elsewhere, deals the records of an epoch out to another number of tasks, in another order,
-and folds what comes of it. Which records are late depends on where epochs end, and is told beside it. Of records with
+and folds the result. Which records are late depends on where epochs end, and is reported separately. Of records with
 the same id and event time the same one counts in all replays.
 """
 
@@ -46,7 +46,7 @@ _NEWEST = "_newest_event"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedReplay:
-    """One replay beside the first one."""
+    """One replay, compared with the first one."""
 
     replay: int
     epochs: int
@@ -79,7 +79,7 @@ def determinism(
     Args:
         settings: Where the log is, and how much memory a comparison may take.
         pipeline: The definition.
-        replays: How many, beside the one that they are compared with.
+        replays: How many, in addition to the one that they are compared with.
         seed: Draws them.
         repartitions: Further ones, each in one epoch as batch reads, with other tasks.
 

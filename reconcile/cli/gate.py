@@ -1,4 +1,4 @@
-"""`cutover gate P show|advance|rollback`: look at the evidence, move on, go back."""
+"""`cutover gate P show|advance|rollback`: show the evidence, advance, roll back."""
 
 import json
 from collections.abc import Sequence
@@ -88,7 +88,7 @@ def rollback(
     why: Why,
     to: Annotated[Stage, typer.Option("--to", help="LAMBDA: batch serves again. SHADOW: from KAPPA.")] = Stage.LAMBDA,
 ) -> None:
-    """Let batch serve again, at once and from any stage; asks for no evidence, no log and no driver."""
+    """Let batch serve again, at once and from any stage; requires no evidence, no log and no driver."""
     settings, pipeline = _find_shown(context)
     decision = stage.roll_back(settings, pipeline, why, SystemClock(), back_to=to)
     if stage.stays(decision, to):
@@ -157,7 +157,7 @@ def _print(gate_fields: dict[str, Any], evidence: GateEvidence, costs: PathCosts
 
 
 def _conditions(console: Console, conditions: list[dict[str, Any]]) -> None:
-    """Print a checklist: each condition's number beside its threshold, and below what is to be done for the others."""
+    """Print a checklist: each condition's number and threshold, and what is to be done for those that are not met."""
     table = _table("", "to advance", "is", "asked", "found")
     for condition in conditions:
         word = "[green]yes[/]" if condition["is_met"] else "[red]no[/]"

@@ -109,7 +109,7 @@ def diff(  # noqa: PLR0913 -- the options of a command line
     min_age: Annotated[
         str | None, typer.Option("--min-age", help="Leave younger windows out: '10 minutes'; needs --window-column.")
     ] = None,
-    stop_after: Annotated[int | None, typer.Option("--stop-after", min=1, help="End at so many rows.")] = None,
+    stop_after: Annotated[int | None, typer.Option("--stop-after", min=1, help="End at this number of rows.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", min=0, help="End after so long.")] = None,
     report_file: Annotated[
         Path | None, typer.Option("--report", help="Write the page here (.json: the object).")

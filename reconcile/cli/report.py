@@ -84,7 +84,7 @@ def _copy_differences(settings: Settings, definitions: dict[str, Pipeline], to: 
 
 
 def _read_newest(settings: Settings, pipeline: Pipeline) -> Report | None:
-    """Return the report of what speaks for a pipeline now; None if there is none."""
+    """Return the report of the current comparison of a pipeline; None if there is none."""
     for comparison in history.newest_first(settings, pipeline)[:1]:
         return files.load(settings, pipeline.name, comparison.run_id)
     return None

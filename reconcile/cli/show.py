@@ -89,7 +89,7 @@ def _print_accepted(console: Console, result: Report) -> None:
 
 
 def _print_standing(console: Console, result: Report) -> None:
-    """Print what the comparison speaks for, where that is not the present, and that it was made before."""
+    """Print the cut that the comparison covers, if it is not current, and that it is a repeat."""
     if result.run.speaks_for:
         console.print(f"past  {message_text(result.run.speaks_for)}")
     if result.run.repeats:

@@ -35,7 +35,7 @@ def watch(
     once: Annotated[bool, typer.Option("--once", help="Look once and end: 0, or 2 if the verdict is UNKNOWN.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a look.")] = False,
     metrics: Annotated[
-        bool, typer.Option("--metrics", help="Put every look into a text file for node_exporter too.")
+        bool, typer.Option("--metrics", help="Write every sample to a text file for node_exporter too.")
     ] = False,
     interval: Annotated[float, typer.Option("--interval", min=0.5, max=120, help="Seconds between two looks.")] = 5.0,
 ) -> None:
@@ -43,7 +43,7 @@ def watch(
     settings = load_settings()
     gathering = FactCollector(settings, find_definition(settings, pipeline, running=True), SystemClock())
     look = _Look(gathering, settings if metrics else None)
-    with read_once():  # a look at tables that no one has written to since the last one costs next to nothing
+    with read_once():  # a sample of tables that are unchanged since the last one costs next to nothing
         if once or as_json or not sys.stdout.isatty():
             _print(look, once=once, as_json=as_json, interval=interval)
             return
@@ -54,7 +54,7 @@ def watch(
 
 
 class _Look:
-    """Looks at one pipeline again and again."""
+    """Repeated samples of one pipeline."""
 
     def __init__(self, gathering: FactCollector, told_by: Settings | None = None) -> None:
         self._gathering, self._told_by = gathering, told_by
@@ -63,7 +63,7 @@ class _Look:
         """Look once more.
 
         Raises:
-            LakeError: There is nothing to look at yet, and nothing that says why.
+            LakeError: There is nothing to sample yet, and nothing that says why.
         """
         facts = self._gathering.collect()
         status = make_status(facts)

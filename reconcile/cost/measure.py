@@ -35,13 +35,13 @@ def measure(settings: Settings, pipeline: Pipeline, agreement: Agreement | None)
 
 
 def find_agreement(settings: Settings, pipeline: Pipeline) -> Agreement | None:
-    """Return what the comparison that speaks for a pipeline now has found; None where nothing was compared."""
+    """Return the agreement of the current comparison of a pipeline; None if nothing was compared."""
     comparison = history.find_present(settings, pipeline)
     return None if comparison is None or not comparison.is_comparable else parse_agreement(comparison.result)
 
 
 def measure_if_readable(settings: Settings, pipeline: Pipeline, outcome: ComparisonOutcome) -> PathCosts | None:
-    """Return the cost beside a comparison; None where no epoch can be read: the comparison itself says why."""
+    """Return the cost shown with a comparison; None if no epoch can be read: the comparison itself says why."""
     try:
         return measure(settings, pipeline, _find_agreement(outcome))
     except (DefinitionError, LakeError):
@@ -49,7 +49,7 @@ def measure_if_readable(settings: Settings, pipeline: Pipeline, outcome: Compari
 
 
 def measure_present(settings: Settings, pipeline: Pipeline) -> PathCosts | None:
-    """Return the cost beside the comparison that speaks for a pipeline now; None where no epoch can be read."""
+    """Return the cost shown with the current comparison of a pipeline; None if no epoch can be read."""
     try:
         return measure(settings, pipeline, find_agreement(settings, pipeline))
     except (DefinitionError, LakeError):

@@ -1,1 +1,1 @@
-"""One incident beside its runbook: what is concerned now, and when something like it was there last."""
+"""One incident with its runbook: what is affected now, and the last similar incident."""

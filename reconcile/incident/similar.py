@@ -16,14 +16,14 @@ from cutover.reconcile.verify.model import CheckState
 from cutover.settings import Settings
 
 OF_LOSSES: Mapping[str, str] = {"gap": "LogDataLost", "anew": "TopicIdentityChanged"}
-"""Kind of an accepted loss to the page that asks for the step; `anew` is asked for by those of damaged tables too."""
+"""Kind of an accepted loss to the runbook that requires the step; those of damaged tables require `anew` too."""
 
 ANEW = frozenset({"TopicIdentityChanged", "EpochHistoryBroken", "TableUnreadable", "ForeignWrite", "LogDataLost"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """Something that was recorded once and asked for the same page."""
+    """A recorded event that required the same runbook."""
 
     at: datetime
     text: str  # what it was, one clause
@@ -32,7 +32,7 @@ class Incident:
 def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
     """Return the newest incident of a page that is over; None if none was recorded.
 
-    An alert that is neither a verdict, nor a check, nor a loss leaves no record of its own: there is none of it.
+    An alert that is neither a verdict, nor a check, nor a loss leaves no record: it has no similar incident.
 
     Args:
         settings: Where the lake lies.
@@ -47,7 +47,7 @@ def find_last(settings: Settings, pipeline: str, name: str) -> Incident | None:
         list_of_checks(Journal(settings, pipeline, VerificationRow).read(), name),
         list_of_losses(Journal(settings, pipeline, Loss).read(), name),
     )
-    # Each history is in its own order. Only times tell which of their newest incidents is the newest, for a reader.
+    # Each history is in its own order. Only times show a reader which of their newest incidents is the newest.
     newest = [history[-1] for history in map(list, histories) if history]
     return max(newest, key=lambda incident: incident.at, default=None)
 

@@ -1,4 +1,4 @@
-"""The pages as HTML: values escaped, no script, no request, one style of ours that the policy names by its digest.
+"""The pages as HTML: values escaped, no script, no request, one style that the policy allows by its digest.
 
 Source: W3C, Content Security Policy Level 3, section 2.3.1 (`hash-source`).
 """
@@ -90,6 +90,6 @@ def moment(micros: int | None) -> str:
 
 
 def _escape_value(value: Any) -> Any:
-    """Make control characters visible in whatever a template writes that is not markup of ours."""
+    """Make control characters visible in whatever a template writes that is not trusted markup."""
     is_text = isinstance(value, str) and not isinstance(value, Markup)
     return text.message(value) if is_text else value

@@ -1,4 +1,4 @@
-"""Keeps what was gathered for a page for some seconds: many readers of one page cost one look at lake and log."""
+"""Cache of page contents for some seconds: many readers of one page cost one read of lake and log."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -14,14 +14,14 @@ KEPT_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Kept(Generic[Value]):
-    """Values by name, each made anew once it is older than `KEPT_SECONDS`; one reader makes it, others wait for it."""
+    """Values by name, each rebuilt once it is older than `KEPT_SECONDS`; one reader makes it, others wait for it."""
 
     clock: Clock
     _values: dict[str, tuple[float, Value]] = field(default_factory=dict)
     _locks: defaultdict[str, Lock] = field(default_factory=lambda: defaultdict(Lock))
 
     def get(self, name: str, make: Callable[[], Value]) -> Value:
-        """Return the value of a name; what `make` raises is raised, and kept by nobody."""
+        """Return the value of a name; an error of `make` is raised and not cached."""
         with self._locks[name]:
             cached = self._values.get(name)
             if cached is not None and self.clock.monotonic() - cached[0] < KEPT_SECONDS:

@@ -1,4 +1,4 @@
-"""What the pages look at, each kept for some seconds: the definitions, the lake, the log."""
+"""Inputs of the pages, each cached for some seconds: the definitions, the lake, the log."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from cutover.settings import Settings
 
 @dataclass(slots=True)
 class Looks:
-    """Looks at what the pages show; many readers of one page cost one look."""
+    """Cached reads for the pages; many readers of one page cost one read."""
 
     settings: Settings
     clock: Clock = field(default_factory=SystemClock)
@@ -39,7 +39,7 @@ class Looks:
         return self._summaries.get(pipeline.name, lambda: summarize(self.settings, pipeline))
 
     def newest_page(self, pipeline: Pipeline) -> str | None:
-        """Return the file of the report that speaks for a pipeline now, as far as it is there."""
+        """Return the file of the current report of a pipeline, if it exists."""
         pages = (report.forms[0] for report in list_reports(self.settings, pipeline) if report.forms)
         return next((name for name in pages if name.endswith(".html")), None)
 

@@ -1,4 +1,4 @@
-"""Which file of the reports folder a reader gets: of the pipeline that was asked for, by its plain name, no link."""
+"""Files of the reports folder that a reader may get: of the requested pipeline, by plain name, no links."""
 
 import re
 from pathlib import Path
@@ -34,6 +34,6 @@ def find_file(settings: Settings, pipeline: str, name: str) -> Path | None:
 
 
 def list_forms(settings: Settings, pipeline: str, run_id: str) -> tuple[str, ...]:
-    """Return the names of a run's files that are there, the page first."""
+    """Return the names of a run's files that exist, the page first."""
     names = (f"{run_id}{ending}" for ending in FORMS)
     return tuple(name for name in names if find_file(settings, pipeline, name) is not None)

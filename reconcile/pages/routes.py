@@ -107,7 +107,7 @@ class _Routes:
         )
 
     def refuse(self, rest: str) -> Response:  # noqa: ARG002 -- whatever it is
-        """Say of every other address that nothing is there, to users alone."""
+        """Answer every other address with 404, to users alone."""
         raise _not_here()
 
     def _may_read(self, request: Request, name: str) -> bool:
@@ -124,12 +124,12 @@ class _Routes:
         return pipeline
 
     def _find_reports(self, pipeline: Pipeline, dag_id: str, run_id: str | None, map_index: str | None) -> list[str]:
-        """Return the pages of reports that a DAG, a run or a task leads to, as far as they are there."""
+        """Return the pages of reports that a DAG, a run or a task leads to, if they exist."""
         if not run_id:
             newest = self._looks.newest_page(pipeline)
             return [] if newest is None else [newest]
         index = int(map_index) if map_index and map_index.isdecimal() else None
-        # What a run left in Airflow's database is a text of anybody's: its last part alone is taken, as a file's name.
+        # What a run left in Airflow's database may be any text: only its last part is used, as a file's name.
         names = (address.rpartition("/")[2] for address in self._access.reports_of_run(dag_id, run_id, index))
         settings = self._looks.settings
         return [name for name in dict.fromkeys(names) if find_file(settings, pipeline.name, name) is not None]

@@ -33,7 +33,7 @@ PATIENCE_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part(Generic[Value]):
-    """A part of a page: what was found, or why it could not be read."""
+    """Part of a page: its value, or why it could not be read."""
 
     value: Value | None = None
     error: str | None = None
@@ -48,7 +48,7 @@ class ReportLine:
     verdict: str
     good: bool  # within the policy
     run_id: str
-    forms: tuple[str, ...]  # names of its files that are there, the page first
+    forms: tuple[str, ...]  # names of its existing files, the page first
     runbook: str | None
 
 
@@ -93,7 +93,7 @@ class PipelineView:
     stage: Part[Stage]
     gate: Part[GateDecision]
     moves: Part[tuple[MoveLine, ...]]  # the newest first
-    reports: Part[tuple[ReportLine, ...]]  # what speaks for the pipeline now first
+    reports: Part[tuple[ReportLine, ...]]  # the current comparison first
     stream: Part[WatchStatus]
     differences: Part[DifferenceList]
     cost: Part[tuple[tuple[str, str], ...]]  # a head and a sentence a line
@@ -115,7 +115,7 @@ def gather(settings: Settings, pipeline: Pipeline, clock: Clock, gathering: Fact
         settings: Of the installation; `bound_waiting` bounds how long a broker may take.
         pipeline: Its definition.
         clock: The time of the page.
-        gathering: Looks at the stream; kept from page to page, since some alerts need several looks.
+        gathering: Samples the stream; reused from page to page, since some alerts need several samples.
     """
     stage = _try(lambda: current_stage(settings, pipeline))
     return PipelineView(
@@ -144,7 +144,7 @@ def bound_waiting(settings: Settings) -> Settings:
 
 
 def list_reports(settings: Settings, pipeline: Pipeline) -> tuple[ReportLine, ...]:
-    """Return the comparison that speaks for a pipeline now, then the others from the newest cut back.
+    """Return the current comparison of a pipeline, then the others from the newest cut back.
 
     Raises:
         LakeError: The history cannot be read.

@@ -1,1 +1,1 @@
-"""What must hold before two sides may be compared; if it does not, nothing is said of the data."""
+"""What must hold before two sides may be compared; if it does not, the data is not judged."""

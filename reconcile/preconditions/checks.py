@@ -68,7 +68,7 @@ def _breach(code: str, message: str, runbook: str = "NotComparable") -> SealBrea
 
 
 def _check_history(facts: SealFacts) -> Iterator[SealBreach]:
-    """Transaction, newest row, numbers without a hole, what was known before; each epoch starts where one ended."""
+    """Transaction, newest row, numbers without a gap, earlier witnesses; each epoch starts where one ended."""
     name, records = facts.stream, facts.records
     texts = [*facts.doubts, *chain.numbers(name, records, facts.transaction)]
     for text in (*texts, *islice(chain.joints(name, records, facts.losses), 1)):

@@ -1,4 +1,4 @@
-"""Files that a table lists and nobody can read: named, with what they held. Asked when a read has failed."""
+"""Files that a table lists and that cannot be read, with their contents. Determined after a failed read."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

@@ -23,10 +23,10 @@ from cutover.reconcile.result.seal import SealBreach
 from cutover.settings import Settings
 
 STANDS = frozenset({"LogDataLost", "TopicIdentityChanged"})
-"""Runbooks of what a stream does not go on by itself after."""
+"""Runbooks of problems after which a stream does not continue without a person."""
 
 UNHEARD = frozenset({"KafkaUnreachable", "KafkaRefused"})
-"""Runbooks of a driver that ended since the log told it nothing."""
+"""Runbooks of a driver that ended because the log did not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class LogAnswer:
 
 
 def ask(settings: Settings, pipeline: Pipeline, *, count: bool = False) -> LogAnswer:
-    """Ask the log whether the stream could go on with it; where it does not answer, its driver's last words count.
+    """Check whether the stream could continue with the log; if it does not answer, use the driver's last heartbeat.
 
     With `count` the records of epochs are counted again in the log; those of a long log in turns.
     """
@@ -92,7 +92,7 @@ def _refuse(
 def _of_driver(settings: Settings, pipeline: Pipeline, accepted: tuple[Loss, ...], silent: str) -> LogAnswer:
     """Return what the driver's last words say of the log: why it ended, if that was for the log and stands, or a note.
 
-    Without such words nobody knows whether the log still is what both sides read, so nothing is judged.
+    Without one it is unknown whether the log still is the one that both sides read, so nothing is compared.
     """
     version = settings.stream_version
     try:

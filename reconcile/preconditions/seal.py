@@ -1,4 +1,4 @@
-"""The seal: one log, one cut, one truth in force on both sides, readable tables; else nothing is said of the data."""
+"""The seal: one log, one cut, one truth in force on both sides, readable tables; otherwise the data is not judged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -93,7 +93,7 @@ def examine(
         settings: Where the lake lies.
         pipeline: The definition.
         epoch: The cut's; None: the newest.
-        epoch_log: The current version's, where it is open already. None: it is opened as it is now.
+        epoch_log: The current version's, where it is open already. None: its current version is opened.
     """
     try:
         facts, evidence = _gather(settings, pipeline, epoch, epoch_log)
@@ -110,8 +110,8 @@ def _gather(
     settings: Settings, pipeline: Pipeline, epoch: int | None, opened: EpochLog | None
 ) -> tuple[SealFacts, SealEvidence]:
     version = versions.current(settings, pipeline)
-    # Asked before the log is opened, since its driver goes on; a table that was seen and is gone is no beginning.
-    # Of a log that was opened before, nobody can be asked any more: they may have seen a later epoch than it shows.
+    # Read before the log is opened, since its driver continues; a table that existed and is missing is no new one.
+    # With a log that was opened earlier there are no witnesses: they may know a later epoch than it shows.
     seen = () if version is None or opened is not None else high_water.list_witnesses(settings, pipeline, version)
     if version is None or not (seen or delta.exists(version.uri)):
         text = f"Pipeline `{pipeline.name}`: expected an epoch log under this definition, found none."
@@ -179,7 +179,7 @@ def _refuse_foreign(settings: Settings, pipeline: Pipeline) -> None:
     """Refuse to compare where another writer changed or took away a table of the pipeline.
 
     Raises:
-        SealError: Names the table, and what mends it.
+        SealError: Names the table, and how to repair it.
     """
     foreign = next(
         (found for found in table_weights.find_changes(settings, pipeline) if found[0].kind is not Kind.HARMLESS), None

@@ -21,7 +21,7 @@ class SettingsOfSides:
     """Recorded settings of both sides, and those of this process."""
 
     pipeline: str
-    known: Mapping[str, InForce]  # digest -> what it stands for, as epochs have recorded it
+    known: Mapping[str, InForce]  # digest -> settings, as epochs have recorded them
     batch: str  # id of the run whose table is compared
     by_batch: InForce | None  # what judged its records; None: nothing is recorded
     here: InForce  # what this comparison folds and judges with
@@ -37,7 +37,7 @@ def sides(
         pipeline: The definition.
         records: All epochs of the version.
         runs: All batch runs under its result fingerprint.
-        run: The one that is compared; the runs on which it builds judged by the same, or it had begun anew.
+        run: The one that is compared; the runs that it reuses had the same settings, or it had recomputed everything.
     """
     return SettingsOfSides(
         pipeline=pipeline.name,
@@ -82,7 +82,7 @@ _UNKNOWN = InForce({})
 
 
 def of_session(pipeline: Pipeline, by_batch: InForce | None, found: InForce) -> Iterator[str]:
-    """Return where a session that folds windows anew differs from the one that batch judged by."""
+    """Return where a session that recomputes windows differs from the settings of batch."""
     sides = [Ran(who="batch", in_force=by_batch or _UNKNOWN), Ran(who="this comparison's session", in_force=found)]
     yield from _format_drifts([drift.text for drift in drifts(sides)], _make_side_hint(pipeline.name, 0))
 

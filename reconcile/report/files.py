@@ -24,7 +24,7 @@ from cutover.settings import Settings
 
 _ENDINGS = (".html", ".csv", ".json", ".parquet")
 LOCK = ".lock"
-_READABLE = 0o644  # also for those who look at reports and run nothing
+_READABLE = 0o644  # also for readers who run nothing
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}\Z")
 
 
@@ -43,7 +43,7 @@ def write(settings: Settings, report: Report, *, table: Path | None = None, prob
         settings: Where the reports are.
         report: The report; where it names a Parquet, `table` becomes that.
         table: A Parquet in the same folder, which is moved.
-        probe: Told `report.rendered`.
+        probe: Called at `report.rendered`.
 
     Raises:
         DefinitionError: The pipeline's name or the run's id cannot be the name of a file.
@@ -82,7 +82,7 @@ def remove(settings: Settings, pipeline: str, run_ids: Collection[str]) -> None:
 
 
 def show_latest(settings: Settings, pipeline: str, newest: Callable[[], RecordedComparison | None]) -> None:
-    """Let `latest.html` be the page of the comparison that speaks for a pipeline now.
+    """Make `latest.html` the page of the current comparison of a pipeline.
 
     Several runs may end at once: each asks the history while it holds the folder's lock, so none goes back. The
     verdicts are recorded before, so a page that cannot be written is a warning.

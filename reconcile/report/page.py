@@ -1,6 +1,6 @@
-"""The page of one comparison: everything in one file, no remote asset, one script of ours, values escaped.
+"""The page of one comparison: everything in one file, no remote asset, one script, values escaped.
 
-Undefined names raise, so a field that is gone is noticed by a test and not by a reader.
+Undefined names raise, so a test notices a missing field, not a reader.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ LONGEST_TEXT = 4_000
 def render(result: Report) -> str:
     """Return the report of one comparison, of a pipeline or of two tables, as HTML."""
     html = _environment().get_template("report.html.j2").render(**_view(result))
-    # What joined markup of ours on its way (charts, concatenations) has passed `finalize` unseen.
+    # Text that was joined to trusted markup (charts, concatenations) has bypassed `finalize`.
     return "\n".join(visible(line) for line in html.split("\n"))
 
 
@@ -71,7 +71,7 @@ def _environment() -> Environment:
 
 
 def _escape_value(value: Any) -> Any:
-    """Make control characters visible in whatever a template writes that is not markup of ours."""
+    """Make control characters visible in whatever a template writes that is not trusted markup."""
     is_text = isinstance(value, str) and not isinstance(value, Markup)
     return text.message(cut(value, LONGEST_TEXT)) if is_text else value
 

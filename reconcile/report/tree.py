@@ -24,7 +24,7 @@ class KeyBranch:
     cause: str
     cells: list[Difference] = field(default_factory=list)
     records: Sequence[RecordBehind] = ()
-    life: DifferenceLife | None = None  # since when it is known; None: it has a cause, or no history
+    life: DifferenceLife | None = None  # when it was first found; None: it has a cause, or no history
     command: str | None = None  # shows it in full; None: its key cannot be typed
 
 

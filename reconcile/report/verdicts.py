@@ -1,4 +1,4 @@
-"""What each verdict looks like and which runbook it names: a word and a sign, a colour only beside them."""
+"""Word, sign, colour and runbook of each verdict; the colour never carries the meaning alone."""
 
 from dataclasses import dataclass, replace
 
@@ -44,12 +44,12 @@ _TABLES = {"Consistent": "Equal", "Diverged": "Different"}
 
 
 def outcome(result: Report) -> str:
-    """Return the verdict's name, one beyond the policy told from one within it."""
+    """Return the verdict's name, distinguishing one beyond the policy from one within it."""
     return name_outcome(result.finding.verdict, within=result.finding.policy.within)
 
 
 def name_outcome(verdict: Verdict, *, within: bool) -> str:
-    """Return a verdict's name, one beyond the policy told from one within it."""
+    """Return a verdict's name, distinguishing one beyond the policy from one within it."""
     return verdict.value if within else _BEYOND.get(verdict, verdict.value)
 
 

@@ -1,4 +1,4 @@
-"""The untouched copy of a pipeline's tables: what both sides hold, what was judged, and what was found already."""
+"""The untouched copy of a pipeline's tables: rows of both sides, compared windows, and existing differences."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ from cutover.records.classes import Class
 from cutover.settings import Settings
 
 ROWS_LISTED = 200_000
-"""Rows of which a comparison tells a self-test: a report lists fewer, and of a row left out nothing could be said."""
+"""Rows that a comparison lists for a self-test: a report lists fewer, and an omitted row could not be checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class CleanCopy:
     epoch: int  # of the cut
 
     def is_judged(self, start: int) -> bool:
-        """Return whether differences of windows that start then (microseconds) are looked for."""
+        """Return whether windows that start then (microseconds) are compared."""
         return not any(first <= start < end for first, end in self.unjudged)
 
 

@@ -20,7 +20,7 @@ _FOLDERS = (CONTROL_FOLDER, DIMENSIONS_FOLDER)
 
 @contextmanager
 def open_copy(settings: Settings, pipeline: Pipeline) -> Iterator[Settings]:
-    """Yield settings whose lake is a copy; it is gone afterwards.
+    """Yield settings whose lake is a copy; it is deleted afterwards.
 
     Raises:
         LakeError: The lake lies in an object store, where nothing can be linked.
@@ -29,7 +29,7 @@ def open_copy(settings: Settings, pipeline: Pipeline) -> Iterator[Settings]:
         msg = f"Self-test of `{pipeline.name}`: expected a lake in a folder, whose files can be linked, got a store."
         raise LakeError(msg + "\nHint: copy the pipeline's folder and `_control`, and set `lake` to the copy.")
     root = Path(settings.lake_uri)
-    # Beside the lake: files can be linked on one file system alone.
+    # Next to the lake: files can be linked only within one file system.
     parent = files.private_folder(root.parent / "selftests")
     with TemporaryDirectory(prefix=f"{pipeline.name}-", dir=parent) as home:
         for name in (pipeline.name, *_FOLDERS):  # its notes of turns before the tables that they are of
@@ -48,9 +48,9 @@ def _point_to(settings: Settings, home: Path) -> Settings:
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """Link every file of a folder of tables, each table's log before its data: what a log lists is there then.
+    """Link every file of a folder of tables, each table's log before its data: what a log lists exists then.
 
-    Files that go meanwhile were listed no more. The pointer to the last checkpoint comes before the log's other files.
+    Files deleted meanwhile are not listed. The pointer to the last checkpoint comes before the log's other files.
     """
     for folder, _, names in sorted(os.walk(source), key=lambda found: (_LOG not in found[0], found[0])):
         place = target / Path(folder).relative_to(source)

@@ -124,7 +124,7 @@ def draw_version_plant(clean: CleanCopy, random: Random) -> Plant | None:
 def _expect(
     clean: CleanCopy, side: PlantSide, gone: Sequence[int], table: pa.Table
 ) -> tuple[tuple[PlantedRow, ...], int]:
-    """Return the rows that an edit changes and of which a comparison must tell, and how many it changes besides."""
+    """Return the rows that an edit changes and a comparison must find, and how many others it changes."""
     rows = {one: clean.tables[one].rows for one in PlantSide}
     struck = pa.concat_tables([rows[side].take(pa.array(gone, pa.int64())), table])
     edited = rows | {side: replace_rows(rows[side], gone, table)}

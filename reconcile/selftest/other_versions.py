@@ -42,7 +42,7 @@ class OtherVersion:
 
 
 def list_lookups(pipeline: Pipeline) -> tuple[str, ...]:
-    """Return the lookups that can be planted: of dimensions that the lake holds; sessions are never folded anew."""
+    """Return the lookups that can be planted: of dimensions that the lake holds; sessions are never recomputed."""
     if pipeline.window.merges:
         return ()
     return tuple(name for name, lookup in pipeline.lookups.items() if lookup.is_named and _list_columns(lookup))

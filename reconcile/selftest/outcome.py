@@ -25,7 +25,7 @@ class SelfTest:
     epoch: int  # of the cut
     detection_rate: Rate  # of what was planted
     false_alarm_rate: Rate  # of windows in which nothing was planted
-    right_cause_rate: Rate  # of what was found row by row, and of what differed before and was left alone
+    right_cause_rate: Rate  # of rows found individually, and of earlier differences that were left unchanged
     by_kind: Mapping[str, KindRates]
     refused: int  # rows found by a refusal to compare that names their plant, not in `right_cause_rate`
     unjudged: int  # rows that plants changed besides, of which no comparison says anything; in no rate

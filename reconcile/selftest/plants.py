@@ -43,7 +43,7 @@ class PlantKind:
     """One sort of defect."""
 
     name: str
-    edit: Edit  # chosen rows -> what stands in their place
+    edit: Edit  # chosen rows -> their replacement
     sides: tuple[PlantSide, ...] = (PlantSide.STREAM, PlantSide.BATCH)
     choice: Choice = Choice.ANY
     most: int = 20  # rows
@@ -142,7 +142,7 @@ ROW_KINDS = (
 """What changes rows; whether an edit changes a result is found out by folding, so none is counted that does not."""
 
 REORDERED, TRUNCATED, FLIPPED = "reordered rows", "truncated table", "flipped bit"
-"""What strikes a table as a whole. Reordered rows are no defect: what is found there is a false alarm."""
+"""Edits of a whole table. Reordered rows are no defect: any finding there is a false alarm."""
 
 OTHER_VERSION = "other dimension row"
 """Batch joined a stretch of the log with other rows of a dimension than the stream did."""

@@ -23,7 +23,7 @@ FAILURES_AT_MOST = 50
 Progress = Callable[[int, int], None]  # trials done, of
 
 
-def self_test(  # noqa: PLR0913 -- what is drawn, and what a test hands in
+def self_test(  # noqa: PLR0913 -- what is drawn, and what a test passes
     settings: Settings,
     pipeline: Pipeline,
     *,
@@ -31,7 +31,7 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test hands in
     trials: int,
     clock: Clock,
     log: LogReader | None = None,
-    progress: Progress = lambda done, of: None,  # noqa: ARG005 -- names of what is told
+    progress: Progress = lambda done, of: None,  # noqa: ARG005 -- names for callers
 ) -> SelfTest:
     """Plant defects in copies of a pipeline's tables, compare, and count; the served tables are only read.
 
@@ -41,8 +41,8 @@ def self_test(  # noqa: PLR0913 -- what is drawn, and what a test hands in
         seed: Draws what is planted.
         trials: Comparisons.
         clock: For the time of the test and how long it took.
-        log: What is asked for records; None: the cluster of the settings.
-        progress: Told after each trial.
+        log: Source of records; None: the cluster of the settings.
+        progress: Called after each trial.
 
     Raises:
         LakeError: The sides cannot be compared as they are, or the lake cannot be copied.
@@ -133,7 +133,7 @@ class Totals:
 
 
 def add_up(results: Sequence[TrialResult]) -> Totals:
-    """Return the rates of all comparisons; a clean window counts once for each kind that was planted beside it."""
+    """Return the rates of all comparisons; a clean window counts once for each kind that was planted with it."""
     kinds: dict[str, KindCounts] = defaultdict(KindCounts)
     kind_counts = KindCounts()
     for result in results:

@@ -1,4 +1,4 @@
-"""Rows of a copied table, read and put back as a defect of ours would: files keep names and weights of ours."""
+"""Rows of a copied table, read and rewritten as a defect of Cutover would: files keep valid names and weights."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from cutover.lake.tables import checksums, commits, data_files, delta
 
 _PARTITION = "_kind"
 COMPARED = (*COUNTED, RowKind.EPOCH, RowKind.ATTEMPT)
-"""Kinds of rows of an epoch log that a comparison reads; `cutover verify --files` looks at the files of the others."""
+"""Kinds of rows of an epoch log that a comparison reads; `cutover verify --files` checks the files of the others."""
 
 
 def read_rows(uri: str, *, kind: str | None, order: Sequence[str], where: str = "true") -> pa.Table:
@@ -25,7 +25,7 @@ def read_rows(uri: str, *, kind: str | None, order: Sequence[str], where: str = 
 
 
 def put_rows(uri: str, rows: pa.Table, *, kind: str | None) -> None:
-    """Put rows in place of all of a table, or of all of one kind, so that no weight tells of it."""
+    """Replace all rows of a table, or of one kind, so that no weight shows it."""
     table = delta.open_table(uri)
     listed = [action for action in delta.actions(table) if kind is None or action[f"partition.{_PARTITION}"] == kind]
     weight = checksums.weight_word(checksums.total(str(action["path"]) for action in listed))

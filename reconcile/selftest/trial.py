@@ -1,4 +1,4 @@
-"""One trial: draw defects, plant them in a copy of their own, compare, and count what was found, and as what."""
+"""One trial: draw defects, plant them in a separate copy, compare, and count the findings and their causes."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -33,7 +33,7 @@ from cutover.reconcile.selftest.trial_result import (
 from cutover.settings import Settings
 
 TABLE_SHARE = 0.2
-"""Share of trials in which a table as a whole is struck, or a dimension, and nothing else."""
+"""Share of trials that edit a whole table or a dimension, and nothing else."""
 
 VERSION_SHARE = 0.5
 """Share of these in which it is a dimension, of a pipeline that has one."""

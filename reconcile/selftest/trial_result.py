@@ -49,7 +49,7 @@ class TrialResult:
 
 
 def judge_table(plant: Plant, finding: Finding, label: str) -> TrialResult:
-    """Return whether a table that was struck as a whole led to anything but agreement, and by which word."""
+    """Return whether an edit of a whole table led to anything but agreement, and to which verdict."""
     words = {FLIPPED: {Verdict.NOT_COMPARABLE}, TRUNCATED: {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}}[plant.kind]
     seen = finding.verdict in {Verdict.NOT_COMPARABLE, Verdict.DIVERGED}
     named = finding.verdict in words

@@ -49,7 +49,7 @@ def accept(  # noqa: PLR0913 -- the fields of a rule
     name: Annotated[str | None, typer.Option("--name", help="Of the rule's file.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Windows and keys of any sort: asked for by name.")] = False,
 ) -> None:
-    """Write a rule that accepts differences: a file beside the definitions, to be reviewed and committed."""
+    """Write a rule that accepts differences: a file next to the definitions, to be reviewed and committed."""
     settings = load_settings()
     definition = catalogue.get(settings, pipeline)
     now = SystemClock().now()

@@ -22,7 +22,7 @@ from cutover.settings import load_settings
 
 OPEN = DifferenceState.OPEN
 REST = "all that the list had no room for"
-"""What stands for the rows of a comparison that are more than its list holds."""
+"""Text for the rows of a comparison that its list omits."""
 
 
 def differences(

@@ -1,4 +1,4 @@
-"""`cutover history P`: comparisons as a trend, two of them beside one another, one window through all of them."""
+"""`cutover history P`: comparisons as a trend, two of them compared, one window through all of them."""
 
 import json
 import sys

@@ -1,6 +1,6 @@
 """Days as a calendar, a year at a glance: each in the colour and with the letter of its worst cause.
 
-Where days would be too many, months or years stand in their place.
+If there are too many days, months or years replace them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class _Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Grid:
-    """One block of cells with its heading and the labels beside and above it."""
+    """One block of cells with its heading and the labels next to and above it."""
 
     name: str
     cells: tuple[_Cell, ...]
@@ -96,7 +96,7 @@ def _place(grid_cell: _Cell, cell: Box) -> Box:
 
 
 def _draw_different(calendar_day: CalendarDay, box: Box, *, is_titled: bool) -> Iterator[Markup]:
-    """Draw a cell; on a narrow page nobody points at one, so its text would be weight alone."""
+    """Draw a cell; narrow pages have no pointer, so a text would only add bytes."""
     worst = find_worst(calendar_day) or "other"
     windows = count_noun(calendar_day.windows, "window")
     title = f"{calendar_day.day}: {number(calendar_day.different)} of {windows} differ"
@@ -130,7 +130,7 @@ def _grids(days: Sequence[CalendarDay], *, narrow: bool) -> Iterator[_Grid]:
 
 
 def _row_of(calendar_day: CalendarDay) -> str:
-    """Return the label of the line that a month or a year stands in: its year, its decade."""
+    """Return the label of the line of a month or a year: its year, its decade."""
     return calendar_day.day[:4] if len(calendar_day.day) == _MONTH else f"{calendar_day.day[:-1]}0"
 
 

@@ -6,7 +6,7 @@ from markupsafe import Markup
 
 UNEXPLAINED = "unexplained"
 KNOWN = (UNEXPLAINED, "late", "future", "duplicate", "malformed", "dimension")
-"""Causes with a colour of their own, the worst first; a cause that is none of them is drawn as `other`."""
+"""Causes with a separate colour, the worst first; a cause that is none of them is drawn as `other`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

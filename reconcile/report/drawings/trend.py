@@ -1,4 +1,4 @@
-"""Comparisons in a row: the rows that differed in each, those without a cause told apart, and its verdict as a sign."""
+"""Comparisons in a row: the rows that differed in each, those without a cause separately, and its verdict as a sign."""
 
 from collections.abc import Sequence
 

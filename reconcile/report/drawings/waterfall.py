@@ -1,6 +1,6 @@
 """The waterfall of one measure: from the trusted total, cause by cause, to the judged one.
 
-Bars stand on the difference, not on the total: 115 records of 328,521 would not be seen on an axis that begins at 0,
+Bars start at the difference, not at the total: 115 records of 328,521 would not be seen on an axis that begins at 0,
 and an axis that begins elsewhere would lie.
 """
 
@@ -61,7 +61,7 @@ def _rows(waterfall: Waterfall, sides: SideNames) -> Iterator[_Row]:
 
 
 def _telling(waterfall: Waterfall) -> list[WaterfallStep]:
-    """Return the steps that move something; `unexplained` always, since its zero is what a reader looks for."""
+    """Return the steps that move something; `unexplained` always, since readers check its zero."""
     return [s for s in waterfall.steps if numeric(s.amount) != 0 or s.cause == "unexplained"]
 
 
