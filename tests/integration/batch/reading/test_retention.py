@@ -98,7 +98,7 @@ def test_a_topic_made_again_is_refused(lab: Lab) -> None:
     client.create_topic(lab.topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
     lab.send((0, 10, "AA", 5))
 
-    with pytest.raises(LogError, match=r"the topic was made again(.|\n)*TopicIdentityChanged"):
+    with pytest.raises(LogError, match=r"the topic was created again(.|\n)*TopicIdentityChanged"):
         run(lab.settings, lab.pipeline)
 
 

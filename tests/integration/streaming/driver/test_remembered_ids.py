@@ -46,7 +46,7 @@ def edit_ids(settings: Settings, pipeline: Pipeline, edit: Callable[[Ids], Ids])
     ("edit", "text"),
     [
         pytest.param(lambda ids: ids[1:], "to be retained, got none", id="forgotten"),
-        pytest.param(lambda ids: [*ids, ids[0] | {"id": 4711}], "no record brings it", id="made up"),
+        pytest.param(lambda ids: [*ids, ids[0] | {"id": 4711}], "no record has it", id="made up"),
     ],
 )
 def test_ids_are_what_the_log_gives(quick: Settings, topic: str, edit: Callable[[Ids], Ids], text: str) -> None:

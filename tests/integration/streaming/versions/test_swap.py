@@ -277,7 +277,7 @@ def test_a_replay_ends_at_an_epoch_of_the_driver_at_work(at_work: Settings, topi
     _, old = both(settings)
     rig.send(settings, topic, LATER)
     place = folder(settings, "clicks")
-    beat = HeartbeatWriter(place / "heartbeat.json", first_beat("run", CLOCK), seconds=0.2, clock=CLOCK)
+    beat = HeartbeatWriter(place / "heartbeat.json", first_beat("run", CLOCK), seconds=0.05, clock=CLOCK)
     beat.start()
     try:
         reading = threading.Timer(1.0, lambda: driver.run(settings, replace(old, max_rows_per_epoch=7), until="drain"))
