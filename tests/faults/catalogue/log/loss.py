@@ -41,9 +41,9 @@ def whole(rig: Rig) -> None:
 
 
 def cut_behind_the_end(rig: Rig) -> None:
-    """Let the log forget part of what was read: its beginning comes nearer to the reader."""
+    """Let the log forget half of what was read: one more such step would reach the reader, so the headroom is low."""
     rig.alerts()
-    harm.cut_away(rig.settings, rig.topic, {p: max(1, end // 2) for p, end in rig.records()[-1].end.items()})
+    harm.cut_away(rig.settings, rig.topic, {p: (end + 1) // 2 for p, end in rig.records()[-1].end.items()})
     rig.note("headroom", text_of(rig, "RetentionHeadroomLow"))
 
 
