@@ -43,19 +43,19 @@ def check_line(line: str) -> str | None:
         line: `cutover ...`. Placeholders (`...`, `<start>`) and values are not looked at.
     """
     try:
-        _, name, *remainder = shlex.split(line)
+        _, name, *words = shlex.split(line)
     except ValueError as error:
         return str(error)
     command = _commands().get(name)
     if command is None:
         return f"no command `{name}`"
     if hasattr(command, "commands"):  # `gate P show`, `dimension load`
-        subcommand = next((word for word in remainder if word in command.commands), None)
+        subcommand = next((word for word in words if word in command.commands), None)
         if subcommand is None:
             return f"`{name}` needs one of {', '.join(sorted(command.commands))}"
         command = command.commands[subcommand]
     known_options = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    wrong = sorted({word.partition("=")[0] for word in remainder if word.startswith("--")} - known_options - {"--help"})
+    wrong = sorted({word.partition("=")[0] for word in words if word.startswith("--")} - known_options - {"--help"})
     return f"no option {', '.join(wrong)}" if wrong else None
 
 

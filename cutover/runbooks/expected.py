@@ -15,10 +15,10 @@ def find_missing(expected: tuple[str, ...], printed: str) -> str | None:
             page does not show may stand between.
         printed: Output of the command.
     """
-    remainder = iter(printed.splitlines())
+    printed_lines = iter(printed.splitlines())
     for line in expected:
         pattern = _compile(line)
-        if not any(pattern.search(item) for item in remainder):
+        if not any(pattern.search(item) for item in printed_lines):
             return line
     return None
 

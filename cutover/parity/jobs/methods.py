@@ -97,12 +97,12 @@ def call_method(job: Walk, method: Method, arguments: Arguments) -> JobValue:  #
 def call_unbound(job: Walk, target: Imported, arguments: Arguments) -> JobValue:
     """Return what `DataFrame.unionByName(a, b)` yields."""
     argument = arguments.get(0)
-    remainder = replace(arguments, positional=arguments.positional[1:])
+    later_arguments = replace(arguments, positional=arguments.positional[1:])
     if argument is None:
         return UnknownValue(target.path)
     name = target.path.rpartition(".")[2]
     return choose(
-        call_method(job, Method(alternative, name, arguments.node.lineno), remainder)
+        call_method(job, Method(alternative, name, arguments.node.lineno), later_arguments)
         for alternative in alternatives(argument)
     )
 
@@ -260,14 +260,14 @@ def _note_merge(job: Walk, name: str, arguments: Arguments, line: int) -> JobVal
 def _run_elsewhere(job: Walk, name: str, arguments: Arguments) -> JobValue:
     """Follow a function that a pool of threads or processes runs, once or for each item of a list."""
     place = next(n for n, value in enumerate(arguments.positional) if isinstance(value, JobFunction))
-    remainder = arguments.positional[place:]
-    many = list_items(remainder[1], arguments.node) if "map" in name and len(remainder) > 1 else None
-    rounds = [remainder[1:]] if many is None else [(item,) for item in many]
+    later_arguments = arguments.positional[place:]
+    many = list_items(later_arguments[1], arguments.node) if "map" in name and len(later_arguments) > 1 else None
+    rounds = [later_arguments[1:]] if many is None else [(item,) for item in many]
     values: list[JobValue] = []
     for number, round_arguments in enumerate(rounds):
         job.trace.site.append(-1 - number)
         values.append(
-            job.call_value(remainder[0], replace(arguments, positional=round_arguments)) or UnknownValue(name)
+            job.call_value(later_arguments[0], replace(arguments, positional=round_arguments)) or UnknownValue(name)
         )
         job.trace.site.pop()
     return Listing(values)

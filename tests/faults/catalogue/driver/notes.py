@@ -36,11 +36,11 @@ def harm_the_notes(rig: Rig, *, harm: Harm) -> None:
     rig.send(rig.draw(3 * CAP))
     ours = _notes_of(rig, rig.pipeline)
     other = replace(rig.pipeline, name="others", source=replace(rig.pipeline.source, name=rig.second_topic()))
-    path = _notes_of(rig, other)
+    other_notes = _notes_of(rig, other)
     place = rig.settings.run_dir / rig.pipeline.name / "checkpoint-left"
     shutil.copytree(ours, place)
     rig.note("before", _hashes(place))
-    harm(place, path)
+    harm(place, other_notes)
     rig.note("after", _hashes(place))
     rig.send(rig.draw(CAP))
 
@@ -72,10 +72,10 @@ def empty(notes: Path, _: Path) -> None:
     max((f for f in (notes / "offsets").iterdir() if f.name.isdigit()), key=lambda f: int(f.name)).write_bytes(b"")
 
 
-def swap(notes: Path, path: Path) -> None:
+def swap(notes: Path, other_notes: Path) -> None:
     """Put another pipeline's in their place."""
     shutil.rmtree(notes)
-    shutil.copytree(path, notes)
+    shutil.copytree(other_notes, notes)
 
 
 def remove_while_running(rig: Rig) -> None:
