@@ -128,7 +128,7 @@ test-object-store: jars-s3 ## opt-in: both paths and the reconciler against an S
 	@bash tests/object_store/setup.sh
 	@$(PYTEST) tests/object_store
 
-nightly: setup ## every opt-in target (ONLY=test-cluster,... for some), one after another; writes docs/nightly.md (hours)
+nightly: setup ## every opt-in target (ONLY=test-cluster,... for some), one after another; writes docs/tests.md (hours)
 	@.venv/bin/python -m tests.nightly $(if $(ONLY),--only $(ONLY))
 
 bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=epoch,batch for some; ARGS="--scale 0.05" for a try)
@@ -137,10 +137,10 @@ bench: build/bench/datacompy ## measure the figures of docs/benchmarks.md (ONLY=
 soak: setup ## EPOCHS=10000 small epochs of the real driver: does anything grow? (about an hour and a half; docs/soak.md)
 	@.venv/bin/python -m benchmarks.soak --epochs $(EPOCHS) $(ARGS)
 
-many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/scale.md)
+many-keys: setup ## five million keys in open windows: the memory of the driver's two processes (docs/soak.md)
 	@.venv/bin/python -m benchmarks.many_keys $(ARGS)
 
-skew: setup ## epochs with one large key, and with ten times the keys, against even ones (docs/scale.md)
+skew: setup ## epochs with one large key, and with ten times the keys, against even ones (docs/soak.md)
 	@.venv/bin/python -m benchmarks.spikes.skew $(ARGS)
 
 build/bench/datacompy: benchmarks/requirements.txt | setup # the peer alone: it never enters .venv

@@ -1,9 +1,9 @@
-"""Every opt-in target, one after another, and the page that says what ran, when, and how it ended.
+"""Every opt-in target, run one after another, and the table of their last runs in docs/tests.md.
 
     make nightly                              # all of them: a few hours
-    make nightly ONLY=test-cluster,transfers  # some; the page keeps what it says of the others
+    make nightly ONLY=test-cluster,transfers  # some; the rows of the others stay
 
-What is not part of `make test` rots unseen. A claim of the README or of docs names a target, and the page its last run.
+Targets that are not part of `make test` break unnoticed unless someone runs them. The table shows when that was.
 """
 
 import argparse
@@ -18,13 +18,9 @@ from pathlib import Path
 
 LOGS = Path("build/nightly")
 RESULTS = Path("docs/nightly.json")
-PAGE = Path("docs/nightly.md")
+PAGE = Path("docs/tests.md")
+BEGIN, END = "<!-- targets: written by `make nightly` -->\n", "<!-- end of targets -->"
 HEAD = """\
-# What runs at night, and when it ran
-
-Written by `make nightly` (or `make nightly ONLY=test-cluster`) from `nightly.json`, beside this page, and from nothing
-else. Each row is one opt-in target of the Makefile, run alone; `make test` runs without them.
-
 | target | what it shows | outcome | minutes | when (UTC) | revision |
 |---|---|---|---|---|---|
 """
@@ -63,7 +59,7 @@ TARGETS = (
         name="test-object-store",
         shows="both paths, overflow, folds, fence and reconciler over an S3-compatible object store",
     ),
-    Target(name="test-long", shows="what `make test` has no time for: other kinds, steps and figures of its facts"),
+    Target(name="test-long", shows="further kinds, steps and figures of what `make test` checks"),
     Target(name="transfers", shows="all balances at 200 drawn epochs are the log's, two drivers killed on the way"),
     Target(name="faults", shows="every fault of the catalogue ([faults](faults.md)), with its checks and its alert"),
     Target(name="flips", shows="200 flipped bits in each kind of stored file: no wrong verdict, no traceback"),
@@ -82,7 +78,7 @@ TARGETS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the targets, write the page after each, and return 0 if all passed, else 1."""
+    """Run the targets, update the page after each, and return 0 if all passed, else 1."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="names of targets, with commas between them")
     wanted = [name for name in parser.parse_args(arguments).only.split(",") if name]
@@ -94,13 +90,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_targets(targets: Sequence[Target], execute: Callable[[Target], Outcome]) -> int:
-    """Run targets one after another; after each its outcome is kept and the page is written anew."""
+    """Run targets one after another; record the outcome of each and update the page."""
     codes = []
     for target in targets:
         outcome = execute(target)
-        known = read_outcomes() | {target.name: outcome}
-        RESULTS.write_text(json.dumps({n: asdict(o) for n, o in sorted(known.items())}, indent=1) + "\n", "utf-8")
-        PAGE.write_text(format_page(TARGETS, known), "utf-8")
+        outcomes = read_outcomes() | {target.name: outcome}
+        RESULTS.write_text(json.dumps({n: asdict(o) for n, o in sorted(outcomes.items())}, indent=1) + "\n", "utf-8")
+        PAGE.write_text(replace_table(PAGE.read_text("utf-8"), format_table(TARGETS, outcomes)), "utf-8")
         sys.stdout.write(f"{target.name}: {format_outcome(outcome)}, log {LOGS / target.name}.log\n")
         codes.append(outcome.exit_code)
     return 1 if any(codes) else 0
@@ -134,14 +130,20 @@ def read_revision() -> str:
     return ask("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
-def format_page(targets: Sequence[Target], outcomes: Mapping[str, Outcome]) -> str:
-    """Return the page: one row for each target, `never run` where nothing is known of it."""
+def format_table(targets: Sequence[Target], outcomes: Mapping[str, Outcome]) -> str:
+    """Format one row for each target, `never run` where no run is recorded."""
     rows = []
     for target in targets:
-        found = outcomes.get(target.name)
-        cells = ["never run", "", "", ""] if found is None else _cells(found)
+        outcome = outcomes.get(target.name)
+        cells = ["never run", "", "", ""] if outcome is None else _cells(outcome)
         rows.append(f"| `make {target.words}` | {target.shows} | {' | '.join(cells)} |")
     return HEAD + "\n".join(rows) + "\n"
+
+
+def replace_table(page: str, table: str) -> str:
+    """Return the page with another table between its two markers."""
+    head, _, rest = page.partition(BEGIN)
+    return head + BEGIN + table + END + rest.partition(END)[2]
 
 
 def format_outcome(outcome: Outcome) -> str:

@@ -1,23 +1,27 @@
-"""docs/scale.md, written from docs/scale/*.json alone."""
+"""Second half of docs/soak.md: many keys and one large key, written from docs/scale/*.json."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-HEAD = """# Many keys, and one large key
-
-Written by `make many-keys` and `make skew` from [scale/](scale/)`*.json`; change nothing here.
-"""
+BEGIN = "<!-- keys: written by `make many-keys` and `make skew` from scale/*.json -->\n"
 
 
 def write(folder: Path) -> None:
-    """Write the page of what is there into the folder above."""
-    parts = [HEAD]
+    """Replace the part of `soak.md`, in the folder above, that shows the results in a folder."""
+    page = folder.parent / "soak.md"
+    head = page.read_text(encoding="utf-8").partition(BEGIN)[0] if page.is_file() else ""
+    page.write_text(head + render(folder), encoding="utf-8")
+
+
+def render(folder: Path) -> str:
+    """Render the results that are in a folder."""
+    parts = [BEGIN]
     for name, section in (("many-keys", many_keys), ("skew", skew)):
         file = folder / f"{name}.json"
         if file.is_file():
             parts.append(section(json.loads(file.read_text(encoding="utf-8"))))
-    (folder.parent / f"{folder.name}.md").write_text("\n".join(parts), encoding="utf-8")
+    return "\n".join(parts)
 
 
 def many_keys(found: dict[str, Any]) -> str:
@@ -27,32 +31,32 @@ def many_keys(found: dict[str, Any]) -> str:
     return f"""## {asked["keys"]:,} keys in open windows
 
 The real driver (`spark.driver_memory` 1g, local[2]) reads {asked["keys"] * asked["passes"]:,} records in epochs of
-{asked["partial_rows_an_epoch"]:,} records with as many keys: Spark writes each epoch's partial rows into files, the
-driver lists them. Then a fold merges them in its background thread, in 512 MB and on disk beyond that. Peaks are
-sampled from outside five times a second, in MiB of RSS (PSS in brackets); the goal is {found["goal_mib"]:,} for both
-processes together.
+{asked["partial_rows_an_epoch"]:,} records with as many keys: Spark writes each epoch's partial rows into files, and the
+driver lists them. Then a fold in the driver's background thread merges them, with 512 MB of memory and spilling to disk
+beyond that. Peaks are sampled by another process five times a second, in MiB of RSS (PSS in brackets); the goal is
+{found["goal_mib"]:,} for both processes together.
 
 | | Python | its JVM | both |
 |---|---|---|---|
 {rows}
 
-An epoch took {min(epochs):g} to {max(epochs):g} s, the first with the JVM's warming up; the folds
-{", ".join(f"{fold:g}" for fold in folds)} s. A reader in a process of its own folds everything in
-{found["reader_seconds"]:g} s and takes {found["reader_mib"]:,} MiB at most; its {found["checked"]["keys"]:,} rows add
-up to the {found["checked"]["records"]:,} records that were sent (the small epochs after the large ones included).
-{_beside(found.get("small_epochs", {}))}
+An epoch took {min(epochs):g} to {max(epochs):g} s, the first one including the warm-up of the JVM; the folds took
+{", ".join(f"{fold:g}" for fold in folds)} s. A reader in a separate process folds everything in
+{found["reader_seconds"]:g} s with at most {found["reader_mib"]:,} MiB; its {found["checked"]["keys"]:,} rows add
+up to the {found["checked"]["records"]:,} records that were sent (including the small epochs after the large ones).
+{_small_epochs(found.get("small_epochs", {}))}
 {_machine(found)}
 """
 
 
-def _beside(small: dict[str, dict[str, float]]) -> str:
-    """Return what a fold of millions of rows does to the small epochs beside it."""
-    said = [
+def _small_epochs(small: dict[str, dict[str, float]]) -> str:
+    """Describe how long the small epochs took while a fold of millions of rows ran."""
+    sentences = [
         f"{each['epochs']:g} small epochs {when} took {each['median']:g} s (median), {each['longest']:g} s at most"
         for when, each in small.items()
         if each["epochs"]
     ]
-    return f"\n{'; '.join(said)}.\n" if said else ""
+    return f"\n{'; '.join(sentences)}.\n" if sentences else ""
 
 
 def _memory(when: str, peak: dict[str, int]) -> str:
@@ -69,12 +73,12 @@ def skew(found: dict[str, Any]) -> str:
     )
     return f"""## One key with nine of ten records
 
-An epoch of {asked["records"]:,} records from parsing to its commit, by how their keys are spread: {asked["rounds"]}
-rounds, every spread once a round, the first round dropped, ratios within a round. Partial rows are built before
-anything is sent to another task, so a large key makes one row a window and task, however many records it has; the goal
-is {found["goal"]:g} times the even spread at most.
+Time of an epoch of {asked["records"]:,} records from parsing to its commit, for different distributions of keys.
+Each of the {asked["rounds"]} rounds runs every distribution once; the first round is dropped, and ratios are computed within a
+round. Partial rows are built before anything is sent to another task, so a large key adds one row per window and task,
+regardless of its number of records. The goal is at most {found["goal"]:g} times the time of evenly distributed keys.
 
-| | partial rows | time / even spread ({rows["even"]:,} partial rows): median (lowest to highest) |
+| | partial rows | time / time of even keys ({rows["even"]:,} partial rows): median (lowest to highest) |
 |---|---|---|
 {ratios}
 

@@ -8,14 +8,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.many_keys import page as keys
 from benchmarks.soak import figures, picture
 
-HEAD = """# Soak
+HEAD = """# Does anything grow?
 
-Whether anything grows while the stream runs. Written by `make soak` from what it measured ([soak.json](soak.json));
-change nothing here. The real driver reads a real topic in many small epochs, with the defaults but for the pause
-between epochs, and is watched from outside. Then the Committer and the Compactor run alone, over as many prepared
-epochs: no Spark, no log, so that nothing else blurs what a commit costs.
+{answer}
+
+`make soak` writes this part from [soak.json](soak.json), `make many-keys` and `make skew` write the two sections below.
+The real driver reads a real topic in many small epochs, with the default settings except for the pause between epochs,
+and another process observes it. Then the Committer and the Compactor run alone over as many prepared epochs, without
+Spark and without a log, so that only the cost of commits is measured.
 
 ![commit time and file counts by epoch](soak.svg)
 """
@@ -23,16 +26,17 @@ epochs: no Spark, no log, so that nothing else blurs what a commit costs.
 TENTHS = ("first_tenth", "middle_tenth", "last_tenth")
 
 MEANING = """
-- *commit*: from an epoch's last row to its commit, with the look at the topic's identity; *commit alone*: the one call.
-- *upkeep*: what the driver does under its lock after a commit: looking for due folds, committing one that is ready.
-- *commit to commit*: the longest that a reader waits for the next epoch, with everything in it.
-- The first tenth of a run begins with empty folders: numbers of files are flat from the middle on, or they are not.
-- The folder holds files that no version lists any more for two hours, so that no reader loses one; the sweep that
-  removes them runs beside the stream every ten minutes. The log's own files go after ten minutes.
-- A *young table* takes the same rows beside the other one, every fourth epoch, and is made anew every 200 epochs: what
-  else the machine does blurs both alike, so that their ratio tells whether a commit gets slower with age.
-- Alone, epochs follow one another some thirty times faster than by the clock of a stream: there the log's files go
-  after 40 seconds, about as many commits as ten minutes of a stream have.
+- *commit*: from the last row of an epoch to its commit, including the check of the topic's identity; *commit alone*:
+  only the call that commits.
+- *upkeep*: work of the driver under its lock after a commit: finding due folds and committing a finished one.
+- *commit to commit*: the longest time that a reader waits for the next epoch, including everything in between.
+- A run begins with empty folders, so whether the number of files grows shows from the middle on.
+- Files that no version lists stay in the folder for two hours, so that no reader loses one. The cleanup that removes
+  them runs every ten minutes in parallel with the stream. Files of the Delta log are removed after ten minutes.
+- A *young table* receives the same rows as the other one, every fourth epoch, and is replaced by an empty one every
+  200 epochs. Other load on the machine affects both alike, so their ratio shows whether a commit gets slower with age.
+- Alone, epochs follow one another some thirty times faster than in a stream. Files of the log are therefore removed
+  after 40 seconds, about as many commits as a stream makes in ten minutes.
 """
 
 
@@ -42,7 +46,7 @@ def write(home: Path, path: Path, *, asked: int, rate: int, note: str) -> None:
     path.mkdir(parents=True, exist_ok=True)
     (path / "soak.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     (path / "soak.svg").write_text(picture.draw(found) + "\n", encoding="utf-8")
-    (path / "soak.md").write_text(page(found), encoding="utf-8")
+    (path / "soak.md").write_text(page(found) + "\n" + keys.render(path / "scale"), encoding="utf-8")
     print(json.dumps(found["summary"], indent=1))
 
 
@@ -50,10 +54,10 @@ def page(found: dict[str, Any]) -> str:
     """Return the page."""
     real, alone, asked = found["summary"]["driver"], found["summary"]["alone"], found["asked"]
     lines = [
-        HEAD,
+        HEAD.format(answer=_answer(real)),
         f"**{real['epochs']:,} epochs of the driver** in {real['minutes']:g} minutes"
-        f" ({asked['epochs']:,} asked for, {asked['records_a_second']:,} records a second),"
-        f" {alone['epochs']:,} of the Committer alone in {alone['minutes']:g}. {found['note']}".rstrip(),
+        f" ({asked['epochs']:,} requested, {asked['records_a_second']:,} records a second),"
+        f" {alone['epochs']:,} of the Committer alone in {alone['minutes']:g} minutes. {found['note']}".rstrip(),
         "",
         "| | first tenth | middle | last tenth | last / first |",
         "|---|---|---|---|---|",
@@ -84,6 +88,19 @@ def page(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _answer(real: dict[str, Any]) -> str:
+    """Summarize the driver's run: what its last tenth took, compared with the first and the middle."""
+    ratio = real["epoch_ms"]["p50_ratio"]
+    memory = sum(real[name]["last_tenth"] for name in ("python_mib", "jvm_mib"))
+    middle = sum(real[name]["middle_tenth"] for name in ("python_mib", "jvm_mib"))
+    return (
+        f"Over {real['epochs']:,} epochs the median epoch of the last tenth took {ratio:g} times as long as that of the"
+        f" first tenth (its commit {real['commit_ms']['p50_ratio']:g} times), the table listed at most"
+        f" {real['listed_files']['max']:,.0f} files, and both processes together used {memory / middle:.2f} times the"
+        " memory of the middle of the run."
+    )
+
+
 def _times(name: str, figure: dict[str, Any], quantile: str) -> str:
     shown = " | ".join(f"{figure[part][quantile]:,.1f} ms" for part in TENTHS)
     return f"| {name} | {shown} | {figure[f'{quantile}_ratio']:g} |"
@@ -112,12 +129,12 @@ def _folds(real: dict[str, Any]) -> list[str]:
 
 def _starts(real: dict[str, Any]) -> str:
     at = " and at epoch ".join(f"{number:,}" for number in real["starts_at"])
-    warming = f"the first {figures.WARMING} epochs after a start are drawn and not summed up"
+    warming = f"the first {figures.WARMING} epochs after a start are in the picture but not in the figures"
     return f"The driver was started at epoch {at}; {warming}."
 
 
 def main() -> None:
-    """Write the files anew from the notes of a run."""
+    """Write the files from the notes of a run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--home", type=Path, required=True)
     parser.add_argument("--asked", type=int, required=True)

@@ -1,7 +1,7 @@
 """Files that follow from the list of alerts; `make alert-rules` writes them, and a test fails where they differ.
 
-`infra/alerts/` gets the rules for Prometheus and an example of routing for Alertmanager, the page for on-call and the
-index of runbooks their lists of alerts, and the runbook of each alert the head that its spec implies.
+`infra/alerts/` gets the rules for Prometheus and an example of routing for Alertmanager, the index of runbooks its
+two lists of alerts, and the runbook of each alert the head that its spec implies.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ _HEAD = "# Written by `make alert-rules` from reconcile/watch/alerts/; docs/metr
 _FIRING_QUERY = '(printf "cutover_alert_firing{pipeline=%q} == 1" $labels.pipeline)'
 _FIRING_NAMES = f'{{{{ range query {_FIRING_QUERY} | sortByLabel "alert" }}}}{{{{ .Labels.alert }}}} {{{{ end }}}}'
 
-_BEGIN, _END = "<!-- alerts: written by `make alert-rules` -->\n", "<!-- end of alerts -->"
+_BEGIN, _END = "<!-- {region}: written by `make alert-rules` -->\n", "<!-- end of {region} -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,36 +185,38 @@ def _list_inhibitions() -> Iterator[str]:
             )
 
 
-def render_on_call(text: str) -> str:
-    """Return the page for on-call engineers with its list of pages: one line per group, causes before consequences."""
-    lines: list[str] = []
-    for title, specs in GROUPS.items():
-        pages = [f"[{spec.name}](runbooks/{spec.name}.md)" for spec in specs if spec.severity == "page"]
-        if pages:
-            lines.append(f"{len(lines) + 1}. {', '.join(pages)}: {title}.")
-    silent = ", ".join(rule.name for rule in SILENCE if rule.severity == "page")
-    lines.append(
-        f"{len(lines) + 1}. {silent} ([AlertsSilent](runbooks/AlertsSilent.md)): no alert above can fire, so any of "
-        "them may be true."
-    )
-    return _replace_region(text, "\n".join(lines))
-
-
 def render_index(text: str) -> str:
-    """Return the index of runbooks with its table of alerts."""
+    """Return the index of runbooks with its list of pages and its table of alerts."""
     rows = [
         f"| [{spec.name}]({spec.name}.md) | {spec.severity} | {spec.owner} | {spec.symptom} | "
         f"{', '.join(f'`{limit}`' for limit in spec.limits)} |"
         for spec in ALERTS
     ]
     head = ["| alert | severity | owner | symptom | limits |", "|---|---|---|---|---|"]
-    return _replace_region(text, "\n".join([*head, *rows]))
+    text = _replace_region("pages", text, "\n".join(_list_pages()))
+    return _replace_region("alerts", text, "\n".join([*head, *rows]))
 
 
-def _replace_region(text: str, content: str) -> str:
-    head, _, region_and_tail = text.partition(_BEGIN)
-    _, _, tail = region_and_tail.partition(_END)
-    return f"{head}{_BEGIN}{content}\n{_END}{tail}"
+def _list_pages() -> list[str]:
+    """List the alerts that page someone: one line per group, causes before consequences."""
+    lines: list[str] = []
+    for title, specs in GROUPS.items():
+        pages = [f"[{spec.name}]({spec.name}.md)" for spec in specs if spec.severity == "page"]
+        if pages:
+            lines.append(f"{len(lines) + 1}. {', '.join(pages)}: {title}.")
+    silent = ", ".join(rule.name for rule in SILENCE if rule.severity == "page")
+    number = len(lines) + 1
+    return [
+        *lines,
+        f"{number}. {silent} ([AlertsSilent](AlertsSilent.md)): no alert above can fire, so any may be true.",
+    ]
+
+
+def _replace_region(region: str, text: str, content: str) -> str:
+    begin, end = _BEGIN.format(region=region), _END.format(region=region)
+    head, _, region_and_tail = text.partition(begin)
+    _, _, tail = region_and_tail.partition(end)
+    return f"{head}{begin}{content}\n{end}{tail}"
 
 
 def render_head(spec: AlertSpec, text: str) -> str:
@@ -231,7 +233,6 @@ def render_head(spec: AlertSpec, text: str) -> str:
 FILES: Mapping[str, Callable[[str], str]] = {
     "infra/alerts/cutover.rules.yml": lambda _: render_rules(),
     "infra/alerts/alertmanager.example.yml": lambda _: render_routing(),
-    "docs/on-call.md": render_on_call,
     f"{_RUNBOOKS}/README.md": render_index,
     **{f"{_RUNBOOKS}/{spec.name}.md": partial(render_head, spec) for spec in ALERTS},
 }

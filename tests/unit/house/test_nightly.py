@@ -1,4 +1,4 @@
-"""What runs at night: each opt-in target is on the list, and the page says of each how its last run ended."""
+"""Nightly targets: each opt-in target is on the list, and the page shows how its last run ended."""
 
 import re
 from pathlib import Path
@@ -16,6 +16,7 @@ FAILED = Outcome(exit_code=2, seconds=90, at="2026-11-22T01:00+00:00", revision=
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").mkdir()
+    (tmp_path / nightly.PAGE).write_text(f"# Tests\n\n{nightly.BEGIN}{nightly.END}\n", encoding="utf-8")
     return tmp_path
 
 
@@ -37,7 +38,7 @@ def test_every_test_target_that_make_test_leaves_out_runs_at_night() -> None:
 def test_page_keeps_what_it_says_of_targets_that_did_not_run(tree: Path) -> None:
     nightly.run_targets(named("transfers"), lambda _: FAILED)
     nightly.run_targets(named("test-cluster"), passed)
-    rows = [line for line in (tree / "docs/nightly.md").read_text().splitlines() if line.startswith("| `make")]
+    rows = [line for line in (tree / nightly.PAGE).read_text().splitlines() if line.startswith("| `make")]
 
     ends = [" | ".join(row.split(" | ")[2:]) for row in rows]
     by_name = dict(zip([target.name for target in TARGETS], ends, strict=True))
