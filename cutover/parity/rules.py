@@ -1,4 +1,4 @@
-"""What a stream and a batch cannot agree on, why not, and what to write instead."""
+"""Constructs on which a stream and a batch cannot agree, with the reason and the replacement."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,19 +43,19 @@ class ParityRule:
 
 RULES: Mapping[Construct, ParityRule] = {
     Construct.CLOCK: ParityRule(
-        why="it asks the clock, and stream and batch run at other times",
+        why="it reads the clock, and stream and batch run at different times",
         instead="the record's event time or its log timestamp",
     ),
     Construct.RANDOM: ParityRule(
-        why="it gives another value in each run, task or file",
+        why="it returns a different value in each run, task or file",
         instead="a hash of columns of the record, or partition and offset",
     ),
     Construct.ORDER: ParityRule(
-        why="its result depends on the order of rows, which no engine promises",
+        why="its result depends on the order of rows, which no engine guarantees",
         instead="sort_array around a list, or min, max, min_by over a column that has no ties",
     ),
     Construct.TIES: ParityRule(
-        why="rows that are equal in the ORDER BY are numbered as they come",
+        why="rows that are equal in the ORDER BY are numbered in the order in which they arrive",
         instead="an ORDER BY that ends with partition and offset, or another unique column",
     ),
     Construct.LIMIT: ParityRule(
@@ -63,51 +63,51 @@ RULES: Mapping[Construct, ParityRule] = {
         instead="a condition over the rows; or ORDER BY over unique columns before LIMIT",
     ),
     Construct.FLOAT_SUM: ParityRule(
-        why="sums of floating-point numbers depend on the order in which partial sums meet",
+        why="sums of floating-point numbers depend on the order in which partial sums are added",
         instead="a decimal, or whole units such as cents",
     ),
     Construct.TIME_ZONE: ParityRule(
-        why="it goes by the session's time zone, which may differ between two jobs",
+        why="it uses the session's time zone, which may differ between two jobs",
         instead="spark.sql.session.timeZone set in both, or from_utc_timestamp with a named zone",
     ),
     Construct.UDF: ParityRule(
-        why="a function of Python that asks the clock, chance or another system gives another value each time",
-        instead="columns of the record; what comes from elsewhere as a versioned table that both join",
+        why="a Python function that reads a clock, a random value or another system returns another value each time",
+        instead="columns of the record; for data of another system a versioned table that both jobs join",
     ),
     Construct.WATERMARK: ParityRule(
-        why="the stream drops what comes behind the watermark without a word, and a batch ignores the watermark",
-        instead="late rows kept in a ledger, and batch told which they were",
+        why="the stream silently drops records behind the watermark, and a batch ignores the watermark",
+        instead="a ledger of late rows that batch reads",
     ),
     Construct.IDLE_WATERMARK: ParityRule(
-        why="the watermark drops no late row and removes none of the state behind it",
+        why="the watermark drops no late row and removes no state",
         instead="a window of the event time in the grouping and append mode; or no watermark",
     ),
     Construct.DEDUP: ParityRule(
-        why="a stream compares a record with its micro-batch or with ids not yet forgotten, a batch with all records",
-        instead="ids with a declared horizon, the same in both, and what was forgotten kept",
+        why="a stream compares a record with its micro-batch or with the ids still in state, a batch with all records",
+        instead="ids with a declared horizon, the same in both, and expired ids retained for batch",
     ),
     Construct.CHAINED: ParityRule(
-        why="the second stateful operator gets rows when the first one lets them go, so what is late differs",
-        instead="one stateful operator a query; the second reads what the first has written",
+        why="the second stateful operator gets rows when the first one emits them, so other rows are late",
+        instead="one stateful operator per query; the second query reads the output of the first",
     ),
     Construct.UNBOUNDED: ParityRule(
-        why="its state never lets go: until the stream is started anew without what batch still has",
-        instead="withWatermark, and for a join a bound on both event times in its condition",
+        why="its state grows until the stream is restarted without it, while batch still has all rows",
+        instead="withWatermark, and for a join a condition that bounds both event times",
     ),
     Construct.OUTPUT_MODE: ParityRule(
-        why="a window is written again and again: an appending sink counts it twice, an overwriting one loses rows",
+        why="a window is written repeatedly: an appending sink counts it twice, an overwriting one loses rows",
         instead="append mode, or foreachBatch with a merge by window and key",
     ),
     Construct.NOT_IDEMPOTENT: ParityRule(
-        why="a micro-batch that is run again after a crash is appended again",
+        why="a micro-batch that is repeated after a crash is appended twice",
         instead="txnAppId and txnVersion of Delta, or a merge by key",
     ),
     Construct.MICRO_BATCH: ParityRule(
-        why="a total over one micro-batch depends on where the stream cuts its input, and a batch has one cut",
+        why="a total over one micro-batch depends on how the stream divides its input, and a batch does not divide it",
         instead="the total in the stream, before foreachBatch; or totals by micro-batch that the reader adds up",
     ),
     Construct.CHECKPOINT: ParityRule(
-        why="without a checkpoint of its own a query starts anew, or from another query's place",
+        why="without a separate checkpoint a query starts from scratch, or from the position of another query",
         instead="one checkpointLocation for each query, and never another query's",
     ),
     Construct.OFFSETS: ParityRule(
@@ -115,24 +115,24 @@ RULES: Mapping[Construct, ParityRule] = {
         instead='startingOffsets "earliest", or the offsets that batch begins with',
     ),
     Construct.DATA_LOSS: ParityRule(
-        why="the stream goes on without records that were lost, changed or not written, which a batch may still read",
-        instead='failOnDataLoss "true"; the change feed of a table that changes; an exception where a write fails',
+        why="the stream continues without records that were lost, changed or not written; a batch may still read them",
+        instead='failOnDataLoss "true"; the change feed of a table that changes; an exception if a write fails',
     ),
     Construct.APPENDED_AGAIN: ParityRule(
         why="a batch that reads everything again and appends it counts each record once per run",
         instead="mode overwrite, a merge by key, or a condition that selects only what is new",
     ),
     Construct.TIMER: ParityRule(
-        why="a timer of processing time fires by the clock, and a batch or a replay has other pauses between records",
-        instead="timers of the event time behind a watermark: EventTimeTimeout, timeMode EventTime",
+        why="a processing-time timer fires by the clock, and a batch or a replay has other pauses between records",
+        instead="event-time timers behind a watermark: EventTimeTimeout, timeMode EventTime",
     ),
     Construct.DSTREAM: ParityRule(
-        why="batches and windows of a DStream are cut by the time at which records arrive, which a batch does not know",
+        why="batches and windows of a DStream depend on the arrival time of records, which a batch does not know",
         instead="Structured Streaming with windows of the event time",
     ),
     Construct.NOT_UNDERSTOOD: ParityRule(
-        why="what it does cannot be followed in this file, so nothing is said about what depends on it",
-        instead="`plan.check(df)` in the job for what Spark makes of it, or a comparison of what both give",
+        why="its effect cannot be determined from this file, so everything that depends on it is unchecked",
+        instead="`plan.check(df)` in the job, which checks Spark's plan, or a comparison of both results",
     ),
 }
 

@@ -18,34 +18,34 @@ GROUPS: Mapping[str, Sequence[Case]] = {
     "Cells of CSV": CELLS,
     "Noise, and types that are not the same": VALUES,
 }
-HEAD = f"""# Who says what of {len(CASES)} pairs of tables
+HEAD = f"""# Which tools are right about {len(CASES)} pairs of tables
 
-Written by `make diff-cases` from [the cases](../tests/support/diff/diff_cases.py); the same command asks every tool,
-and holds each to the answer that stands here. Who is right, and why, was written down before any of them ran. A
-**bold** answer is wrong. `refused` is an error or an exit code 2: no wrong answer, and none that helps.
-What Cutover takes for equal, and how to ask for other rules: [cutover diff](diff.md).
+The table below counts the right answers of four tools about pairs of small tables; the tables after it list each pair,
+the answers and the reason. `make diff-cases` writes this page from [the cases](../tests/support/diff/diff_cases.py),
+runs every tool, and fails if an answer differs from the one listed here. The right answers and their reasons were
+written before any tool ran. A **bold** answer is wrong; `refused` is an error or exit code 2, which is neither right
+nor wrong. For the rules by which Cutover compares, and how to change them, see [cutover diff](diff.md).
 
-- **Cutover**: `cutover diff LEFT RIGHT --key k`. The number of rows that are missing, extra and changed is held too.
-- **DataComPy** 1.1.0: `PolarsCompare(...).matches()`, absolute and relative tolerance 0 or as the case asks. On polars,
-  since that keeps the types of Parquet; CSV as `polars.read_csv` reads it.
-- **EXCEPT ALL**: in DuckDB, both ways, columns by name; equal where no row is left.
-- **full join**: in DuckDB, by hand: `IS NOT DISTINCT FROM` on the key, `IS DISTINCT FROM` on each other column.
+- **Cutover**: `cutover diff LEFT RIGHT --key k`. The numbers of missing, extra and changed rows are checked too.
+- **DataComPy** 1.1.0: `PolarsCompare(...).matches()`, absolute and relative tolerance 0 or as the case requires. On
+  polars, which keeps the types of Parquet; CSV is read by `polars.read_csv`.
+- **EXCEPT ALL**: in DuckDB, in both directions, columns by name; equal if no row is left.
+- **full join**: written by hand in DuckDB: `IS NOT DISTINCT FROM` on the key, `IS DISTINCT FROM` on every other column.
 
-Tolerances and renamed columns of a case are handed to the tools that can take them; a normal form only Cutover has.
-Cutover was wrong once when all were first asked, on the map in another order, and was mended. What is right is in
-places a choice, and the choice is ours: noise of sums counts as equal, two empty tables as no proof, a date as no
-moment.
+Tools that support tolerances and renamed columns get those of the case; only Cutover supports normalization. When all
+tools ran for the first time, Cutover was wrong about the map in another order, which was then fixed. Some right answers
+are our choice: noise of sums counts as equal, two empty tables are no proof, and a date is not a moment.
 
 """
 
 
 def page() -> str:
-    """Return the page: how often each is right, and a table for each group of cases."""
+    """Render the page: the number of right answers of each tool, and a table for each group of cases."""
     tools = ("Cutover", *PEERS)
-    said = [(case.truth, *case.peers) for case in CASES]
+    answers_by_case = [(case.truth, *case.peers) for case in CASES]
     lines = ["| tool | right | wrong | refused |", "| --- | --- | --- | --- |"]
     for number, tool in enumerate(tools):
-        marks = [_judge(case, answers[number]) for case, answers in zip(CASES, said, strict=True)]
+        marks = [_judge(case, answers[number]) for case, answers in zip(CASES, answers_by_case, strict=True)]
         lines.append(f"| {tool} | {' | '.join(str(marks.count(mark)) for mark in ('right', 'wrong', 'refused'))} |")
     for title, cases in GROUPS.items():
         lines += ["", f"## {title}", f"| case | {' | '.join(tools)} | why |", f"| --- |{' --- |' * (len(tools) + 1)}"]

@@ -76,7 +76,7 @@ KEYS = (
         right=of("(NULL, 1, 6), (1, NULL, 5)", "k, j, v"),
         key=("k", "j"),
         truth="equal",
-        why="Each null stands in its own column.",
+        why="Each null is in its own column.",
         peers=EQUAL,
     ),
     Case(
@@ -84,7 +84,7 @@ KEYS = (
         left=of("(1, 'a'), (1, 'a'), (2, 'b')"),
         right=of("(2, 'b'), (1, 'a'), (1, 'a')"),
         truth="equal",
-        why="As multisets both sides are the same.",
+        why="Both sides contain the same multiset of rows.",
         peers=EQUAL,
     ),
     Case(
@@ -101,7 +101,7 @@ KEYS = (
         right=of("(1, 'a'), (1, 'a'), (1, 'a')"),
         truth="different",
         rows=(0, 1, 0),
-        why="A row was doubled.",
+        why="One row is duplicated.",
         peers=("different", "different", "equal"),
     ),
     Case(
@@ -110,7 +110,7 @@ KEYS = (
         right=of("(1, 'a'), (2, 'b'), (2, 'b')"),
         truth="different",
         rows=(1, 1, 0),
-        why="Both have three rows and the same distinct ones, and still a copy moved from one key to the other.",
+        why="Both sides have three rows and the same distinct rows, but the duplicate belongs to another key.",
         peers=("different", "different", "equal"),
     ),
     Case(
@@ -119,7 +119,7 @@ KEYS = (
         right=of("(1, 'a'), (1, 'c')"),
         truth="different",
         rows=(0, 0, 1),
-        why="One row of the key changed; a join by key alone pairs four rows.",
+        why="One row of the key changed; a join on the key alone makes four pairs.",
         peers=DIFFERENT,
     ),
     Case(
@@ -135,7 +135,7 @@ KEYS = (
         left=of("('1', 'a')"),
         right=of("(1, 'a')"),
         truth="different",
-        why="A text is no number: the schemas differ, whatever a cast would give.",
+        why="A text is not a number: the schemas differ, whatever the result of a cast.",
         peers=("refused", "equal", "equal"),
     ),
     Case(
@@ -144,7 +144,7 @@ KEYS = (
         right=of("('a', 1)"),
         truth="different",
         rows=(1, 1, 0),
-        why="Two keys, until somebody asks for texts without case.",
+        why="Two different keys, unless comparison without case is requested.",
         peers=DIFFERENT,
     ),
     Case(
@@ -153,7 +153,7 @@ KEYS = (
         right=of("('a ', 1)"),
         truth="different",
         rows=(1, 1, 0),
-        why="Two keys, until somebody asks for a normal form.",
+        why="Two different keys, unless normalization is requested.",
         peers=DIFFERENT,
     ),
     Case(
@@ -161,7 +161,7 @@ KEYS = (
         left=of("('nan'::DOUBLE, 1), (2, 2)"),
         right=of("(2, 2), ('nan'::DOUBLE, 1)"),
         truth="equal",
-        why="The same rows: a NaN names a key as well as a number does.",
+        why="The same rows: NaN is a key like any number.",
         peers=EQUAL,
     ),
     Case(
@@ -189,7 +189,7 @@ NUMBERS = (
         left=one("'nan'::DOUBLE"),
         right=one("'nan'::DOUBLE"),
         truth="equal",
-        why="Both sides say the same: there is no number.",
+        why="Both sides have the same value: not a number.",
         peers=EQUAL,
     ),
     Case(
@@ -198,7 +198,7 @@ NUMBERS = (
         right=one("NULL::DOUBLE"),
         truth="different",
         rows=(0, 0, 1),
-        why="A failed computation is not an absent value.",
+        why="A failed computation is not a missing value.",
         peers=("equal", "different", "different"),
     ),
     Case(
@@ -223,7 +223,7 @@ NUMBERS = (
         right=one("'-inf'::DOUBLE"),
         truth="different",
         rows=(0, 0, 1),
-        why="Other ends of the line; a relative bound of infinity must not swallow it.",
+        why="Opposite ends; a relative tolerance of infinity must not accept the difference.",
         peers=DIFFERENT,
     ),
     Case(
@@ -232,7 +232,7 @@ NUMBERS = (
         right=one("1.0::DOUBLE"),
         truth="different",
         rows=(0, 0, 1),
-        why="1 % of infinity is infinity, and no bound.",
+        why="1 % of infinity is infinity, which is not a bound.",
         tolerances={"v": Tolerance(relative=0.01)},
         peers=DIFFERENT,
     ),
@@ -259,7 +259,7 @@ NUMBERS = (
         right=one("12345678901234567890123456789012345677::DECIMAL(38,0)"),
         truth="different",
         rows=(0, 0, 1),
-        why="A double would hold both as one number.",
+        why="As doubles both would be the same number.",
         peers=("equal", "different", "different"),
     ),
     Case(
@@ -276,7 +276,7 @@ NUMBERS = (
         right=one("9007199254740992::BIGINT"),
         truth="different",
         rows=(0, 0, 1),
-        why="A double would hold both as one number.",
+        why="As doubles both would be the same number.",
         peers=("equal", "different", "different"),
     ),
     Case(
@@ -284,7 +284,7 @@ NUMBERS = (
         left=one("9007199254740993::BIGINT"),
         right=one("9007199254740992::DOUBLE"),
         truth="different",
-        why="The double holds another number; compared as doubles they only look equal.",
+        why="The double is another number; compared as doubles the two only look equal.",
         peers=EQUAL,
         rows=(0, 0, 1),
     ),
@@ -302,7 +302,7 @@ NUMBERS = (
         right=one("0.1::DOUBLE"),
         truth="different",
         rows=(0, 0, 1),
-        why="The float holds 0.100000001490116; nobody said that so much may be lost.",
+        why="The float is 0.100000001490116, and no tolerance accepts that loss.",
         peers=DIFFERENT,
     ),
     Case(
@@ -310,7 +310,7 @@ NUMBERS = (
         left=one("0.1::DOUBLE + 0.2::DOUBLE + 0.3::DOUBLE"),
         right=one("0.3::DOUBLE + 0.2::DOUBLE + 0.1::DOUBLE"),
         truth="equal",
-        why="A sum of doubles depends on the order of rows, which no engine promises: 1 part in 10^9 is noise.",
+        why="A sum of doubles depends on the order of rows, which no engine guarantees: 1 part in 10^9 is noise.",
         peers=DIFFERENT,
     ),
     Case(
@@ -318,7 +318,7 @@ NUMBERS = (
         left=one("100::DOUBLE"),
         right=one("100.4::DOUBLE"),
         truth="equal",
-        why="1 % was asked for.",
+        why="A tolerance of 1 % was requested.",
         tolerances={"v": Tolerance(relative=0.01)},
         peers=("equal", "different", "different"),
     ),

@@ -23,7 +23,7 @@ CELLS = (
         csv=BOTH,
         truth="different",
         rows=(0, 0, 1),
-        why="A number has no zeros in front; a code may have.",
+        why="A number has no leading zeros; a code may have some.",
         peers=("equal", "different", "equal"),
     ),
     Case(
@@ -43,7 +43,7 @@ CELLS = (
         csv=BOTH,
         truth="different",
         rows=(0, 0, 1),
-        why="Two texts, until somebody says that the column holds doubles.",
+        why="Two texts, unless the column is declared as double.",
         peers=EQUAL,
     ),
     Case(
@@ -62,7 +62,7 @@ CELLS = (
         csv=BOTH,
         truth=REFUSED,
         rows=(0, 0, 1),
-        why="Equal as numbers, different as texts, and nobody has said which of the two they are.",
+        why="Equal as numbers, different as texts, and the type is not declared.",
         peers=DIFFERENT,
     ),
     Case(
@@ -72,7 +72,7 @@ CELLS = (
         csv=BOTH,
         truth="different",
         rows=(0, 0, 1),
-        why="Most engines have no type that holds them, and as doubles they are one.",
+        why="Most engines have no type for them, and as doubles they are the same number.",
         peers=("refused", "different", "different"),
     ),
     Case(
@@ -82,7 +82,7 @@ CELLS = (
         csv=BOTH,
         truth="different",
         rows=(0, 0, 1),
-        why="An empty text is not absent.",
+        why="An empty text is not a missing value.",
         peers=("different", "equal", "equal"),
     ),
     Case(
@@ -92,7 +92,7 @@ CELLS = (
         csv=BOTH,
         truth="different",
         rows=(0, 0, 1),
-        why="Other bytes.",
+        why="The bytes differ.",
         peers=DIFFERENT,
     ),
     Case(
@@ -101,7 +101,7 @@ CELLS = (
         right=one("'10115'"),
         csv=LEFT,
         truth="equal",
-        why="CSV has no types; the other side says that the column holds texts.",
+        why="CSV has no types; the other side declares the column as text.",
         peers=("different", "equal", "equal"),
     ),
     Case(
@@ -110,7 +110,7 @@ CELLS = (
         right=one("1e-7::DOUBLE"),
         csv=LEFT,
         truth="equal",
-        why="The text is a way to write the double.",
+        why="The text denotes the double.",
         peers=EQUAL,
     ),
     Case(
@@ -120,7 +120,7 @@ CELLS = (
         csv=LEFT,
         truth="different",
         rows=(0, 0, 1),
-        why="The double is another whole number.",
+        why="The double is a different whole number.",
         peers=EQUAL,
     ),
     Case(
@@ -129,7 +129,7 @@ CELLS = (
         right="SELECT unnest([1, 2]) AS k, NULL::INTEGER AS v",
         csv=LEFT,
         truth="equal",
-        why="A column that is null everywhere has no type of its own.",
+        why="A column that contains only nulls is compatible with every type.",
         peers=("different", "equal", "equal"),
     ),
 )
@@ -141,7 +141,7 @@ VALUES = (
         right=one("1234567890124::DOUBLE"),
         truth="different",
         rows=(0, 0, 1),
-        why="Below 2^53 a double holds every whole number: two ids, and no noise.",
+        why="Below 2^53 every whole number is exact as a double: two different ids, not noise.",
         peers=DIFFERENT,
     ),
     Case(
@@ -149,7 +149,7 @@ VALUES = (
         left=one("[0.1::DOUBLE + 0.2::DOUBLE]"),
         right=one("[0.3::DOUBLE]"),
         truth="equal",
-        why="What holds of a double holds of one in a list.",
+        why="Doubles in a list follow the rules for doubles.",
         peers=DIFFERENT,
     ),
     Case(
@@ -173,7 +173,7 @@ VALUES = (
         left=one("NULL::INTEGER"),
         right=one("NULL::VARCHAR"),
         truth="equal",
-        why="A column that is null everywhere has no type of its own.",
+        why="A column that contains only nulls is compatible with every type.",
         peers=("different", "equal", "equal"),
     ),
     Case(

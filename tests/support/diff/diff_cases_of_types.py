@@ -10,7 +10,7 @@ TEXTS = (
         right=one("'u\u0308'"),
         truth="different",
         rows=(0, 0, 1),
-        why="Other bytes, until somebody asks for a normal form.",
+        why="The bytes differ, unless normalization is requested.",
         peers=DIFFERENT,
     ),
     Case(
@@ -18,7 +18,7 @@ TEXTS = (
         left=one("'\u00fc'"),
         right=one("'u\u0308'"),
         truth="equal",
-        why="`--normalize v` was asked for.",
+        why="`--normalize v` was given.",
         normalized=("v",),
         peers=DIFFERENT,
     ),
@@ -28,7 +28,7 @@ TEXTS = (
         right=one("''"),
         truth="different",
         rows=(0, 0, 1),
-        why="Absent is not empty.",
+        why="A missing value is not an empty one.",
         peers=DIFFERENT,
     ),
     Case(
@@ -37,7 +37,7 @@ TEXTS = (
         right=one("'NULL'"),
         truth="different",
         rows=(0, 0, 1),
-        why="A word is a value.",
+        why="The word NULL is a value.",
         peers=DIFFERENT,
     ),
     Case(
@@ -46,7 +46,7 @@ TEXTS = (
         right=one("'\\x00\\x00'::BLOB"),
         truth="different",
         rows=(0, 0, 1),
-        why="Two bytes are not one.",
+        why="Two bytes differ from one.",
         peers=DIFFERENT,
     ),
     Case(
@@ -64,7 +64,7 @@ TEXTS = (
         right=one("1"),
         truth="different",
         rows=(0, 0, 1),
-        why="A number is no truth value: the schemas differ.",
+        why="A number is not a truth value: the schemas differ.",
         peers=EQUAL,
     ),
 )
@@ -84,7 +84,7 @@ TIMES = (
         right=one("'2024-03-31 03:30:00+00'::TIMESTAMPTZ"),
         truth="different",
         rows=(0, 0, 1),
-        why="Two hours lie between.",
+        why="The two moments are two hours apart.",
         peers=DIFFERENT,
     ),
     Case(
@@ -93,7 +93,7 @@ TIMES = (
         right=one("TIMESTAMP '2024-01-01 00:00:00'"),
         truth="different",
         rows=(0, 0, 1),
-        why="A day is no moment: the schemas differ.",
+        why="A day is not a moment: the schemas differ.",
         peers=EQUAL,
     ),
     Case(
@@ -110,7 +110,7 @@ TIMES = (
         right=one("'2024-01-01 00:00:00.000001001'::TIMESTAMP_NS"),
         truth="different",
         rows=(0, 0, 1),
-        why="Cut to microseconds it would be hidden.",
+        why="Truncation to microseconds would hide the difference.",
         peers=("equal", "different", "different"),
     ),
 )
@@ -131,7 +131,7 @@ NESTED = (
         right=one("NULL::STRUCT(a INTEGER)"),
         truth="different",
         rows=(0, 0, 1),
-        why="A struct whose field is unknown is there.",
+        why="A struct with an unknown field is not an unknown struct.",
         peers=DIFFERENT,
     ),
     Case(
@@ -149,7 +149,7 @@ NESTED = (
         right=one("['NULL']"),
         truth="different",
         rows=(0, 0, 1),
-        why="Printed they look alike, and are not.",
+        why="They are printed alike, but they are different values.",
         peers=DIFFERENT,
     ),
     Case(
@@ -158,7 +158,7 @@ NESTED = (
         right=one("['a', 'b']"),
         truth="different",
         rows=(0, 0, 1),
-        why="Printed they look alike, and are not.",
+        why="They are printed alike, but they are different values.",
         peers=DIFFERENT,
     ),
     Case(
@@ -166,7 +166,7 @@ NESTED = (
         left=one("[-0.0::DOUBLE, 'nan'::DOUBLE]"),
         right=one("[0.0::DOUBLE, 'nan'::DOUBLE]"),
         truth="equal",
-        why="What holds of a number holds of one in an array.",
+        why="Numbers in an array follow the rules for numbers.",
         peers=EQUAL,
     ),
     Case(
@@ -182,7 +182,7 @@ NESTED = (
         left=one("[{'m': MAP {'a': [1], 'b': NULL}}, NULL]"),
         right=one("[{'m': MAP {'b': NULL, 'a': [1]}}, NULL]"),
         truth="equal",
-        why="A map has no order, wherever it stands.",
+        why="A map has no order, at any depth.",
         peers=DIFFERENT,
     ),
     Case(
@@ -218,7 +218,7 @@ COLUMNS = (
         left="SELECT 1 AS k, 2 AS v",
         right="SELECT 1 AS k, 2 AS paid",
         truth="different",
-        why="The schemas differ, until somebody says that the two are one.",
+        why="The schemas differ, unless the two columns are mapped.",
         peers=("different", "refused", "refused"),
     ),
     Case(
@@ -226,7 +226,7 @@ COLUMNS = (
         left="SELECT 1 AS k, 2 AS v",
         right="SELECT 1 AS k, 2 AS paid",
         truth="equal",
-        why="`--map v=paid` was asked for; the others were handed the mapped table.",
+        why="`--map v=paid` was given; the other tools received the mapped table.",
         names={"v": "paid"},
         peers=EQUAL,
     ),
@@ -237,7 +237,7 @@ COLUMNS = (
         key=("select",),
         truth="different",
         rows=(0, 0, 1),
-        why="A name is a name.",
+        why="Any name is valid.",
         peers=DIFFERENT,
     ),
     Case(
@@ -246,7 +246,7 @@ COLUMNS = (
         right='SELECT 1 AS k, 3 AS "a""\'b\n; DROP"',
         truth="different",
         rows=(0, 0, 1),
-        why="A name is a name.",
+        why="Any name is valid.",
         peers=DIFFERENT,
     ),
     Case(
@@ -263,7 +263,7 @@ COLUMNS = (
         left=of("(1, 'a')") + " WHERE false",
         right=of("(1, 'a')") + " WHERE false",
         truth=REFUSED,
-        why="Agreement of nothing with nothing proves nothing: more likely, a path is wrong.",
+        why="Two empty tables prove nothing; more likely, a path is wrong.",
         peers=("different", "equal", "equal"),
     ),
 )
