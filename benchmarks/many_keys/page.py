@@ -76,7 +76,8 @@ def skew(found: dict[str, Any]) -> str:
 Time of an epoch of {asked["records"]:,} records from parsing to its commit, for different distributions of keys.
 Each of the {asked["rounds"]} rounds runs every distribution once; the first round is dropped, and ratios are computed
 within a round. Partial rows are built before anything is sent to another task, so a large key adds one row per window
-and task, regardless of its number of records. The goal is at most {found["goal"]:g} times the time of evenly distributed keys.
+and task, regardless of its number of records. The goal is at most {found["goal"]:g} times the time of evenly
+distributed keys.
 
 | | partial rows | time / time of even keys ({rows["even"]:,} partial rows): median (lowest to highest) |
 |---|---|---|
