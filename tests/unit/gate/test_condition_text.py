@@ -25,6 +25,6 @@ from cutover.reconcile.result.text import THIN
     ],
 )
 def test_number_and_threshold_are_written_with_their_unit(fields: dict[str, Any], number: str, threshold: str) -> None:
-    said = asdict(Condition(name="x", is_met=True, detail="y", **fields))
+    condition = asdict(Condition(name="x", is_met=True, detail="y", **fields))
 
-    assert (describe_number(said), describe_threshold(said)) == (number, threshold)
+    assert (describe_number(condition), describe_threshold(condition)) == (number, threshold)

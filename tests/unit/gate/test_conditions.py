@@ -1,4 +1,4 @@
-"""Conditions as a person reads them: number, threshold, what was found and what would make it pass, compared whole."""
+"""Conditions as a person reads them: number, threshold, detail and remedy, compared as complete values."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -12,7 +12,7 @@ from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate.decide import Condition, ContractCheck, PresentState, RecordedHazard, Replayability
 from cutover.reconcile.result.text import THIN
 from tests.support.history.self_tests import passed
-from tests.unit.gate.test_criteria import decided
+from tests.unit.gate.test_criteria import evaluate_conditions
 from tests.unit.gate.test_decide import DAY, HOUR, LOSS, NOW, POLICY, ROOMY, now, run
 
 NEWER = (
@@ -26,26 +26,28 @@ AT_LEAST: dict[str, Any] = {"sense": "at least"}
 
 
 def condition(
-    name: str, found: str, number: float | None, threshold: float | None, *, need: str = "", **rest: Any
+    name: str, detail: str, number: float | None, threshold: float | None, *, need: str = "", **fields: Any
 ) -> Condition:
-    """Return a condition that is met where nothing is needed."""
-    return Condition(name=name, is_met=not need, detail=found, number=number, threshold=threshold, to_pass=need, **rest)
-
-
-def test_a_single_run_that_is_missing_is_asked_for() -> None:
-    why = "same or older cut, a range, over 7 days, dated in the future, before a break"
-    found = f"2 of 3 consecutive sealed runs within policy, each with a newer cut (1 more do not count: {why})"
-
-    assert decided(runs=(run(1), run(1), run(2)))["runs"] == condition(
-        "runs", found, 2, 3, **AT_LEAST, unit="runs", need=f"1 more in a row: {NEWER}"
+    """Build a condition that is met if `need` is empty."""
+    return Condition(
+        name=name, is_met=not need, detail=detail, number=number, threshold=threshold, to_pass=need, **fields
     )
 
 
-def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
+def test_one_missing_run_is_requested() -> None:
+    reasons = "same or older cut, a range, over 7 days, dated in the future, before a break"
+    detail = f"2 of 3 consecutive sealed runs within policy, each with a newer cut (1 more do not count: {reasons})"
+
+    assert evaluate_conditions(runs=(run(1), run(1), run(2)))["runs"] == condition(
+        "runs", detail, 2, 3, **AT_LEAST, unit="runs", need=f"1 more in a row: {NEWER}"
+    )
+
+
+def test_newest_run_is_described_by_its_outcome_and_time() -> None:
     unit, need = "runs beyond policy", f"a whole run within policy: {NEWER}"
     bad = run(3, is_within_policy=False, outcome="DIVERGED")
 
-    diverged = decided(runs=(run(1), run(2), bad))["newest run"]
+    diverged = evaluate_conditions(runs=(run(1), run(2), bad))["newest run"]
     assert diverged == condition(
         "newest run",
         "DIVERGED at epoch 3, 2026-11-21 11:00 UTC",
@@ -54,10 +56,10 @@ def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
         unit=unit,
         need=f"a whole run within policy: {NO_CAUSE}",
     )
-    assert decided()["newest run"] == condition(
+    assert evaluate_conditions()["newest run"] == condition(
         "newest run", "EXPLAINED at epoch 3, 2026-11-21 11:00 UTC", 0, 0, unit=unit
     )
-    assert decided(runs=())["newest run"] == condition(
+    assert evaluate_conditions(runs=())["newest run"] == condition(
         "newest run", "no reconciliation under this definition yet", None, 0, unit=unit, need=need
     )
 
@@ -65,7 +67,7 @@ def test_newest_run_is_told_with_its_outcome_and_its_time() -> None:
 def test_where_the_late_share_is_beyond_policy_no_further_run_alone_passes() -> None:
     beyond = run(3, is_within_policy=False, outcome="EXPLAINED_BEYOND_POLICY", rows_by_cause=(("late", 7),))
 
-    conditions = decided(runs=(run(1), run(2), beyond))
+    conditions = evaluate_conditions(runs=(run(1), run(2), beyond))
 
     for name in ("runs", "newest run"):
         assert "`cutover advise P`" in conditions[name].to_pass
@@ -75,75 +77,79 @@ def test_where_the_late_share_is_beyond_policy_no_further_run_alone_passes() -> 
 
 
 @pytest.mark.parametrize(
-    ("outcome", "causes", "said", "unsaid"),
+    ("outcome", "causes", "hint", "absent_hint"),
     [
         ("EXPLAINED_BEYOND_POLICY", (("dimension", 3),), "`policy.max_dimension_rows`", "`policy.max_late_share`"),
         ("DIVERGED", (("unexplained", 3),), "docs/runbooks/DivergenceUnexplained.md", "a drained log"),
         ("NOT_COMPARABLE", (), "docs/runbooks/NotComparable.md", "a drained log"),
     ],
 )
-def test_what_would_pass_fits_what_the_newest_run_found(
-    outcome: str, causes: tuple[tuple[str, int], ...], said: str, unsaid: str
+def test_remedy_matches_the_outcome_of_the_newest_run(
+    outcome: str, causes: tuple[tuple[str, int], ...], hint: str, absent_hint: str
 ) -> None:
-    """Another run over the same windows finds the same again."""
-    conditions = decided(runs=(run(1), run(2, is_within_policy=False, outcome=outcome, rows_by_cause=causes)))
+    """Another run over the same windows would only reproduce the result, so the hint must name the actual remedy."""
+    conditions = evaluate_conditions(
+        runs=(run(1), run(2, is_within_policy=False, outcome=outcome, rows_by_cause=causes))
+    )
 
     for name in ("runs", "newest run"):
-        assert said in conditions[name].to_pass
-        assert unsaid not in conditions[name].to_pass
+        assert hint in conditions[name].to_pass
+        assert absent_hint not in conditions[name].to_pass
 
 
 def test_a_run_without_a_cut_is_at_no_epoch() -> None:
     refused = run(-1, is_within_policy=False, outcome="NOT_COMPARABLE", windows=0)
 
-    assert decided(runs=(refused,))["newest run"].detail.startswith("NOT_COMPARABLE at no epoch, ")
+    assert evaluate_conditions(runs=(refused,))["newest run"].detail.startswith("NOT_COMPARABLE at no epoch, ")
 
 
 def test_a_bound_of_divergence_is_never_shown_as_none() -> None:
     agreed = tuple(run(n, windows=10**6, newest_window=n) for n in range(1, 4))
 
-    assert "at most 0.00%" not in decided(runs=agreed)["divergence rate"].detail
+    assert "at most 0.00%" not in evaluate_conditions(runs=agreed)["divergence rate"].detail
 
 
 def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
     runs = (run(1, age=3 * HOUR), run(2, age=2 * HOUR), run(3, age=HOUR))
     allows = f"the policy allows 1{THIN}d"
 
-    assert decided(runs=runs)["freshness"] == condition(
+    assert evaluate_conditions(runs=runs)["freshness"] == condition(
         "freshness", f"the newest run that counts is 1{THIN}h old; {allows}", 3_600.0, 86_400.0, unit="seconds"
     )
-    assert decided(runs=())["freshness"] == condition(
+    assert evaluate_conditions(runs=())["freshness"] == condition(
         "freshness", f"no run counts; {allows}", None, 86_400.0, unit="seconds", need=f"a run now: {NEWER}"
     )
 
 
 def test_a_run_as_old_as_the_policy_allows_is_fresh() -> None:
-    assert decided(runs=tuple(run(n, age=DAY) for n in (1, 2, 3)))["freshness"].is_met
+    assert evaluate_conditions(runs=tuple(run(n, age=DAY) for n in (1, 2, 3)))["freshness"].is_met
 
 
 @pytest.mark.parametrize(
-    ("runs", "since", "same", "asked", "rest"),
+    ("runs", "changed_at_epoch", "unchanged_runs", "required", "fields"),
     [
         pytest.param(4, -1, 4, 3, {}, id="nothing changed"),
         pytest.param(4, 1, 4, 3, {}, id="changed before the first run"),
-        pytest.param(4, 2, 3, 3, {}, id="as many as the policy asks for are behind it"),
-        pytest.param(4, 3, 2, 3, {"need": f"1 more runs under these settings: {NEWER}"}, id="one too few is behind it"),
-        pytest.param(2, -1, 2, 2, {}, id="no more are asked for than count"),
+        pytest.param(4, 2, 3, 3, {}, id="the required number of runs follows it"),
+        pytest.param(
+            4, 3, 2, 3, {"need": f"1 more runs under these settings: {NEWER}"}, id="one run too few follows it"
+        ),
+        pytest.param(2, -1, 2, 2, {}, id="never requires more runs than are eligible"),
     ],
 )
-def test_runs_under_the_settings_in_force_are_counted(
-    runs: int, since: int, same: int, asked: int, rest: dict[str, str]
+def test_runs_under_the_current_settings_are_counted(
+    runs: int, changed_at_epoch: int, unchanged_runs: int, required: int, fields: dict[str, str]
 ) -> None:
-    found = f"{same} of {runs} runs that count are under the current settings"
-    told = found if since < 0 else f"{found}, which changed with epoch {since}"
+    summary = f"{unchanged_runs} of {runs} runs that count are under the current settings"
+    detail = summary if changed_at_epoch < 0 else f"{summary}, which changed with epoch {changed_at_epoch}"
 
-    assert decided(runs=tuple(map(run, range(1, runs + 1))), settings_since=since)["unchanged"] == condition(
-        "unchanged", told, same, asked, **AT_LEAST, unit="runs", **rest
-    )
+    assert evaluate_conditions(runs=tuple(map(run, range(1, runs + 1))), settings_since=changed_at_epoch)[
+        "unchanged"
+    ] == condition("unchanged", detail, unchanged_runs, required, **AT_LEAST, unit="runs", **fields)
 
 
 @pytest.mark.parametrize(
-    ("blocks", "asked", "said", "need"),
+    ("blocks", "max_divergence", "policy_text", "need"),
     [
         pytest.param(66, 0.05, "allows 5%", None, id="refuted"),
         pytest.param(65, 0.05, "allows 5%", "1 more without a divergence would show", id="one block short"),
@@ -152,38 +158,46 @@ def test_runs_under_the_settings_in_force_are_counted(
     ],
 )
 def test_divergence_rate_says_how_many_blocks_are_missing(
-    blocks: int, asked: float | None, said: str, need: str | None
+    blocks: int, max_divergence: float | None, policy_text: str, need: str | None
 ) -> None:
     runs = tuple(run(n, first_sequence=n) for n in range(blocks))
 
-    found = decided(replace(POLICY, max_divergence=asked), runs=runs)["divergence rate"]
+    divergence_rate = evaluate_conditions(replace(POLICY, max_divergence=max_divergence), runs=runs)["divergence rate"]
 
-    assert (found.is_met, found.threshold, found.unit) == (need is None, asked, "of the blocks")
-    assert found.detail.endswith(f"; the policy {said}" if need is None else f"; the policy {said}, which {need}")
-    assert found.to_pass == ("" if need is None else f"{need} it: {NEWER}")
+    assert (divergence_rate.is_met, divergence_rate.threshold, divergence_rate.unit) == (
+        need is None,
+        max_divergence,
+        "of the blocks",
+    )
+    assert divergence_rate.detail.endswith(
+        f"; the policy {policy_text}" if need is None else f"; the policy {policy_text}, which {need}"
+    )
+    assert divergence_rate.to_pass == ("" if need is None else f"{need} it: {NEWER}")
 
 
-def test_losses_say_which_runs_count_behind_the_last_of_them() -> None:
+def test_losses_name_the_eligible_runs_after_the_last_one() -> None:
     losses = (LOSS, replace(LOSS, closed_at=900_000_000, text="another"), replace(LOSS, epoch=0, closed_at=3))
     need = "a cut of epoch 2 or later on whose watermark is 1970-01-01 00:15 UTC or later"
 
-    assert decided(losses=losses, runs=(run(2, watermark=5),))["losses"] == condition(
+    assert evaluate_conditions(losses=losses, runs=(run(2, watermark=5),))["losses"] == condition(
         "losses", f"another; runs count from {need}", 2, 0, unit="losses", need=f"runs from {need}"
     )
-    assert decided(losses=(LOSS,), runs=(run(2, watermark=500),))["losses"] == condition(
+    assert evaluate_conditions(losses=(LOSS,), runs=(run(2, watermark=500),))["losses"] == condition(
         "losses", "1 accepted, all behind the newest run", 0, 0, unit="losses"
     )
-    assert decided()["losses"] == condition("losses", "none accepted", 0, 0, unit="losses")
+    assert evaluate_conditions()["losses"] == condition("losses", "none accepted", 0, 0, unit="losses")
 
 
-def test_every_foreign_write_is_told() -> None:
+def test_every_foreign_write_is_reported() -> None:
     need = "undo them or recompute the windows: docs/runbooks/ForeignWrite.md; if a file cannot be read: "
     need += "docs/runbooks/TableUnreadable.md"
 
-    assert decided(foreign=("A wrote.", "B wrote."))["tables"] == condition(
+    assert evaluate_conditions(foreign=("A wrote.", "B wrote."))["tables"] == condition(
         "tables", "A wrote. B wrote.", 2, 0, unit="foreign writes", need=need
     )
-    assert decided()["tables"] == condition("tables", "no other writer changed a row", 0, 0, unit="foreign writes")
+    assert evaluate_conditions()["tables"] == condition(
+        "tables", "no other writer changed a row", 0, 0, unit="foreign writes"
+    )
 
 
 RULE = AcceptanceRule.model_validate(
@@ -196,7 +210,7 @@ EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew or remove it"
 
 
 @pytest.mark.parametrize(
-    ("rules", "last", "number", "found"),
+    ("rules", "last_run", "number", "detail"),
     [
         pytest.param(AcceptanceRules(), run(3), 0, "none", id="no rules"),
         pytest.param(AcceptanceRules(rules={"moved": RULE}), NEEDED, 0, "1 in force", id="as runs need it"),
@@ -219,20 +233,20 @@ EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew or remove it"
         ),
     ],
 )
-def test_rules_are_in_force_and_as_the_runs_that_count_need_them(
-    rules: AcceptanceRules, last: Any, number: int, found: str
+def test_acceptance_rules_of_eligible_runs_must_still_be_in_force(
+    rules: AcceptanceRules, last_run: Any, number: int, detail: str
 ) -> None:
-    rest = {"need": f"correct the rules, then compare again: {NEWER}"} if number else {}
+    fields = {"need": f"correct the rules, then compare again: {NEWER}"} if number else {}
 
-    assert decided(rules=rules, runs=(run(1), run(2), last))["accepted"] == condition(
-        "accepted", found, number, 0, unit="rules", **rest
+    assert evaluate_conditions(rules=rules, runs=(run(1), run(2), last_run))["accepted"] == condition(
+        "accepted", detail, number, 0, unit="rules", **fields
     )
 
 
 def test_contract_names_three_of_the_expectations_that_do_not_hold() -> None:
     contract_check = ContractCheck(run_id="b7", evaluated=4, failed=("rows", "no null"))
 
-    assert decided(contract=contract_check, expectations=6)["contract"] == condition(
+    assert evaluate_conditions(contract=contract_check, expectations=6)["contract"] == condition(
         "contract",
         "2 of 6 hold in the newest batch run b7: rows; no null; not evaluated",
         4,
@@ -240,29 +254,29 @@ def test_contract_names_three_of_the_expectations_that_do_not_hold() -> None:
         unit="expectations",
         need="a batch run that holds them: `cutover batch P`",
     )
-    assert decided(contract=replace(contract_check, evaluated=6, failed=()), expectations=6)["contract"] == condition(
-        "contract", "6 of 6 hold in the newest batch run b7", 0, 0, unit="expectations"
-    )
+    assert evaluate_conditions(contract=replace(contract_check, evaluated=6, failed=()), expectations=6)[
+        "contract"
+    ] == condition("contract", "6 of 6 hold in the newest batch run b7", 0, 0, unit="expectations")
 
 
-def test_a_self_test_speaks_for_thirty_days() -> None:
-    told = "500 of 500 planted rows detected, 0 false alarms in 2,000 windows, 500 of 500 causes correct"
+def test_a_self_test_is_valid_for_thirty_days() -> None:
+    detail = "500 of 500 planted rows detected, 0 false alarms in 2,000 windows, 500 of 500 causes correct"
     need = "one that passes, within 30 days: `cutover selftest P`"
     late = timedelta(seconds=1)
 
-    assert decided(self_test=passed(NOW - 30 * DAY))["self-test"] == condition(
-        "self-test", told, 1.0, 1, **AT_LEAST, unit="detected"
+    assert evaluate_conditions(self_test=passed(NOW - 30 * DAY))["self-test"] == condition(
+        "self-test", detail, 1.0, 1, **AT_LEAST, unit="detected"
     )
-    assert decided(self_test=passed(NOW - 30 * DAY - late))["self-test"] == condition(
-        "self-test", f"{told}; over 30 days ago", 1.0, 1, **AT_LEAST, unit="detected", need=need
+    assert evaluate_conditions(self_test=passed(NOW - 30 * DAY - late))["self-test"] == condition(
+        "self-test", f"{detail}; over 30 days ago", 1.0, 1, **AT_LEAST, unit="detected", need=need
     )
 
 
-def test_a_missing_self_test_is_asked_for() -> None:
-    told, need = "none under this definition: `cutover selftest P` makes one", "`cutover selftest P`"
+def test_a_missing_self_test_is_requested() -> None:
+    detail, need = "none under this definition: `cutover selftest P` makes one", "`cutover selftest P`"
 
-    assert decided(self_test=None)["self-test"] == condition(
-        "self-test", told, None, 1, **AT_LEAST, unit="detected", need=need
+    assert evaluate_conditions(self_test=None)["self-test"] == condition(
+        "self-test", detail, None, 1, **AT_LEAST, unit="detected", need=need
     )
 
 
@@ -299,46 +313,52 @@ LARGER = "a larger `retention.bytes`, or more time in which the log shows how lo
         ),
     ],
 )
-def test_how_long_the_log_is_kept_is_set_against_what_a_replay_takes(
+def test_retention_of_the_log_is_compared_with_the_time_a_replay_needs(
     replay: Replayability, by_time: tuple[str, timedelta | None, str], by_size: tuple[str, timedelta | None, str]
 ) -> None:
-    found = decided(replay=replay)
+    conditions = evaluate_conditions(replay=replay)
 
-    for name, (how, kept, need) in (("replay", by_time), ("replay by size", by_size)):
-        number = None if kept is None else kept.total_seconds()
-        rest = {"need": need} if need else {}
-        assert found[name] == condition(
-            name, f"the log {how}; {ASKED}", number, NEED.total_seconds(), **AT_LEAST, unit="seconds", **rest
+    for name, (retention_text, retention, need) in (("replay", by_time), ("replay by size", by_size)):
+        number = None if retention is None else retention.total_seconds()
+        fields = {"need": need} if need else {}
+        assert conditions[name] == condition(
+            name,
+            f"the log {retention_text}; {ASKED}",
+            number,
+            NEED.total_seconds(),
+            **AT_LEAST,
+            unit="seconds",
+            **fields,
         )
 
 
-def test_what_nobody_measured_of_the_log_is_no_number() -> None:
+def test_unmeasured_retention_has_no_number() -> None:
     silent = "the log did not respond, so its retention is unknown"
     unmeasured = "no epoch was committed, so the time of a replay is not measured"
-    rest = {**AT_LEAST, "unit": "seconds"}
+    fields = {**AT_LEAST, "unit": "seconds"}
 
-    assert decided(replay=None)["replay"] == condition(
-        "replay", silent, None, None, **rest, need="a reachable broker: `cutover doctor`"
+    assert evaluate_conditions(replay=None)["replay"] == condition(
+        "replay", silent, None, None, **fields, need="a reachable broker: `cutover doctor`"
     )
-    assert decided(replay=Replayability(retention=None, replay_time=None))["replay"] == condition(
-        "replay", unmeasured, None, None, **rest, need="an epoch with records: `cutover stream P --drain`"
+    assert evaluate_conditions(replay=Replayability(retention=None, replay_time=None))["replay"] == condition(
+        "replay", unmeasured, None, None, **fields, need="an epoch with records: `cutover stream P --drain`"
     )
 
 
-def test_a_refusal_to_sample_is_one_and_names_its_way_out() -> None:
+def test_a_rejected_sample_counts_as_one_and_names_its_remedy() -> None:
     asks = "a fault in 1 % of the rows of final windows is found within 7 days with a chance of 95 %"
     need = "a policy that a sample can meet: `policy.audit` in the definition"
 
-    assert decided(stage=Stage.SHADOW, audit_refusal="got sessions.")["audit"] == condition(
+    assert evaluate_conditions(stage=Stage.SHADOW, audit_refusal="got sessions.")["audit"] == condition(
         "audit", "got sessions.", 1, 0, unit="refusals", need=need
     )
-    assert decided(stage=Stage.SHADOW, audit_refusal=None)["audit"] == condition(
+    assert evaluate_conditions(stage=Stage.SHADOW, audit_refusal=None)["audit"] == condition(
         "audit", f"daily samples can detect what the policy requires: {asks}", 0, 0, unit="refusals"
     )
 
 
 @pytest.mark.parametrize(
-    ("present", "found"),
+    ("present", "expected"),
     [
         pytest.param(
             now(),
@@ -380,10 +400,10 @@ def test_a_refusal_to_sample_is_one_and_names_its_way_out() -> None:
         ),
     ],
 )
-def test_what_is_there_now_is_counted(present: PresentState, found: list[Condition]) -> None:
-    conditions = decided(present=present)
+def test_present_problems_are_counted(present: PresentState, expected: list[Condition]) -> None:
+    conditions = evaluate_conditions(present=present)
 
-    assert [conditions[one.name] for one in found] == found
+    assert [conditions[condition.name] for condition in expected] == expected
 
 
 WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
@@ -392,7 +412,7 @@ WITHIN = f"required within 2{THIN}d"
 
 
 @pytest.mark.parametrize(
-    ("seen", "runs", "found", "number", "need"),
+    ("hazard", "runs", "detail", "number", "need"),
     [
         pytest.param(
             None,
@@ -428,16 +448,16 @@ WITHIN = f"required within 2{THIN}d"
         ),
     ],
 )
-def test_a_hazard_counts_the_runs_behind_it(
-    seen: RecordedHazard | None, runs: tuple[Any, ...], found: str, number: int, need: str
+def test_a_hazard_counts_the_runs_after_it(
+    hazard: RecordedHazard | None, runs: tuple[Any, ...], detail: str, number: int, need: str
 ) -> None:
-    rest = {"need": need} if need else {}
-    hazards = () if seen is None else (seen,)
+    fields = {"need": need} if need else {}
+    hazards = () if hazard is None else (hazard,)
 
-    assert decided(WANTED, hazards=hazards, runs=runs)["hazard late_burst"] == condition(
-        "hazard late_burst", found, number, 1, **AT_LEAST, unit="runs behind it", **rest
+    assert evaluate_conditions(WANTED, hazards=hazards, runs=runs)["hazard late_burst"] == condition(
+        "hazard late_burst", detail, number, 1, **AT_LEAST, unit="runs behind it", **fields
     )
 
 
-def test_a_policy_without_hazards_asks_for_none() -> None:
-    assert decided()["hazards"] == condition("hazards", "the policy requires none; recorded: none", 0, 0)
+def test_a_policy_without_hazards_requires_none() -> None:
+    assert evaluate_conditions()["hazards"] == condition("hazards", "the policy requires none; recorded: none", 0, 0)

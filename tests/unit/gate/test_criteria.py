@@ -12,52 +12,52 @@ from cutover.reconcile.gate.decide import Condition, ContractCheck, EvidenceRun,
 from tests.unit.gate.test_decide import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, run
 
 
-def decided(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **changes: Any) -> dict[str, Condition]:
+def evaluate_conditions(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **changes: Any) -> dict[str, Condition]:
     fields: dict[str, Any] = {"runs": (run(1), run(2), run(3)), "replay": ROOMY, "self_test": TESTED} | changes
     decision = decide(stage, GateEvidence(**fields), "advance", policy, NOW)
     return {condition.name: condition for condition in decision.conditions}
 
 
 @pytest.mark.parametrize(
-    ("runs", "said"),
+    ("runs", "suffix"),
     [
         pytest.param((run(2), run(3)), "", id="all count"),
         pytest.param((run(1), run(1), run(2)), " (1 more do not count: same or older cut", id="a cut twice"),
         pytest.param((run(1), run(1), run(2), run(3)), "", id="enough"),
     ],
 )
-def test_runs_that_do_not_count_are_told_while_some_are_missing(runs: tuple[EvidenceRun, ...], said: str) -> None:
-    detail = decided(runs=runs)["runs"].detail
+def test_ineligible_runs_are_reported_while_runs_are_missing(runs: tuple[EvidenceRun, ...], suffix: str) -> None:
+    detail = evaluate_conditions(runs=runs)["runs"].detail
 
-    assert detail.partition("with a newer cut")[2].startswith(said)
-    assert ("do not count" in detail) is bool(said)
+    assert detail.partition("with a newer cut")[2].startswith(suffix)
+    assert ("do not count" in detail) is bool(suffix)
 
 
 @pytest.mark.parametrize(
-    ("age", "met", "seconds"),
+    ("age", "is_met", "seconds"),
     [
         pytest.param(HOUR, True, 3_600, id="an hour old"),
         pytest.param(DAY, True, 86_400, id="just fresh"),
         pytest.param(DAY + HOUR, False, 90_000, id="too old"),
         pytest.param(-HOUR, True, 0, id="of a host an hour ahead"),
-        pytest.param(-2 * HOUR, False, None, id="of a host two hours ahead: nothing tells when"),
+        pytest.param(-2 * HOUR, False, None, id="of a host two hours ahead: the time is unknown"),
         pytest.param(-2 * DAY, False, None, id="of a host two days ahead"),
         pytest.param(-3_650 * DAY, False, None, id="of a host ten years ahead"),
     ],
 )
-def test_newest_run_that_counts_is_fresh(age: timedelta, met: bool, seconds: float | None) -> None:
-    found = decided(runs=tuple(run(n, age=age) for n in (1, 2, 3)))["freshness"]
+def test_newest_eligible_run_is_fresh(age: timedelta, is_met: bool, seconds: float | None) -> None:
+    freshness = evaluate_conditions(runs=tuple(run(n, age=age) for n in (1, 2, 3)))["freshness"]
 
-    assert (found.is_met, found.number, found.threshold) == (met, seconds, DAY.total_seconds())
+    assert (freshness.is_met, freshness.number, freshness.threshold) == (is_met, seconds, DAY.total_seconds())
 
 
 @pytest.mark.parametrize("ahead", [2 * HOUR, 2 * DAY, 3_650 * DAY])
 @pytest.mark.parametrize("age", [HOUR, 2 * DAY])
 def test_a_run_of_the_future_is_as_old_as_the_newest_before_it(ahead: timedelta, age: timedelta) -> None:
-    found = decided(runs=(*(run(n, age=age) for n in (1, 2, 3)), run(4, age=-ahead)))
+    conditions = evaluate_conditions(runs=(*(run(n, age=age) for n in (1, 2, 3)), run(4, age=-ahead)))
 
-    assert (found["runs"].number, found["freshness"].number) == (4, age.total_seconds())
-    assert found["freshness"].is_met is (age == HOUR)
+    assert (conditions["runs"].number, conditions["freshness"].number) == (4, age.total_seconds())
+    assert conditions["freshness"].is_met is (age == HOUR)
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_a_run_of_the_future_is_as_old_as_the_newest_before_it(ahead: timedelta,
 def test_a_run_is_no_newer_than_its_clock_and_its_inputs_show(
     age: timedelta, inputs: tuple[timedelta, ...], seconds: float | None
 ) -> None:
-    one = run(1, age=age, inputs=tuple(NOW - input_ for input_ in inputs))
+    evidence_run = run(1, age=age, inputs=tuple(NOW - input_ for input_ in inputs))
 
-    assert decided(runs=(one,))["freshness"].number == seconds
+    assert evaluate_conditions(runs=(evidence_run,))["freshness"].number == seconds
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -87,20 +87,22 @@ def test_hosts_an_hour_apart_lose_no_run(hours: int) -> None:
         run(n, age=(4 - n) * HOUR / 4 - hours * HOUR * (n % 2), inputs=(NOW - (5 - n) * HOUR / 4,)) for n in (1, 2, 3)
     )
 
-    found = decided(policy, runs=runs)
+    conditions = evaluate_conditions(policy, runs=runs)
 
-    assert (found["runs"].number, found["freshness"].is_met) == (3, True)
-
-
-@pytest.mark.parametrize(("since", "met", "number"), [(-1, True, 3), (1, True, 3), (2, False, 2), (9, False, 0)])
-def test_runs_are_of_the_settings_in_force(since: int, met: bool, number: int) -> None:
-    found = decided(settings_since=since)["unchanged"]
-
-    assert (found.is_met, found.number, found.threshold) == (met, number, 3)
+    assert (conditions["runs"].number, conditions["freshness"].is_met) == (3, True)
 
 
 @pytest.mark.parametrize(
-    ("found", "expectations", "met", "number"),
+    ("changed_at_epoch", "is_met", "number"), [(-1, True, 3), (1, True, 3), (2, False, 2), (9, False, 0)]
+)
+def test_runs_must_have_used_the_current_settings(changed_at_epoch: int, is_met: bool, number: int) -> None:
+    unchanged = evaluate_conditions(settings_since=changed_at_epoch)["unchanged"]
+
+    assert (unchanged.is_met, unchanged.number, unchanged.threshold) == (is_met, number, 3)
+
+
+@pytest.mark.parametrize(
+    ("contract", "expectations", "is_met", "number"),
     [
         pytest.param(None, 0, True, 0, id="no contract"),
         pytest.param(None, 2, False, 2, id="no batch run"),
@@ -109,19 +111,19 @@ def test_runs_are_of_the_settings_in_force(since: int, met: bool, number: int) -
         pytest.param(ContractCheck(run_id="b", evaluated=2, failed=("rows",)), 2, False, 1, id="broken"),
     ],
 )
-def test_newest_batch_result_holds_the_contract(
-    found: ContractCheck | None, expectations: int, met: bool, number: int
+def test_newest_batch_result_must_satisfy_the_contract(
+    contract: ContractCheck | None, expectations: int, is_met: bool, number: int
 ) -> None:
-    condition = decided(contract=found, expectations=expectations)["contract"]
+    condition = evaluate_conditions(contract=contract, expectations=expectations)["contract"]
 
-    assert (condition.is_met, condition.number) == (met, number)
+    assert (condition.is_met, condition.number) == (is_met, number)
 
 
 @pytest.mark.parametrize("expectations", [0, 2])
 def test_expectations_that_were_dropped_from_the_contract_are_named(expectations: int) -> None:
     check = ContractCheck(run_id="b7", evaluated=expectations, failed=(), dropped=3)
 
-    condition = decided(contract=check, expectations=expectations)["contract"]
+    condition = evaluate_conditions(contract=check, expectations=expectations)["contract"]
 
     assert condition.is_met
     assert "3 that batch run b7 evaluated are no longer in the contract" in condition.detail
@@ -132,7 +134,7 @@ WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
 
 
 @pytest.mark.parametrize(
-    ("seen", "runs", "met", "to_pass"),
+    ("hazards", "runs", "is_met", "to_pass"),
     [
         pytest.param((), (1, 2, 3), False, "an epoch with 10 late records", id="never seen"),
         pytest.param((LATE,), (1, 2, 3), True, "", id="seen and compared after it"),
@@ -145,20 +147,20 @@ WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
         pytest.param((replace(LATE, kind="restart"),), (1, 2, 3), False, "an epoch with", id="another one"),
     ],
 )
-def test_a_hazard_is_covered_by_what_was_recorded_and_by_a_run_behind_it(
-    seen: tuple[RecordedHazard, ...], runs: tuple[int, ...], met: bool, to_pass: str
+def test_a_hazard_is_covered_by_a_recorded_one_and_a_run_after_it(
+    hazards: tuple[RecordedHazard, ...], runs: tuple[int, ...], is_met: bool, to_pass: str
 ) -> None:
-    found = decided(WANTED, hazards=seen, runs=tuple(map(run, runs)))["hazard late_burst"]
+    hazard = evaluate_conditions(WANTED, hazards=hazards, runs=tuple(map(run, runs)))["hazard late_burst"]
 
-    assert (found.is_met, found.to_pass.startswith(to_pass), bool(found.to_pass)) == (met, True, not met)
+    assert (hazard.is_met, hazard.to_pass.startswith(to_pass), bool(hazard.to_pass)) == (is_met, True, not is_met)
 
 
-def test_hazards_that_nobody_asked_for_are_listed() -> None:
-    assert decided(hazards=(LATE,))["hazards"].detail == "the policy requires none; recorded: late_burst"
+def test_hazards_that_the_policy_does_not_require_are_listed() -> None:
+    assert evaluate_conditions(hazards=(LATE,))["hazards"].detail == "the policy requires none; recorded: late_burst"
 
 
 @pytest.mark.parametrize(
-    ("changes", "policy", "met", "said"),
+    ("changes", "policy", "is_met", "text"),
     [
         pytest.param({"audit_refusal": None}, POLICY, True, "a fault in 1 % of the rows", id="it can be sampled"),
         pytest.param(
@@ -168,14 +170,14 @@ def test_hazards_that_nobody_asked_for_are_listed() -> None:
         pytest.param({}, replace(POLICY, audit=None), True, "final windows are not checked", id="not wanted by name"),
     ],
 )
-def test_kappa_asks_for_windows_that_a_sample_can_speak_for(
-    changes: dict[str, Any], policy: Policy, met: bool, said: str
+def test_kappa_requires_windows_that_can_be_sampled(
+    changes: dict[str, Any], policy: Policy, is_met: bool, text: str
 ) -> None:
-    found = decided(policy, Stage.SHADOW, **changes)["audit"]
+    audit = evaluate_conditions(policy, Stage.SHADOW, **changes)["audit"]
 
-    assert (found.is_met, said in found.detail, bool(found.to_pass)) == (met, True, not met)
-    assert "got sessions" not in found.detail or (found.detail, found.to_pass) == ("got sessions.", "go without")
-    assert "audit" not in decided(policy, Stage.LAMBDA, **changes)
+    assert (audit.is_met, text in audit.detail, bool(audit.to_pass)) == (is_met, True, not is_met)
+    assert "got sessions" not in audit.detail or (audit.detail, audit.to_pass) == ("got sessions.", "go without")
+    assert "audit" not in evaluate_conditions(policy, Stage.LAMBDA, **changes)
 
 
 def test_commands_of_conditions_name_the_pipeline() -> None:

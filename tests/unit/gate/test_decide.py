@@ -108,7 +108,7 @@ def test_row_of_runs_that_count(runs: list[EvidenceRun], expected: list[int]) ->
 @pytest.mark.parametrize(
     ("stage", "target"), [(Stage.LAMBDA, Stage.SHADOW), (Stage.SHADOW, Stage.KAPPA), (Stage.KAPPA, None)]
 )
-def test_enough_evidence_moves_one_stage_on(stage: Stage, target: Stage | None) -> None:
+def test_enough_evidence_advances_one_stage(stage: Stage, target: Stage | None) -> None:
     decision = advance(run(1), run(2), run(3), stage=stage)
 
     assert (decision.target, decision.allowed) == (target, target is not None)
@@ -137,7 +137,7 @@ def test_enough_evidence_moves_one_stage_on(stage: Stage, target: Stage | None) 
         ),
     ],
 )
-def test_missing_evidence_refuses_and_is_named(decision: GateDecision, missing: list[str]) -> None:
+def test_missing_evidence_rejects_the_move_and_is_named(decision: GateDecision, missing: list[str]) -> None:
     assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (False, missing)
 
 
@@ -172,7 +172,7 @@ NEEDED = DAY + 2 * DAY + 2 * HOUR  # detection, approval, twice the replay
         ),
     ],
 )
-def test_log_is_kept_until_a_fault_was_found_approved_and_read_again(replay: Replayability, missing: list[str]) -> None:
+def test_retention_covers_detection_approval_and_replays(replay: Replayability, missing: list[str]) -> None:
     decision = advance(run(1), run(2), run(3), replay=replay)
 
     assert [line.split(":")[0] for line in decision.missing] == missing
@@ -191,7 +191,7 @@ def test_log_is_kept_until_a_fault_was_found_approved_and_read_again(replay: Rep
         (Stage.LAMBDA, Stage.KAPPA, False),
     ],
 )
-def test_rollback_asks_for_no_evidence_and_never_leads_on(stage: Stage, to: Stage, *, allowed: bool) -> None:
+def test_rollback_needs_no_evidence_and_never_advances(stage: Stage, to: Stage, *, allowed: bool) -> None:
     decision = decide(stage, GateEvidence(), "rollback", POLICY, NOW, back_to=to)
 
     assert (decision.target, decision.allowed) == (to if allowed else None, allowed)
@@ -207,7 +207,7 @@ def with_loss(*runs: EvidenceRun) -> GateDecision:
 
 
 @pytest.mark.parametrize(
-    ("runs", "counted", "missing"),
+    ("runs", "eligible_epochs", "missing"),
     [
         pytest.param([run(n, watermark=n * 250) for n in (2, 3, 4)], [2, 3, 4], [], id="all behind the loss"),
         pytest.param([run(n, watermark=n * 249) for n in (2, 3, 4)], [3, 4], ["runs"], id="first leaves some open"),
@@ -227,16 +227,16 @@ def with_loss(*runs: EvidenceRun) -> GateDecision:
         pytest.param([], [], ["runs", "newest run", "freshness", "losses"], id="no run since"),
     ],
 )
-def test_evidence_begins_anew_behind_what_a_loss_touched(
-    runs: list[EvidenceRun], counted: list[int], missing: list[str]
+def test_evidence_restarts_after_the_windows_touched_by_a_loss(
+    runs: list[EvidenceRun], eligible_epochs: list[int], missing: list[str]
 ) -> None:
     decision = with_loss(*runs)
 
-    assert [r.epoch for r in decision.eligible_runs] == counted
+    assert [r.epoch for r in decision.eligible_runs] == eligible_epochs
     assert [c.name for c in decision.conditions if not c.is_met] == missing
 
 
-def test_loss_that_stands_in_the_way_is_named() -> None:
+def test_loss_that_blocks_the_move_is_named() -> None:
     condition = next(c for c in with_loss(run(1, watermark=499)).conditions if c.name == "losses")
 
     assert condition.detail.startswith(
@@ -245,7 +245,7 @@ def test_loss_that_stands_in_the_way_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "met"),
+    ("runs", "is_met"),
     [
         pytest.param([run(5, is_within_policy=False), run(3)], False, id="an older cut"),
         pytest.param([run(5, is_within_policy=False), run(5, covers_all_windows=False)], False, id="a range"),
@@ -256,10 +256,10 @@ def test_loss_that_stands_in_the_way_is_named() -> None:
         ),
     ],
 )
-def test_newest_run_is_that_at_the_newest_cut(runs: list[EvidenceRun], met: bool) -> None:
+def test_newest_run_is_the_one_at_the_latest_cut(runs: list[EvidenceRun], is_met: bool) -> None:
     condition = next(c for c in advance(*runs).conditions if c.name == "newest run")
 
-    assert condition.is_met is met
+    assert condition.is_met is is_met
 
 
 def now(**changes: Any) -> PresentState:
@@ -280,7 +280,7 @@ def now(**changes: Any) -> PresentState:
         pytest.param(now(pages=("LogDataLost: gone",)), ["alerts now"], id="the stream stands"),
     ],
 )
-def test_what_is_there_now_shuts_the_gate_with_its_reason(present: PresentState, missing: list[str]) -> None:
+def test_present_problems_close_the_gate_with_their_reason(present: PresentState, missing: list[str]) -> None:
     evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, present=present, self_test=TESTED)
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
 
@@ -288,7 +288,7 @@ def test_what_is_there_now_shuts_the_gate_with_its_reason(present: PresentState,
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("self_test", "reason"),
     [
         pytest.param(None, "none under this definition", id="none"),
         pytest.param(passed(NOW - 31 * DAY), "over 30 days ago", id="old"),
@@ -301,13 +301,15 @@ def test_what_is_there_now_shuts_the_gate_with_its_reason(present: PresentState,
         pytest.param(replace(TESTED, right_cause_rate=rate(494, 500)), "494 of 500 causes correct", id="wrong names"),
     ],
 )
-def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTest | None, said: str) -> None:
-    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=found)
+def test_a_missing_or_failed_self_test_closes_the_gate(self_test: SelfTest | None, reason: str) -> None:
+    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=self_test)
 
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
 
     assert decision.allowed is False
-    assert [text for text in decision.missing if text.startswith("self-test: ") and said in text] == [*decision.missing]
+    assert [text for text in decision.missing if text.startswith("self-test: ") and reason in text] == [
+        *decision.missing
+    ]
 
 
 @pytest.mark.parametrize(
@@ -327,7 +329,7 @@ def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTe
                 run(2, first_sequence=2),
             ],
             (True, False),
-            id="what was mended later diverged at first",
+            id="a block that was repaired later counts as diverged",
         ),
         pytest.param(
             [
@@ -378,12 +380,12 @@ def test_a_reconciler_that_was_not_tested_or_failed_shuts_the_gate(found: SelfTe
         ),
     ],
 )
-def test_blocks_of_windows(runs: list[EvidenceRun], expected: tuple[bool, ...]) -> None:
+def test_runs_are_grouped_into_blocks_of_windows(runs: list[EvidenceRun], expected: tuple[bool, ...]) -> None:
     assert list_blocks(tuple(runs)) == expected
 
 
 @pytest.mark.parametrize(
-    ("clean", "asked", "met", "text"),
+    ("clean", "max_divergence", "is_met", "text"),
     [
         (3, None, True, "0 of 3 blocks of windows diverged, so at most 66.42% do (95%, however often it is evaluated)"),
         (65, 0.05, False, "the policy allows 5%, which 1 more without a divergence would show"),
@@ -392,12 +394,14 @@ def test_blocks_of_windows(runs: list[EvidenceRun], expected: tuple[bool, ...]) 
         (1, 1.0, True, "the policy allows 100%"),
     ],
 )
-def test_divergence_rate_is_asked_for_by_the_policy(clean: int, asked: float | None, met: bool, text: str) -> None:
+def test_divergence_rate_is_limited_by_the_policy(
+    clean: int, max_divergence: float | None, is_met: bool, text: str
+) -> None:
     evidence = GateEvidence(runs=tuple(run(n, first_sequence=n) for n in range(clean)), replay=ROOMY, self_test=TESTED)
-    decision = decide(Stage.LAMBDA, evidence, "advance", replace(POLICY, max_divergence=asked), NOW)
+    decision = decide(Stage.LAMBDA, evidence, "advance", replace(POLICY, max_divergence=max_divergence), NOW)
 
     (condition,) = (condition for condition in decision.conditions if condition.name == "divergence rate")
-    assert condition.is_met is met
+    assert condition.is_met is is_met
     assert text in condition.detail
 
 
@@ -418,27 +422,29 @@ GOOD = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=TESTE
 
 @pytest.mark.parametrize("evidence", [NOTHING, ALL_BAD, GOOD], ids=["nothing", "all bad", "good"])
 @pytest.mark.parametrize("policy", [POLICY, STRICT], ids=["plain", "strict"])
-def test_every_condition_says_its_number_its_threshold_and_what_would_make_it_pass(
-    evidence: GateEvidence, policy: Policy
-) -> None:
+def test_every_condition_has_a_number_a_threshold_and_a_remedy(evidence: GateEvidence, policy: Policy) -> None:
     decision = decide(Stage.LAMBDA, evidence, "advance", policy, NOW)
 
     assert len({condition.name for condition in decision.conditions}) == len(decision.conditions)
-    for one in decision.conditions:
-        assert (bool(one.to_pass), bool(one.detail)) == (not one.is_met, True), one
-        if one.number is not None and one.threshold is not None and one.name != "divergence rate":
-            holds = one.number >= one.threshold if one.sense == "at least" else one.number <= one.threshold
-            assert holds == one.is_met, one
+    for condition in decision.conditions:
+        assert (bool(condition.to_pass), bool(condition.detail)) == (not condition.is_met, True), condition
+        if condition.number is not None and condition.threshold is not None and condition.name != "divergence rate":
+            holds = (
+                condition.number >= condition.threshold
+                if condition.sense == "at least"
+                else condition.number <= condition.threshold
+            )
+            assert holds == condition.is_met, condition
 
 
 def test_decision_is_pure() -> None:
-    first, again = (decide(Stage.LAMBDA, ALL_BAD, "advance", STRICT, NOW) for _ in range(2))
+    first_decision, second_decision = (decide(Stage.LAMBDA, ALL_BAD, "advance", STRICT, NOW) for _ in range(2))
 
-    assert first == again
+    assert first_decision == second_decision
 
 
 @pytest.mark.parametrize(
-    ("at", "earlier", "met"),
+    ("at", "earlier", "is_met"),
     [
         pytest.param(NOW + HOUR, (), True, id="of a host an hour ahead"),
         pytest.param(NOW + 2 * DAY, (NOW - DAY,), True, id="ahead, made after one a day ago"),
@@ -446,14 +452,14 @@ def test_decision_is_pure() -> None:
         pytest.param(NOW + 3_650 * DAY, (NOW + 3_649 * DAY,), False, id="all are ahead"),
     ],
 )
-def test_a_self_test_of_the_future_is_as_old_as_the_one_before_it(
-    at: datetime, earlier: tuple[datetime, ...], met: bool
+def test_a_self_test_dated_in_the_future_is_as_old_as_the_one_before_it(
+    at: datetime, earlier: tuple[datetime, ...], is_met: bool
 ) -> None:
     evidence = GateEvidence(
         runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=passed(at), earlier_self_tests=earlier
     )
 
-    assert decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).allowed is met
+    assert decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).allowed is is_met
 
 
 @pytest.mark.parametrize(

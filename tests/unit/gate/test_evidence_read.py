@@ -1,4 +1,4 @@
-"""What is taken from the lake and the log as evidence: the newest contract, rows of others, how long a replay takes."""
+"""Evidence read from the lake and the log: the latest contract check, foreign writes, and the duration of a replay."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -27,7 +27,7 @@ HOUR = timedelta(hours=1)
 
 @dataclass
 class Lake:
-    """What a lake and a log answer; tests change it."""
+    """Answers of a fake lake and log, which tests modify."""
 
     stage: Stage = Stage.LAMBDA
     changes: list[tuple[Any, str]] = field(default_factory=list)
@@ -42,31 +42,33 @@ class Lake:
 
 @pytest.fixture
 def lake(monkeypatch: pytest.MonkeyPatch) -> Lake:
-    made = Lake()
+    lake_state = Lake()
     log = SimpleNamespace(
-        config=lambda topic: made.config[topic], earliest=lambda _: made.earliest, latest=lambda _: made.latest
+        config=lambda topic: lake_state.config[topic],
+        earliest=lambda _: lake_state.earliest,
+        latest=lambda _: lake_state.latest,
     )
     records = [replace(epoch(100, 2.0), end={0: 100}, processing_time=AT.isoformat())]
     answers: dict[str, Callable[..., Any]] = {
-        "versions.current": lambda *_: made.version,
-        "recorded.read": lambda *_: made.lines,
+        "versions.current": lambda *_: lake_state.version,
+        "recorded.read": lambda *_: lake_state.lines,
         "list_moves": lambda *_: [],
         "delta.exists": lambda _: True,
         "EpochLog": lambda _: SimpleNamespace(records=lambda: records),
         "losses.up_to": lambda *_: [],
-        "table_weights.find_changes": lambda *_: iter(made.changes),
+        "table_weights.find_changes": lambda *_: iter(lake_state.changes),
         "high_water.read_note": lambda *_: None,
         "acceptance_files.load": lambda *_: GateEvidence().rules,
         "selftests.list_valid": lambda *_: (),
-        "versions.read_events": lambda *_: made.versions,
-        "batch_runs.runs": lambda *_: made.batch,
-        "current_stage": lambda *_: made.stage,
+        "versions.read_events": lambda *_: lake_state.versions,
+        "batch_runs.runs": lambda *_: lake_state.batch,
+        "current_stage": lambda *_: lake_state.stage,
         "population.find_refusal": lambda *_: "too few windows",
         "LogClient": lambda _: log,
     }
     for name, answer in answers.items():
         monkeypatch.setattr(f"{evidence.__name__}.{name}", answer)
-    return made
+    return lake_state
 
 
 def read(*contract: Expect) -> GateEvidence:
@@ -92,30 +94,32 @@ def test_a_pipeline_without_a_version_has_no_evidence(lake: Lake) -> None:
     assert read() == GateEvidence(result_fingerprint=result_fingerprint(FLIGHTS), replay=nothing)
 
 
-def test_evidence_is_of_the_version_in_force(lake: Lake) -> None:
+def test_evidence_belongs_to_the_current_version(lake: Lake) -> None:
     assert lake.version is VERSION
     assert (read().result_fingerprint, read().stream_version) == ("aa", 1)
 
 
-def test_the_newest_run_that_published_speaks_for_the_contract(lake: Lake) -> None:
-    broken, warned, kept = expect("a"), expect("b", severity="warning"), expect("c")
-    results = [evaluated(one, success=one is kept) for one in (broken, warned, kept)]
+def test_contract_is_evaluated_by_the_latest_published_run(lake: Lake) -> None:
+    broken, warned, fulfilled = expect("a"), expect("b", severity="warning"), expect("c")
+    results = [evaluated(expectation, success=expectation is fulfilled) for expectation in (broken, warned, fulfilled)]
     lake.batch = [
         published("first", 1),
         published("second", 2, *results),
-        published("refused", None, evaluated(kept, success=False)),
+        published("refused", None, evaluated(fulfilled, success=False)),
     ]
 
-    assert read(broken, warned, kept).contract == ContractCheck(run_id="second", evaluated=3, failed=(broken.text,))
+    assert read(broken, warned, fulfilled).contract == ContractCheck(
+        run_id="second", evaluated=3, failed=(broken.text,)
+    )
 
 
-def test_an_expectation_that_was_changed_since_was_evaluated_by_no_run(lake: Lake) -> None:
+def test_a_changed_expectation_was_evaluated_by_no_run(lake: Lake) -> None:
     was, warned = expect("a"), expect("b", severity="warning")
     lake.batch = [published("first", 1, evaluated(was, success=True), evaluated(warned, success=False))]
 
-    found = read(expect("another"), replace(warned, severity="critical"))
+    gate_evidence = read(expect("another"), replace(warned, severity="critical"))
 
-    assert (found.contract, found.expectations) == (
+    assert (gate_evidence.contract, gate_evidence.expectations) == (
         ContractCheck(run_id="first", evaluated=1, failed=(warned.text,), dropped=1),
         2,
     )
@@ -130,13 +134,13 @@ def test_expectations_that_the_contract_no_longer_has_are_counted(lake: Lake) ->
     )
 
 
-def test_a_contract_that_no_published_result_was_held_to_is_not_known(lake: Lake) -> None:
+def test_a_contract_without_a_published_result_is_unknown(lake: Lake) -> None:
     lake.batch = [published("refused", None)]
 
     assert read().contract is None
 
 
-def test_only_changes_of_rows_speak_against_a_move(lake: Lake) -> None:
+def test_only_changes_of_rows_count_against_a_move(lake: Lake) -> None:
     lake.changes = [
         (SimpleNamespace(kind=kind, sentence=str(kind)), "mend")
         for kind in (Kind.FOREIGN, Kind.HARMLESS, Kind.UNFINISHED)
@@ -145,27 +149,27 @@ def test_only_changes_of_rows_speak_against_a_move(lake: Lake) -> None:
     assert read().foreign == ("foreign", "unfinished")
 
 
-def test_a_replay_beside_the_stream_is_a_hazard_once_it_agreed(lake: Lake) -> None:
+def test_a_parallel_replay_is_a_hazard_once_it_agreed(lake: Lake) -> None:
     assert read().hazards == ()
 
-    mine = result_fingerprint(FLIGHTS)
-    lake.versions = [make_row(VersionEvent, result_fingerprint=mine, stream_version=2, parallel=True)]
-    lake.lines = lines([row(4, result_fingerprint=mine, stream_version=2)])
+    fingerprint = result_fingerprint(FLIGHTS)
+    lake.versions = [make_row(VersionEvent, result_fingerprint=fingerprint, stream_version=2, parallel=True)]
+    lake.lines = lines([row(4, result_fingerprint=fingerprint, stream_version=2)])
 
     assert [(hazard.kind, hazard.text) for hazard in read().hazards] == [("replay", "stream-2 was replayed and agreed")]
 
 
 @pytest.mark.parametrize(
-    ("stage", "said"),
+    ("stage", "refusal"),
     [(Stage.LAMBDA, NOT_EVALUATED), (Stage.SHADOW, "too few windows"), (Stage.KAPPA, NOT_EVALUATED)],
 )
-def test_windows_are_looked_at_one_step_before_kappa_alone(lake: Lake, stage: Stage, said: str) -> None:
+def test_sampling_is_evaluated_only_one_stage_before_kappa(lake: Lake, stage: Stage, refusal: str) -> None:
     lake.stage = stage
 
-    assert read().audit_refusal == said
+    assert read().audit_refusal == refusal
 
 
-def test_a_replay_reads_all_that_the_log_holds_at_the_pace_of_the_epochs(lake: Lake) -> None:
+def test_a_replay_reads_the_whole_log_at_the_pace_of_the_epochs(lake: Lake) -> None:
     lake.earliest, lake.latest = {0: 50}, {0: 100, 1: 30}
 
     replay = read().replay
@@ -174,7 +178,7 @@ def test_a_replay_reads_all_that_the_log_holds_at_the_pace_of_the_epochs(lake: L
     assert (replay.retention, replay.replay_time) == (HOUR, timedelta(seconds=(50 + 30) * 2.0 / 100))
 
 
-def test_of_two_topics_the_one_that_is_kept_shorter_and_any_bound_counts(
+def test_the_shorter_retention_and_any_size_limit_of_two_topics_count(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"{evidence.__name__}.topics_of", lambda _: ("left", "right"))

@@ -1,4 +1,4 @@
-"""Hazards are found in what epochs and versions recorded, and in nothing else."""
+"""Hazards detected in the records of epochs and versions."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,11 +27,11 @@ def log(*changes: dict[str, Any]) -> list[EpochRecord]:
 
 def hourly(number: int, **changes: Any) -> EpochRecord:
     at = START + timedelta(hours=number)
-    sent = int(at.timestamp() * 1e6) - 1_000_000
-    return replace(QUIET, epoch=number, processing_time=at.isoformat(), oldest_log_time=sent, **changes)
+    log_time = int(at.timestamp() * 1e6) - 1_000_000
+    return replace(QUIET, epoch=number, processing_time=at.isoformat(), oldest_log_time=log_time, **changes)
 
 
-def found(records: list[EpochRecord]) -> list[tuple[str, int]]:
+def list_kinds(records: list[EpochRecord]) -> list[tuple[str, int]]:
     return [(hazard.kind, hazard.epoch) for hazard in hazards.find_hazards(records, POLICY, NOW)]
 
 
@@ -41,7 +41,7 @@ def found(records: list[EpochRecord]) -> list[tuple[str, int]]:
         pytest.param(log(), [], id="no epoch"),
         pytest.param(log({}, {}, {}), [], id="nothing happened"),
         pytest.param(log({}, {"run_id": "b"}, {"run_id": "b"}), [("restart", 1)], id="another driver"),
-        pytest.param(log({}, {"run_id": "b"}, {"run_id": "c"}), [("restart", 2)], id="the newest is told"),
+        pytest.param(log({}, {"run_id": "b"}, {"run_id": "c"}), [("restart", 2)], id="the latest one is reported"),
         pytest.param(log({"counts": {"late": 12, "accepted": 88}}), [("late_burst", 0)], id="a burst"),
         pytest.param(log({"counts": {"late": 10, "accepted": 90}}), [], id="a share that the policy allows"),
         pytest.param(log({"counts": {"late": 9, "accepted": 1}}), [], id="a few late ones"),
@@ -54,8 +54,8 @@ def found(records: list[EpochRecord]) -> list[tuple[str, int]]:
         pytest.param(log({"unknown": 7}, {}, {"unknown": 7}), [("schema_change", 2)], id="a field that came back"),
     ],
 )
-def test_epochs_show_what_the_stream_went_through(records: list[EpochRecord], expected: list[tuple[str, int]]) -> None:
-    assert found(records) == expected
+def test_hazards_are_found_in_epochs(records: list[EpochRecord], expected: list[tuple[str, int]]) -> None:
+    assert list_kinds(records) == expected
 
 
 @pytest.mark.parametrize(
@@ -63,21 +63,21 @@ def test_epochs_show_what_the_stream_went_through(records: list[EpochRecord], ex
     [
         pytest.param(24, {"records": 200}, [("peak", 24)], id="twice the median hour"),
         pytest.param(24, {"records": 199}, [], id="less than that"),
-        pytest.param(22, {"records": 900}, [], id="too few hours to tell"),
+        pytest.param(22, {"records": 900}, [], id="too few hours for a median"),
         pytest.param(24, {"records": 900, "processing_time": "2026-11-03T09:00:00+00:00"}, [], id="caught up later"),
     ],
 )
 def test_peak_is_an_hour_of_far_more_records(hours: int, changes: dict[str, Any], expected: list[Any]) -> None:
     records = [hourly(number) for number in range(hours)]
 
-    assert found([*records, replace(hourly(hours), **changes)]) == expected
+    assert list_kinds([*records, replace(hourly(hours), **changes)]) == expected
 
 
 @pytest.mark.parametrize(
     ("digests", "expected"),
     [([], -1), ([None, "a"], -1), (["a", "a"], -1), (["a", "b", "b"], 1), (["a", None, "b", None], 2)],
 )
-def test_settings_in_force_since(digests: list[str | None], expected: int) -> None:
+def test_current_settings_have_a_first_epoch(digests: list[str | None], expected: int) -> None:
     assert hazards.find_change_of_settings(log(*({"in_force": digest} for digest in digests))) == expected
 
 

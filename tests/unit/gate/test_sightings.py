@@ -1,4 +1,4 @@
-"""Hazards at their bounds, and the words in which each is told."""
+"""Hazards at their thresholds, and the sentence that describes each one."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -13,8 +13,8 @@ from cutover.reconcile.gate import hazards
 from cutover.reconcile.gate.decide import RecordedHazard
 from cutover.reconcile.verdict.records import lines
 from tests.support.history.journal_rows import make_row
-from tests.unit.gate.test_evidence import AT, row, said
-from tests.unit.gate.test_hazards import NOW, POLICY, START, found, hourly, log
+from tests.unit.gate.test_evidence import AT, extend_report, row
+from tests.unit.gate.test_hazards import NOW, POLICY, START, hourly, list_kinds, log
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
@@ -41,16 +41,16 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
         ),
     ],
 )
-def test_a_sighting_says_what_was_recorded_and_when(records: list[EpochRecord], kind: Any, text: str) -> None:
+def test_a_hazard_describes_what_was_recorded_and_when(records: list[EpochRecord], kind: Any, text: str) -> None:
     assert hazards.find_hazards(records, POLICY, NOW) == (
         RecordedHazard(kind=kind, epoch=1, at=START + HOUR, text=text),
     )
 
 
-def test_an_epoch_without_a_time_was_seen_at_no_time_that_counts() -> None:
-    (seen,) = hazards.find_hazards([replace(hourly(0), counts={"late": 20}, processing_time="")], POLICY, NOW)
+def test_a_hazard_of_an_epoch_without_a_time_has_no_time() -> None:
+    (hazard,) = hazards.find_hazards([replace(hourly(0), counts={"late": 20}, processing_time="")], POLICY, NOW)
 
-    assert seen.at is None
+    assert hazard.at is None
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,23 @@ def test_an_epoch_without_a_time_was_seen_at_no_time_that_counts() -> None:
         pytest.param(log({"end": {}}, {"end": {0: 1}}), POLICY, ["partitions"], id="the first partition"),
     ],
 )
-def test_bounds_of_what_an_epoch_shows(records: list[EpochRecord], policy: Policy, expected: list[str]) -> None:
+def test_hazards_of_epochs_have_exact_thresholds(
+    records: list[EpochRecord], policy: Policy, expected: list[str]
+) -> None:
     assert [hazard.kind for hazard in hazards.find_hazards(records, policy, NOW)] == expected
 
 
 def half_past(number: int, **changes: Any) -> EpochRecord:
-    """Return an epoch that read, as it came, what was sent half an hour before the others of an hour of the log."""
-    sent = (hourly(number).oldest_log_time or 0) - 1_800_000_000
-    return replace(minutes_in(number, -29), oldest_log_time=sent, **changes)
+    """Build an epoch that read records as they arrived, produced half an hour before the others of their hour."""
+    log_time = (hourly(number).oldest_log_time or 0) - 1_800_000_000
+    return replace(minutes_in(number, -29), oldest_log_time=log_time, **changes)
 
 
 def minutes_in(number: int, minutes: int, **changes: Any) -> EpochRecord:
-    """Return an epoch that read what was sent in one hour, so many minutes after the first of it was sent."""
+    """Build an epoch that read one hour of the log, `minutes` after the first record of that hour was produced."""
     plain = hourly(number)
-    sent = datetime.fromtimestamp((plain.oldest_log_time or 0) / 1e6, UTC)
-    return replace(plain, processing_time=(sent + timedelta(minutes=minutes)).isoformat(), **changes)
+    log_time = datetime.fromtimestamp((plain.oldest_log_time or 0) / 1e6, UTC)
+    return replace(plain, processing_time=(log_time + timedelta(minutes=minutes)).isoformat(), **changes)
 
 
 @pytest.mark.parametrize(
@@ -100,11 +102,11 @@ def minutes_in(number: int, minutes: int, **changes: Any) -> EpochRecord:
         ),
     ],
 )
-def test_an_hour_is_made_of_all_that_was_read_of_it_as_it_came(records: list[EpochRecord], expected: list[int]) -> None:
-    assert [epoch for kind, epoch in found(records) if kind == "peak"] == expected
+def test_an_hour_contains_all_its_records_read_as_they_arrived(records: list[EpochRecord], expected: list[int]) -> None:
+    assert [epoch for kind, epoch in list_kinds(records) if kind == "peak"] == expected
 
 
-def test_a_peak_is_told_with_the_median_hour() -> None:
+def test_a_peak_is_described_with_the_median_hour() -> None:
     records = [*map(hourly, range(24)), replace(hourly(24), records=1_200), replace(hourly(25), records=100)]
 
     assert [hazard.text for hazard in hazards.find_hazards(records, POLICY, NOW)] == [
@@ -116,18 +118,18 @@ REPLAYED = [make_row(VersionEvent, result_fingerprint="aa", stream_version=1, pa
 
 
 @pytest.mark.parametrize(
-    "one",
+    "comparison_row",
     [
-        pytest.param(said(row(4), **{"from": "2026-01-01T00:00:00Z"}), id="over a range"),
+        pytest.param(extend_report(row(4), **{"from": "2026-01-01T00:00:00Z"}), id="over a range"),
         pytest.param(row(4, exit_code=1), id="beyond the policy"),
         pytest.param(row(4, verdict="DIVERGED"), id="they differ"),
     ],
 )
-def test_a_replay_counts_by_a_whole_comparison_that_agrees_alone(one: ComparisonRow) -> None:
-    assert hazards.find_replay(REPLAYED, lines([one]), NOW) is None
+def test_a_replay_counts_only_after_a_complete_comparison_that_agrees(comparison_row: ComparisonRow) -> None:
+    assert hazards.find_replay(REPLAYED, lines([comparison_row]), NOW) is None
 
 
-def test_a_replay_was_seen_when_it_agreed_last() -> None:
+def test_a_replay_is_dated_by_its_last_agreement() -> None:
     history = lines([row(4), row(5), row(5, run_id="again", at=AT + HOUR, sequence=9, exit_code=1)])
 
     replay = hazards.find_replay(REPLAYED, history, NOW)
@@ -142,10 +144,12 @@ def test_a_replay_was_seen_when_it_agreed_last() -> None:
     [
         pytest.param((0, 1, 2), START + 2 * HOUR, id="one clock"),
         pytest.param((0, 1, 99_999), START + HOUR, id="years ahead: after the epoch before"),
-        pytest.param((99_998, 99_999, 100_000), None, id="nothing tells when"),
+        pytest.param((99_998, 99_999, 100_000), None, id="the time is unknown"),
     ],
 )
-def test_a_sighting_of_the_future_is_as_old_as_the_epoch_before_it(hours: tuple[int, ...], at: datetime | None) -> None:
+def test_a_hazard_dated_in_the_future_is_as_old_as_the_epoch_before_it(
+    hours: tuple[int, ...], at: datetime | None
+) -> None:
     records = [
         replace(hourly(number), processing_time=(START + hour * HOUR).isoformat()) for number, hour in enumerate(hours)
     ]
@@ -154,13 +158,13 @@ def test_a_sighting_of_the_future_is_as_old_as_the_epoch_before_it(hours: tuple[
     assert [hazard.at for hazard in hazards.find_hazards(records, POLICY, NOW)] == [at]
 
 
-def test_a_sighting_is_no_newer_than_the_epochs_after_it() -> None:
+def test_a_hazard_is_no_newer_than_the_epochs_after_it() -> None:
     records = [replace(hourly(0), processing_time=(NOW - HOUR).isoformat(), counts={"late": 20}), hourly(1)]
 
     assert [hazard.at for hazard in hazards.find_hazards(records, POLICY, NOW)] == [START + HOUR]
 
 
-def test_a_replay_dated_in_the_future_was_seen_after_the_comparison_before_it() -> None:
+def test_a_replay_dated_in_the_future_follows_the_comparison_before_it() -> None:
     history = lines([row(4), row(5, at=NOW + 2 * DAY)])
 
     replay = hazards.find_replay(REPLAYED, history, NOW)
