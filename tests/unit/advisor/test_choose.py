@@ -1,4 +1,4 @@
-"""Settings advised from drawn delays, beside a search over every length; and grids without equal lines."""
+"""Advised settings for drawn delays, compared with an exhaustive search; and grids without duplicate rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ DELAYS = st.lists(st.integers(-3, 40) | st.integers(0, 5_000), min_size=1, max_s
 
 def make_delays(days: Sequence[int], *, real: Sequence[int] | None = None) -> Delays:
     """Return the delays of windows of one record each, in days."""
-    read = one_each(days)
+    read = make_single_record_windows(days)
     ascending = np.arange(len(days), dtype=np.int64)
     return Delays(
         read=read,
-        real=None if real is None else one_each(real),
+        real=None if real is None else make_single_record_windows(real),
         firsts=np.array(days, np.int64) * DAY,
         begun=ascending,
         closing_firsts=read.rows,
@@ -33,14 +33,14 @@ def make_delays(days: Sequence[int], *, real: Sequence[int] | None = None) -> De
     )
 
 
-def one_each(days: Sequence[int]) -> RecordDelays:
+def make_single_record_windows(days: Sequence[int]) -> RecordDelays:
     micros = np.sort(np.array(days, np.int64) * DAY)
     return RecordDelays(windows=micros, rows=micros, records=micros)
 
 
 @given(DELAYS)
-def test_no_shorter_whole_day_meets_what_a_setting_is_defined_by(days: list[int]) -> None:
-    fastest, balanced, exact = (one.prediction for one in choose(make_delays(days)))
+def test_no_shorter_whole_day_meets_the_target_of_a_setting(days: list[int]) -> None:
+    fastest, balanced, exact = (setting.prediction for setting in choose(make_delays(days)))
 
     def need(share: float) -> int:
         return next(wait for wait in range(5_002) if sum(day < wait for day in days) >= share * len(days))
@@ -54,17 +54,17 @@ def test_no_shorter_whole_day_meets_what_a_setting_is_defined_by(days: list[int]
     assert exact.out_of_orderness + exact.allowed <= need(1.0) * DAY
 
 
-def test_of_a_heavy_tail_the_longest_wait_is_not_the_balanced_one() -> None:
+def test_balanced_setting_ignores_the_end_of_a_heavy_tail() -> None:
     days = [0] * 9_000 + list(range(351)) + [4_672] * 9
 
-    balanced = {one.name: one.prediction for one in choose(make_delays(days))}["balanced"]
+    balanced = {setting.name: setting.prediction for setting in choose(make_delays(days))}["balanced"]
 
     assert balanced.out_of_orderness + balanced.allowed <= 351 * DAY
     assert balanced.exact >= 0.999 * balanced.windows
 
 
 @given(DELAYS, st.integers(0, 50), st.integers(0, 50))
-def test_grid_has_each_outcome_once_by_its_shortest_wait_and_the_setting_in_force(
+def test_grid_has_each_outcome_once_with_its_shortest_wait_and_the_current_setting(
     days: list[int], out_of_orderness: int, allowed: int
 ) -> None:
     current = (out_of_orderness * DAY, allowed * DAY)
@@ -87,18 +87,20 @@ def test_figures_at_real_speed_are_counted_from_the_delays_at_real_speed(
 ) -> None:
     real = [data.draw(st.integers(-3, 80)) for _ in days]
 
-    told = predict(make_delays(days, real=real), out_of_orderness * DAY, allowed * DAY).real
+    real_speed = predict(make_delays(days, real=real), out_of_orderness * DAY, allowed * DAY).real
 
-    assert told is not None
-    assert told.late == told.late_rows == sum(day >= out_of_orderness + allowed for day in real)
-    assert told.exact == len(days) - told.late
-    assert told.on_time == sum(day < out_of_orderness for day in real)
+    assert real_speed is not None
+    assert real_speed.late == real_speed.late_rows == sum(day >= out_of_orderness + allowed for day in real)
+    assert real_speed.exact == len(days) - real_speed.late
+    assert real_speed.on_time == sum(day < out_of_orderness for day in real)
 
 
-def test_without_log_times_nothing_is_told_of_real_speed() -> None:
+def test_real_speed_is_unknown_without_log_times() -> None:
     assert predict(make_delays([1, 2]), 0, 0).real is None
 
 
 @pytest.mark.parametrize("days", [[ALWAYS // DAY], [-1, -2]])
-def test_where_no_wait_is_needed_none_is_advised(days: list[int]) -> None:
-    assert {(one.prediction.out_of_orderness, one.prediction.allowed) for one in choose(make_delays(days))} == {(0, 0)}
+def test_no_wait_is_advised_if_none_is_needed(days: list[int]) -> None:
+    assert {
+        (setting.prediction.out_of_orderness, setting.prediction.allowed) for setting in choose(make_delays(days))
+    } == {(0, 0)}

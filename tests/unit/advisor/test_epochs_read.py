@@ -1,4 +1,4 @@
-"""Which offsets epochs have read, in as few reads as there are."""
+"""Offset ranges of epochs, merged into as few reads as possible."""
 
 from itertools import pairwise
 
@@ -12,14 +12,14 @@ SIZES = st.lists(st.dictionaries(st.integers(0, 2), st.tuples(st.integers(0, 1),
 
 
 def chunk(sizes: list[dict[int, tuple[int, int]]]) -> Chunk:
-    """Return epochs that read one after the other; of each partition a gap, and how many offsets."""
-    at, made = dict.fromkeys(range(3), 0), Chunk()
+    """Build consecutive epochs from the gap and the number of offsets of each partition."""
+    at, epochs = dict.fromkeys(range(3), 0), Chunk()
     for epoch, some in enumerate(sizes):
         offsets = {}
         for partition, (gap, size) in some.items():
-            first = at[partition] + gap
-            offsets[partition] = (first, first + size)
-            at[partition] = first + size
+            start = at[partition] + gap
+            offsets[partition] = (start, start + size)
+            at[partition] = start + size
         end = {partition: end for partition, (_, end) in offsets.items()}
         record = EpochRecord(
             epoch=epoch,
@@ -33,8 +33,8 @@ def chunk(sizes: list[dict[int, tuple[int, int]]]) -> Chunk:
             watermark_before=None,
             watermark_after=None,
         )
-        made.append((record, offsets))
-    return made
+        epochs.append((record, offsets))
+    return epochs
 
 
 @given(SIZES)
@@ -43,9 +43,9 @@ def test_joined_reads_hold_the_same_offsets_once(sizes: list[dict[int, tuple[int
 
     reads = join_reads(given_chunk)
 
-    wanted = [(p, o) for _, offsets in given_chunk for p, span in offsets.items() for o in range(*span)]
-    found = [(p, o) for offsets in reads for p, span in offsets.items() for o in range(*span)]
-    assert sorted(found) == sorted(wanted)
+    expected_offsets = [(p, o) for _, offsets in given_chunk for p, span in offsets.items() for o in range(*span)]
+    read_offsets = [(p, o) for offsets in reads for p, span in offsets.items() for o in range(*span)]
+    assert sorted(read_offsets) == sorted(expected_offsets)
     for partition in range(3):
         spans = [offsets[partition] for offsets in reads if partition in offsets]
-        assert all(before[1] < after[0] for before, after in pairwise(spans))
+        assert all(earlier[1] < later[0] for earlier, later in pairwise(spans))

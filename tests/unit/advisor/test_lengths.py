@@ -31,12 +31,12 @@ def test_unit_is_the_largest_that_fits_into_a_window(window: WindowFn, unit: int
 
 
 @given(st.integers(-DAY, 5_000 * DAY), st.sampled_from([DAY, HOUR, MINUTE, SECOND]))
-def test_a_length_is_enough_and_hardly_longer(needed: int, unit: int) -> None:
-    length = round_up(needed, unit)
+def test_a_rounded_length_is_sufficient_and_barely_longer(required: int, unit: int) -> None:
+    length = round_up(required, unit)
 
     smaller = {DAY: HOUR, HOUR: MINUTE, MINUTE: SECOND, SECOND: MICROSECONDS["millisecond"]}[unit]
-    assert length >= needed
-    assert length == 0 if needed <= 0 else length - needed < max(needed / 10, smaller)
+    assert length >= required
+    assert length == 0 if required <= 0 else length - required < max(required / 10, smaller)
 
 
 def test_days_of_a_heavy_tail_are_whole() -> None:
@@ -45,11 +45,11 @@ def test_days_of_a_heavy_tail_are_whole() -> None:
 
 
 @given(st.integers(0, 36_500 * DAY // 1_000))
-def test_what_is_printed_can_be_typed_back(millis: int) -> None:
+def test_printed_lengths_can_be_parsed(millis: int) -> None:
     assert parse_duration(shorten_duration(millis * 1_000), of="test") == millis * 1_000
 
 
 @pytest.mark.parametrize("text", ["1 d2 h", "5 hs", "3 m", "1 h -2 min", "h", "1 h,2 min"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(DefinitionError, match="expected a whole number and a unit"):
         parse_duration(text, of="test")

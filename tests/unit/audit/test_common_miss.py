@@ -1,4 +1,4 @@
-"""What the audits of the last days missed together: those of this policy, within its days and one more."""
+"""Joint probability that the recent audits of a policy missed a fault."""
 
 import pytest
 
@@ -13,14 +13,14 @@ FIRST = NOW - 7 * DAY
 
 
 def test_chances_of_several_audits_multiply() -> None:
-    known = [audited("p", audit=POLICY, since=NOW - n * DAY, missed=0.5) for n in (1, 2, 3)]
+    audits = [audited("p", audit=POLICY, since=NOW - n * DAY, missed=0.5) for n in (1, 2, 3)]
 
-    assert find_common_miss_chance(known, NOW, POLICY) == pytest.approx(0.125)
+    assert find_common_miss_chance(audits, NOW, POLICY) == pytest.approx(0.125)
     assert find_common_miss_chance([], NOW, POLICY) == 1.0
 
 
 @pytest.mark.parametrize(
-    ("since", "policy", "expected"),
+    ("audited_from", "policy", "expected"),
     [
         pytest.param(FIRST, POLICY, 0.5, id="within"),
         pytest.param(FIRST - DAY, POLICY, 0.5, id="one day more"),
@@ -28,14 +28,14 @@ def test_chances_of_several_audits_multiply() -> None:
         pytest.param(NOW - DAY, Audit(within_days=8), 1.0, id="another policy"),
     ],
 )
-def test_what_counts(since: int, policy: Audit, expected: float) -> None:
-    known = [audited("p", audit=policy, since=since, missed=0.5)]
+def test_audits_of_the_same_policy_count_within_its_days(audited_from: int, policy: Audit, expected: float) -> None:
+    audits = [audited("p", audit=policy, since=audited_from, missed=0.5)]
 
-    assert find_common_miss_chance(known, NOW, POLICY) == expected
+    assert find_common_miss_chance(audits, NOW, POLICY) == expected
 
 
 def test_days_are_those_of_the_policy() -> None:
     policy = Audit(within_days=1)
-    known = [audited("p", audit=policy, since=NOW - 3 * DAY, missed=0.5)]
+    audits = [audited("p", audit=policy, since=NOW - 3 * DAY, missed=0.5)]
 
-    assert find_common_miss_chance(known, NOW, policy) == 1.0
+    assert find_common_miss_chance(audits, NOW, policy) == 1.0

@@ -1,4 +1,4 @@
-"""The sample follows from the seed alone, and each window is as likely as any other."""
+"""Samples that depend only on the seed, in which every window is equally likely."""
 
 import random
 from collections import Counter
@@ -14,25 +14,28 @@ HOURS = [Interval(n * HOUR, (n + 1) * HOUR) for n in range(20)]
 DRAWS = 4_000
 
 
-def test_order_takes_no_part() -> None:
+def test_order_of_windows_does_not_change_the_sample() -> None:
     shuffled = HOURS[:]
     random.Random(1).shuffle(shuffled)  # noqa: S311 -- any order
 
     assert draw(shuffled, 5, seed=7) == draw(HOURS, 5, seed=7)
 
 
-def test_a_window_more_takes_the_place_of_one_at_most() -> None:
-    before, after = set(draw(HOURS, 5, seed=7)), set(draw([*HOURS, Interval(99 * HOUR, 100 * HOUR)], 5, seed=7))
+def test_an_additional_window_replaces_at_most_one() -> None:
+    sample, extended_sample = (
+        set(draw(HOURS, 5, seed=7)),
+        set(draw([*HOURS, Interval(99 * HOUR, 100 * HOUR)], 5, seed=7)),
+    )
 
-    assert len(before - after) <= 1
+    assert len(sample - extended_sample) <= 1
 
 
-def test_every_window_is_drawn_as_often() -> None:
-    seen = Counter(one for seed in range(DRAWS) for one in draw(HOURS, 5, seed=seed))
+def test_every_window_is_drawn_equally_often() -> None:
+    draw_counts = Counter(window_drawn for seed in range(DRAWS) for window_drawn in draw(HOURS, 5, seed=seed))
 
     usual = DRAWS * 5 / 20
-    assert len(seen) == 20
-    assert all(abs(count - usual) < 5 * (usual * 0.75) ** 0.5 for count in seen.values())
+    assert len(draw_counts) == 20
+    assert all(abs(count - usual) < 5 * (usual * 0.75) ** 0.5 for count in draw_counts.values())
 
 
 def test_none_is_drawn_twice_and_no_more_than_there_are() -> None:
@@ -48,6 +51,6 @@ def test_none_is_drawn_twice_and_no_more_than_there_are() -> None:
     ],
 )
 def test_windows_are_listed_by_their_ends(window: AlignedWindowFn, expected: list[tuple[int, int]]) -> None:
-    found = [(one.start // HOUR, one.end // HOUR) for one in list_windows(window, 0, 3 * HOUR)]
+    bounds = [(interval.start // HOUR, interval.end // HOUR) for interval in list_windows(window, 0, 3 * HOUR)]
 
-    assert found == expected
+    assert bounds == expected

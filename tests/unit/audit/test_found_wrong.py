@@ -1,4 +1,4 @@
-"""Windows that an audit found wrong are compared again by the next one, however many and whatever else is behind."""
+"""Windows with a wrong result in one audit, which the next audit compares again."""
 
 from dataclasses import replace
 from typing import Any
@@ -49,10 +49,10 @@ def find(
         causes={"unexplained": Cause(rows=rows)},
         differences=cells,
     )
-    made = _evaluate_comparison(
+    finding = _evaluate_comparison(
         audited("p", windows=STARTS, state=AuditState.NOT_COMPARABLE), population, DRAWN, result
     )
-    return made.state, made.wrong
+    return finding.state, finding.wrong
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,9 @@ def find(
         pytest.param([differs(HOUR), differs(2 * HOUR, "late")], 1, (HOUR,), id="another one is explained"),
     ],
 )
-def test_every_wrong_window_is_to_be_compared_again(cells: list[Difference], rows: int, wrong: tuple[int, ...]) -> None:
+def test_every_wrong_window_is_scheduled_for_comparison(
+    cells: list[Difference], rows: int, wrong: tuple[int, ...]
+) -> None:
     assert find(*cells, rows=rows) == (AuditState.REGRESSION, wrong)
 
 
@@ -76,9 +78,9 @@ def test_an_accepted_row_makes_no_window_wrong() -> None:
 
 
 @pytest.mark.parametrize(
-    ("again", "state"), [(STARTS[:2], AuditState.AGREES), ((*STARTS[:2], 99 * HOUR), AuditState.NOT_COMPARABLE)]
+    ("suspects", "state"), [(STARTS[:2], AuditState.AGREES), ((*STARTS[:2], 99 * HOUR), AuditState.NOT_COMPARABLE)]
 )
 def test_an_audit_agrees_only_if_it_compared_every_window_that_was_wrong(
-    again: tuple[int, ...], state: AuditState
+    suspects: tuple[int, ...], state: AuditState
 ) -> None:
-    assert find(rows=0, population=replace(POPULATION, suspects=again)) == (state, ())
+    assert find(rows=0, population=replace(POPULATION, suspects=suspects)) == (state, ())

@@ -1,4 +1,4 @@
-"""How far two answers are apart, and the rule that is proposed and never taken."""
+"""Size of the difference between two results, and the acceptance rule that is proposed but never applied."""
 
 import tomllib
 from dataclasses import replace
@@ -38,26 +38,26 @@ NOISE = Noise(
 )
 
 
-def find(*others: tuple[str, int | None, str]) -> dict[str, blame.BlamedMeasure]:
+def find(*answers: tuple[str, int | None, str]) -> dict[str, blame.BlamedMeasure]:
     schema = "window_start TIMESTAMPTZ, window_end TIMESTAMPTZ, k VARCHAR, clicks BIGINT, newest BIGINT, word VARCHAR"
     at = "TIMESTAMPTZ '2026-03-01 12:00Z', TIMESTAMPTZ '2026-03-01 12:10Z'"
     with duckdb.connect() as connection:
-        for name, rows in (("answer_0", [(k, 10, "w") for k, _, _ in others]), ("answer_1", list(others))):
+        for name, rows in (("answer_0", [(k, 10, "w") for k, _, _ in answers]), ("answer_1", list(answers))):
             connection.execute(f"CREATE TABLE {name} ({schema}, _n BIGINT)")
             for row in rows:
                 connection.execute(f"INSERT INTO {name} VALUES ({at}, $1, 1, $2, $3, 1)", list(row))  # noqa: S608
-        return {one.column: one for one in blame.find(connection, PIPELINE, "answer_1")}
+        return {measure.column: measure for measure in blame.find(connection, PIPELINE, "answer_1")}
 
 
-def test_size_of_a_difference_is_that_of_the_rows_that_differ() -> None:
-    found = find(("a", 10, "w"), ("b", 11, "w"), ("c", 14, "x"), ("d", None, "w"))
+def test_size_of_a_difference_counts_only_rows_that_differ() -> None:
+    blamed = find(("a", 10, "w"), ("b", 11, "w"), ("c", 14, "x"), ("d", None, "w"))
 
-    assert set(found) == {"newest", "word"}
-    size = found["newest"].size
+    assert set(blamed) == {"newest", "word"}
+    size = blamed["newest"].size
     assert size is not None
-    assert (found["newest"].rows, size.largest, size.half, size.volume) == (3, 4.0, 2.5, 5.0)
+    assert (blamed["newest"].rows, size.largest, size.half, size.volume) == (3, 4.0, 2.5, 5.0)
     assert size.relative == pytest.approx(4 / 14)
-    assert (found["word"].rows, found["word"].size) == (1, None)
+    assert (blamed["word"].rows, blamed["word"].size) == (1, None)
 
 
 def test_answers_that_agree_have_no_size() -> None:
@@ -91,7 +91,7 @@ def test_rule_is_proposed_with_its_caps_and_refused_until_a_person_fills_it_in()
     ],
     ids=["none", "no number", "too many rows", "windows come and go"],
 )
-def test_no_rule_is_proposed_where_it_would_be_no_answer(measures: tuple[NoiseOfMeasure, ...]) -> None:
+def test_no_rule_is_proposed_if_it_would_not_help(measures: tuple[NoiseOfMeasure, ...]) -> None:
     assert make_rule(replace(NOISE, measures=measures), PIPELINE) is None
 
 
@@ -103,11 +103,11 @@ def test_sentence_names_what_is_noisy_and_how_to_repeat_it() -> None:
     assert describe_noise(replace(NOISE, measures=())).startswith("No noise was found: 2 batches")
 
 
-def test_batch_is_computed_again_in_one_epoch_with_several_tasks() -> None:
+def test_batch_replay_is_one_epoch_with_several_tasks() -> None:
     span = {0: (0, 10), 1: (5, 9)}
 
-    drawn = [draw_batch_replay(span, number, 7) for number in range(1, 9)]
+    replays = [draw_batch_replay(span, number, 7) for number in range(1, 9)]
 
-    assert all(one.epochs == (span,) and one.tasks > 1 for one in drawn)
-    assert drawn[0] == draw_batch_replay(span, 1, 7)
-    assert len({one.seed for one in drawn}) == len(drawn)
+    assert all(replay.epochs == (span,) and replay.tasks > 1 for replay in replays)
+    assert replays[0] == draw_batch_replay(span, 1, 7)
+    assert len({replay.seed for replay in replays}) == len(replays)

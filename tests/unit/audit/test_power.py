@@ -1,4 +1,4 @@
-"""How many windows an audit needs: the arithmetic, and the promise kept by 2,000 simulated pipelines."""
+"""Number of windows that an audit needs: the arithmetic, and its power in 2,000 simulated pipelines."""
 
 import math
 import random
@@ -18,7 +18,7 @@ NOISE = 0.015
 Faulty = Callable[[random.Random, int], bool]
 
 
-def test_one_row_a_window_takes_as_many_windows_as_rows() -> None:
+def test_windows_of_one_row_need_as_many_windows_as_rows() -> None:
     plan = plan_sample(CELLS, [1] * 1_000, available=700)
 
     assert (plan.windows, plan.count_draws(1), plan.count_draws(7)) == (299, math.ceil(299 / 7), 299)
@@ -31,12 +31,12 @@ def test_rows_of_a_window_count_each_on_its_own() -> None:
     assert (plan.windows, plan.count_draws(1)) == (7, 1)
 
 
-def test_whole_windows_take_no_notice_of_rows() -> None:
+def test_whole_window_faults_ignore_the_number_of_rows() -> None:
     assert plan_sample(WHOLE, [1_000] * 1_000, available=700).windows == 299
 
 
 @pytest.mark.parametrize("audit", [WHOLE, CELLS])
-def test_too_few_windows_are_refused_with_what_they_would_find(audit: Audit) -> None:
+def test_too_few_windows_are_rejected_with_their_power(audit: Audit) -> None:
     plan = plan_sample(audit, [1] * 168, available=168)
 
     assert plan.refusal is not None
@@ -65,7 +65,7 @@ def test_a_share_of_one_is_in_every_row() -> None:
     assert plan_sample(Audit(share=1.0), [1, 2], available=2).windows == 1
 
 
-def test_what_was_looked_at_says_what_it_misses() -> None:
+def test_audited_windows_give_the_probability_of_a_miss() -> None:
     assert find_sample_miss_chance(CELLS, [2, 3]) == pytest.approx(0.99**5)
     assert find_sample_miss_chance(WHOLE, [2, 3]) == pytest.approx(0.99**2)
     assert find_sample_miss_chance(CELLS, []) == 1.0
@@ -80,11 +80,11 @@ def whole(rng: random.Random, _: int) -> bool:
 
 
 def finds(rng: random.Random, plan: SamplePlan, day: Sequence[int], faulty: Faulty) -> bool:
-    """Return whether a pipeline in which the fault is at work is found out in time, by drawing as an audit does."""
+    """Check whether audits with a plan's samples detect an active fault in time."""
     assert plan.windows is not None
     for _ in range(plan.audit.within_days):
         wrong = [faulty(rng, rows) for rows in day]
-        if any(wrong[one] for one in rng.sample(range(len(day)), plan.count_draws(1))):
+        if any(wrong[window] for window in rng.sample(range(len(day)), plan.count_draws(1))):
             return True
     return False
 
@@ -97,22 +97,22 @@ def finds(rng: random.Random, plan: SamplePlan, day: Sequence[int], faulty: Faul
         pytest.param(WHOLE, whole, [1] * 48, id="whole windows"),
     ],
 )
-def test_the_fault_is_found_as_surely_as_was_promised(audit: Audit, faulty: Faulty, day: list[int]) -> None:
+def test_faults_are_detected_with_the_planned_power(audit: Audit, faulty: Faulty, day: list[int]) -> None:
     rng, plan = random.Random("audit"), plan_sample(audit, day * 7, available=7 * len(day))  # noqa: S311 -- a seeded simulation
     assert plan.refusal is None
 
-    found = sum(finds(rng, plan, day, faulty) for _ in range(PIPELINES))
+    detected = sum(finds(rng, plan, day, faulty) for _ in range(PIPELINES))
 
-    assert found / PIPELINES >= audit.power - NOISE
+    assert detected / PIPELINES >= audit.power - NOISE
 
 
-def test_the_promise_is_not_kept_by_far_more_work_than_it_takes() -> None:
-    """A rule that drew every window would keep any promise; half as many must break this one."""
+def test_half_the_planned_windows_miss_the_planned_power() -> None:
+    """Drawing every window would reach any power; half the planned windows must miss this one."""
     day = [1] * 48
     rng, plan = random.Random("audit"), plan_sample(WHOLE, day * 7, available=7 * len(day))  # noqa: S311 -- a seeded simulation
     assert plan.windows is not None
     half = SamplePlan(audit=WHOLE, available=plan.available, hides=plan.hides, windows=plan.windows // 2)
 
-    found = sum(finds(rng, half, day, whole) for _ in range(PIPELINES))
+    detected = sum(finds(rng, half, day, whole) for _ in range(PIPELINES))
 
-    assert found / PIPELINES < WHOLE.power - 2 * NOISE
+    assert detected / PIPELINES < WHOLE.power - 2 * NOISE

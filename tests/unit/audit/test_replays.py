@@ -15,12 +15,12 @@ def test_replay_reads_every_offset_once_and_in_order(span: Offsets, number: int,
 
     for partition, (start, end) in span.items():
         read = [epoch[partition] for epoch in replay.epochs if partition in epoch]
-        assert [offset for first, next_ in read for offset in range(first, next_)] == list(range(start, end))
+        assert [offset for start, next_ in read for offset in range(start, next_)] == list(range(start, end))
     assert len(replay.epochs) <= MOST_EPOCHS
-    assert all(first < next_ for epoch in replay.epochs for first, next_ in epoch.values())
+    assert all(start < next_ for epoch in replay.epochs for start, next_ in epoch.values())
 
 
-def test_seed_and_number_draw_the_same_replay_again() -> None:
+def test_seed_and_number_determine_the_replay() -> None:
     span = {0: (0, 100), 1: (20, 70)}
 
     assert draw_replay(span, 1, 7) == draw_replay(span, 1, 7)

@@ -1,4 +1,4 @@
-"""Which audit's finding still stands, which audits say something, and with which code each ends."""
+"""Current audit finding, conclusive audits, and the exit code of each audit."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -32,27 +32,28 @@ def record(settings: Settings, outcome: ComparisonOutcome, at: datetime) -> None
 
 
 @pytest.mark.parametrize(("state", "code"), [(AGREES, 0), (AuditState.NOTHING_NEW, 0), (REGRESSION, 1), (SILENT, 2)])
-def test_an_audit_ends_with_one_where_something_is_wrong_and_two_where_nothing_can_be_said(
-    state: AuditState, code: int
-) -> None:
+def test_an_audit_exits_with_one_if_wrong_and_two_if_inconclusive(state: AuditState, code: int) -> None:
     assert audit(state).exit_code == code
 
 
-def test_audits_that_say_something_are_those_of_the_version_that_could_compare() -> None:
-    known = [audit(state, stream_version=number) for number in (0, 1, None) for state in (AGREES, SILENT, REGRESSION)]
+def test_conclusive_audits_are_those_of_the_version_that_could_compare() -> None:
+    audits = [audit(state, stream_version=number) for number in (0, 1, None) for state in (AGREES, SILENT, REGRESSION)]
 
     for number in (0, 1, None):
-        assert [(one.stream_version, one.state) for one in audit_record.list_judged(known, number)] == [
+        assert [
+            (audit_finding.stream_version, audit_finding.state)
+            for audit_finding in audit_record.list_judged(audits, number)
+        ] == [
             (number, AGREES),
             (number, REGRESSION),
         ]
 
 
-def test_an_audit_is_kept_as_it_was_made(settings: Settings) -> None:
-    found = audit(REGRESSION, unexplained=2, wrong=(3, 5), causes={"late": 4}, epoch=7)
+def test_an_audit_is_stored_unchanged(settings: Settings) -> None:
+    finding = audit(REGRESSION, unexplained=2, wrong=(3, 5), causes={"late": 4}, epoch=7)
 
-    assert audit_record.record(settings, PIPELINE, found) == 0
-    assert audit_record.list_audits(settings, PIPELINE) == (replace(found, seen=0),)
+    assert audit_record.record(settings, PIPELINE, finding) == 0
+    assert audit_record.list_audits(settings, PIPELINE) == (replace(finding, seen=0),)
 
 
 @pytest.mark.parametrize(
@@ -65,21 +66,21 @@ def test_an_audit_is_kept_as_it_was_made(settings: Settings) -> None:
     ],
 )
 @pytest.mark.parametrize("version", [0, 1], ids=["one version", "the last of another version"])
-def test_windows_stay_wrong_until_an_audit_agrees_whichever_version_serves(
+def test_windows_stay_wrong_until_an_audit_of_any_version_agrees(
     states: list[AuditState], expected: tuple[int, ...], version: int
 ) -> None:
-    known = [
+    audits = [
         audit(state, wrong=(number,) if state is REGRESSION else (), stream_version=version * number)
         for number, state in enumerate(states)
     ]
 
-    assert audit_record.find_wrong_windows(known) == expected
+    assert audit_record.find_wrong_windows(audits) == expected
 
 
 def test_an_audit_that_compared_nothing_names_no_cut_no_row_and_no_cause() -> None:
-    found = audit(SILENT)
+    finding = audit(SILENT)
 
-    assert (found.epoch, found.unexplained, found.wrong, found.examples, found.causes) == (-1, 0, (), (), {})
+    assert (finding.epoch, finding.unexplained, finding.wrong, finding.examples, finding.causes) == (-1, 0, (), (), {})
 
 
 @pytest.mark.parametrize(
@@ -94,17 +95,17 @@ def test_an_audit_that_compared_nothing_names_no_cut_no_row_and_no_cause() -> No
         pytest.param([REGRESSION, REGRESSION], 1, id="found again"),
     ],
 )
-def test_a_finding_stands_until_an_audit_agrees(
+def test_a_finding_is_current_until_an_audit_agrees(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, states: list[AuditState], expected: int | None
 ) -> None:
-    known = tuple(audit(state, hour) for hour, state in enumerate(states))
-    monkeypatch.setattr(audit_record, "list_audits", lambda *_: known)
+    audits = tuple(audit(state, hour) for hour, state in enumerate(states))
+    monkeypatch.setattr(audit_record, "list_audits", lambda *_: audits)
 
-    assert audit_record.find_regression(settings, PIPELINE) == (None if expected is None else known[expected])
+    assert audit_record.find_regression(settings, PIPELINE) == (None if expected is None else audits[expected])
 
 
 @pytest.mark.parametrize(
-    ("behind", "changes", "stands"),
+    ("is_recorded_first", "changes", "stands"),
     [
         pytest.param(True, {}, False, id="agrees behind it"),
         pytest.param(False, {}, True, id="agreed before it"),
@@ -113,26 +114,26 @@ def test_a_finding_stands_until_an_audit_agrees(
     ],
 )
 @pytest.mark.parametrize("days", [-2, 0, 999], ids=["clock behind", "one clock", "clock ahead"])
-def test_a_finding_stands_until_a_whole_comparison_behind_it_agrees_whatever_the_clocks_say(
-    settings: Settings, behind: bool, changes: dict[str, Any], days: int, *, stands: bool
+def test_a_finding_is_current_until_a_later_complete_comparison_agrees(
+    settings: Settings, is_recorded_first: bool, changes: dict[str, Any], days: int, *, stands: bool
 ) -> None:
     wrong = audit(REGRESSION)
     compared: dict[str, Any] = {"verdict": Verdict.CONSISTENT, "exit_code": 0, "sentence": ""} | changes
     seal = Seal(epoch=3, stream_version=None)
     outcome = ComparisonOutcome(finding=Finding(pipeline=PIPELINE.name, seal=seal, **compared))
-    if behind:
+    if is_recorded_first:
         audit_record.record(settings, PIPELINE, wrong)
     at = NOON + timedelta(days=days)
     record(settings, outcome, at)
-    if not behind:
+    if not is_recorded_first:
         audit_record.record(settings, PIPELINE, wrong)
 
-    (kept,) = audit_record.list_audits(settings, PIPELINE)
-    assert kept.seen == (0 if behind else 1)
-    assert audit_record.find_regression(settings, PIPELINE) == (kept if stands else None)
+    (stored,) = audit_record.list_audits(settings, PIPELINE)
+    assert stored.seen == (0 if is_recorded_first else 1)
+    assert audit_record.find_regression(settings, PIPELINE) == (stored if stands else None)
 
 
-def test_a_finding_of_a_release_that_did_not_note_what_it_knew_stands_until_an_audit_agrees(
+def test_a_finding_without_a_sequence_is_current_until_an_audit_agrees(
     monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     wrong = audit(REGRESSION)

@@ -1,4 +1,4 @@
-"""The contract without Great Expectations: what is handed over to it, and which of its names are taken."""
+"""Contract checks without Great Expectations: the frame passed to it, and the expectation classes looked up by name."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,41 +17,43 @@ PIPELINE = Pipeline(
 BEYOND_DOUBLES = 2**53 + 1
 
 
-def of_types(*names: str) -> Any:
-    """Return a stand-in for Great Expectations' module, whose types keep what they are given."""
-    return SimpleNamespace(**{name: lambda **given: given for name in names})
+def make_expectations_module(*names: str) -> Any:
+    """Build a fake of Great Expectations' module whose expectation types return their arguments."""
+    return SimpleNamespace(**{name: lambda **arguments: arguments for name in names})
 
 
 def read(query: str) -> Any:
-    """Return the frame that is handed over for a staged result."""
+    """Read the frame that is passed to Great Expectations for a staged result."""
     with queries.connect() as connection:
         connection.execute(f"CREATE TEMP TABLE staged AS {query}")
         return contract._frame(connection, "staged")
 
 
-def test_expectation_is_found_by_its_name_and_given_its_arguments_and_severity() -> None:
+def test_expectation_is_looked_up_by_name_and_gets_its_arguments_and_severity() -> None:
     expect = Expect(type="expect_column_max_to_be_between", arguments={"column": "n"}, severity="warning")
 
-    found = contract._expectation(PIPELINE, expect, of_types("ExpectColumnMaxToBeBetween"))
+    expectation = contract._expectation(PIPELINE, expect, make_expectations_module("ExpectColumnMaxToBeBetween"))
 
-    assert found == {"column": "n", "severity": "warning"}
+    assert expectation == {"column": "n", "severity": "warning"}
 
 
 def test_an_expectation_with_capitals_within_a_word_is_found() -> None:
     expect = Expect(type="expect_column_kl_divergence_to_be_less_than", arguments={"threshold": 0.1})
 
-    found = contract._expectation(PIPELINE, expect, of_types("ExpectColumnKLDivergenceToBeLessThan"))
+    expectation = contract._expectation(
+        PIPELINE, expect, make_expectations_module("ExpectColumnKLDivergenceToBeLessThan")
+    )
 
-    assert found == {"threshold": 0.1, "severity": "critical"}
+    assert expectation == {"threshold": 0.1, "severity": "critical"}
 
 
-def test_whole_numbers_beside_a_null_keep_all_their_digits() -> None:
+def test_integers_in_a_column_with_null_keep_all_digits() -> None:
     frame = read(f"SELECT unnest([{BEYOND_DOUBLES}::BIGINT, NULL]) AS n")
 
     assert frame["n"].tolist() == [BEYOND_DOUBLES, None]
 
 
-def test_decimals_are_handed_over_as_doubles_and_lists_of_them_as_they_are() -> None:
+def test_decimals_are_passed_as_doubles_but_lists_of_them_unchanged() -> None:
     frame = read("SELECT 1.50::DECIMAL(9, 2) AS price, [1.50::DECIMAL(9, 2)] AS prices, 'x' AS \"a name\"")
 
     assert (frame["price"].dtype.kind, frame["price"].tolist(), frame["a name"].tolist()) == ("f", [1.5], ["x"])

@@ -21,7 +21,7 @@ from cutover.lake.batch_runs import Range
 TEN = SlidingWindows(size=10, every=10)
 
 
-def planned(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> RunPlan:
+def make_plan(scans: dict[int, int], history: Sequence[Sequence[Range]], **horizon: object) -> RunPlan:
     """Plan over windows of ten units; `scans` names the newest scan that touched each start."""
     touches = [TouchedWindow(window=Interval(start, start + 10), scan=scan) for start, scan in scans.items()]
     return plan(touches, history, PlanBounds(**{"window": TEN, "closed": 110, **horizon}))  # type: ignore[arg-type]  # a table
@@ -32,58 +32,58 @@ def starts(windows: Sequence[Interval]) -> tuple[int, ...]:
 
 
 def test_a_window_that_was_never_computed_is_dirty() -> None:
-    assert planned({0: 0, 10: 0}, []).computed == ((0, 20),)
+    assert make_plan({0: 0, 10: 0}, []).computed == ((0, 20),)
 
 
 def test_a_window_touched_since_it_was_computed_is_dirty_and_its_neighbours_are_not() -> None:
-    assert planned({0: 0, 10: 1, 20: 0}, [[(0, 30)]]).compute == (Interval(10, 20),)
+    assert make_plan({0: 0, 10: 1, 20: 0}, [[(0, 30)]]).compute == (Interval(10, 20),)
 
 
-def test_a_window_left_out_of_a_run_stays_dirty() -> None:
-    assert planned({0: 0, 10: 0}, [[(0, 10)], []]).compute == (Interval(10, 20),)
+def test_a_window_excluded_from_a_run_stays_dirty() -> None:
+    assert make_plan({0: 0, 10: 0}, [[(0, 10)], []]).compute == (Interval(10, 20),)
 
 
 def test_an_open_window_is_not_computed() -> None:
-    assert planned({0: 0, 10: 0}, [], closed=15).computed == ((0, 10),)
+    assert make_plan({0: 0, 10: 0}, [], closed=15).computed == ((0, 10),)
 
 
 def test_without_a_watermark_no_window_is_closed() -> None:
-    assert planned({0: 0}, [], closed=None) == RunPlan(compute=(), computed=(), stale=(), expired=())
+    assert make_plan({0: 0}, [], closed=None) == RunPlan(compute=(), computed=(), stale=(), expired=())
 
 
-def test_a_stretch_that_no_record_touched_splits_no_run() -> None:
-    assert planned({0: 0, 50: 0}, []).computed == ((0, 60),)
+def test_a_gap_without_records_does_not_split_a_run() -> None:
+    assert make_plan({0: 0, 50: 0}, []).computed == ((0, 60),)
 
 
 def test_a_clean_window_splits_a_run() -> None:
-    assert planned({0: 1, 10: 0, 20: 1}, [[(10, 20)]]).computed == ((0, 10), (20, 30))
+    assert make_plan({0: 1, 10: 0, 20: 1}, [[(10, 20)]]).computed == ((0, 10), (20, 30))
 
 
-def test_with_a_wanted_range_clean_windows_are_computed_too_and_dirty_ones_outside_are_stale() -> None:
-    found = planned({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], wanted=((0, 30),))
+def test_requested_range_computes_clean_windows_and_leaves_others_stale() -> None:
+    plan = make_plan({0: 0, 10: 0, 20: 1, 30: 1}, [[(0, 40)]], wanted=((0, 30),))
 
-    assert (starts(found.compute), found.stale) == ((0, 10, 20), ((30, 40),))
+    assert (starts(plan.compute), plan.stale) == ((0, 10, 20), ((30, 40),))
 
 
-def test_a_window_that_reaches_over_the_wanted_range_is_not_computed() -> None:
-    assert planned({0: 0, 10: 0}, [], wanted=((0, 15),)).compute == (Interval(0, 10),)
+def test_a_window_that_exceeds_the_requested_range_is_not_computed() -> None:
+    assert make_plan({0: 0, 10: 0}, [], wanted=((0, 15),)).compute == (Interval(0, 10),)
 
 
 @pytest.mark.parametrize(("scan", "expected"), [(1, (0,)), (0, ())])
 def test_only_a_dirty_window_expires_and_it_is_never_computed(scan: int, expected: tuple[int, ...]) -> None:
-    found = planned({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, wanted=((0, 10),))
+    plan = make_plan({0: scan}, [[(0, 10)]], expired=lambda start: start == 0, wanted=((0, 10),))
 
-    assert (found.compute, starts(found.expired)) == ((), expected)
-
-
-def test_at_an_older_cut_nothing_is_computed_and_what_lies_beyond_it_is_stale() -> None:
-    found = planned({0: 0, 10: 0, 20: 1}, [[(0, 20)]], ahead=frozenset({10}))
-
-    assert (found.compute, found.stale) == ((), ((10, 30),))
+    assert (plan.compute, starts(plan.expired)) == ((), expected)
 
 
-def test_windows_that_overlap_are_computed_when_they_lie_wholly_inside() -> None:
-    sliding = planned({0: 0, 5: 0, 10: 1}, [[(0, 15)]], window=SlidingWindows(size=10, every=5))
+def test_an_older_cut_computes_nothing_and_leaves_later_windows_stale() -> None:
+    plan = make_plan({0: 0, 10: 0, 20: 1}, [[(0, 20)]], ahead=frozenset({10}))
+
+    assert (plan.compute, plan.stale) == ((), ((10, 30),))
+
+
+def test_overlapping_windows_are_computed_if_they_are_entirely_inside() -> None:
+    sliding = make_plan({0: 0, 5: 0, 10: 1}, [[(0, 15)]], window=SlidingWindows(size=10, every=5))
 
     assert sliding.computed == ((10, 20),)
 
@@ -100,13 +100,15 @@ def test_windows_that_overlap_are_computed_when_they_lie_wholly_inside() -> None
         ({"wanted": ((-30, 60),), "ahead": frozenset()}, ()),
     ],
 )
-def test_a_wanted_range_is_computed_to_its_ends_where_records_are_not_missing(
+def test_a_requested_range_is_computed_to_its_ends_if_no_record_is_missing(
     horizon: dict[str, object], expected: tuple[Range, ...]
 ) -> None:
-    assert planned({0: 0, 20: 0}, [[(0, 30)]], **horizon).computed == expected
+    assert make_plan({0: 0, 20: 0}, [[(0, 30)]], **horizon).computed == expected
 
 
-def covered(computed: Sequence[Range], former: Sequence[Range], *barriers: Range, **bounds: object) -> list[Range]:
+def list_covered_ranges(
+    computed: Sequence[Range], former: Sequence[Range], *barriers: Range, **bounds: object
+) -> list[Range]:
     """Return what a run over windows of ten units covers that reads the whole log again."""
     run_plan = RunPlan(compute=(), computed=tuple(computed), stale=(), expired=())
     limits = PlanBounds(**{"window": TEN, "closed": 60, **bounds})  # type: ignore[arg-type]  # a table
@@ -123,11 +125,11 @@ def covered(computed: Sequence[Range], former: Sequence[Range], *barriers: Range
         ([(0, 60)], [(10, 20)], [(0, 60)]),
     ],
 )
-def test_a_run_that_reads_all_again_covers_what_earlier_runs_left(
+def test_a_run_from_the_beginning_covers_windows_of_earlier_runs(
     computed: list[Range], former: list[Range], expected: list[Range]
 ) -> None:
-    assert covered(computed, former) == expected
-    assert covered(computed, former, closed=None) == computed
+    assert list_covered_ranges(computed, former) == expected
+    assert list_covered_ranges(computed, former, closed=None) == computed
 
 
 @pytest.mark.parametrize(
@@ -141,34 +143,34 @@ def test_a_run_that_reads_all_again_covers_what_earlier_runs_left(
     ],
 )
 def test_windows_that_cannot_be_computed_are_not_covered(barriers: list[Range], expected: list[Range]) -> None:
-    assert covered([(0, 60)], [], *barriers) == expected
+    assert list_covered_ranges([(0, 60)], [], *barriers) == expected
 
 
-def test_only_wanted_ranges_are_covered() -> None:
-    assert covered([(0, 60)], [], (20, 30), wanted=((10, 40), (50, 55))) == [(10, 20), (30, 40)]
+def test_only_requested_ranges_are_covered() -> None:
+    assert list_covered_ranges([(0, 60)], [], (20, 30), wanted=((10, 40), (50, 55))) == [(10, 20), (30, 40)]
 
 
 @given(
-    every=st.sampled_from([5, 10]),
+    step=st.sampled_from([5, 10]),
     former=st.tuples(st.integers(-4, 4), st.integers(5, 12)),
     barriers=st.lists(st.tuples(st.integers(-6, 12), st.integers(0, 4)), max_size=3),
     closed=st.integers(0, 120),
 )
-def test_a_window_is_covered_exactly_if_it_is_held_closed_and_can_be_computed(
-    every: int, former: tuple[int, int], barriers: list[tuple[int, int]], closed: int
+def test_a_window_is_covered_exactly_if_it_is_retained_closed_and_computable(
+    step: int, former: tuple[int, int], barriers: list[tuple[int, int]], closed: int
 ) -> None:
-    kind, held = SlidingWindows(size=10, every=every), (former[0] * 10, former[1] * 10)
-    starts_gone = [(first * every, (first + count) * every) for first, count in barriers]
-    ranges = covered([], [held], *starts_gone, window=kind, closed=closed)
+    kind, held_range = SlidingWindows(size=10, every=step), (former[0] * 10, former[1] * 10)
+    starts_gone = [(start_index * step, (start_index + count) * step) for start_index, count in barriers]
+    ranges = list_covered_ranges([], [held_range], *starts_gone, window=kind, closed=closed)
 
-    for start in range(-80, 160, every):
+    for start in range(-80, 160, step):
         window = Interval(start, start + 10)
-        gone = any(first <= start < end for first, end in starts_gone)
-        expected = inside(window, held) and window.end <= closed and not gone
+        is_missing = any(barrier_start <= start < end for barrier_start, end in starts_gone)
+        expected = inside(window, held_range) and window.end <= closed and not is_missing
         assert any(inside(window, span) for span in ranges) == expected, window
 
 
-def test_left_out_windows_of_a_range_are_named_with_the_reason() -> None:
+def test_excluded_windows_of_a_range_are_named_with_the_reason() -> None:
     bounds = PlanBounds(window=TEN, closed=45, wanted=((0, 20), (30, 60)))
     barriers = {"lost": [Interval(30, 40)], "expired": [Interval(-100, 10)]}
 
@@ -178,15 +180,15 @@ def test_left_out_windows_of_a_range_are_named_with_the_reason() -> None:
     assert list_left_out(replace(bounds, closed=None, wanted=((0, 20),)), {}) == {"open": ((0, 20),)}
 
 
-def test_of_several_wanted_windows_each_is_computed_and_what_lies_between_is_left() -> None:
-    found = planned({0: 0, 10: 1, 20: 0, 30: 1}, [[(0, 40)]], wanted=((0, 10), (20, 30), (50, 60)))
+def test_several_requested_windows_are_computed_without_those_in_between() -> None:
+    plan = make_plan({0: 0, 10: 1, 20: 0, 30: 1}, [[(0, 40)]], wanted=((0, 10), (20, 30), (50, 60)))
 
-    assert found.compute == (Interval(0, 10), Interval(20, 30))
-    assert found.computed == ((0, 10), (20, 30), (50, 60))
-    assert found.stale == ((10, 20), (30, 40))
+    assert plan.compute == (Interval(0, 10), Interval(20, 30))
+    assert plan.computed == ((0, 10), (20, 30), (50, 60))
+    assert plan.stale == ((10, 20), (30, 40))
 
 
-def test_with_nothing_wanted_every_dirty_window_is_left_stale() -> None:
-    found = planned({0: 0, 10: 1}, [[(0, 40)]], wanted=())
+def test_empty_request_leaves_every_dirty_window_stale() -> None:
+    plan = make_plan({0: 0, 10: 1}, [[(0, 40)]], wanted=())
 
-    assert (found.compute, found.computed, found.stale) == ((), (), ((10, 20),))
+    assert (plan.compute, plan.computed, plan.stale) == ((), (), ((10, 20),))

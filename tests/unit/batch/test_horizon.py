@@ -1,4 +1,4 @@
-"""What bounds a run: the end of what is closed, and what a log that lost records still holds."""
+"""Bounds of a batch run: the end of closed windows, and the windows that are complete in a log that lost records."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ PIPELINE = Pipeline(
 
 
 @pytest.mark.parametrize(("closed", "expected"), [(19, ()), (20, (Interval(10, 20),)), (21, (Interval(10, 20),))])
-def test_a_window_that_ends_at_the_very_time_up_to_which_all_is_closed_is_computed(
+def test_a_window_that_ends_exactly_at_the_closing_time_is_computed(
     closed: int, expected: tuple[Interval, ...]
 ) -> None:
     touched = [TouchedWindow(window=Interval(10, 20), scan=0)]
@@ -34,7 +34,7 @@ def test_a_window_that_ends_at_the_very_time_up_to_which_all_is_closed_is_comput
     assert plan(touched, [], bounds).compute == expected
 
 
-def test_a_partition_of_which_the_broker_names_no_beginning_has_lost_nothing() -> None:
+def test_a_partition_without_an_earliest_offset_has_lost_nothing() -> None:
     offsets = {3: (0, 2)}
 
     assert first_left(offsets, {}) == {}
@@ -42,7 +42,7 @@ def test_a_partition_of_which_the_broker_names_no_beginning_has_lost_nothing() -
 
 
 @pytest.mark.parametrize(
-    ("found", "is_whole"),
+    ("first_times", "is_whole"),
     [
         ({0: 8, 1: 6}, True),
         ({0: 8, 1: 5}, False),
@@ -51,13 +51,13 @@ def test_a_partition_of_which_the_broker_names_no_beginning_has_lost_nothing() -
         ({0: None, 1: None}, True),
     ],
 )
-def test_a_window_is_whole_only_if_it_is_so_in_every_partition_that_lost_records(
-    found: Mapping[int, int | None], is_whole: bool
+def test_a_window_is_complete_only_if_it_is_in_every_partition_with_losses(
+    first_times: Mapping[int, int | None], is_whole: bool
 ) -> None:
-    assert whole_from([0], {0: 7, 1: 5}, PIPELINE, lambda _: found) == (0 if is_whole else None)
+    assert whole_from([0], {0: 7, 1: 5}, PIPELINE, lambda _: first_times) == (0 if is_whole else None)
 
 
-def test_offsets_that_will_come_again_cover_no_gap() -> None:
+def test_offsets_that_will_be_written_again_cover_no_gap() -> None:
     gap, offsets = {0: 60}, {0: (40, 90)}
 
     assert find_unrecorded_gaps(gap, offsets, [LOSS]) == {}

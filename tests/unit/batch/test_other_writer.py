@@ -1,4 +1,4 @@
-"""A batch run whose table another writer commits to between its look and its commit."""
+"""A batch run whose table another writer commits to between reading and committing."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -32,14 +32,12 @@ def rows(key: str) -> pa.Table:
 
 
 def made() -> Any:
-    first = round(NOON.timestamp()) * 1_000_000
+    start = round(NOON.timestamp()) * 1_000_000
     run = SimpleNamespace(run_id="batch-1", epoch=0)
-    return SimpleNamespace(run=run, rows=rows("ours"), replaced=[(first, first + 3_600_000_000)], kept=None)
+    return SimpleNamespace(run=run, rows=rows("ours"), replaced=[(start, start + 3_600_000_000)], kept=None)
 
 
-def test_run_that_another_commit_overtakes_publishes_no_windows(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_with_a_concurrent_commit_publishes_no_windows(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     def overtaken(*arguments: Any, **options: Any) -> int:
         commits.append(delta.open_table(uri), rows("theirs"))
         return replace_windows(*arguments, **options)
@@ -54,7 +52,7 @@ def test_run_that_another_commit_overtakes_publishes_no_windows(
     assert table.to_pyarrow_table()["k"].to_pylist() == ["theirs"]
 
 
-def test_run_that_nobody_overtakes_publishes_its_windows_under_its_name(settings: Settings) -> None:
+def test_run_without_a_concurrent_commit_publishes_its_windows(settings: Settings) -> None:
     version = publish._replace(settings, PIPELINE, made())
 
     table = delta.open_table(batch_uri(settings, PIPELINE))

@@ -26,7 +26,7 @@ HOUR = 3_600_000_000
         ["--window", "9999-01-01T00:00:00Z"],
     ],
 )
-def test_words_that_mean_nothing_are_refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments_are_rejected(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["repair", "flights", *words]) == 2
     assert "expected" in capsys.readouterr().err
 
@@ -35,18 +35,18 @@ def test_windows_are_named_once_and_in_order() -> None:
     assert require_windows(Fixed(hours=1), [HOUR, 0, HOUR], "p") == ((0, HOUR), (HOUR, 2 * HOUR))
 
 
-def test_sliding_windows_overlap_and_each_is_its_own() -> None:
-    found = require_windows(Sliding(size="1 hour", every="30 minutes"), [0, HOUR // 2], "p")
+def test_overlapping_sliding_windows_are_separate_windows() -> None:
+    windows = require_windows(Sliding(size="1 hour", every="30 minutes"), [0, HOUR // 2], "p")
 
-    assert found == ((0, HOUR), (HOUR // 2, HOUR + HOUR // 2))
-
-
-@pytest.mark.parametrize(("wanted", "expected"), [(None, "b2"), ("a", "a1"), ("b2", "b2")])
-def test_an_id_may_be_given_by_how_it_begins(wanted: str | None, expected: str) -> None:
-    assert find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, subject="repair") == expected
+    assert windows == ((0, HOUR), (HOUR // 2, HOUR + HOUR // 2))
 
 
-@pytest.mark.parametrize("wanted", ["b", "c", "../", "a1x"])
-def test_an_id_that_names_none_or_several_is_refused(wanted: str) -> None:
+@pytest.mark.parametrize(("prefix", "expected"), [(None, "b2"), ("a", "a1"), ("b2", "b2")])
+def test_an_id_may_be_abbreviated_to_its_prefix(prefix: str | None, expected: str) -> None:
+    assert find_by_id(PIPELINE, ["a1", "b1", "b2"], prefix, subject="repair") == expected
+
+
+@pytest.mark.parametrize("prefix", ["b", "c", "../", "a1x"])
+def test_a_prefix_of_no_id_or_several_is_rejected(prefix: str) -> None:
     with pytest.raises(DefinitionError, match="expected one repair whose id begins with"):
-        find_by_id(PIPELINE, ["a1", "b1", "b2"], wanted, subject="repair")
+        find_by_id(PIPELINE, ["a1", "b1", "b2"], prefix, subject="repair")

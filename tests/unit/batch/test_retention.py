@@ -32,7 +32,7 @@ PIPELINE = Pipeline(
 )
 
 
-def test_what_retention_took_before_a_scan_is_lost_and_the_rest_is_left() -> None:
+def test_records_deleted_before_a_scan_are_lost_and_later_ones_remain() -> None:
     offsets, earliest = {0: (5, 9), 1: (0, 4), 2: (0, 3)}, {0: 7, 1: 0, 2: 3}
 
     assert first_left(offsets, earliest) == {0: 7, 2: 3}
@@ -48,25 +48,25 @@ def test_what_retention_took_before_a_scan_is_lost_and_the_rest_is_left() -> Non
         ({0: 7, 1: 7, 2: 7, 3: None}, 3),  # nothing left is that new, so nothing lost was
     ],
 )
-def test_windows_are_whole_from_the_first_that_begins_after_the_oldest_record_left(
+def test_windows_are_complete_if_they_begin_after_the_oldest_remaining_record(
     first_at_hour: Mapping[int, int | None], expected: int | None
 ) -> None:
-    found = whole_from([h * HOUR for h in range(4)], {0: 7}, PIPELINE, lambda at: {0: first_at_hour[at // HOUR]})
+    start = whole_from([h * HOUR for h in range(4)], {0: 7}, PIPELINE, lambda at: {0: first_at_hour[at // HOUR]})
 
-    assert found == (None if expected is None else expected * HOUR)
+    assert start == (None if expected is None else expected * HOUR)
 
 
-def test_the_log_is_asked_from_the_time_at_which_a_record_of_the_window_may_have_been_written() -> None:
-    asked: list[int] = []
+def test_log_lookup_starts_when_a_record_of_the_window_can_have_been_written() -> None:
+    lookup_times: list[int] = []
 
     def lookup(at: int) -> dict[int, int | None]:
-        asked.append(at)
+        lookup_times.append(at)
         return {0: None}
 
     ahead = replace(PIPELINE, lateness=Lateness(max_ahead="2 hours"))
     whole_from([5 * HOUR], {0: 7}, ahead, lookup)
 
-    assert asked == [3 * HOUR]
+    assert lookup_times == [3 * HOUR]
 
 
 def read_up_to(*events: tuple[int, int | None], start: int = 0) -> list[EpochRecord]:
@@ -79,21 +79,21 @@ def read_up_to(*events: tuple[int, int | None], start: int = 0) -> list[EpochRec
 
 
 @pytest.mark.parametrize(
-    ("records", "first", "expected"),
+    ("records", "first_offset", "expected"),
     [
         (read_up_to((5, HOUR), (9, 3 * HOUR)), 5, HOUR),  # the epoch that ends at the first record left bounds the rest
         (read_up_to((5, HOUR), (9, 3 * HOUR)), 6, 3 * HOUR),
-        (read_up_to((5, HOUR), (9, 3 * HOUR)), 12, 3 * HOUR),  # all is gone, up to the cut
+        (read_up_to((5, HOUR), (9, 3 * HOUR)), 12, 3 * HOUR),  # retention has deleted everything up to the cut
         (read_up_to((5, None), (9, HOUR)), 4, limits.MIN_MICROS),  # only malformed and future records are lost
         (read_up_to((5, HOUR), (9, HOUR), start=3), 5, None),  # the version began behind records that were lost
-        (read_up_to((5, HOUR)), 7, None),  # nobody has read that far
+        (read_up_to((5, HOUR)), 7, None),  # no epoch has read that far
         ([], 5, None),
     ],
 )
-def test_event_times_of_what_the_stream_read_bound_what_is_lost(
-    records: list[EpochRecord], first: int, expected: int | None
+def test_event_times_read_by_the_stream_bound_the_lost_records(
+    records: list[EpochRecord], first_offset: int, expected: int | None
 ) -> None:
-    assert find_newest_lost(records, {0: (2, 9)}, {0: first}) == expected
+    assert find_newest_lost(records, {0: (2, 9)}, {0: first_offset}) == expected
 
 
 def test_the_newest_event_time_of_all_partitions_that_lost_records_counts() -> None:
@@ -106,7 +106,7 @@ def test_the_newest_event_time_of_all_partitions_that_lost_records_counts() -> N
     assert find_newest_lost(records, offsets | {3: (0, 5)}, {0: 3, 3: 1}) is None
 
 
-def test_the_entry_of_frozen_windows_gives_its_time_back() -> None:
+def test_entry_of_frozen_windows_round_trips_its_time() -> None:
     assert frozen_before(make_frozen_entry(4 * HOUR, PIPELINE), PIPELINE) == 4 * HOUR
 
 
@@ -140,10 +140,10 @@ def test_gap_that_was_recorded_expires_no_older_window(scanned_to: int, earliest
 
 
 def test_recorded_losses_that_meet_cover_one_gap() -> None:
-    again = replace(LOSS, first=60, next=70)
+    later_loss = replace(LOSS, first=60, next=70)
 
-    assert find_unrecorded_gaps({0: 70}, {0: (40, 90)}, [again, LOSS]) == {}
-    assert find_unrecorded_gaps({0: 70}, {0: (40, 90)}, [again]) == {0: 70}
+    assert find_unrecorded_gaps({0: 70}, {0: (40, 90)}, [later_loss, LOSS]) == {}
+    assert find_unrecorded_gaps({0: 70}, {0: (40, 90)}, [later_loss]) == {0: 70}
 
 
 @pytest.mark.parametrize(
@@ -162,10 +162,10 @@ def test_recorded_losses_that_meet_cover_one_gap() -> None:
         "same log, written again",
         "gap",
         "another log",
-        "run of the version that goes on",
+        "run of the continued version",
     ],
 )
-def test_runs_over_a_log_that_was_given_up_are_not_built_upon(changes: dict[str, object], expected: bool) -> None:
+def test_runs_over_an_abandoned_log_are_outdated(changes: dict[str, object], expected: bool) -> None:
     assert is_outdated(RUN, [replace(LOSS, **changes)]) is expected  # type: ignore[arg-type]
 
 

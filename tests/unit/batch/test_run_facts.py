@@ -1,4 +1,4 @@
-"""What a run says of itself: to the log, of its contract, and of the bytes that it wrote."""
+"""Facts recorded by a run: its log line, its contract results and the bytes it wrote."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -75,7 +75,7 @@ def kept(name: str, *, success: bool, severity: Any = "critical") -> Expectation
     ],
     ids=["all hold", "a warning"],
 )
-def test_a_result_whose_critical_expectations_hold_is_published_with_what_was_seen(
+def test_a_result_that_satisfies_critical_expectations_is_published_with_observations(
     monkeypatch: pytest.MonkeyPatch, results: tuple[ExpectationResult, ...]
 ) -> None:
     monkeypatch.setattr(contract, "_frame", lambda *_: ["a row"])
@@ -84,18 +84,18 @@ def test_a_result_whose_critical_expectations_hold_is_published_with_what_was_se
     assert contract.check(PIPELINE, Mock(), "staged") == results
 
 
-def test_a_result_without_rows_bears_no_expectation_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = (kept("a", success=True), kept("b", success=False, severity="warning"))
+def test_a_result_without_rows_satisfies_no_expectation(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = (kept("a", success=True), kept("b", success=False, severity="warning"))
     monkeypatch.setattr(contract, "_frame", lambda *_: [])
-    monkeypatch.setattr(contract, "_run", lambda *_: found)
+    monkeypatch.setattr(contract, "_run", lambda *_: results)
 
-    assert contract.check(PIPELINE, Mock(), "staged") == found[1:]
+    assert contract.check(PIPELINE, Mock(), "staged") == results[1:]
 
 
-def test_critical_expectations_that_fail_are_named_with_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = (kept("a", success=False), kept("b", success=False, severity="warning"), kept("c", success=True))
+def test_failed_critical_expectations_are_named_with_their_observation(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = (kept("a", success=False), kept("b", success=False, severity="warning"), kept("c", success=True))
     monkeypatch.setattr(contract, "_frame", lambda *_: ["a row"])
-    monkeypatch.setattr(contract, "_run", lambda *_: found)
+    monkeypatch.setattr(contract, "_run", lambda *_: results)
 
     with pytest.raises(ContractError) as refused:
         contract.check(PIPELINE, Mock(), "staged")
@@ -117,43 +117,43 @@ def test_critical_expectations_that_fail_are_named_with_what_was_seen(monkeypatc
         ({"exception_message": "no column n\nat a place"}, {"observed_value": 7}, "an error: no column n"),
     ],
 )
-def test_of_an_expectation_a_count_or_a_value_is_told(
+def test_observation_of_an_expectation_is_a_count_or_a_value(
     exception: dict[str, Any] | None, result: dict[str, Any] | None, observed: str
 ) -> None:
-    found = SimpleNamespace(success=False, exception_info=exception, result=result)
+    validation = SimpleNamespace(success=False, exception_info=exception, result=result)
     expect = Expect(type="expect_it", arguments={"b": 1, "a": "x"}, severity="warning")
 
-    assert contract._result(expect, found) == ExpectationResult(
+    assert contract._result(expect, validation) == ExpectationResult(
         expectation="expect_it(a='x', b=1)", severity="warning", success=False, observed=observed
     )
 
 
 def rows(*hours: int) -> pa.Table:
     at = [NOON + hour * HOUR for hour in hours]
-    found = [{"window_start": start, "window_end": start + HOUR, "k": "a", "n": 1, "_n": 1} for start in at]
-    return pa.Table.from_pylist(found, schema=batch_schema(PIPELINE))
+    row_dicts = [{"window_start": start, "window_end": start + HOUR, "k": "a", "n": 1, "_n": 1} for start in at]
+    return pa.Table.from_pylist(row_dicts, schema=batch_schema(PIPELINE))
 
 
-@pytest.mark.parametrize("before", [None, PathCost(core_seconds=2.0, read_bytes=5, written_bytes=100)])
-def test_a_run_counts_the_bytes_of_its_own_files_and_what_it_had_used_before(
-    settings: Settings, before: PathCost | None
+@pytest.mark.parametrize("earlier_cost", [None, PathCost(core_seconds=2.0, read_bytes=5, written_bytes=100)])
+def test_cost_of_a_run_is_its_own_bytes_plus_its_earlier_cost(
+    settings: Settings, earlier_cost: PathCost | None
 ) -> None:
     noon = round(NOON.timestamp()) * 1_000_000
     for run_id, hour in (("another", 1), ("batch-1", 0), ("batch-1", 2)):
-        run = SimpleNamespace(run_id=run_id, epoch=0, cost=before)
+        run = SimpleNamespace(run_id=run_id, epoch=0, cost=earlier_cost)
         start = noon + hour * 3_600_000_000
-        made: Any = SimpleNamespace(
+        staged: Any = SimpleNamespace(
             run=run,
             rows=rows(hour),
             replaced=[(start, start + 3_600_000_000)],
             kept=None,
             meter=Mock(measure=lambda: None),
         )
-        publish._replace(settings, PIPELINE, made)
-    listed = delta.actions(delta.open_table(batch_uri(settings, PIPELINE)))
-    own = [int(str(action["size_bytes"])) for action in listed if "-batch-1-" in str(action["path"])]
+        publish._replace(settings, PIPELINE, staged)
+    actions = delta.actions(delta.open_table(batch_uri(settings, PIPELINE)))
+    own_sizes = [int(str(action["size_bytes"])) for action in actions if "-batch-1-" in str(action["path"])]
 
-    cost = publish._measure_cost(settings, PIPELINE, made)
+    cost = publish._measure_cost(settings, PIPELINE, staged)
 
-    assert len(own) == 2
-    assert cost.written_bytes == own[0] + own[1] + (0 if before is None else 100)
+    assert len(own_sizes) == 2
+    assert cost.written_bytes == own_sizes[0] + own_sizes[1] + (0 if earlier_cost is None else 100)

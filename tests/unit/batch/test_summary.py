@@ -1,4 +1,4 @@
-"""What a batch run tells a person: every record in one class, and times that a person reads."""
+"""Summary of a batch run: each record in exactly one class, and readable times."""
 
 from dataclasses import replace
 
@@ -34,11 +34,11 @@ def lines(run: BatchRun, window: Window = PIPELINE.window) -> dict[str, str]:
     return dict(zip(names, values, strict=True))
 
 
-def test_classes_add_up_to_what_was_scanned_and_duplicates_are_told_apart() -> None:
-    shown = lines(RUN)
+def test_classes_add_up_to_scanned_records_with_duplicates_apart() -> None:
+    summary = lines(RUN)
 
-    assert shown["classes by window"] == "accepted 1,312, future 4, malformed 1,328"
-    assert shown["duplicates"] == "40 in the windows computed"
+    assert summary["classes by window"] == "accepted 1,312, future 4, malformed 1,328"
+    assert summary["duplicates"] == "40 in the windows computed"
 
 
 def test_new_records_are_records_and_not_offsets() -> None:
@@ -55,5 +55,5 @@ def test_a_record_in_several_windows_is_one_record() -> None:
     assert lines(run, odd)["new records"] == "104 to 120 in 120 offsets"
 
 
-def test_windows_since_ever_begin_at_the_beginning() -> None:
+def test_unbounded_windows_are_shown_from_the_beginning() -> None:
     assert lines(RUN)["windows computed"].startswith("the beginning to 1970-01-01 00:00")

@@ -15,12 +15,12 @@ from cutover.reconcile.result.report import Report
 from cutover.reconcile.result.settlement import AgreementPoint
 from cutover.reconcile.result.text import THIN
 from tests.support.history.reconciliations import flights
-from tests.unit.cost.test_fold import batch, epoch, used
+from tests.unit.cost.test_fold import batch, epoch, make_cost
 
 SCHEMA = json.loads(Path("reconcile/report.schema.json").read_text(encoding="utf-8"))
 COSTS = fold(
-    [epoch(0, None, run_id="old"), epoch(1, used(2.5, 10**6, 2_500))],
-    [batch(1, used(30.0), cut=20, scanned=20)],
+    [epoch(0, None, run_id="old"), epoch(1, make_cost(2.5, 10**6, 2_500))],
+    [batch(1, make_cost(30.0), cut=20, scanned=20)],
     Agreement(
         rows=1000,
         different=4,
@@ -45,7 +45,7 @@ def test_page_shows_both_paths_days_and_nines() -> None:
     assert COSTS.notes[0] in html
 
 
-def test_page_says_which_nines_no_waiting_buys_and_that_a_row_without_a_cause_is_not_put_right() -> None:
+def test_page_names_nines_that_waiting_cannot_reach_and_rows_without_a_cause() -> None:
     text = page.render(WITH).split('id="cost"')[1].split("</section>")[0]
 
     assert text.count(f">1{THIN}h (90 windows)<") == 1  # 90 %
@@ -55,7 +55,7 @@ def test_page_says_which_nines_no_waiting_buys_and_that_a_row_without_a_cause_is
     assert "puts them right" not in text
 
 
-def test_of_a_replay_no_age_before_closing_is_concluded() -> None:
+def test_a_replay_yields_no_age_before_closing() -> None:
     agreement = replace(COSTS.agreement or Agreement(rows=1, different=0), is_replay=True)
     replayed = replace(COSTS, agreement=agreement, nines=price(agreement, 30.0))
 
@@ -77,15 +77,15 @@ def test_markdown_has_a_line_a_path() -> None:
     assert "30 core-seconds" in lines[1]
 
 
-def test_published_object_has_the_schema_and_comes_back() -> None:
+def test_published_object_matches_its_schema_and_round_trips() -> None:
     raw = json.loads(json.dumps(WITH.to_json()))
 
     jsonschema.validate(raw, SCHEMA)
     assert Report.from_json(raw) == WITH
 
 
-def test_prometheus_has_no_sample_of_what_is_not_known() -> None:
-    unknown = replace(flights(), cost=fold([epoch(0, None)], [batch(0, used(3.5), cut=10, scanned=10)]))
+def test_prometheus_has_no_sample_for_an_unknown_cost() -> None:
+    unknown = replace(flights(), cost=fold([epoch(0, None)], [batch(0, make_cost(3.5), cut=10, scanned=10)]))
 
     lines = [
         line for line in exposition.render([unknown]).splitlines() if line.startswith("cutover_reconciliation_path")

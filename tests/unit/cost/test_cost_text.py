@@ -1,4 +1,4 @@
-"""How costs read."""
+"""Costs as text."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from cutover.reconcile.cost.fold import fold
 from cutover.reconcile.result.cost import Agreement
 from cutover.reconcile.result.cost_text import amount_text, describe_lines, describe_price, nines_text, size_text
 from cutover.reconcile.result.text import THIN
-from tests.unit.cost.test_fold import batch, epoch, used
+from tests.unit.cost.test_fold import batch, epoch, make_cost
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_nines_are_percentages(nines: int, expected: str) -> None:
     assert nines_text(nines) == f"{expected}{THIN}%"
 
 
-def test_unknown_is_said_as_unknown() -> None:
+def test_unknown_cost_is_shown_as_unknown() -> None:
     (_, streaming), (_, batch) = describe_lines(fold([epoch(0, None)], []))
 
     assert amount_text(None) == "unknown"
@@ -30,8 +30,8 @@ def test_unknown_is_said_as_unknown() -> None:
     assert batch == "no run"
 
 
-def test_gate_says_what_batch_costs_and_buys_or_that_it_is_not_known() -> None:
-    epochs, runs = [epoch(0, used(2.5))], [batch(0, used(30.0), cut=10, scanned=10)]
+def test_gate_shows_the_cost_of_batch_or_that_it_is_unknown() -> None:
+    epochs, runs = [epoch(0, make_cost(2.5))], [batch(0, make_cost(30.0), cut=10, scanned=10)]
     agreement = Agreement(rows=1000, different=4)
 
     price = describe_price("sales", fold(epochs, runs, agreement))

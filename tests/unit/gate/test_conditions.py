@@ -1,4 +1,4 @@
-"""Conditions as a person reads them: number, threshold, detail and remedy, compared as complete values."""
+"""Conditions on runs, rules and the contract as a person reads them, compared as complete values."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -8,12 +8,11 @@ import pytest
 
 from cutover.definition.loading.acceptance_files import AcceptanceRules
 from cutover.definition.model.acceptance import AcceptanceRule
-from cutover.lake.control.stages import Stage
-from cutover.reconcile.gate.decide import Condition, ContractCheck, PresentState, RecordedHazard, Replayability
+from cutover.reconcile.gate.decide import Condition, ContractCheck
 from cutover.reconcile.result.text import THIN
+from tests.support.history.gate_evidence import DAY, HOUR, LOSS, NOW, POLICY, make_run
 from tests.support.history.self_tests import passed
 from tests.unit.gate.test_criteria import evaluate_conditions
-from tests.unit.gate.test_decide import DAY, HOUR, LOSS, NOW, POLICY, ROOMY, now, run
 
 NEWER = (
     "`cutover batch P` and `cutover reconcile P`, after the stream has read new records: a drained log has no newer cut"
@@ -38,16 +37,16 @@ def test_one_missing_run_is_requested() -> None:
     reasons = "same or older cut, a range, over 7 days, dated in the future, before a break"
     detail = f"2 of 3 consecutive sealed runs within policy, each with a newer cut (1 more do not count: {reasons})"
 
-    assert evaluate_conditions(runs=(run(1), run(1), run(2)))["runs"] == condition(
+    assert evaluate_conditions(runs=(make_run(1), make_run(1), make_run(2)))["runs"] == condition(
         "runs", detail, 2, 3, **AT_LEAST, unit="runs", need=f"1 more in a row: {NEWER}"
     )
 
 
 def test_newest_run_is_described_by_its_outcome_and_time() -> None:
     unit, need = "runs beyond policy", f"a whole run within policy: {NEWER}"
-    bad = run(3, is_within_policy=False, outcome="DIVERGED")
+    bad = make_run(3, is_within_policy=False, outcome="DIVERGED")
 
-    diverged = evaluate_conditions(runs=(run(1), run(2), bad))["newest run"]
+    diverged = evaluate_conditions(runs=(make_run(1), make_run(2), bad))["newest run"]
     assert diverged == condition(
         "newest run",
         "DIVERGED at epoch 3, 2026-11-21 11:00 UTC",
@@ -65,9 +64,9 @@ def test_newest_run_is_described_by_its_outcome_and_time() -> None:
 
 
 def test_where_the_late_share_is_beyond_policy_no_further_run_alone_passes() -> None:
-    beyond = run(3, is_within_policy=False, outcome="EXPLAINED_BEYOND_POLICY", rows_by_cause=(("late", 7),))
+    beyond = make_run(3, is_within_policy=False, outcome="EXPLAINED_BEYOND_POLICY", rows_by_cause=(("late", 7),))
 
-    conditions = evaluate_conditions(runs=(run(1), run(2), beyond))
+    conditions = evaluate_conditions(runs=(make_run(1), make_run(2), beyond))
 
     for name in ("runs", "newest run"):
         assert "`cutover advise P`" in conditions[name].to_pass
@@ -89,7 +88,7 @@ def test_remedy_matches_the_outcome_of_the_newest_run(
 ) -> None:
     """Another run over the same windows would only reproduce the result, so the hint must name the actual remedy."""
     conditions = evaluate_conditions(
-        runs=(run(1), run(2, is_within_policy=False, outcome=outcome, rows_by_cause=causes))
+        runs=(make_run(1), make_run(2, is_within_policy=False, outcome=outcome, rows_by_cause=causes))
     )
 
     for name in ("runs", "newest run"):
@@ -98,19 +97,19 @@ def test_remedy_matches_the_outcome_of_the_newest_run(
 
 
 def test_a_run_without_a_cut_is_at_no_epoch() -> None:
-    refused = run(-1, is_within_policy=False, outcome="NOT_COMPARABLE", windows=0)
+    refused = make_run(-1, is_within_policy=False, outcome="NOT_COMPARABLE", windows=0)
 
     assert evaluate_conditions(runs=(refused,))["newest run"].detail.startswith("NOT_COMPARABLE at no epoch, ")
 
 
 def test_a_bound_of_divergence_is_never_shown_as_none() -> None:
-    agreed = tuple(run(n, windows=10**6, newest_window=n) for n in range(1, 4))
+    agreed = tuple(make_run(n, windows=10**6, newest_window=n) for n in range(1, 4))
 
     assert "at most 0.00%" not in evaluate_conditions(runs=agreed)["divergence rate"].detail
 
 
 def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
-    runs = (run(1, age=3 * HOUR), run(2, age=2 * HOUR), run(3, age=HOUR))
+    runs = (make_run(1, age=3 * HOUR), make_run(2, age=2 * HOUR), make_run(3, age=HOUR))
     allows = f"the policy allows 1{THIN}d"
 
     assert evaluate_conditions(runs=runs)["freshness"] == condition(
@@ -122,7 +121,7 @@ def test_freshness_is_the_age_of_the_newest_run_that_counts() -> None:
 
 
 def test_a_run_as_old_as_the_policy_allows_is_fresh() -> None:
-    assert evaluate_conditions(runs=tuple(run(n, age=DAY) for n in (1, 2, 3)))["freshness"].is_met
+    assert evaluate_conditions(runs=tuple(make_run(n, age=DAY) for n in (1, 2, 3)))["freshness"].is_met
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_runs_under_the_current_settings_are_counted(
     summary = f"{unchanged_runs} of {runs} runs that count are under the current settings"
     detail = summary if changed_at_epoch < 0 else f"{summary}, which changed with epoch {changed_at_epoch}"
 
-    assert evaluate_conditions(runs=tuple(map(run, range(1, runs + 1))), settings_since=changed_at_epoch)[
+    assert evaluate_conditions(runs=tuple(map(make_run, range(1, runs + 1))), settings_since=changed_at_epoch)[
         "unchanged"
     ] == condition("unchanged", detail, unchanged_runs, required, **AT_LEAST, unit="runs", **fields)
 
@@ -160,7 +159,7 @@ def test_runs_under_the_current_settings_are_counted(
 def test_divergence_rate_says_how_many_blocks_are_missing(
     blocks: int, max_divergence: float | None, policy_text: str, need: str | None
 ) -> None:
-    runs = tuple(run(n, first_sequence=n) for n in range(blocks))
+    runs = tuple(make_run(n, first_sequence=n) for n in range(blocks))
 
     divergence_rate = evaluate_conditions(replace(POLICY, max_divergence=max_divergence), runs=runs)["divergence rate"]
 
@@ -179,10 +178,10 @@ def test_losses_name_the_eligible_runs_after_the_last_one() -> None:
     losses = (LOSS, replace(LOSS, closed_at=900_000_000, text="another"), replace(LOSS, epoch=0, closed_at=3))
     need = "a cut of epoch 2 or later on whose watermark is 1970-01-01 00:15 UTC or later"
 
-    assert evaluate_conditions(losses=losses, runs=(run(2, watermark=5),))["losses"] == condition(
+    assert evaluate_conditions(losses=losses, runs=(make_run(2, watermark=5),))["losses"] == condition(
         "losses", f"another; runs count from {need}", 2, 0, unit="losses", need=f"runs from {need}"
     )
-    assert evaluate_conditions(losses=(LOSS,), runs=(run(2, watermark=500),))["losses"] == condition(
+    assert evaluate_conditions(losses=(LOSS,), runs=(make_run(2, watermark=500),))["losses"] == condition(
         "losses", "1 accepted, all behind the newest run", 0, 0, unit="losses"
     )
     assert evaluate_conditions()["losses"] == condition("losses", "none accepted", 0, 0, unit="losses")
@@ -204,7 +203,7 @@ RULE = AcceptanceRule.model_validate(
     {"reason": "moved", "owner": "ada", "expires": NOW + DAY, "max_rows": 5, "all": True}
 )
 OLD = RULE.model_copy(update={"expires": NOW - DAY})
-NEEDED = run(3, accepted_by=(("moved", RULE.digest),))
+NEEDED = make_run(3, accepted_by=(("moved", RULE.digest),))
 GONE = "rule `moved`, which runs that count need, was changed or removed"
 EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew or remove it"
 
@@ -212,14 +211,14 @@ EXPIRED = "rule `old` has expired, 2026-11-20 12:00 UTC: renew or remove it"
 @pytest.mark.parametrize(
     ("rules", "last_run", "number", "detail"),
     [
-        pytest.param(AcceptanceRules(), run(3), 0, "none", id="no rules"),
+        pytest.param(AcceptanceRules(), make_run(3), 0, "none", id="no rules"),
         pytest.param(AcceptanceRules(rules={"moved": RULE}), NEEDED, 0, "1 in force", id="as runs need it"),
         pytest.param(AcceptanceRules(), NEEDED, 1, GONE, id="taken away"),
         pytest.param(AcceptanceRules(rules={"moved": OLD.model_copy(update={"expires": NOW + HOUR})}), NEEDED, 1, GONE),
-        pytest.param(AcceptanceRules(rules={"old": OLD}), run(3), 1, EXPIRED, id="expired"),
+        pytest.param(AcceptanceRules(rules={"old": OLD}), make_run(3), 1, EXPIRED, id="expired"),
         pytest.param(
             AcceptanceRules(rules={"moved": RULE}),
-            run(3, exceeded=(("moved", "6 rows, of 5"),)),
+            make_run(3, exceeded=(("moved", "6 rows, of 5"),)),
             1,
             "rule `moved` is exceeded: 6 rows, of 5",
             id="exceeded",
@@ -238,7 +237,7 @@ def test_acceptance_rules_of_eligible_runs_must_still_be_in_force(
 ) -> None:
     fields = {"need": f"correct the rules, then compare again: {NEWER}"} if number else {}
 
-    assert evaluate_conditions(rules=rules, runs=(run(1), run(2), last_run))["accepted"] == condition(
+    assert evaluate_conditions(rules=rules, runs=(make_run(1), make_run(2), last_run))["accepted"] == condition(
         "accepted", detail, number, 0, unit="rules", **fields
     )
 
@@ -278,186 +277,3 @@ def test_a_missing_self_test_is_requested() -> None:
     assert evaluate_conditions(self_test=None)["self-test"] == condition(
         "self-test", detail, None, 1, **AT_LEAST, unit="detected", need=need
     )
-
-
-NEED = DAY + 2 * DAY + 2 * HOUR  # found, approved, twice the replay
-ASKED = (
-    f"3{THIN}d 2{THIN}h are required: 1{THIN}d for detection, 2{THIN}d for approval, "
-    f"two replays of 1{THIN}h at the measured speed"
-)
-LONGER = f"`retention.ms` of at least {int(NEED.total_seconds()) * 1000}, and no compaction"
-LARGER = "a larger `retention.bytes`, or more time in which the log shows how long it retains records"
-
-
-@pytest.mark.parametrize(
-    ("replay", "by_time", "by_size"),
-    [
-        pytest.param(ROOMY, ("is kept forever", None, ""), ("is not limited by size", None, ""), id="without an end"),
-        pytest.param(
-            Replayability(retention=7 * DAY, replay_time=HOUR, is_bounded=True, retained_since=NOW - 4 * DAY),
-            (f"is kept for 7{THIN}d", 7 * DAY, ""),
-            (f"has held its records for 4{THIN}d within its size limit", 4 * DAY, ""),
-            id="long enough",
-        ),
-        pytest.param(
-            Replayability(retention=timedelta(0), replay_time=HOUR, is_bounded=True, retained_since=NOW - DAY),
-            ("is compacted", timedelta(0), LONGER),
-            (f"has held its records for 1{THIN}d within its size limit", DAY, LARGER),
-            id="neither",
-        ),
-        pytest.param(
-            Replayability(retention=None, replay_time=HOUR, is_bounded=True),
-            ("is kept forever", None, ""),
-            (f"has held its records for 0{THIN}s within its size limit", timedelta(0), LARGER),
-            id="nothing read",
-        ),
-    ],
-)
-def test_retention_of_the_log_is_compared_with_the_time_a_replay_needs(
-    replay: Replayability, by_time: tuple[str, timedelta | None, str], by_size: tuple[str, timedelta | None, str]
-) -> None:
-    conditions = evaluate_conditions(replay=replay)
-
-    for name, (retention_text, retention, need) in (("replay", by_time), ("replay by size", by_size)):
-        number = None if retention is None else retention.total_seconds()
-        fields = {"need": need} if need else {}
-        assert conditions[name] == condition(
-            name,
-            f"the log {retention_text}; {ASKED}",
-            number,
-            NEED.total_seconds(),
-            **AT_LEAST,
-            unit="seconds",
-            **fields,
-        )
-
-
-def test_unmeasured_retention_has_no_number() -> None:
-    silent = "the log did not respond, so its retention is unknown"
-    unmeasured = "no epoch was committed, so the time of a replay is not measured"
-    fields = {**AT_LEAST, "unit": "seconds"}
-
-    assert evaluate_conditions(replay=None)["replay"] == condition(
-        "replay", silent, None, None, **fields, need="a reachable broker: `cutover doctor`"
-    )
-    assert evaluate_conditions(replay=Replayability(retention=None, replay_time=None))["replay"] == condition(
-        "replay", unmeasured, None, None, **fields, need="an epoch with records: `cutover stream P --drain`"
-    )
-
-
-def test_a_rejected_sample_counts_as_one_and_names_its_remedy() -> None:
-    asks = "a fault in 1 % of the rows of final windows is found within 7 days with a chance of 95 %"
-    need = "a policy that a sample can meet: `policy.audit` in the definition"
-
-    assert evaluate_conditions(stage=Stage.SHADOW, audit_refusal="got sessions.")["audit"] == condition(
-        "audit", "got sessions.", 1, 0, unit="refusals", need=need
-    )
-    assert evaluate_conditions(stage=Stage.SHADOW, audit_refusal=None)["audit"] == condition(
-        "audit", f"daily samples can detect what the policy requires: {asks}", 0, 0, unit="refusals"
-    )
-
-
-@pytest.mark.parametrize(
-    ("present", "expected"),
-    [
-        pytest.param(
-            now(),
-            [
-                condition("compared now", "EXPLAINED: Agree.", 0, 0, unit="runs beyond policy"),
-                condition("verified now", "no check is violated", 0, 0, unit="violations"),
-                condition("alerts now", "no alert pages someone", 0, 0, unit="pages"),
-            ],
-            id="all is well",
-        ),
-        pytest.param(
-            now(
-                run=run(3, is_within_policy=False, outcome="DIVERGED"),
-                reason="Differ.",
-                violations=("N1: a", "N2: b", "N3: c"),
-                check_error="no table",
-                pages=("A: x", "B: y"),
-            ),
-            [
-                condition("compared now", "DIVERGED: Differ.", 1, 0, unit="runs beyond policy", need=NO_CAUSE),
-                condition(
-                    "verified now",
-                    "N1: a; N2: b; N3: c",
-                    4,
-                    0,
-                    unit="violations",
-                    need="`cutover verify P` without a violation",
-                ),
-                condition(
-                    "alerts now",
-                    "A: x; B: y",
-                    2,
-                    0,
-                    unit="pages",
-                    need="the remedies of the alerts: `cutover watch P --once`",
-                ),
-            ],
-            id="nothing is",
-        ),
-    ],
-)
-def test_present_problems_are_counted(present: PresentState, expected: list[Condition]) -> None:
-    conditions = evaluate_conditions(present=present)
-
-    assert [conditions[condition.name] for condition in expected] == expected
-
-
-WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
-SEEN = RecordedHazard(kind="late_burst", epoch=2, at=NOW - 2 * DAY, text="90 late records in epoch 2")
-WITHIN = f"required within 2{THIN}d"
-
-
-@pytest.mark.parametrize(
-    ("hazard", "runs", "detail", "number", "need"),
-    [
-        pytest.param(
-            None,
-            (run(3),),
-            f"never recorded of this version; {WITHIN}",
-            0,
-            "an epoch with 10 late records and more than the policy's late share",
-            id="never",
-        ),
-        pytest.param(
-            SEEN,
-            (run(1), run(2), run(3), run(4, is_within_policy=False), run(5, covers_all_windows=False)),
-            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; 2 runs at its cut or a newer one agreed",
-            2,
-            "",
-            id="just within, whole runs that agreed at its cut or behind it count",
-        ),
-        pytest.param(
-            replace(SEEN, at=NOW - 2 * DAY - HOUR),
-            (run(2),),
-            f"2026-11-19 11:00 UTC: 90 late records in epoch 2; {WITHIN}",
-            0,
-            "an epoch with 10 late records and more than the policy's late share",
-            id="too long ago",
-        ),
-        pytest.param(
-            SEEN,
-            (run(1),),
-            f"2026-11-19 12:00 UTC: 90 late records in epoch 2; {WITHIN}; 0 runs at its cut or a newer one agreed",
-            0,
-            "a run within policy at a newer cut: `cutover batch P`, `cutover reconcile P`",
-            id="not compared since",
-        ),
-    ],
-)
-def test_a_hazard_counts_the_runs_after_it(
-    hazard: RecordedHazard | None, runs: tuple[Any, ...], detail: str, number: int, need: str
-) -> None:
-    fields = {"need": need} if need else {}
-    hazards = () if hazard is None else (hazard,)
-
-    assert evaluate_conditions(WANTED, hazards=hazards, runs=runs)["hazard late_burst"] == condition(
-        "hazard late_burst", detail, number, 1, **AT_LEAST, unit="runs behind it", **fields
-    )
-
-
-def test_a_policy_without_hazards_requires_none() -> None:
-    assert evaluate_conditions()["hazards"] == condition("hazards", "the policy requires none; recorded: none", 0, 0)

@@ -9,11 +9,15 @@ import pytest
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate.decide import Condition, ContractCheck, EvidenceRun, GateEvidence, RecordedHazard, decide
-from tests.unit.gate.test_decide import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, run
+from tests.support.history.gate_evidence import DAY, HOUR, NOW, POLICY, ROOMY, TESTED, make_run
 
 
 def evaluate_conditions(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **changes: Any) -> dict[str, Condition]:
-    fields: dict[str, Any] = {"runs": (run(1), run(2), run(3)), "replay": ROOMY, "self_test": TESTED} | changes
+    fields: dict[str, Any] = {
+        "runs": (make_run(1), make_run(2), make_run(3)),
+        "replay": ROOMY,
+        "self_test": TESTED,
+    } | changes
     decision = decide(stage, GateEvidence(**fields), "advance", policy, NOW)
     return {condition.name: condition for condition in decision.conditions}
 
@@ -21,9 +25,11 @@ def evaluate_conditions(policy: Policy = POLICY, stage: Stage = Stage.LAMBDA, **
 @pytest.mark.parametrize(
     ("runs", "suffix"),
     [
-        pytest.param((run(2), run(3)), "", id="all count"),
-        pytest.param((run(1), run(1), run(2)), " (1 more do not count: same or older cut", id="a cut twice"),
-        pytest.param((run(1), run(1), run(2), run(3)), "", id="enough"),
+        pytest.param((make_run(2), make_run(3)), "", id="all count"),
+        pytest.param(
+            (make_run(1), make_run(1), make_run(2)), " (1 more do not count: same or older cut", id="a cut twice"
+        ),
+        pytest.param((make_run(1), make_run(1), make_run(2), make_run(3)), "", id="enough"),
     ],
 )
 def test_ineligible_runs_are_reported_while_runs_are_missing(runs: tuple[EvidenceRun, ...], suffix: str) -> None:
@@ -46,7 +52,7 @@ def test_ineligible_runs_are_reported_while_runs_are_missing(runs: tuple[Evidenc
     ],
 )
 def test_newest_eligible_run_is_fresh(age: timedelta, is_met: bool, seconds: float | None) -> None:
-    freshness = evaluate_conditions(runs=tuple(run(n, age=age) for n in (1, 2, 3)))["freshness"]
+    freshness = evaluate_conditions(runs=tuple(make_run(n, age=age) for n in (1, 2, 3)))["freshness"]
 
     assert (freshness.is_met, freshness.number, freshness.threshold) == (is_met, seconds, DAY.total_seconds())
 
@@ -54,7 +60,7 @@ def test_newest_eligible_run_is_fresh(age: timedelta, is_met: bool, seconds: flo
 @pytest.mark.parametrize("ahead", [2 * HOUR, 2 * DAY, 3_650 * DAY])
 @pytest.mark.parametrize("age", [HOUR, 2 * DAY])
 def test_a_run_of_the_future_is_as_old_as_the_newest_before_it(ahead: timedelta, age: timedelta) -> None:
-    conditions = evaluate_conditions(runs=(*(run(n, age=age) for n in (1, 2, 3)), run(4, age=-ahead)))
+    conditions = evaluate_conditions(runs=(*(make_run(n, age=age) for n in (1, 2, 3)), make_run(4, age=-ahead)))
 
     assert (conditions["runs"].number, conditions["freshness"].number) == (4, age.total_seconds())
     assert conditions["freshness"].is_met is (age == HOUR)
@@ -75,7 +81,7 @@ def test_a_run_of_the_future_is_as_old_as_the_newest_before_it(ahead: timedelta,
 def test_a_run_is_no_newer_than_its_clock_and_its_inputs_show(
     age: timedelta, inputs: tuple[timedelta, ...], seconds: float | None
 ) -> None:
-    evidence_run = run(1, age=age, inputs=tuple(NOW - input_ for input_ in inputs))
+    evidence_run = make_run(1, age=age, inputs=tuple(NOW - input_ for input_ in inputs))
 
     assert evaluate_conditions(runs=(evidence_run,))["freshness"].number == seconds
 
@@ -84,7 +90,8 @@ def test_a_run_is_no_newer_than_its_clock_and_its_inputs_show(
 def test_hosts_an_hour_apart_lose_no_run(hours: int) -> None:
     policy = replace(POLICY, fresh_within="30 minutes")
     runs = tuple(
-        run(n, age=(4 - n) * HOUR / 4 - hours * HOUR * (n % 2), inputs=(NOW - (5 - n) * HOUR / 4,)) for n in (1, 2, 3)
+        make_run(n, age=(4 - n) * HOUR / 4 - hours * HOUR * (n % 2), inputs=(NOW - (5 - n) * HOUR / 4,))
+        for n in (1, 2, 3)
     )
 
     conditions = evaluate_conditions(policy, runs=runs)
@@ -150,7 +157,7 @@ WANTED = replace(POLICY, hazards=("late_burst",), hazards_within="2 days")
 def test_a_hazard_is_covered_by_a_recorded_one_and_a_run_after_it(
     hazards: tuple[RecordedHazard, ...], runs: tuple[int, ...], is_met: bool, to_pass: str
 ) -> None:
-    hazard = evaluate_conditions(WANTED, hazards=hazards, runs=tuple(map(run, runs)))["hazard late_burst"]
+    hazard = evaluate_conditions(WANTED, hazards=hazards, runs=tuple(map(make_run, runs)))["hazard late_burst"]
 
     assert (hazard.is_met, hazard.to_pass.startswith(to_pass), bool(hazard.to_pass)) == (is_met, True, not is_met)
 
@@ -181,7 +188,7 @@ def test_kappa_requires_windows_that_can_be_sampled(
 
 
 def test_commands_of_conditions_name_the_pipeline() -> None:
-    evidence = GateEvidence(runs=(run(1),), replay=None, self_test=None)
+    evidence = GateEvidence(runs=(make_run(1),), replay=None, self_test=None)
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).name_pipeline("flights")
     texts = [text for condition in decision.conditions for text in (condition.detail, condition.to_pass)]
 

@@ -1,44 +1,34 @@
-"""Moves as tables: stage, evidence, and what the gate says."""
+"""Gate moves as tables: stage, evidence and decision."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 import pytest
 
 from cutover.definition.model.pipeline import Policy
 from cutover.lake.control.stages import Stage
 from cutover.reconcile.gate.decide import (
-    EXPIRES_AFTER,
     EvidenceRun,
     GateDecision,
     GateEvidence,
-    LostWindows,
     PresentState,
     Replayability,
     decide,
-    list_blocks,
-    select_consecutive_runs,
 )
 from cutover.reconcile.result.rates import rate
 from cutover.reconcile.selftest.outcome import SelfTest
+from tests.support.history.gate_evidence import (
+    DAY,
+    HOUR,
+    LOSS,
+    NOW,
+    POLICY,
+    ROOMY,
+    TESTED,
+    make_present_state,
+    make_run,
+)
 from tests.support.history.self_tests import passed
-
-NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-POLICY = Policy(runs=3)
-HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-ROOMY = Replayability(retention=None, replay_time=HOUR)
-TESTED = passed(NOW - HOUR)
-
-
-def run(epoch: int, *, age: timedelta = HOUR, **changes: Any) -> EvidenceRun:
-    fields: dict[str, Any] = {
-        "outcome": "EXPLAINED",
-        "is_within_policy": True,
-        "windows": 9,
-        "newest_window": epoch,
-    } | changes
-    return EvidenceRun(run_id=f"r{epoch}", at=NOW - age, epoch=epoch, **fields)
 
 
 def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayability | None = ROOMY) -> GateDecision:
@@ -47,69 +37,10 @@ def advance(*runs: EvidenceRun, stage: Stage = Stage.LAMBDA, replay: Replayabili
 
 
 @pytest.mark.parametrize(
-    ("runs", "expected"),
-    [
-        pytest.param([], [], id="none"),
-        pytest.param([run(1), run(2), run(3)], [1, 2, 3], id="three cuts"),
-        pytest.param([run(1), run(1), run(2)], [1, 2], id="same cut counts once"),
-        pytest.param([run(2), run(1), run(3)], [2, 3], id="older cut is no news"),
-        pytest.param(
-            [run(2, first_sequence=1), run(1, first_sequence=0)],
-            [1, 2],
-            id="an older cut compared again takes nothing away",
-        ),
-        pytest.param(
-            [run(2, first_sequence=0), run(1, first_sequence=1)], [2], id="an older cut compared late is no evidence"
-        ),
-        pytest.param(
-            [run(5, is_within_policy=False), run(3), run(4)], [], id="older cuts after a bad run at a newer one"
-        ),
-        pytest.param([run(5, is_within_policy=False), run(3), run(6)], [6], id="a newer cut after it counts"),
-        pytest.param([run(4), run(5, is_within_policy=False), run(5)], [5], id="the same cut compared again counts"),
-        pytest.param([run(5), run(5, is_within_policy=False)], [], id="a contradiction at the same cut breaks"),
-        pytest.param([run(4), run(5), run(3, is_within_policy=False)], [4, 5], id="a bad run at an older cut"),
-        pytest.param(
-            [run(5), run(5, is_within_policy=False, covers_all_windows=False), run(5, covers_all_windows=False)],
-            [],
-            id="a range heals nothing",
-        ),
-        pytest.param([run(1), run(2, is_within_policy=False, outcome="DIVERGED"), run(3)], [3], id="divergence breaks"),
-        pytest.param(
-            [run(1), run(1, is_within_policy=False, outcome="NOT_COMPARABLE"), run(3)], [3], id="not comparable breaks"
-        ),
-        pytest.param([run(1), run(2, covers_all_windows=False), run(3)], [1, 3], id="a range is no evidence"),
-        pytest.param(
-            [run(1), run(2, covers_all_windows=False, is_within_policy=False, outcome="DIVERGED"), run(3)],
-            [3],
-            id="divergence in a range breaks",
-        ),
-        pytest.param(
-            [run(1, end=70), run(2, end=70), run(3, end=71)], [1, 3], id="an epoch without records is no newer cut"
-        ),
-        pytest.param([run(1, age=EXPIRES_AFTER + HOUR), run(2), run(3)], [2, 3], id="expired"),
-        pytest.param([run(1, age=EXPIRES_AFTER), run(2), run(3)], [1, 2, 3], id="just not expired"),
-        pytest.param([run(1, age=-EXPIRES_AFTER - HOUR), run(2), run(3)], [2, 3], id="of a clock that ran ahead"),
-        pytest.param([run(1, age=-2 * DAY), run(2), run(3)], [2, 3], id="ahead by less than it takes to expire"),
-        pytest.param([run(1), run(2), run(3, age=-2 * DAY)], [1, 2, 3], id="ahead, made after one that counts"),
-        pytest.param(
-            [run(1, age=EXPIRES_AFTER + HOUR), run(2, age=-2 * DAY)], [], id="ahead, made after one that expired"
-        ),
-        pytest.param([run(1, age=-HOUR), run(2, age=HOUR), run(3, age=-HOUR)], [1, 2, 3], id="hosts two hours apart"),
-        pytest.param([run(1, age=-2 * DAY, inputs=(NOW - DAY,)), run(2)], [1, 2], id="ahead, made after its inputs"),
-        pytest.param(
-            [run(1, age=-2 * DAY, inputs=(NOW - EXPIRES_AFTER - HOUR,)), run(2)], [2], id="ahead, its inputs expired"
-        ),
-    ],
-)
-def test_row_of_runs_that_count(runs: list[EvidenceRun], expected: list[int]) -> None:
-    assert [r.epoch for r in select_consecutive_runs(tuple(runs), NOW)] == expected
-
-
-@pytest.mark.parametrize(
     ("stage", "target"), [(Stage.LAMBDA, Stage.SHADOW), (Stage.SHADOW, Stage.KAPPA), (Stage.KAPPA, None)]
 )
 def test_enough_evidence_advances_one_stage(stage: Stage, target: Stage | None) -> None:
-    decision = advance(run(1), run(2), run(3), stage=stage)
+    decision = advance(make_run(1), make_run(2), make_run(3), stage=stage)
 
     assert (decision.target, decision.allowed) == (target, target is not None)
 
@@ -117,21 +48,21 @@ def test_enough_evidence_advances_one_stage(stage: Stage, target: Stage | None) 
 @pytest.mark.parametrize(
     ("decision", "missing"),
     [
-        pytest.param(advance(run(1), run(2)), ["runs"], id="too few"),
+        pytest.param(advance(make_run(1), make_run(2)), ["runs"], id="too few"),
         pytest.param(advance(), ["runs", "newest run", "freshness"], id="no run"),
         pytest.param(
-            advance(run(1), run(2), run(3), run(4, is_within_policy=False, outcome="DIVERGED")),
+            advance(make_run(1), make_run(2), make_run(3), make_run(4, is_within_policy=False, outcome="DIVERGED")),
             ["runs", "newest run", "freshness"],
             id="broken",
         ),
-        pytest.param(advance(run(1), run(2), run(3), replay=None), ["replay"], id="log silent"),
+        pytest.param(advance(make_run(1), make_run(2), make_run(3), replay=None), ["replay"], id="log silent"),
         pytest.param(
-            advance(run(1), run(2), run(3), replay=Replayability(retention=HOUR, replay_time=HOUR)),
+            advance(make_run(1), make_run(2), make_run(3), replay=Replayability(retention=HOUR, replay_time=HOUR)),
             ["replay"],
             id="kept too short",
         ),
         pytest.param(
-            advance(run(1), run(2), run(3), replay=Replayability(retention=DAY, replay_time=None)),
+            advance(make_run(1), make_run(2), make_run(3), replay=Replayability(retention=DAY, replay_time=None)),
             ["replay"],
             id="not measured",
         ),
@@ -173,7 +104,7 @@ NEEDED = DAY + 2 * DAY + 2 * HOUR  # detection, approval, twice the replay
     ],
 )
 def test_retention_covers_detection_approval_and_replays(replay: Replayability, missing: list[str]) -> None:
-    decision = advance(run(1), run(2), run(3), replay=replay)
+    decision = advance(make_run(1), make_run(2), make_run(3), replay=replay)
 
     assert [line.split(":")[0] for line in decision.missing] == missing
 
@@ -197,9 +128,6 @@ def test_rollback_needs_no_evidence_and_never_advances(stage: Stage, to: Stage, 
     assert (decision.target, decision.allowed) == (to if allowed else None, allowed)
 
 
-LOSS = LostWindows(epoch=2, closed_at=500, text="20 offsets of flights were lost")
-
-
 def with_loss(*runs: EvidenceRun) -> GateDecision:
     return decide(
         Stage.LAMBDA, GateEvidence(runs=runs, replay=ROOMY, losses=(LOSS,), self_test=TESTED), "advance", POLICY, NOW
@@ -209,17 +137,21 @@ def with_loss(*runs: EvidenceRun) -> GateDecision:
 @pytest.mark.parametrize(
     ("runs", "eligible_epochs", "missing"),
     [
-        pytest.param([run(n, watermark=n * 250) for n in (2, 3, 4)], [2, 3, 4], [], id="all behind the loss"),
-        pytest.param([run(n, watermark=n * 249) for n in (2, 3, 4)], [3, 4], ["runs"], id="first leaves some open"),
+        pytest.param([make_run(n, watermark=n * 250) for n in (2, 3, 4)], [2, 3, 4], [], id="all behind the loss"),
         pytest.param(
-            [run(n, watermark=499) for n in (1, 2, 3)],
+            [make_run(n, watermark=n * 249) for n in (2, 3, 4)], [3, 4], ["runs"], id="first leaves some open"
+        ),
+        pytest.param(
+            [make_run(n, watermark=499) for n in (1, 2, 3)],
             [],
             ["runs", "freshness", "losses"],
             id="touched windows are inside",
         ),
-        pytest.param([run(n) for n in (1, 2, 3)], [], ["runs", "freshness", "losses"], id="no watermark is no proof"),
         pytest.param(
-            [run(1, watermark=900, age=-HOUR), *(run(n, watermark=900, age=HOUR * n) for n in (2, 3))],
+            [make_run(n) for n in (1, 2, 3)], [], ["runs", "freshness", "losses"], id="no watermark is no proof"
+        ),
+        pytest.param(
+            [make_run(1, watermark=900, age=-HOUR), *(make_run(n, watermark=900, age=HOUR * n) for n in (2, 3))],
             [2, 3],
             ["runs"],
             id="a cut before the loss, whatever the clocks say",
@@ -237,7 +169,7 @@ def test_evidence_restarts_after_the_windows_touched_by_a_loss(
 
 
 def test_loss_that_blocks_the_move_is_named() -> None:
-    condition = next(c for c in with_loss(run(1, watermark=499)).conditions if c.name == "losses")
+    condition = next(c for c in with_loss(make_run(1, watermark=499)).conditions if c.name == "losses")
 
     assert condition.detail.startswith(
         "20 offsets of flights were lost; runs count from a cut of epoch 2 or later on whose watermark is 1970"
@@ -245,43 +177,24 @@ def test_loss_that_blocks_the_move_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("runs", "is_met"),
-    [
-        pytest.param([run(5, is_within_policy=False), run(3)], False, id="an older cut"),
-        pytest.param([run(5, is_within_policy=False), run(5, covers_all_windows=False)], False, id="a range"),
-        pytest.param([run(5, is_within_policy=False), run(5)], True, id="the same cut, whole"),
-        pytest.param([run(5), run(3, is_within_policy=False)], True, id="an older cut that is bad"),
-        pytest.param(
-            [run(5), run(5, covers_all_windows=False, is_within_policy=False)], False, id="a range that is bad"
-        ),
-    ],
-)
-def test_newest_run_is_the_one_at_the_latest_cut(runs: list[EvidenceRun], is_met: bool) -> None:
-    condition = next(c for c in advance(*runs).conditions if c.name == "newest run")
-
-    assert condition.is_met is is_met
-
-
-def now(**changes: Any) -> PresentState:
-    fields: dict[str, Any] = {"run": run(3), "reason": "Agree."} | changes
-    return PresentState(**fields)
-
-
-@pytest.mark.parametrize(
     ("present", "missing"),
     [
-        pytest.param(now(), [], id="all is well"),
+        pytest.param(make_present_state(), [], id="all is well"),
         pytest.param(
-            now(run=run(3, is_within_policy=False, outcome="DIVERGED")), ["compared now"], id="rows changed behind it"
+            make_present_state(run=make_run(3, is_within_policy=False, outcome="DIVERGED")),
+            ["compared now"],
+            id="rows changed behind it",
         ),
-        pytest.param(now(run=run(3, covers_all_windows=False)), ["compared now"], id="not whole"),
-        pytest.param(now(violations=("N4: a row",)), ["verified now"], id="a check is violated"),
-        pytest.param(now(check_error="no table"), ["verified now"], id="no check can be judged"),
-        pytest.param(now(pages=("LogDataLost: gone",)), ["alerts now"], id="the stream stands"),
+        pytest.param(make_present_state(run=make_run(3, covers_all_windows=False)), ["compared now"], id="not whole"),
+        pytest.param(make_present_state(violations=("N4: a row",)), ["verified now"], id="a check is violated"),
+        pytest.param(make_present_state(check_error="no table"), ["verified now"], id="no check can be judged"),
+        pytest.param(make_present_state(pages=("LogDataLost: gone",)), ["alerts now"], id="the stream stands"),
     ],
 )
 def test_present_problems_close_the_gate_with_their_reason(present: PresentState, missing: list[str]) -> None:
-    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, present=present, self_test=TESTED)
+    evidence = GateEvidence(
+        runs=(make_run(1), make_run(2), make_run(3)), replay=ROOMY, present=present, self_test=TESTED
+    )
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
 
     assert (decision.allowed, [line.split(":")[0] for line in decision.missing]) == (not missing, missing)
@@ -302,7 +215,7 @@ def test_present_problems_close_the_gate_with_their_reason(present: PresentState
     ],
 )
 def test_a_missing_or_failed_self_test_closes_the_gate(self_test: SelfTest | None, reason: str) -> None:
-    evidence = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=self_test)
+    evidence = GateEvidence(runs=(make_run(1), make_run(2), make_run(3)), replay=ROOMY, self_test=self_test)
 
     decision = decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW)
 
@@ -310,78 +223,6 @@ def test_a_missing_or_failed_self_test_closes_the_gate(self_test: SelfTest | Non
     assert [text for text in decision.missing if text.startswith("self-test: ") and reason in text] == [
         *decision.missing
     ]
-
-
-@pytest.mark.parametrize(
-    ("runs", "expected"),
-    [
-        pytest.param([], (), id="none"),
-        pytest.param([run(1, first_sequence=0), run(2, first_sequence=1)], (False, False), id="two cuts"),
-        pytest.param(
-            [run(2, first_sequence=0), run(2, first_sequence=1), run(1, first_sequence=2)],
-            (False,),
-            id="a cut counts once",
-        ),
-        pytest.param(
-            [
-                run(1, first_sequence=0, outcome="DIVERGED", is_within_policy=False),
-                run(1, first_sequence=1),
-                run(2, first_sequence=2),
-            ],
-            (True, False),
-            id="a block that was repaired later counts as diverged",
-        ),
-        pytest.param(
-            [
-                run(1, first_sequence=0),
-                run(1, first_sequence=1, covers_all_windows=False, outcome="DIVERGED", is_within_policy=False),
-            ],
-            (True,),
-            id="a range speaks against the newest block",
-        ),
-        pytest.param(
-            [
-                run(1, first_sequence=0),
-                run(2, first_sequence=1, outcome="NOT_COMPARABLE", is_within_policy=False),
-                run(3, first_sequence=2),
-            ],
-            (False, False),
-            id="windows that were not comparable are those of the next block",
-        ),
-        pytest.param(
-            [run(n, first_sequence=n, newest_window=5) for n in range(70)],
-            (False,),
-            id="newer cuts without a newer window",
-        ),
-        pytest.param(
-            [
-                run(1, first_sequence=1),
-                run(2, first_sequence=2, newest_window=1, outcome="DIVERGED", is_within_policy=False),
-                run(3, first_sequence=3),
-            ],
-            (True, False),
-            id="a cut without a newer window speaks against the newest block",
-        ),
-        pytest.param(
-            [run(1, first_sequence=1, newest_window=None), run(2, first_sequence=2, newest_window=None)],
-            (False,),
-            id="windows unknown",
-        ),
-        pytest.param([run(1, outcome="ACCEPTED")], (True,), id="an accepted difference is one"),
-        pytest.param(
-            [run(1, outcome="EXPLAINED_BEYOND_POLICY", is_within_policy=False)],
-            (False,),
-            id="too many late ones are explained",
-        ),
-        pytest.param(
-            [run(1, covers_all_windows=False, outcome="DIVERGED", is_within_policy=False)],
-            (True,),
-            id="a range that nothing came before",
-        ),
-    ],
-)
-def test_runs_are_grouped_into_blocks_of_windows(runs: list[EvidenceRun], expected: tuple[bool, ...]) -> None:
-    assert list_blocks(tuple(runs)) == expected
 
 
 @pytest.mark.parametrize(
@@ -397,7 +238,9 @@ def test_runs_are_grouped_into_blocks_of_windows(runs: list[EvidenceRun], expect
 def test_divergence_rate_is_limited_by_the_policy(
     clean: int, max_divergence: float | None, is_met: bool, text: str
 ) -> None:
-    evidence = GateEvidence(runs=tuple(run(n, first_sequence=n) for n in range(clean)), replay=ROOMY, self_test=TESTED)
+    evidence = GateEvidence(
+        runs=tuple(make_run(n, first_sequence=n) for n in range(clean)), replay=ROOMY, self_test=TESTED
+    )
     decision = decide(Stage.LAMBDA, evidence, "advance", replace(POLICY, max_divergence=max_divergence), NOW)
 
     (condition,) = (condition for condition in decision.conditions if condition.name == "divergence rate")
@@ -407,17 +250,21 @@ def test_divergence_rate_is_limited_by_the_policy(
 
 NOTHING = GateEvidence()
 ALL_BAD = GateEvidence(
-    runs=(run(3, is_within_policy=False, outcome="DIVERGED", age=30 * DAY),),
+    runs=(make_run(3, is_within_policy=False, outcome="DIVERGED", age=30 * DAY),),
     replay=Replayability(retention=HOUR, replay_time=HOUR, is_bounded=True),
     losses=(LOSS,),
     foreign=("somebody wrote",),
     self_test=replace(TESTED, detection_rate=rate(0, 5)),
-    present=now(run=run(3, is_within_policy=False), violations=("N1: x",), pages=("LogDataLost: y",)),
+    present=make_present_state(
+        run=make_run(3, is_within_policy=False), violations=("N1: x",), pages=("LogDataLost: y",)
+    ),
     settings_since=9,
     expectations=2,
 )
 STRICT = replace(POLICY, max_divergence=0.01, hazards=("restart", "replay", "peak", "schema_change", "partitions"))
-GOOD = GateEvidence(runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=TESTED, present=now())
+GOOD = GateEvidence(
+    runs=(make_run(1), make_run(2), make_run(3)), replay=ROOMY, self_test=TESTED, present=make_present_state()
+)
 
 
 @pytest.mark.parametrize("evidence", [NOTHING, ALL_BAD, GOOD], ids=["nothing", "all bad", "good"])
@@ -456,19 +303,7 @@ def test_a_self_test_dated_in_the_future_is_as_old_as_the_one_before_it(
     at: datetime, earlier: tuple[datetime, ...], is_met: bool
 ) -> None:
     evidence = GateEvidence(
-        runs=(run(1), run(2), run(3)), replay=ROOMY, self_test=passed(at), earlier_self_tests=earlier
+        runs=(make_run(1), make_run(2), make_run(3)), replay=ROOMY, self_test=passed(at), earlier_self_tests=earlier
     )
 
     assert decide(Stage.LAMBDA, evidence, "advance", POLICY, NOW).allowed is is_met
-
-
-@pytest.mark.parametrize(
-    ("runs", "expires"),
-    [
-        pytest.param([], None, id="none counts"),
-        pytest.param([run(1, age=DAY), run(2)], NOW - DAY + EXPIRES_AFTER, id="the oldest"),
-        pytest.param([run(1, age=DAY), run(2, age=-9 * DAY)], NOW - DAY + EXPIRES_AFTER, id="not one of the future"),
-    ],
-)
-def test_evidence_holds_until_its_oldest_run_expires(runs: list[EvidenceRun], expires: datetime | None) -> None:
-    assert advance(*runs).expires == expires

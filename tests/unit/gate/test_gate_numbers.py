@@ -7,7 +7,7 @@ from cutover.lake.control.stages import Stage
 from cutover.metrics.families import MetricSample
 from cutover.reconcile.gate import gate_metrics
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, LostWindows, is_ahead, list_blocks
-from tests.unit.gate.test_decide import HOUR, run
+from tests.support.history.gate_evidence import HOUR, make_run
 
 PIPELINE = Pipeline(
     name="clicks",
@@ -44,11 +44,13 @@ LOSS = LostWindows(epoch=4, closed_at=500, text="lost")
 @pytest.mark.parametrize(
     ("evidence_run", "touched"),
     [
-        pytest.param(run(4, watermark=500), False, id="at the first cut behind it, behind its last window"),
-        pytest.param(run(3, watermark=900), True, id="at the last cut before it"),
-        pytest.param(run(3, age=-HOUR, watermark=900), True, id="at a cut before it, of a clock that ran ahead"),
-        pytest.param(run(4, age=99 * HOUR, watermark=900), False, id="at a cut behind it, of a clock that is behind"),
-        pytest.param(run(4, watermark=499), True, id="its last window is open"),
+        pytest.param(make_run(4, watermark=500), False, id="at the first cut behind it, behind its last window"),
+        pytest.param(make_run(3, watermark=900), True, id="at the last cut before it"),
+        pytest.param(make_run(3, age=-HOUR, watermark=900), True, id="at a cut before it, of a clock that ran ahead"),
+        pytest.param(
+            make_run(4, age=99 * HOUR, watermark=900), False, id="at a cut behind it, of a clock that is behind"
+        ),
+        pytest.param(make_run(4, watermark=499), True, id="its last window is open"),
     ],
 )
 def test_a_run_after_a_loss_no_longer_touches_its_windows(evidence_run: EvidenceRun, touched: bool) -> None:
@@ -59,11 +61,11 @@ def test_a_run_after_a_loss_no_longer_touches_its_windows(evidence_run: Evidence
     ("end", "earlier_end", "ahead"), [(None, None, True), (7, None, True), (None, 7, True), (8, 7, True), (7, 7, False)]
 )
 def test_a_later_epoch_is_ahead_unless_it_read_nothing(end: int | None, earlier_end: int | None, ahead: bool) -> None:
-    assert is_ahead(run(2, end=end), run(1, end=earlier_end)) is ahead
+    assert is_ahead(make_run(2, end=end), make_run(1, end=earlier_end)) is ahead
 
 
 def test_divergence_of_a_range_counts_against_the_newest_block() -> None:
-    runs = [run(n, first_sequence=n) for n in (1, 2, 3)]
-    late = run(2, first_sequence=4, covers_all_windows=False, outcome="DIVERGED", is_within_policy=False)
+    runs = [make_run(n, first_sequence=n) for n in (1, 2, 3)]
+    late = make_run(2, first_sequence=4, covers_all_windows=False, outcome="DIVERGED", is_within_policy=False)
 
     assert list_blocks((*runs, late)) == (False, False, True)

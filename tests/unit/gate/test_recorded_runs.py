@@ -12,7 +12,7 @@ from cutover.lake.control.stages import Stage
 from cutover.lake.journal_rows import GateEvent
 from cutover.reconcile.gate import evidence
 from cutover.reconcile.gate.decide import Condition, EvidenceRun, GateDecision, GateEvidence
-from tests.unit.gate.test_decide import now
+from tests.support.history.gate_evidence import make_present_state
 from tests.unit.gate.test_evidence import AT, FLIGHTS, LOSS, VERSION, cut, extend_report, move, row, runs
 
 HOUR = timedelta(hours=1)
@@ -183,7 +183,9 @@ KEPT = {
     ("gate_evidence", "more", "extra_fields"),
     [
         pytest.param(SEEN, {}, {}, id="plain"),
-        pytest.param(replace(SEEN, present=now()), {}, {"compared_now": "r3"}, id="compared in the move"),
+        pytest.param(
+            replace(SEEN, present=make_present_state()), {}, {"compared_now": "r3"}, id="compared in the move"
+        ),
         pytest.param(
             SEEN,
             {"approved": "abc", "audit": "samples", "because": {"audit": 1}},

@@ -18,7 +18,7 @@ from cutover.reconcile.result.timeliness import EarlyAnswers, EarlyPoint
 from cutover.reconcile.verdict import series
 from tests.support.history.reconciliations import SELF_TEST, flights
 from tests.support.history.reports import change_report
-from tests.unit.cost.test_fold import batch, epoch, used
+from tests.unit.cost.test_fold import batch, epoch, make_cost
 
 SECOND = 1_000_000
 UNKNOWN = ReadSpeed(is_replay=False, speed=None)
@@ -128,9 +128,13 @@ def test_a_rate_of_nothing_is_no_zero() -> None:
 
 
 def test_delays_say_which_records_they_leave_out() -> None:
-    epochs = [epoch(0, used(1.0), waited=90_000), epoch(1, used(2.0), waited=5), epoch(2, used(3.0), waited=5)]
+    epochs = [
+        epoch(0, make_cost(1.0), waited=90_000),
+        epoch(1, make_cost(2.0), waited=5),
+        epoch(2, make_cost(3.0), waited=5),
+    ]
 
-    costs = fold(epochs, [batch(1, used(4.0), cut=20, scanned=20)])
+    costs = fold(epochs, [batch(1, make_cost(4.0), cut=20, scanned=20)])
 
     notes = " ".join(costs.notes)
     assert "10 records were older than a day" in notes
@@ -139,7 +143,7 @@ def test_delays_say_which_records_they_leave_out() -> None:
 
 
 def test_core_seconds_of_few_records_are_no_forecast() -> None:
-    few, many = epoch(0, used(1.0), records=20), epoch(0, used(1.0), records=200_000)
+    few, many = epoch(0, make_cost(1.0), records=20), epoch(0, make_cost(1.0), records=200_000)
 
     assert "streaming has read 20 records" in " ".join(fold([few], []).notes)
     assert "no forecast" not in " ".join(fold([many], []).notes)
