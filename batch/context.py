@@ -24,9 +24,9 @@ from cutover.lake.control.losses import Starts, find_touched_windows
 from cutover.lake.integrity import complete_read
 from cutover.lake.journal_rows import Loss
 from cutover.log.kafka import LogClient
-from cutover.records.enrich import NONE, Dimensions
+from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.reading.counted import CountedRead, count_records
-from cutover.records.reading.scan import Offsets, read
+from cutover.records.reading.scan import Offsets, read_records
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class RunContext:
         Raises:
             OtherSettings: The runs on which this one builds judged their records by other settings.
         """
-        records = read(self.spark, self.settings, self.pipeline, reads)
+        records = read_records(self.spark, self.settings, self.pipeline, reads)
         self.judging.note(records, self.pipeline, self.history)
         frame, counted_read = count_records(records, reads)
         self.counted.append(counted_read)
@@ -95,12 +95,14 @@ class RunContext:
                 client=self.client,
                 log_id=self.target.record.cut.log,
             )
-            complete_read.check_complete(self.spark, log, ((read.reads, read.records) for read in self.counted))
+            complete_read.check_complete(
+                self.spark, log, ((counted.reads, counted.records) for counted in self.counted)
+            )
 
     def dimensions(self, reads: tuple[Offsets, ...]) -> Dimensions:
         """Return the dimensions that the records of some offsets are joined with; found before Spark starts."""
         resolved = self.lookups.resolve_versions(reads)
-        return self.lookups.frames(self.spark, resolved) if resolved else NONE
+        return self.lookups.frames(self.spark, resolved) if resolved else NO_DIMENSIONS
 
     @property
     def scan(self) -> int:

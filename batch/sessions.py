@@ -178,7 +178,7 @@ def _find_first_touched(work: RunContext) -> int | None:
 def _query_rows(work: RunContext, start: int, read: Read) -> str:
     """Return the query of the rows since a time, and perhaps some before it."""
     sources = [scan.SCAN]
-    reads_sql = segments.reads(_spans(work, start))
+    reads_sql = segments.plan_reads(_spans(work, start))
     if reads_sql:
         read(work, reads_sql)
         sources.append(scan.AGAIN)

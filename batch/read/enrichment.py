@@ -10,7 +10,7 @@ from cutover.lake.dimensions import joined_versions
 from cutover.lake.dimensions.joined_versions import VersionSpan
 from cutover.lake.dimensions.rejoin import Rejoin, Spans
 from cutover.lake.epochs.epoch_log import EpochLog, EpochRecord
-from cutover.records.enrich import NONE, Dimensions
+from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.reading.scan import Offsets
 from cutover.settings import Settings
 
@@ -44,7 +44,7 @@ class BatchEnrichment:
 
     def frames(self, spark: "SparkSession", spans: Spans) -> Dimensions:
         """Return what the records of resolved offsets are joined with."""
-        return NONE if self._rejoin is None else self._rejoin.frames(spark, spans)
+        return NO_DIMENSIONS if self._rejoin is None else self._rejoin.frames(spark, spans)
 
 
 def _records(target: BatchCut) -> Sequence[EpochRecord]:

@@ -15,7 +15,7 @@ from cutover.lake.tables.schemas import BATCH_INDEX, IndexKind, batch_ledger_sch
 from cutover.records import duplicates
 from cutover.records.classes import Class
 from cutover.records.classify import classify_records
-from cutover.records.enrich import Dimensions, without_lookups
+from cutover.records.enrich import Dimensions, drop_lookups
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
 
@@ -145,7 +145,7 @@ def _hours_sql(window: Sessions, rows: str) -> str:
 def _windows(records: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-    pipeline = without_lookups(pipeline)
+    pipeline = drop_lookups(pipeline)
     unfiltered = parse_records(records, pipeline).withColumn("_filtered", F.lit(False))  # noqa: FBT003 -- a literal
     rows = classify_records(unfiltered, pipeline, watermark_micros=None).where(F.col("window_start").isNotNull())
     bounds = (F.min("_offset").alias(FIRST), F.max("_offset").alias(LAST), F.count(F.lit(1)).alias("_n"))

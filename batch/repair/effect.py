@@ -19,7 +19,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.lake.serving import views
 from cutover.lake.tables import schemas
 from cutover.quoting import identifier
-from cutover.records.closing import closing
+from cutover.records.closing import compute_closing_watermark
 from cutover.settings import Settings
 
 SIDES = ("served", "batch", "streaming")
@@ -158,7 +158,9 @@ def _list_served_from(connection: duckdb.DuckDBPyConnection, settings: Settings,
         if by != "streaming":
             finish_times = (at for at, spans in reversed(runs) if any(a <= start and end <= b for a, b in spans))
             return next(finish_times, None)  # of the run over it that was recorded last
-        at = bisect_left(marks, closing(pipeline.window, pipeline.lateness, end), key=lambda mark: mark[0])
+        at = bisect_left(
+            marks, compute_closing_watermark(pipeline.window, pipeline.lateness, end), key=lambda mark: mark[0]
+        )
         return marks[at][1] or None if at < len(marks) else None
 
     names = ("_start", "_end", "_by")

@@ -107,7 +107,7 @@ def _refuse_emptied(work: RunContext) -> None:
 
 def _query_scanned_rows(work: RunContext) -> str:
     """Return the query of what this run scanned, and of what an earlier one did, read again."""
-    reads_sql = segments.reads(index.spans(work.connection, WINDOWS, scan=work.scan))
+    reads_sql = segments.plan_reads(index.spans(work.connection, WINDOWS, scan=work.scan))
     sources = [scan.SCAN]
     if reads_sql:
         scan.read_again(work.records(reads_sql), work.pipeline, work.staged, work.dimensions(reads_sql))
@@ -117,13 +117,13 @@ def _query_scanned_rows(work: RunContext) -> str:
 
 def _query_once(work: RunContext) -> str:
     """Return the query of all records of the planned windows, read together: a twin may lie in any earlier scan."""
-    reads = segments.reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
+    reads = segments.plan_reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
     scan.count_once(work.records(reads), work.pipeline, work.staged, work.dimensions(reads))
     return f"SELECT * FROM {scan.ONCE}"  # noqa: S608 -- an internal name
 
 
 def _team_sql(work: RunContext, plan: RunPlan) -> str:
-    reads = segments.reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
+    reads = segments.plan_reads(index.spans(work.connection, WINDOWS, scan=work.scan + 1))
     events = sql.events(work.records(reads), work.pipeline, work.dimensions(reads))
     sql.stage(events, work.pipeline, plan.compute, work.staged)
     return sql.result_sql(work.connection, work.pipeline, WINDOWS, work.target.record.epoch)

@@ -20,7 +20,7 @@ from cutover.lake.tables import delta
 from cutover.log.address import bootstrap_servers
 from cutover.probe import Point
 from cutover.records.classes import Class
-from cutover.records.enrich import NONE, Dimensions
+from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.fold import finish_sql
 from cutover.settings import Settings
 from cutover.streaming import driver
@@ -121,7 +121,7 @@ class Streams:
     @property
     def dimensions(self) -> Dimensions:
         """Return what the noop query's lookups take their columns from."""
-        return NONE
+        return NO_DIMENSIONS
 
     def _drained(self, query: StreamingQuery) -> Run:
         found = drained(query, self.triggers, self.rows)

@@ -9,7 +9,7 @@ from cutover.definition.loading import catalogue
 from cutover.definition.model.topic import check_name
 from cutover.errors import CutoverError, DefinitionError
 from cutover.log.kafka import LogClient
-from cutover.records.files.cells import show_name
+from cutover.records.files.cells import format_name
 from cutover.records.files.lines import reject
 from cutover.records.files.tables import is_json, parse_line, read_csv, read_json_lines
 from cutover.records.proposal import template
@@ -46,7 +46,7 @@ def init(settings: Settings, name: str, source: str) -> Path:
     guess = survey_file(path).guess(_read_again(path)) if is_file else survey_topic(settings, source).guess()
     usable_guess = _check_usable(guess, source)
     origin = Path(source).name if is_file else source
-    text = template.render(name, name if is_file else source, origin, usable_guess, is_topic=not is_file)
+    text = template.render_definition(name, name if is_file else source, origin, usable_guess, is_topic=not is_file)
     return _write_definition(target, text)
 
 
@@ -128,7 +128,7 @@ def _check_usable(guess: Guess, source: str) -> Guess:
     if guess.event_time is not None:
         return guess
     names = ", ".join(_describe_column(column) for column in guess.columns) or "none"
-    left_out_text = "".join(f"; left out: `{show_name(name)}`, {reason}" for name, reason in guess.left_out.items())
+    left_out_text = "".join(f"; left out: `{format_name(name)}`, {reason}" for name, reason in guess.left_out.items())
     expected = "a column with a time (ISO 8601, or Unix seconds or milliseconds)"
     msg = f"--from {source}: expected {expected}, got {names}{left_out_text}.\nHint: {_hint_time(guess)}"
     raise DefinitionError(msg)

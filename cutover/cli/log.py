@@ -15,9 +15,9 @@ from cutover.clock import SystemClock
 from cutover.definition.loading import catalogue
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.errors import DefinitionError
-from cutover.records.files.cells import show_name
+from cutover.records.files.cells import format_name
 from cutover.records.sending.produce import Progress, Request, Summary, produce
-from cutover.records.sending.rows import Stretch
+from cutover.records.sending.rows import LogTimeRange
 from cutover.settings import load_settings
 from cutover.timestamps import parse_micros
 
@@ -54,7 +54,7 @@ def produce_file(  # noqa: PLR0913, PLR0917 -- each is an option of the command
     definition = reading(catalogue.get(settings, pipeline), topic)
     request = Request(
         file=file,
-        stretch=Stretch(start=_time(start, of="--from"), end=_time(end, of="--to")),
+        stretch=LogTimeRange(start=_time(start, of="--from"), end=_time(end, of="--to")),
         speed=parse_speed(speed),
         partitions=partitions,
         again=again,
@@ -112,7 +112,7 @@ def _sentence(summary: Summary) -> str:
     if summary.differs:
         lines.append(summary.differs)
     if summary.ignored_columns:
-        names = ", ".join(map(show_name, summary.ignored_columns))
+        names = ", ".join(map(format_name, summary.ignored_columns))
         lines.append(f"Columns that the schema does not name were left out: {names}.")
     if summary.malformed:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in summary.malformed_reasons.items())

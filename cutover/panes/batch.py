@@ -7,7 +7,7 @@ from cutover.definition.measures.kinds import Measure
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.panes.model import InputRow, Key, Outcome, Pane, Setting, Timing, in_order
 from cutover.panes.watermarks import find_end_of_input
-from cutover.records.reference.measures import finish, value_of
+from cutover.records.reference.measures import finish_measure, merge_measure
 
 Group = tuple[Key, Interval]
 
@@ -43,7 +43,7 @@ def _compute_measure(measure: Measure, rows: Sequence[InputRow]) -> object:
     column = measure.expression
     values = [None if column is None else row.columns[column] for row in rows]
     places = [(row.event_time, 0, position) for position, row in enumerate(rows)]
-    return finish(measure, value_of(measure, values, places))
+    return finish_measure(measure, merge_measure(measure, values, places))
 
 
 def _group_rows(setting: Setting) -> dict[Group, list[InputRow]]:

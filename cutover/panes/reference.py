@@ -37,7 +37,7 @@ def rules(setting: Setting) -> Rules:
         trigger=setting.trigger,
         accumulation=setting.accumulation,
         is_sessions=setting.is_sessions,
-        value=partial(tally.finish_measure, setting.measure),
+        value=partial(tally.finish_tally, setting.measure),
         merge=tally.merge_tallies,
     )
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min, Sum
 from cutover.errors import DefinitionError
 from cutover.panes.model import InputRow
-from cutover.records.reference.measures import EXACT, finish
+from cutover.records.reference.measures import EXACT, finish_measure
 
 Number = int | Decimal
 
@@ -53,7 +53,7 @@ def merge_tallies(tallies: Sequence[Tally], other: Sequence[Tally]) -> tuple[Tal
     )
 
 
-def finish_measure(measure: Measure, contents: Sequence[Tally]) -> object:
+def finish_tally(measure: Measure, contents: Sequence[Tally]) -> object:
     """Compute a measure of contents.
 
     A count is the number of rows, nulls included: 0 without rows. Every other measure is None if all values are null.
@@ -62,7 +62,7 @@ def finish_measure(measure: Measure, contents: Sequence[Tally]) -> object:
         DefinitionError: Scenarios do not support the measure.
     """
     (tally,) = contents or (NOTHING,)
-    return finish(measure, _value(measure, tally))
+    return finish_measure(measure, _value(measure, tally))
 
 
 def _value(measure: Measure, tally: Tally) -> Any:

@@ -10,14 +10,14 @@ from cutover.definition.model.pipeline import Lateness, Pipeline
 from cutover.definition.windows.window_fn import WindowFn
 
 
-def closing(window: WindowFn, lateness: Lateness, end: int) -> int:
+def compute_closing_watermark(window: WindowFn, lateness: Lateness, end: int) -> int:
     """Return the first watermark at which a window that ends at a time is closed, microseconds."""
     return end + window.closes_after + lateness.allowed_micros
 
 
 def find_closed_end(pipeline: Pipeline, watermark: int | None) -> int | None:
     """Return the last end of a window that is closed at a watermark, microseconds; None: no window is."""
-    return None if watermark is None else watermark - closing(pipeline.window, pipeline.lateness, 0)
+    return None if watermark is None else watermark - compute_closing_watermark(pipeline.window, pipeline.lateness, 0)
 
 
 def is_closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
@@ -26,7 +26,7 @@ def is_closed_sql(pipeline: Pipeline, watermark: int | None) -> str:
     return "false" if closed_end is None else f"(epoch_us(window_end) <= {closed_end})"
 
 
-def grace(pipeline: Pipeline) -> int:
+def compute_late_margin(pipeline: Pipeline) -> int:
     """Return how far the watermark must be beyond the end of a row's own window for the row to be late, microseconds.
 
     A row's own window: of sessions that of the row alone.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
 
-_KEPT = 256
+_CACHED_LISTS = 256
 """Lists; those with a watermark in them are of one epoch alone."""
 
 
@@ -34,9 +34,9 @@ def aggregate(frame: "DataFrame", by: Sequence[str], texts: Sequence[str]) -> "D
     return _make_frame(frame, grouped.agg(columns.head(), columns.tail()))
 
 
-def observe(frame: "DataFrame", seen: "Observation", texts: Sequence[str]) -> "DataFrame":
+def observe(frame: "DataFrame", observation: "Observation", texts: Sequence[str]) -> "DataFrame":
     """Let an observation see aggregates of the rows that pass by: Spark SQL, each with its name; at least one."""
-    return frame.observe(seen, *_parse_columns(_jvm(frame), tuple(texts)))
+    return frame.observe(observation, *_parse_columns(_jvm(frame), tuple(texts)))
 
 
 def _java(frame: "DataFrame") -> Any:
@@ -53,17 +53,17 @@ def _make_frame(frame: "DataFrame", java: Any) -> "DataFrame":
     return DataFrame(java, frame.sparkSession)
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LISTS)
 def _make_seq(jvm: Any, texts: tuple[str, ...]) -> Any:
     return jvm.PythonUtils.toSeq(list(texts))
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LISTS)
 def _columns(jvm: Any, texts: tuple[str, ...]) -> Any:
     return jvm.PythonUtils.toSeq([column._jc for column in _parse_columns(jvm, texts)])  # noqa: SLF001 -- as above
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_CACHED_LISTS)
 def _parse_columns(_jvm: Any, texts: tuple[str, ...]) -> "tuple[Column, ...]":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; commands without it pay nothing
 

@@ -26,7 +26,7 @@ def can_count_sql(pipeline: Pipeline) -> str:
     return f"(_reason IS NULL AND NOT _filtered AND NOT coalesce({future}, false))"
 
 
-def candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -> "DataFrame":
+def select_candidates(parsed: "DataFrame", pipeline: Pipeline, watermark: int | None) -> "DataFrame":
     """Return the records of an epoch whose ids are looked up: what could count and is not forgotten.
 
     Args:
@@ -54,11 +54,11 @@ def match_positions_sql(positions: Iterable[tuple[int, int]]) -> str:
 
     However many they are the generated code is the same: Spark keeps a list that is longer than ten apart from it.
     """
-    listed = [f"'{partition}:{offset}'" for partition, offset in positions]
-    if not listed:
+    literals = [f"'{partition}:{offset}'" for partition, offset in positions]
+    if not literals:
         return "false"
-    filling = (f"':{number}'" for number in range(_LISTED - len(listed)))
-    return f"concat(_partition, ':', _offset) IN ({', '.join([*listed, *filling])})"
+    filling = (f"':{number}'" for number in range(_LISTED - len(literals)))
+    return f"concat(_partition, ':', _offset) IN ({', '.join([*literals, *filling])})"
 
 
 def flag_records(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame", str]:
@@ -73,10 +73,10 @@ def flag_records(parsed: "DataFrame", positions: "pa.Table") -> tuple["DataFrame
         return parsed, match_positions_sql(zip(*columns, strict=True))
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name for it
 
-    places = positions.select(["partition", "offset"]).rename_columns(["__partition", "__offset"])
-    listed = parsed.sparkSession.createDataFrame(places).withColumn(IS_TWIN, F.lit(True))  # noqa: FBT003 -- a literal
-    same = F.expr("_partition = __partition AND _offset = __offset")
-    joined = parsed.join(F.broadcast(listed), same, "left").drop("__partition", "__offset")
+    position_columns = positions.select(["partition", "offset"]).rename_columns(["__partition", "__offset"])
+    flagged_positions = parsed.sparkSession.createDataFrame(position_columns).withColumn(IS_TWIN, F.lit(True))  # noqa: FBT003 -- a literal
+    is_same_position = F.expr("_partition = __partition AND _offset = __offset")
+    joined = parsed.join(F.broadcast(flagged_positions), is_same_position, "left").drop("__partition", "__offset")
     return joined, f"coalesce({IS_TWIN}, false)"
 
 
@@ -92,11 +92,11 @@ def mark_duplicates(parsed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
         earlier event time does too); never null.
     """
     # What cannot count is alone: nulls of one group would all go to one task.
-    group = f"IF({can_count_sql(pipeline)}, NULL, struct(_partition, _offset)), `{pipeline.source.record_id}`"
-    over = f"OVER (PARTITION BY {group} ORDER BY _event_time, _partition, _offset)"
-    before = parsed.selectExpr("*", f"lag(_event_time) {over} AS __before")
+    partition_by = f"IF({can_count_sql(pipeline)}, NULL, struct(_partition, _offset)), `{pipeline.source.record_id}`"
+    over = f"OVER (PARTITION BY {partition_by} ORDER BY _event_time, _partition, _offset)"
+    with_predecessors = parsed.selectExpr("*", f"lag(_event_time) {over} AS __before")
     columns = [f"`{name}`" for name in parsed.columns]
-    return before.selectExpr(
+    return with_predecessors.selectExpr(
         *columns,
         f"coalesce(__before = _event_time, false) AS {IS_TWIN}",
         f"IF(coalesce(__before < _event_time, false), 1, 0) AS {CONFLICT}",

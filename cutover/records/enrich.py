@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 VERSION = "__version"
-PLACES = "__partition int, __first bigint, __next bigint, __of bigint"
-"""Columns of `Joined.places`."""
+VERSION_RANGES = "__partition int, __first bigint, __next bigint, __of bigint"
+"""Columns of `DimensionFrame.places`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
+class DimensionFrame:
     """A dimension as rows are joined with it."""
 
     frame: "DataFrame"  # key columns and taken columns, unique by key; with `places` also by `__version bigint`
@@ -27,11 +27,11 @@ class Joined:
     places: "DataFrame | None" = None  # offsets `[__first, __next)` of a partition, disjoint, to `__of`, a version
 
 
-Dimensions = Mapping[str, Joined]
-NONE: Dimensions = MappingProxyType({})
+Dimensions = Mapping[str, DimensionFrame]
+NO_DIMENSIONS: Dimensions = MappingProxyType({})
 
 
-def without_lookups(pipeline: Pipeline) -> Pipeline:
+def drop_lookups(pipeline: Pipeline) -> Pipeline:
     """Return the definition without anything that a dimension can change; as it is where it has no lookups.
 
     What is left says of each record that parsed in which windows it may count, whichever version it is joined with.
@@ -59,33 +59,33 @@ def join_dimensions(rows: "DataFrame", pipeline: Pipeline, dimensions: Dimension
         if name not in dimensions:
             msg = f"Pipeline `{pipeline.name}`: expected the dimension of lookup `{name}`, got none."
             raise DefinitionError(msg)
-        rows = _one(rows, lookup, dimensions[name])
+        rows = _join_dimension(rows, lookup, dimensions[name])
     return rows
 
 
-def _one(rows: "DataFrame", lookup: Lookup, dimension: Joined) -> "DataFrame":
+def _join_dimension(rows: "DataFrame", lookup: Lookup, dimension: DimensionFrame) -> "DataFrame":
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own alias; commands without Spark pay nothing
 
-    kept = [f"`{name}`" for name in rows.columns]
-    theirs = dimension.frame.selectExpr(
+    row_columns = [f"`{name}`" for name in rows.columns]
+    dimension_rows = dimension.frame.selectExpr(
         *(f"`{column}` AS `__on_{n}`" for n, column in enumerate(lookup.on.values())),
         *(f"`{column}` AS `__take_{n}`" for n, column in enumerate(lookup.columns)),
         *(() if dimension.places is None else (VERSION,)),
     )
-    same = [f"`{column}` = `__on_{n}`" for n, column in enumerate(lookup.on)]
+    conditions = [f"`{column}` = `__on_{n}`" for n, column in enumerate(lookup.on)]
     if dimension.places is not None:
-        rows, same = _add_version(rows, dimension.places), [*same, f"__of = {VERSION}"]
-    taken = (f"`__take_{n}` AS `{column}`" for n, column in enumerate(lookup.columns))
-    side = F.broadcast(theirs) if dimension.small else theirs
-    return rows.join(side, F.expr(" AND ".join(same)), "left").selectExpr(*kept, *taken)
+        rows, conditions = _add_version(rows, dimension.places), [*conditions, f"__of = {VERSION}"]
+    looked_up = (f"`__take_{n}` AS `{column}`" for n, column in enumerate(lookup.columns))
+    joined_rows = F.broadcast(dimension_rows) if dimension.small else dimension_rows
+    return rows.join(joined_rows, F.expr(" AND ".join(conditions)), "left").selectExpr(*row_columns, *looked_up)
 
 
-def _add_version(rows: "DataFrame", places: "DataFrame") -> "DataFrame":
+def _add_version(rows: "DataFrame", version_ranges: "DataFrame") -> "DataFrame":
     """Add `__of`: the version that the record at this place is joined with."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- as above
 
-    within = F.expr("_partition = __partition AND _offset >= __first AND _offset < __next")
+    in_range = F.expr("_partition = __partition AND _offset >= __first AND _offset < __next")
     columns = [f"`{name}`" for name in rows.columns]
-    found = rows.join(F.broadcast(places), within, "left")
-    nowhere = "raise_error('a record lies in none of the offsets that are to be joined')"
-    return found.selectExpr(*columns, f"coalesce(__of, CAST({nowhere} AS bigint)) AS __of")
+    versioned = rows.join(F.broadcast(version_ranges), in_range, "left")
+    no_version = "raise_error('a record lies in none of the offsets that are to be joined')"
+    return versioned.selectExpr(*columns, f"coalesce(__of, CAST({no_version} AS bigint)) AS __of")

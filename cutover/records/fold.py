@@ -11,7 +11,7 @@ from cutover.records import join_pairs
 from cutover.records.classes import Class
 
 WINDOW = ("window_start", "window_end")
-SHORT = 16
+SHORT_LIST = 16
 """Entries of a list whose counts are added up in place: 200,000 lists of five in 1 s, as groups of their own in 6 s."""
 SESSION = "__session"
 
@@ -38,18 +38,20 @@ def fold_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.
         window, group = "min(window_start) AS window_start, max(window_end) AS window_end", _quote_names(pipeline.key)
         group += f", {SESSION}"
     states = compile_pipeline(pipeline).states
-    merged = [f"{_merge(state)} AS {identifier(state.column)}" for state in states]
+    merged = [f"{_merge_sql(state)} AS {identifier(state.column)}" for state in states]
     columns = ", ".join((window, _quote_names(pipeline.key), *merged, "CAST(sum(_n) AS bigint) AS _n"))
-    gathered = f"SELECT {columns} FROM ({rows}) AS counted GROUP BY {group}"  # noqa: S608 -- names are checked
-    counted = [state for state in states if state.merge == "counts"]
-    if not counted:
-        return gathered
-    settled = ", ".join((_quote_names((*WINDOW, *pipeline.key)), *(_settle(state) for state in states), "_n"))
-    long = ", ".join(
-        f"CASE WHEN len({name}) > {SHORT} THEN {name} END AS {_name_long(state)}"
-        for state, name in ((state, identifier(state.column)) for state in counted)
+    merged_query = f"SELECT {columns} FROM ({rows}) AS counted GROUP BY {group}"  # noqa: S608 -- names are checked
+    counted_states = [state for state in states if state.merge == "counts"]
+    if not counted_states:
+        return merged_query
+    settled_columns = ", ".join(
+        (_quote_names((*WINDOW, *pipeline.key)), *(_merge_counts_sql(state) for state in states), "_n")
     )
-    return f"SELECT {settled} FROM (SELECT *, {long} FROM ({gathered})) AS gathered"  # noqa: S608 -- names are checked
+    long_lists = ", ".join(
+        f"CASE WHEN len({name}) > {SHORT_LIST} THEN {name} END AS {_name_long(state)}"
+        for state, name in ((state, identifier(state.column)) for state in counted_states)
+    )
+    return f"SELECT {settled_columns} FROM (SELECT *, {long_lists} FROM ({merged_query})) AS gathered"  # noqa: S608 -- names are checked
 
 
 def group_sessions_sql(key: Sequence[str], relation: str) -> str:
@@ -66,12 +68,12 @@ def group_sessions_sql(key: Sequence[str], relation: str) -> str:
         The columns of the relation and `__session`, the start of the first row of its session: rows of one key are of
         one session where it is equal.
     """
-    of_key = f"PARTITION BY {_quote_names(key)} ORDER BY window_start"
-    reached = f"max(window_end) OVER ({of_key} GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-    begins = f"CASE WHEN window_start <= {reached} THEN NULL ELSE window_start END"
-    opens = f"SELECT *, {begins} AS __opens FROM {relation} AS alone"  # noqa: S608 -- names are checked
-    first = f"max(__opens) OVER ({of_key} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
-    return f"SELECT * EXCLUDE (__opens), {first} AS {SESSION} FROM ({opens}) AS opening"  # noqa: S608 -- names are checked
+    window_order = f"PARTITION BY {_quote_names(key)} ORDER BY window_start"
+    previous_end = f"max(window_end) OVER ({window_order} GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    start_if_new = f"CASE WHEN window_start <= {previous_end} THEN NULL ELSE window_start END"
+    with_session_starts = f"SELECT *, {start_if_new} AS __opens FROM {relation} AS alone"  # noqa: S608 -- names are checked
+    session_start = f"max(__opens) OVER ({window_order} RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    return f"SELECT * EXCLUDE (__opens), {session_start} AS {SESSION} FROM ({with_session_starts}) AS opening"  # noqa: S608 -- names are checked
 
 
 def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Class.ACCEPTED,)) -> str:
@@ -87,26 +89,26 @@ def finish_sql(pipeline: Pipeline, relation: str, *, keep: Sequence[str] = (Clas
         (such as `<avg>__sum`), `_n bigint`.
     """
     columns = ", ".join(finish_columns(pipeline).values())
-    folded = finishable(pipeline, f"({fold_sql(pipeline, relation, keep=keep)})")
+    folded = make_finishable(pipeline, f"({fold_sql(pipeline, relation, keep=keep)})")
     return f"SELECT {columns} FROM {folded} AS folded"  # noqa: S608 -- names are checked
 
 
-def finishable(pipeline: Pipeline, relation: str) -> str:
+def make_finishable(pipeline: Pipeline, relation: str) -> str:
     """Return the relation that `finish_columns` is written over, from rows of states: of a join it has the pairs."""
-    return relation if pipeline.join is None else join_pairs.with_pairs(compile_pipeline(pipeline), relation)
+    return relation if pipeline.join is None else join_pairs.add_measures_sql(compile_pipeline(pipeline), relation)
 
 
 def finish_columns(pipeline: Pipeline) -> dict[str, str]:
-    """Return each output column of `finish_sql` to its SQL over a `finishable` relation, in order."""
+    """Return each output column of `finish_sql` to its SQL over a `make_finishable` relation, in order."""
     compiled = compile_pipeline(pipeline)
-    plain = {name: identifier(name) for name in (*WINDOW, *pipeline.key)}
-    named = {name: (text, identifier(name)) for name, text in compiled.finishes.items()}
-    measures = {name: to if text == name else f"{text} AS {to}" for name, (text, to) in named.items()}
-    rest = {s.column: identifier(s.column) for s in compiled.states if s.column not in compiled.finishes}
-    return plain | measures | rest | {"_n": "_n"}
+    group_columns = {name: identifier(name) for name in (*WINDOW, *pipeline.key)}
+    finishes = {name: (text, identifier(name)) for name, text in compiled.finishes.items()}
+    measures = {name: to if text == name else f"{text} AS {to}" for name, (text, to) in finishes.items()}
+    remaining_states = {s.column: identifier(s.column) for s in compiled.states if s.column not in compiled.finishes}
+    return group_columns | measures | remaining_states | {"_n": "_n"}
 
 
-def _merge(state: StateColumn) -> str:
+def _merge_sql(state: StateColumn) -> str:
     column = identifier(state.column)
     if state.merge == "sum":
         return (
@@ -116,28 +118,28 @@ def _merge(state: StateColumn) -> str:
         return doubles.merge_sql(column)
     if state.merge in {"min", "max"}:
         return f"{state.merge}({column})"
-    listed = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"
+    entries = f"flatten(list({column}) FILTER ({column} IS NOT NULL))"
     if state.merge == "counts":
-        return listed
-    different = f"list_distinct({listed})" if state.merge == "smallest" else listed
-    return f"list_sort({different})[1:{state.max_entries}]"
+        return entries
+    distinct_entries = f"list_distinct({entries})" if state.merge == "smallest" else entries
+    return f"list_sort({distinct_entries})[1:{state.max_entries}]"
 
 
-def _settle(state: StateColumn) -> str:
+def _merge_counts_sql(state: StateColumn) -> str:
     """Return what becomes of a gathered state: of counts one entry a value, in order; null without any."""
     column = identifier(state.column)
     if state.merge != "counts":
         return column
-    listed = f"SELECT unnest(gathered.{_name_long(state)}) AS u"
-    added = f"SELECT u['value'] AS v, CAST(sum(u['count']) AS BIGINT) AS n FROM ({listed}) GROUP BY 1"  # noqa: S608 -- names are checked
-    long = f"(SELECT list({{'value': v, 'count': n}} ORDER BY v) FROM ({added}))"  # noqa: S608 -- names are checked
+    long_entries = f"SELECT unnest(gathered.{_name_long(state)}) AS u"
+    sums = f"SELECT u['value'] AS v, CAST(sum(u['count']) AS BIGINT) AS n FROM ({long_entries}) GROUP BY 1"  # noqa: S608 -- names are checked
+    long_result = f"(SELECT list({{'value': v, 'count': n}} ORDER BY v) FROM ({sums}))"  # noqa: S608 -- names are checked
     # A user's column may be called `x`, and would be taken for the parameter: names with `__` are ours.
-    mine = f"list_filter({column}, lambda __x: __x['value'] IS NOT DISTINCT FROM __v)"
-    count = f"CAST(list_sum(list_transform({mine}, lambda __x: __x['count'])) AS BIGINT)"
+    same_value = f"list_filter({column}, lambda __x: __x['value'] IS NOT DISTINCT FROM __v)"
+    count = f"CAST(list_sum(list_transform({same_value}, lambda __x: __x['count'])) AS BIGINT)"
     values = f"list_sort(list_distinct(list_transform({column}, lambda __x: __x['value'])))"
-    made = f"list_transform({values}, lambda __v: {{'value': __v, 'count': {count}}})"
-    short = f"CASE WHEN len({column}) > 0 THEN {made} END"
-    return f"CASE WHEN len({column}) <= {SHORT} THEN {short} ELSE {long} END AS {column}"
+    counted_values = f"list_transform({values}, lambda __v: {{'value': __v, 'count': {count}}})"
+    short_result = f"CASE WHEN len({column}) > 0 THEN {counted_values} END"
+    return f"CASE WHEN len({column}) <= {SHORT_LIST} THEN {short_result} ELSE {long_result} END AS {column}"
 
 
 def _name_long(state: StateColumn) -> str:

@@ -26,34 +26,34 @@ _NULL_ROW = "[{'value': NULL, 'count': 1::BIGINT}]"
 _BOTH: frozenset[Name] = frozenset(SIDES)
 
 
-def with_pairs(compiled: CompiledPipeline, relation: str) -> str:
+def add_measures_sql(compiled: CompiledPipeline, relation: str) -> str:
     """Return a query in parentheses: the rows of a relation, and a column more for each measure.
 
     Args:
         compiled: Its join, key and measures.
         relation: A view or a query in parentheses, one row a window and key: the key, `__left`, `__right`.
     """
-    left, right = compiled.sides
-    looked = {name: compiled.used_sides[name] for name in compiled.definition.measures}
-    of_left = [name for name, used in looked.items() if "right" not in used]
-    of_right = [name for name, used in looked.items() if used == {"right"}]
-    of_both = [name for name, used in looked.items() if used == _BOTH]
-    found = {
-        "of_left": (of_left, _one_side(compiled, left, "__l", "__rights")),
-        "of_right": (of_right, _one_side(compiled, right, "__r", "__lefts")),
-        "of_both": (of_both, _product(compiled, left, right)),
+    left_side, right_side = compiled.sides
+    sides_by_measure = {name: compiled.used_sides[name] for name in compiled.definition.measures}
+    left_measures = [name for name, used in sides_by_measure.items() if "right" not in used]
+    right_measures = [name for name, used in sides_by_measure.items() if used == {"right"}]
+    pair_measures = [name for name, used in sides_by_measure.items() if used == _BOTH]
+    measures_and_rows = {
+        "of_left": (left_measures, _side_rows_sql(compiled, left_side, "__l", "__rights")),
+        "of_right": (right_measures, _side_rows_sql(compiled, right_side, "__r", "__lefts")),
+        "of_both": (pair_measures, _pair_rows_sql(compiled, left_side, right_side)),
     }
-    there = {name: parts for name, parts in found.items() if parts[0]}
-    steps = [f"{name} AS ({_query_aggregates(compiled, names, rows)})" for name, (names, rows) in there.items()]
-    joined = " ".join(f"LEFT JOIN {name} USING (__group)" for name in there)
+    required = {name: parts for name, parts in measures_and_rows.items() if parts[0]}
+    steps = [f"{name} AS ({_query_aggregates(compiled, names, rows)})" for name, (names, rows) in required.items()]
+    joins = " ".join(f"LEFT JOIN {name} USING (__group)" for name in required)
     return (
-        f"(WITH {', '.join([*_blocks(compiled, relation), *steps])} "
+        f"(WITH {', '.join([*_block_steps(compiled, relation), *steps])} "
         f"SELECT grouped.*, {', '.join(_select_measure(compiled, name) for name in compiled.definition.measures)}"
-        f" FROM grouped {joined})"
+        f" FROM grouped {joins})"
     )
 
 
-def _blocks(compiled: CompiledPipeline, relation: str) -> list[str]:
+def _block_steps(compiled: CompiledPipeline, relation: str) -> list[str]:
     """Return the first steps: `grouped` (the relation with `__group`) and `blocks`: bags that meet one another.
 
     A group is one block of both its bags, or, where nothing matches, a block for each side that is kept, with one row
@@ -62,35 +62,37 @@ def _blocks(compiled: CompiledPipeline, relation: str) -> list[str]:
     keys = ", ".join(
         f"{_drop_zone(identifier(name), kind)} AS {identifier(name)}" for name, kind in compiled.key_types.items()
     )
-    there = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in compiled.definition.key)
-    matched = f"({there} AND coalesce(len(__left), 0) > 0 AND coalesce(len(__right), 0) > 0)"
-    how = compiled.definition.join.how if compiled.definition.join is not None else "inner"
-    rows = [f"SELECT __group, {keys}, __left AS __l, __right AS __r FROM grouped WHERE {matched}"]
-    if how in {"left", "full"}:
-        rows.append(f"SELECT __group, {keys}, __left, {_NULL_ROW} FROM grouped WHERE NOT {matched} AND len(__left) > 0")
-    if how == "full":
-        rows.append(
+    has_key = " AND ".join(f"{identifier(name)} IS NOT NULL" for name in compiled.definition.key)
+    matched = f"({has_key} AND coalesce(len(__left), 0) > 0 AND coalesce(len(__right), 0) > 0)"
+    join_type = compiled.definition.join.how if compiled.definition.join is not None else "inner"
+    block_queries = [f"SELECT __group, {keys}, __left AS __l, __right AS __r FROM grouped WHERE {matched}"]
+    if join_type in {"left", "full"}:
+        block_queries.append(
+            f"SELECT __group, {keys}, __left, {_NULL_ROW} FROM grouped WHERE NOT {matched} AND len(__left) > 0"
+        )
+    if join_type == "full":
+        block_queries.append(
             f"SELECT __group, {keys}, {_NULL_ROW}, __right FROM grouped WHERE NOT {matched} AND len(__right) > 0"
         )
     counts = ", ".join(
         f"CAST(list_sum(list_transform({c}, lambda __x: __x['count'])) AS BIGINT) AS {n}"
         for c, n in (("__l", "__lefts"), ("__r", "__rights"))
     )
-    every = " UNION ALL ".join(rows)
+    all_blocks = " UNION ALL ".join(block_queries)
     return [
         f"grouped AS MATERIALIZED (SELECT row_number() OVER () AS __group, * FROM {relation})",
-        f"blocks AS MATERIALIZED (SELECT row_number() OVER () AS __block, *, {counts} FROM ({every}))",
+        f"blocks AS MATERIALIZED (SELECT row_number() OVER () AS __block, *, {counts} FROM ({all_blocks}))",
     ]
 
 
-def _one_side(compiled: CompiledPipeline, side: Side, bag: str, others: str) -> str:
+def _side_rows_sql(compiled: CompiledPipeline, side: Side, bag: str, other_count: str) -> str:
     """Return the rows of one side, weighted with their own count and the number of the other side's rows."""
-    rows = f"SELECT __group, {_keys(compiled)}, {others}, unnest({bag}) AS __u FROM blocks"
-    columns = ", ".join([_keys(compiled), *_fields(side, "__u"), f"__u['count'] * {others} AS __weight"])
+    rows = f"SELECT __group, {_keys(compiled)}, {other_count}, unnest({bag}) AS __u FROM blocks"
+    columns = ", ".join([_keys(compiled), *_fields(side, "__u"), f"__u['count'] * {other_count} AS __weight"])
     return f"SELECT __group, {columns} FROM ({rows})"
 
 
-def _product(compiled: CompiledPipeline, side: Side, right: Side) -> str:
+def _pair_rows_sql(compiled: CompiledPipeline, side: Side, right: Side) -> str:
     """Return the pairs of different values, weighted with the product of their counts."""
     lefts = f"SELECT __group, {_keys(compiled)}, __block, unnest(__l) AS __u FROM blocks"
     rights = "SELECT __block, unnest(__r) AS __v FROM blocks"
@@ -100,8 +102,8 @@ def _product(compiled: CompiledPipeline, side: Side, right: Side) -> str:
 
 
 def _fields(side: Side, row: str) -> list[str]:
-    found = {name: (f"{row}['value']['{name}']", kind) for name, kind in side.types.items()}
-    return [f"{_drop_zone(column, kind)} AS {identifier(name)}" for name, (column, kind) in found.items()]
+    columns = {name: (f"{row}['value']['{name}']", kind) for name, kind in side.types.items()}
+    return [f"{_drop_zone(column, kind)} AS {identifier(name)}" for name, (column, kind) in columns.items()]
 
 
 def _keys(compiled: CompiledPipeline) -> str:
@@ -114,14 +116,16 @@ def _drop_zone(column: str, kind: str) -> str:
 
 
 def _query_aggregates(compiled: CompiledPipeline, names: Sequence[str], rows: str) -> str:
-    found = compiled.measured
-    values = [f"{_value(found[name])} AS __value_{i}" for i, name in enumerate(names)]
-    results = [f"{_aggregate(compiled, name, f'__value_{i}')} AS {identifier(name)}" for i, name in enumerate(names)]
+    expressions = compiled.measured
+    values = [f"{_value_sql(expressions[name])} AS __value_{i}" for i, name in enumerate(names)]
+    results = [
+        f"{_aggregate_sql(compiled, name, f'__value_{i}')} AS {identifier(name)}" for i, name in enumerate(names)
+    ]
     inner = f"SELECT __group, __weight, {', '.join(values)} FROM ({rows})"
     return f"SELECT __group, {', '.join(results)} FROM ({inner}) GROUP BY __group"
 
 
-def _value(expression: Expression | None) -> str:
+def _value_sql(expression: Expression | None) -> str:
     """Return the value of an expression on a pair; null where it fails."""
     if expression is None:
         return "true"
@@ -131,21 +135,21 @@ def _value(expression: Expression | None) -> str:
     )
 
 
-def _aggregate(compiled: CompiledPipeline, name: str, value: str) -> str:
+def _aggregate_sql(compiled: CompiledPipeline, name: str, value: str) -> str:
     measure, expression = compiled.definition.measures[name], compiled.measured[name]
     if isinstance(measure, Count) or expression is None:
         return "CAST(sum(__weight) AS BIGINT)"
     if isinstance(measure, Min):
-        found = f"{'max' if isinstance(measure, Max) else 'min'}({value})"
-        return f"make_timestamptz(epoch_us({found}))" if expression.type == "timestamp" else found
-    total = _sum(value, expression.type)
+        extreme = f"{'max' if isinstance(measure, Max) else 'min'}({value})"
+        return f"make_timestamptz(epoch_us({extreme}))" if expression.type == "timestamp" else extreme
+    total = _sum_sql(value, expression.type)
     if not isinstance(measure, Avg):
         return total
-    number = f"CAST(sum(__weight) FILTER ({value} IS NOT NULL) AS BIGINT)"
-    return f"CAST({total} AS DOUBLE) / nullif({number}, 0)"
+    count = f"CAST(sum(__weight) FILTER ({value} IS NOT NULL) AS BIGINT)"
+    return f"CAST({total} AS DOUBLE) / nullif({count}, 0)"
 
 
-def _sum(value: str, kind: str) -> str:
+def _sum_sql(value: str, kind: str) -> str:
     if is_float(kind):
         return doubles.total_sql(f"({doubles.weighted_sum_sql(value, '__weight')})")
     number = f"CAST({value} AS DECIMAL({DIGITS},0))" if kind in {"int", "bigint"} else value

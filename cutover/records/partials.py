@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WINDOW = ("window_start", "window_end")
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_AGGREGATES: Mapping[str, str] = MappingProxyType({})
 _WITH_POSITIONS = ", ".join(f"'{name}'" for name in WITH_POSITIONS)
 _WITHOUT_KEY = f"'{Class.MALFORMED}', '{Class.FILTERED}'"
 
 
 def aggregate_partials(
-    classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = (), further: Mapping[str, str] = NOTHING
+    classified: "DataFrame", pipeline: Pipeline, *, by: tuple[str, ...] = (), further: Mapping[str, str] = NO_AGGREGATES
 ) -> "DataFrame":
     """Aggregate by class, window and key; of sessions, by stretches of time that surely lie in one session.
 

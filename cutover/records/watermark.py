@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from cutover.definition.model.pipeline import Lateness
 from cutover.definition.windows.window_fn import WindowFn, select_last_window
-from cutover.records.closing import closing
+from cutover.records.closing import compute_closing_watermark
 
 MICROS = 1_000_000
 
@@ -58,14 +58,14 @@ def advance(state: WatermarkState, observation: Observation, lateness: Lateness)
     Returns:
         The next state; its watermark is at or after the one before. `idle` names the partitions left out as idle.
     """
-    quiet = _quiet_since(state, observation)
+    quiet = _find_quiet_starts(state, observation)
     idle = frozenset(
-        p for p, since in quiet.items() if (observation.now - since) * MICROS >= lateness.idle_after_micros
+        p for p, quiet_start in quiet.items() if (observation.now - quiet_start) * MICROS >= lateness.idle_after_micros
     )
-    known = _newest(state.max_event, observation.max_event)
+    newest_events = _merge_newest(state.max_event, observation.max_event)
     return WatermarkState(
-        watermark=_watermark(state.watermark, known, observation, idle, lateness),
-        max_event=known,
+        watermark=_compute_watermark(state.watermark, newest_events, observation, idle, lateness),
+        max_event=newest_events,
         idle=idle,
         read=dict(observation.read),
         quiet_since=quiet,
@@ -77,22 +77,26 @@ def final_watermark(state: WatermarkState, window: WindowFn, lateness: Lateness)
     if not state.max_event:
         return state.watermark
     end = select_last_window(window, max(state.max_event.values())).end
-    return max(closing(window, lateness, end), end if state.watermark is None else state.watermark)
+    return max(compute_closing_watermark(window, lateness, end), end if state.watermark is None else state.watermark)
 
 
-def _watermark(
-    before: int | None, known: Mapping[int, int], observation: Observation, idle: frozenset[int], lateness: Lateness
+def _compute_watermark(
+    previous: int | None,
+    newest_events: Mapping[int, int],
+    observation: Observation,
+    idle: frozenset[int],
+    lateness: Lateness,
 ) -> int | None:
-    if any(_has_unread(observation, p) and p not in known for p in observation.high):
-        return before
-    active = [known[p] for p in observation.high if p in known and p not in idle]
+    if any(_has_unread(observation, p) and p not in newest_events for p in observation.high):
+        return previous
+    active = [newest_events[p] for p in observation.high if p in newest_events and p not in idle]
     if not active:
-        return before
-    reached = min(active) - lateness.out_of_orderness_micros
-    return reached if before is None else max(before, reached)
+        return previous
+    candidate = min(active) - lateness.out_of_orderness_micros
+    return candidate if previous is None else max(previous, candidate)
 
 
-def _quiet_since(state: WatermarkState, observation: Observation) -> dict[int, float]:
+def _find_quiet_starts(state: WatermarkState, observation: Observation) -> dict[int, float]:
     """Return since when each partition that held a record has had nothing to read; a read record ends the quiet."""
     return {
         p: state.quiet_since.get(p, observation.now)
@@ -107,5 +111,5 @@ def _has_unread(observation: Observation, partition: int) -> bool:
     return observation.high[partition] > observation.read.get(partition, 0)
 
 
-def _newest(before: Mapping[int, int], now: Mapping[int, int]) -> dict[int, int]:
-    return {p: max(known[p] for known in (before, now) if p in known) for p in sorted({*before, *now})}
+def _merge_newest(previous: Mapping[int, int], current: Mapping[int, int]) -> dict[int, int]:
+    return {p: max(times[p] for times in (previous, current) if p in times) for p in sorted({*previous, *current})}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cutover.errors import DefinitionError
 from cutover.log.kafka import LogClient
-from cutover.records.sending.produced import Produced, ProducedRun, file_sha256
+from cutover.records.sending.produced import ProducedNotes, ProducedRun, file_sha256
 from cutover.settings import Settings
 
 
@@ -29,5 +29,5 @@ def sent_runs(settings: Settings, topic: str, file: Path) -> list[ProducedRun]:
     if topic not in client.topics():
         return []
     digest = file_sha256(file)
-    runs = Produced(settings.home.resolve(), client.describe(topic).topic_id).list_runs()
+    runs = ProducedNotes(settings.home.resolve(), client.describe(topic).topic_id).list_runs()
     return [entry for entry in runs if entry.sha256 == digest]

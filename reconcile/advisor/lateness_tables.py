@@ -27,7 +27,7 @@ from cutover.reconcile.result.timeliness import (
     LateShares,
     LateSource,
 )
-from cutover.records.closing import grace
+from cutover.records.closing import compute_late_margin
 
 SHARES = (0.5, 0.9, 0.99, 0.999)
 EDGES = (0, 1, 5, 15, 30, 60, 120, 240, 480, 960, 1440, 2880, 10_080)
@@ -84,7 +84,7 @@ def make(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, reads: pa.Ta
 def _is_late_sql(pipeline: Pipeline, reached: str) -> str:
     """Return whether a pair is late once the slowest partition has reached an event time."""
     mark = f"({reached} - {pipeline.lateness.out_of_orderness_micros})"
-    late = f"p.__ends + {grace(pipeline)} <= {mark}"
+    late = f"p.__ends + {compute_late_margin(pipeline)} <= {mark}"
     if pipeline.source.record_id is None:
         return f"({late})"
     oldest = f"({mark} - {compute_id_horizon(pipeline)})"

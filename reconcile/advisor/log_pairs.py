@@ -30,7 +30,7 @@ from cutover.records.classes import Class
 from cutover.records.classify import classify_records
 from cutover.records.parsing.parser import parse_records
 from cutover.records.reading import segments
-from cutover.records.reading.scan import Offsets, read
+from cutover.records.reading.scan import Offsets, read_records
 from cutover.records.reading.segments import OffsetSpan
 from cutover.settings import Settings
 
@@ -101,9 +101,9 @@ def _read_rows(reading: LogReading, reads: Sequence[Offsets]) -> pa.Table:
     pipeline, rejoin = reading.pipeline, reading.rejoin
     # A separate read for each of hundreds of epochs would cost Spark far more than what lies between them.
     spread = (OffsetSpan(partition=p, first=a, last=b - 1) for one in reads for p, (a, b) in one.items())
-    whole = segments.reads(spread)
+    whole = segments.plan_reads(spread)
     spans = rejoin.resolve_versions(rejoin.collect_recorded(reading.records), whole)
-    raw = read(reading.spark, reading.settings, pipeline, whole)
+    raw = read_records(reading.spark, reading.settings, pipeline, whole)
     rows = classify_records(
         parse_records(raw, pipeline, rejoin.frames(reading.spark, spans)), pipeline, watermark_micros=None
     )

@@ -17,7 +17,7 @@ from cutover.definition.windows.window_fn import Interval
 from cutover.reconcile.comparison.equal import plain, same
 from cutover.records.classes import Class
 from cutover.records.reference import ResultRow
-from cutover.records.reference.place import Placed, fold_records
+from cutover.records.reference.place import PlacedRecord, fold_records
 from cutover.records.reference.run import Group, Twin
 
 Key = tuple[Any, ...]
@@ -59,14 +59,14 @@ class _Group:
 class _PlaceRecords:
     """Records of one place, by stage."""
 
-    stages: list[list[Placed]]
-    batch: list[Placed] = field(default_factory=list)
+    stages: list[list[PlacedRecord]]
+    batch: list[PlacedRecord] = field(default_factory=list)
     is_sound: bool = True
 
 
 def fold_places(
     pipeline: Pipeline,
-    records: Iterable[Placed],
+    records: Iterable[PlacedRecord],
     ledger: Mapping[Position, str],
     places: Sequence[Place],
     classes: Sequence[str],
@@ -114,11 +114,11 @@ def _is_equal(expected: ResultRow, row: ResultRow) -> bool:
     return expected.n == row.n and all(same(plain(v), row.measures[name]) for name, v in expected.measures.items())
 
 
-def _position(record: Placed) -> Position:
+def _position(record: PlacedRecord) -> Position:
     return (*record.position, record.group[0])
 
 
-def _find_later_twins(rows: Iterable[Placed]) -> set[tuple[int, int]]:
+def _find_later_twins(rows: Iterable[PlacedRecord]) -> set[tuple[int, int]]:
     """Return the positions of records that have a twin (same id and event time) at a lower position in the log."""
     lowest: dict[Twin, tuple[int, int]] = {}
     for record in rows:
@@ -131,7 +131,7 @@ def _find_later_twins(rows: Iterable[Placed]) -> set[tuple[int, int]]:
     }
 
 
-def _group_by_id(rows: Iterable[Placed], ledger: Mapping[Position, str]) -> dict[tuple[int, Twin], _Group]:
+def _group_by_id(rows: Iterable[PlacedRecord], ledger: Mapping[Position, str]) -> dict[tuple[int, Twin], _Group]:
     groups: dict[tuple[int, Twin], _Group] = {}
     for record in rows:
         if record.twin is not None:
@@ -190,7 +190,7 @@ def _fold_records(pipeline: Pipeline, records_by_place: Mapping[Place, _PlaceRec
 
 
 def _fold_by_place(
-    pipeline: Pipeline, places: Iterable[Place], records: Sequence[Sequence[Placed]]
+    pipeline: Pipeline, places: Iterable[Place], records: Sequence[Sequence[PlacedRecord]]
 ) -> dict[Place, dict[Interval, ResultRow]]:
     rows = fold_records(pipeline, [record for place_records in records for record in place_records])
     rows_by_place: dict[Place, dict[Interval, ResultRow]] = {place: {} for place in places}

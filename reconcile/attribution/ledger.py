@@ -20,7 +20,7 @@ from cutover.quoting import identifier, literal
 from cutover.reconcile.comparison import components
 from cutover.reconcile.comparison.shared_tables import SharedTable
 from cutover.reconcile.comparison.sides import Sides
-from cutover.records.closing import grace
+from cutover.records.closing import compute_late_margin
 
 _POSITIONS = f"""
     CREATE TEMP TABLE {SharedTable.LEDGER} AS
@@ -90,7 +90,7 @@ def make_tables(connection: duckdb.DuckDBPyConnection, pipeline: Pipeline, recor
     connection.execute(_POSITIONS.format(keys=keys))
     connection.execute(f"CREATE TEMP TABLE ledger_keys AS {_keys_sql(('window_start', *pipeline.key))}")
     doubts = [
-        f"SELECT *, {literal(reason)} AS why FROM ({query.format(keys=keys, grace=grace(pipeline))})"
+        f"SELECT *, {literal(reason)} AS why FROM ({query.format(keys=keys, grace=compute_late_margin(pipeline))})"
         for reason, query in _DOUBTS.items()
     ]
     connection.execute(f"CREATE TEMP TABLE {SharedTable.DOUBTFUL} AS {' UNION ALL BY NAME '.join(doubts)}")

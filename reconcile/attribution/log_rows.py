@@ -29,7 +29,7 @@ from cutover.log.topic_partitions import source_of
 from cutover.records.reading import segments
 from cutover.records.reading.scan import Offsets
 from cutover.records.reading.segments import OffsetSpan
-from cutover.records.reference.values import UnfitError, value_of
+from cutover.records.reference.values import InvalidValueError, parse_value
 from cutover.settings import Settings
 
 PORTION = 200_000
@@ -102,7 +102,9 @@ def list_portions(
             spans[n].append(OffsetSpan(partition=partition, first=first_offset, last=end))
             records[n] += count
     return [
-        ReadPortion(stretches=neighbours, reads=segments.reads((s for n in neighbours for s in spans[n]), most=MOST))
+        ReadPortion(
+            stretches=neighbours, reads=segments.plan_reads((s for n in neighbours for s in spans[n]), max_ranges=MOST)
+        )
         for neighbours in _group_neighbours(records)
     ]
 
@@ -155,7 +157,7 @@ def parse_event_time(value: bytes | None, topic: Topic) -> int | None:
     event = fields.get(topic.event_time) if isinstance(fields, dict) else None
     try:
         if topic.time_format == "iso":
-            return int(value_of(event, "timestamp", "iso")) if isinstance(event, str) else None
-    except UnfitError:
+            return int(parse_value(event, "timestamp", "iso")) if isinstance(event, str) else None
+    except InvalidValueError:
         return None
     return event * UNITS[topic.time_format] if isinstance(event, int) and not isinstance(event, bool) else None

@@ -42,7 +42,7 @@ from cutover.reconcile.preconditions.seal import SealEvidence
 from cutover.reconcile.result.seal import SealBreach
 from cutover.reconcile.result.text import count_noun
 from cutover.records.classes import Class
-from cutover.records.fold import finishable
+from cutover.records.fold import make_finishable
 from cutover.records.reference import ResultRow
 from cutover.records.reference.place import place_records
 from cutover.settings import Settings
@@ -336,7 +336,7 @@ def find_broken_places(sides: Sides, pipeline: Pipeline) -> set[int]:
     measured = {value.name: value for value in sides.layout.values if value.is_measure}
     finishes = {name: text for name, text in compile_pipeline(pipeline).finishes.items() if text != name}
     differs = [measured[name].differs(f"({text})", identifier(name)) for name, text in finishes.items()]
-    relation = finishable(pipeline, f"(SELECT * FROM {SharedTable.EXPECTED})")
+    relation = make_finishable(pipeline, f"(SELECT * FROM {SharedTable.EXPECTED})")
     query = (
         f"SELECT DISTINCT __place FROM {_CLAIMED} a JOIN (SELECT * FROM {relation} AS batch_rows"
         f" WHERE {' OR '.join(differs) or 'false'}) t ON {sides.layout.same_place('a', 't')}"

@@ -21,7 +21,7 @@ from cutover.records.enrich import Dimensions
 from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
-from cutover.records.reading.scan import Offsets, read
+from cutover.records.reading.scan import Offsets, read_records
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def make_tables(
                 lookup: joined_versions.spans_to_read(getattr(part, side)[lookup], [part.reads], (0, ""))
                 for lookup in pipeline.lookups
             }
-            records = read(spark, settings, pipeline, (part.reads,))
+            records = read_records(spark, settings, pipeline, (part.reads,))
             rows.append(
                 _aggregate_windows(
                     _classify_without_late(records, pipeline, rejoin.frames(spark, spans)), pipeline, part.windows

@@ -33,7 +33,7 @@ from cutover.records.classify import classify_records
 from cutover.records.fold import finish_sql
 from cutover.records.parsing.parser import parse_records
 from cutover.records.partials import aggregate_partials
-from cutover.records.reading.scan import Offsets, read
+from cutover.records.reading.scan import Offsets, read_records
 from cutover.records.watermark import Observation, WatermarkState, advance
 from cutover.settings import Settings
 
@@ -130,7 +130,9 @@ def _duplicates(settings: Settings, pipeline: Pipeline, span: Offsets, spark: "S
     if pipeline.source.record_id is None:
         fields = [pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
         return pa.schema(fields).empty_table()
-    rows = duplicates.mark_duplicates(parse_records(read(spark, settings, pipeline, (span,)), pipeline), pipeline)
+    rows = duplicates.mark_duplicates(
+        parse_records(read_records(spark, settings, pipeline, (span,)), pipeline), pipeline
+    )
     found = rows.where(duplicates.IS_TWIN).selectExpr("_partition AS partition", "_offset AS offset")
     return found.toArrow()
 
@@ -177,7 +179,7 @@ class _Replayed:
         """Return the partial aggregates of an epoch, by partition, with the newest event time of each."""
         from pyspark.sql import functions as F  # noqa: N812, PLC0415 -- Spark's own name; only a run needs it
 
-        records = read(self.spark, self.settings, self.pipeline, (offsets,))
+        records = read_records(self.spark, self.settings, self.pipeline, (offsets,))
         dealt = records.repartition(replay.tasks, F.xxhash64("partition", "offset", F.lit(replay.seed)))
         spans = self.rejoin.resolve_versions(self.rejoin.collect_recorded(self.records), (offsets,))
         whole_rows = parse_records(dealt, self.pipeline, self.rejoin.frames(self.spark, spans))

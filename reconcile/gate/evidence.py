@@ -51,7 +51,7 @@ from cutover.reconcile.watch.log_observer import (
     parse_retention,
 )
 from cutover.reconcile.window_audit import population
-from cutover.records.closing import closing
+from cutover.records.closing import compute_closing_watermark
 from cutover.settings import Settings
 from cutover.timestamps import parse_micros
 
@@ -268,7 +268,9 @@ def list_lost_windows(
 
 def _make_lost_windows(pipeline: Pipeline, step: Sequence[Loss], current_version: int) -> LostWindows:
     end = max(loss.windows_to or 0 for loss in step)
-    closed_at = closing(pipeline.window, pipeline.lateness, select_last_window(pipeline.window, end - 1).end)
+    closed_at = compute_closing_watermark(
+        pipeline.window, pipeline.lateness, select_last_window(pipeline.window, end - 1).end
+    )
     offsets = sum((loss.next or loss.first) - loss.first for loss in step)
     is_counted = all(loss.next is not None for loss in step)
     amount = f"{offsets:,} offsets" if is_counted else "an unknown number of offsets"

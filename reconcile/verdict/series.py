@@ -29,7 +29,7 @@ from cutover.reconcile.result.finding import (
     WindowPoint,
     WorstKey,
 )
-from cutover.records.closing import grace
+from cutover.records.closing import compute_late_margin
 from cutover.timestamps import format_micros
 
 POINTS_AT_MOST = 1_000
@@ -109,8 +109,9 @@ def windows(sides: Sides, pipeline: Pipeline) -> tuple[WindowPoint, ...]:
 def lateness(sides: Sides, pipeline: Pipeline) -> tuple[LatenessBin, ...]:
     """Return late (record, window) pairs, binned by the time between the closing of their window and the watermark."""
     query = f"""
-        SELECT (w.watermark - epoch_us(l.window_end) - {grace(pipeline)}) / {_MINUTE} FROM {SharedTable.LEDGER} l
-        JOIN {SharedTable.EPOCH_WATERMARKS} w ON w.epoch = l._epoch WHERE l._class = 'late' AND w.watermark IS NOT NULL
+        SELECT (w.watermark - epoch_us(l.window_end) - {compute_late_margin(pipeline)}) / {_MINUTE}
+        FROM {SharedTable.LEDGER} l JOIN {SharedTable.EPOCH_WATERMARKS} w ON w.epoch = l._epoch
+        WHERE l._class = 'late' AND w.watermark IS NOT NULL
     """
     late = [float(row[0]) for row in sides.connection.execute(query).fetchall()]
     top = max([*late, BIN_EDGES[-1]])

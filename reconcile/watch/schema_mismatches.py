@@ -13,7 +13,7 @@ from cutover.log.kafka import LogClient, RawRecord
 from cutover.output.cells import visible
 from cutover.reconcile.watch.facts import SchemaMismatch
 from cutover.records.classes import Class, Reason
-from cutover.records.reference.parse import parse
+from cutover.records.reference.parse import parse_record
 
 MAX_RECORDS = 50_000
 """Records of an epoch that are searched for the first one with an unknown field."""
@@ -50,7 +50,7 @@ def describe_mismatch(value: bytes | None, topic: Topic) -> str | None:
         return f"field `{visible(name)[:MAX_NAME_LENGTH]}` is not in the schema"
     # The event time first, since every narrowed topic needs it.
     for item in sorted(list_fields(topic), key=lambda item: item.name != topic.event_time):
-        reason = parse(value, _narrow_topic(topic, item)).reason
+        reason = parse_record(value, _narrow_topic(topic, item)).reason
         if reason in {Reason.TYPE, Reason.MISSING}:
             problem = "is missing" if reason is Reason.MISSING else f"is no {item.type}"
             return f"field `{item.name}` {problem}"
@@ -65,7 +65,7 @@ def _narrow_topic(topic: Topic, item: Field) -> Topic:
 
 
 def _list_unknown_fields(value: bytes | None, topic: Topic) -> list[str]:
-    if value is None or not parse(value, topic).unknown:
+    if value is None or not parse_record(value, topic).unknown:
         return []
     return sorted(set(json.loads(value)) - {item.name for item in list_fields(topic)})
 
@@ -103,6 +103,6 @@ def _find_first(records: Iterable[RawRecord], pipeline: Pipeline) -> RawRecord |
     for _, record in zip(range(MAX_RECORDS), records, strict=False):
         if record.partition in first_by_partition:
             continue
-        if parse(record.value, topic_partitions.source_of(pipeline, record.partition)).unknown:
+        if parse_record(record.value, topic_partitions.source_of(pipeline, record.partition)).unknown:
             first_by_partition[record.partition] = record
     return first_by_partition[min(first_by_partition)] if first_by_partition else None

@@ -22,7 +22,7 @@ from cutover.reconcile.verdict.audits import audit_record, power
 from cutover.reconcile.verdict.audits.audit_record import WindowAudit
 from cutover.reconcile.verdict.audits.power import DAY, SamplePlan
 from cutover.reconcile.watch.log_observer import find_shortest, parse_retention
-from cutover.records.closing import closing, find_closed_end
+from cutover.records.closing import compute_closing_watermark, find_closed_end
 from cutover.settings import Settings
 
 _YEARS = 800 * DAY
@@ -137,7 +137,11 @@ def _check_retention(settings: Settings, pipeline: Pipeline) -> None:
         parse_retention(LogClient(settings).config(topic)) for topic in topics_of(log_of(pipeline))
     )
     lateness, reach = pipeline.lateness, pipeline.window.reach or 0
-    age = closing(pipeline.window, lateness, reach) + lateness.out_of_orderness_micros + lateness.max_ahead_micros
+    age = (
+        compute_closing_watermark(pipeline.window, lateness, reach)
+        + lateness.out_of_orderness_micros
+        + lateness.max_ahead_micros
+    )
     needed = timedelta(microseconds=age + DAY)
     if shortest is not None and shortest < needed:
         text = f"expected a log that keeps records for {duration(needed.total_seconds())} (a window, until it is final "

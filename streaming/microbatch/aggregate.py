@@ -11,7 +11,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records import classify, columns, duplicates, partials
 from cutover.records.classes import Class
-from cutover.records.enrich import NONE, Dimensions
+from cutover.records.enrich import NO_DIMENSIONS, Dimensions
 from cutover.records.parsing import parser
 from cutover.streaming.microbatch import slices
 from cutover.streaming.microbatch.dedup_state import DedupState, LookupResult
@@ -70,7 +70,7 @@ def one_pass(
     batch: "DataFrame",
     pipeline: Pipeline,
     plan: EpochPlan,
-    dimensions: Dimensions = NONE,
+    dimensions: Dimensions = NO_DIMENSIONS,
     ids: DedupState | None = None,
 ) -> AggregationPass:
     """Define the pass; where records have ids, look them up first, in a separate job over the same parsed rows.
@@ -89,7 +89,7 @@ def one_pass(
     persisted = None if ids is None else rows.persist()
     lookup_result, duplicate = None, "false"
     if ids is not None:
-        lookup_result = ids.find_twins(duplicates.candidates(rows, pipeline, plan.watermark).toArrow())
+        lookup_result = ids.find_twins(duplicates.select_candidates(rows, pipeline, plan.watermark).toArrow())
         rows, duplicate = duplicates.flag_records(rows, lookup_result.twins)
     watched = columns.observe(rows, observation, _newest(pipeline, tuple(plan.end)))
 

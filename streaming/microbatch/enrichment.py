@@ -11,7 +11,7 @@ from cutover.events import log
 from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions import frames as dimension_frames
 from cutover.lake.dimensions.dimension import Dimension
-from cutover.records.enrich import Dimensions, Joined
+from cutover.records.enrich import DimensionFrame, Dimensions
 from cutover.settings import Settings
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class StreamEnrichment:
 
     def __init__(self, settings: Settings, pipeline: Pipeline, clock: Clock) -> None:
         self._settings, self._pipeline, self._clock = settings, pipeline, clock
-        self._kept: dict[str, tuple[Dimension, Joined]] = {}
+        self._kept: dict[str, tuple[Dimension, DimensionFrame]] = {}
         self._looked: float | None = None
 
     def read_dimensions(self, spark: "SparkSession") -> EpochDimensions:

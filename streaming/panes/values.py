@@ -15,7 +15,7 @@ from cutover.lake.tables.schemas import partial_schema
 from cutover.panes.held import Arrival, Contents
 from cutover.panes.model import Key, in_order
 from cutover.records.classes import Class
-from cutover.records.closing import closing
+from cutover.records.closing import compute_closing_watermark
 from cutover.records.fold import fold_sql
 
 
@@ -135,4 +135,4 @@ def _fold(pipeline: Pipeline, groups: Sequence[Contents]) -> list[Contents]:
 
 def is_closed(pipeline: Pipeline, window: Interval, watermark: int) -> bool:
     """Return whether no row can come into a window any more."""
-    return closing(pipeline.window, pipeline.lateness, window.end) <= watermark
+    return compute_closing_watermark(pipeline.window, pipeline.lateness, window.end) <= watermark

@@ -78,7 +78,7 @@ class RepeatedStream(MicrobatchEngine):
         offsets = {p: (record.start.get(p, 0), record.end[p]) for p in record.end_moved}
         with self.lock:
             if offsets:
-                records = scan.read(session, self.context.settings, self.context.pipeline, (offsets,))
+                records = scan.read_records(session, self.context.settings, self.context.pipeline, (offsets,))
                 self._process_epoch(records, record.epoch)
             elif record.watermark_after != record.watermark_before:
                 time_now = self._advance({}, self.position)

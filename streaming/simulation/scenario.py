@@ -14,7 +14,7 @@ from cutover.lake.epochs.epoch_log import EpochLog
 from cutover.panes.event_schedule import arriving
 from cutover.panes.model import Dropped, DropReason, InputRow, Key, Outcome, Pane, Setting, Waiting, in_order
 from cutover.records.classes import Class
-from cutover.records.reference.measures import finish
+from cutover.records.reference.measures import finish_measure
 from cutover.streaming.panes import rows as pane_rows
 from cutover.streaming.panes import values as pane_values
 from cutover.streaming.panes.values import Partial
@@ -110,7 +110,7 @@ def _measure(measure: Measure) -> Measure:
 
 
 def _finish_measure(measure: Measure, partial: Partial) -> object:
-    return finish(measure, partial.states if isinstance(measure, Avg) else partial.states[0])
+    return finish_measure(measure, partial.states if isinstance(measure, Avg) else partial.states[0])
 
 
 def _value(setting: Setting, row: InputRow) -> Decimal | None:

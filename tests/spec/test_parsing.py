@@ -11,8 +11,8 @@ import pytest
 from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.definition.model.topic import list_fields
 from cutover.records.parsing.parser import parse_records
-from cutover.records.reference.parse import parse
-from cutover.records.sending.rows import ALL, FileContent, FileRecord, read_rows
+from cutover.records.reference.parse import parse_record
+from cutover.records.sending.rows import ALL_TIMES, FileContent, FileRecord, read_rows
 from tests.support.rows.cells import CELLS
 from tests.support.rows.frames import frame
 
@@ -97,7 +97,7 @@ def _read_cells() -> list[FileRecord]:
             writer = csv.DictWriter(file, ["n", "at", *(name for name in names if name != "n")], quoting=csv.QUOTE_ALL)
             writer.writeheader()
             writer.writerows(rows)
-        return list(read_rows(path, PIPELINE, FileContent(), ALL, lambda _: None))
+        return list(read_rows(path, PIPELINE, FileContent(), ALL_TIMES, lambda _: None))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def _shown(value: Any) -> Any:
 
 @pytest.mark.parametrize("number", range(len(RECORDS)), ids=lambda n: f"{n}-{(RECORDS[n] or b'')[:60]!r}")
 def test_reference_and_spark_say_the_same_of_a_record(number: int, spark_says: list[dict[str, Any]]) -> None:
-    expected, actual = parse(RECORDS[number], PIPELINE.source), spark_says[number]
+    expected, actual = parse_record(RECORDS[number], PIPELINE.source), spark_says[number]
 
     assert (expected.reason, expected.unknown if expected.reason is None else 0) == (
         actual["_reason"],

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from cutover.errors import DefinitionError
 from cutover.lake.tables.schemas import arrow_type
-from cutover.records.files.cells import cell_value, describe_misfit
+from cutover.records.files.cells import convert_cell, describe_misfit
 from cutover.records.files.tables import read_csv
-from cutover.records.reference.values import UnfitError, value_of
+from cutover.records.reference.values import InvalidValueError, parse_value
 
 CHUNK = 50_000
 
@@ -86,10 +86,10 @@ class _TypedReader:
         return [self._read_cell(name, kind, line, cell) for line, cell in cells]
 
     def _read_cell(self, name: str, kind: str, line: int, cell: str) -> Any:
-        value = cell_value(cell, kind, "iso")
+        value = convert_cell(cell, kind, "iso")
         try:
-            return value_of(value, kind, "iso")
-        except UnfitError:
+            return parse_value(value, kind, "iso")
+        except InvalidValueError:
             if not self._misfits:
                 self._first = f"line {line}, column `{name}`: {describe_misfit(value, kind, 'iso')}"
             self._misfits += 1

@@ -19,7 +19,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import spark_type
 from cutover.quoting import identifier
 from cutover.records.parsing import limits
-from cutover.records.reference.lookups import Rows
+from cutover.records.reference.lookups import DimensionRows
 from cutover.settings import Settings
 from cutover.timestamps import to_micros
 
@@ -110,7 +110,7 @@ def rows(dimension: Dimension) -> pa.Table:
             return queries.read_table(connection, f"SELECT {columns} FROM {VIEW}")  # noqa: S608 -- quoted
 
 
-def plain(dimension: Dimension) -> Rows:
+def plain(dimension: Dimension) -> DimensionRows:
     """Read the rows as values of plain Python.
 
     Raises:

@@ -8,13 +8,13 @@ from cutover.definition.model.topic import normalize_type
 from cutover.lake.dimensions import dimension as dimensions
 from cutover.lake.dimensions.dimension import Dimension
 from cutover.lake.dimensions.joined_versions import VersionSpan
-from cutover.records.enrich import PLACES, VERSION, Joined
+from cutover.records.enrich import VERSION, VERSION_RANGES, DimensionFrame
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def join_version(spark: "SparkSession", dimension: Dimension, *, broadcast_rows: int) -> Joined:
+def join_version(spark: "SparkSession", dimension: Dimension, *, broadcast_rows: int) -> DimensionFrame:
     """Return one version, with which every row is joined; a large one stays persisted until `frame.unpersist`."""
     small = dimension.size <= broadcast_rows
     frame = _frame(spark, dimension, small=small)
@@ -22,12 +22,12 @@ def join_version(spark: "SparkSession", dimension: Dimension, *, broadcast_rows:
         # Partitioned and sorted once: an epoch then shuffles only its own rows.
         keys = [f"`{column}`" for column in dimension.lookup.on.values()]
         frame = frame.repartition(*keys).sortWithinPartitions(*keys).persist()
-    return Joined(frame=frame, small=small)
+    return DimensionFrame(frame=frame, small=small)
 
 
 def join_versions(
     spark: "SparkSession", versions: Sequence[Dimension], spans: Sequence[VersionSpan], *, broadcast_rows: int
-) -> Joined:
+) -> DimensionFrame:
     """Return all versions with which records of some offsets are joined.
 
     Args:
@@ -46,10 +46,10 @@ def join_versions(
         for version in versions
     ]
     places = [(span.partition, span.first, span.next, span.version) for span in spans]
-    return Joined(
+    return DimensionFrame(
         frame=reduce(lambda left, right: left.unionByName(right), frames),
         small=small,
-        places=spark.createDataFrame(places, PLACES),
+        places=spark.createDataFrame(places, VERSION_RANGES),
     )
 
 

@@ -21,7 +21,7 @@ from cutover.lake.dimensions.shrinkage import NewRows, check_replacement
 from cutover.lake.tables import checksums, commits, data_files, delta
 from cutover.lake.tables.schemas import arrow_type, spark_type
 from cutover.quoting import identifier, literal
-from cutover.records.files.cells import show_name
+from cutover.records.files.cells import format_name
 from cutover.settings import Settings
 from cutover.timestamps import from_micros
 
@@ -257,9 +257,8 @@ def _csv(
     declared = {field.name: field.type for field in parse_schema(schema)} if schema else {}
     unknown = [name for name in declared if name not in names]
     if unknown:
-        msg = (
-            f"{place}: expected a column `{unknown[0]}`, as the schema has it, got {', '.join(map(show_name, names))}."
-        )
+        header = ", ".join(map(format_name, names))
+        msg = f"{place}: expected a column `{unknown[0]}`, as the schema has it, got {header}."
         raise DefinitionError(msg)
     for name in names:
         check_name(name, of=place)

@@ -32,7 +32,7 @@ class Rejoin:
         self._settings, self._pipeline = settings, pipeline
         self._opened: dict[tuple[str, int | None], Dimension] = {}
         self._used: dict[tuple[str, int, str], Dimension] = {}  # lookup, recorded version and table -> version to read
-        self._plain: dict[tuple[str, int, str], plain.Rows] = {}
+        self._plain: dict[tuple[str, int, str], plain.DimensionRows] = {}
 
     def collect_recorded(self, records: Sequence[EpochRecord]) -> Spans:
         """Return the spans that epochs recorded, by lookup."""
@@ -71,7 +71,7 @@ class Rejoin:
             for name, of in spans.items()
         }
 
-    def at(self, spans: Spans) -> plain.At:
+    def at(self, spans: Spans) -> plain.DimensionsAt:
         """Return a function that finds the rows with which plain Python joins a record.
 
         It raises `LakeError` if a version can no longer be read.
@@ -88,7 +88,7 @@ class Rejoin:
                     return str(error).splitlines()[0]
         return None
 
-    def _rows(self, name: str, spans: Sequence[VersionSpan], record: RawRecord) -> plain.Rows:
+    def _rows(self, name: str, spans: Sequence[VersionSpan], record: RawRecord) -> plain.DimensionRows:
         place = (name, *joined_versions.version_at(spans, record.partition, record.offset))
         if place not in self._plain:
             self._plain[place] = dimensions.plain(self._open_exactly(*place))

@@ -32,7 +32,7 @@ from cutover.lake.tables import delta
 from cutover.lake.tables.schemas import batch_ledger_schema, batch_schema
 from cutover.quoting import identifier
 from cutover.records.closing import is_closed_sql
-from cutover.records.fold import finish_columns, finish_sql, finishable
+from cutover.records.fold import finish_columns, finish_sql, make_finishable
 from cutover.settings import Settings
 
 _LEDGER = """
@@ -121,7 +121,7 @@ def panes_sql(pipeline: Pipeline, relation: str) -> str:
     finished = finish_columns(pipeline)
     columns = [*plain, *(finished[name] for name in pipeline.measures)]
     columns += [f"{text} AS {identifier(name)}" for name, text in attributes.items()]
-    return f"SELECT {', '.join(columns)} FROM {finishable(pipeline, relation)}"  # noqa: S608 -- quoted
+    return f"SELECT {', '.join(columns)} FROM {make_finishable(pipeline, relation)}"  # noqa: S608 -- quoted
 
 
 def _bind_batch(

@@ -9,17 +9,17 @@ from cutover.definition.model.times import name_rejected_time
 from cutover.definition.model.topic import TimeFormat, parse_decimal_type
 from cutover.output.cells import visible
 from cutover.records.parsing import limits
-from cutover.records.reference.values import Number, Pairs
+from cutover.records.reference.values import JsonNumber, JsonObject
 
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 BOOLEANS = {"true": True, "false": False, "t": True, "f": False}
-SHOWN = 40  # characters of a value in a message
+MAX_SHOWN = 40  # characters of a value in a message
 LONGEST_NAME = 63
 
-JsonValue = bool | str | Number | None
+JsonValue = bool | str | JsonNumber | None
 
 
-def cell_value(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
+def convert_cell(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
     """Return a cell as the JSON value that a column of a type is sent as.
 
     Args:
@@ -36,7 +36,7 @@ def cell_value(cell: str, kind: str, time_format: TimeFormat) -> JsonValue:
         return cell
     if kind == "boolean":
         return BOOLEANS.get(cell.lower(), cell)
-    return Number(cell) if len(cell) <= limits.MAX_NUMBER and NUMBER.fullmatch(cell) else cell
+    return JsonNumber(cell) if len(cell) <= limits.MAX_NUMBER and NUMBER.fullmatch(cell) else cell
 
 
 def encode_value(value: JsonValue) -> str:
@@ -45,7 +45,7 @@ def encode_value(value: JsonValue) -> str:
         return "null"
     if isinstance(value, str):
         return encode_basestring(value)
-    return value.text if isinstance(value, Number) else json.dumps(value)
+    return value.text if isinstance(value, JsonNumber) else json.dumps(value)
 
 
 def describe_misfit(value: Any, kind: str, time_format: TimeFormat) -> str:
@@ -59,39 +59,39 @@ def describe_misfit(value: Any, kind: str, time_format: TimeFormat) -> str:
     if kind == "timestamp":
         expected = f"a time in {time_format}"
         form = None
-        if isinstance(value, str | Number):
-            is_number = isinstance(value, Number)
-            form = name_rejected_time(value.text if isinstance(value, Number) else value, is_number=is_number)
+        if isinstance(value, str | JsonNumber):
+            is_number = isinstance(value, JsonNumber)
+            form = name_rejected_time(value.text if isinstance(value, JsonNumber) else value, is_number=is_number)
         reason = form or _describe_time_format(value, time_format)
-        return f"expected {expected}, got {show_value(value)} ({reason})"
-    has_exponent = isinstance(value, Number) and "e" in value.text.lower()
+        return f"expected {expected}, got {format_value(value)} ({reason})"
+    has_exponent = isinstance(value, JsonNumber) and "e" in value.text.lower()
     note = " (a decimal is written without an exponent)" if has_exponent and parse_decimal_type(kind) else ""
-    return f"expected {kind}, got {show_value(value)}{note}"
+    return f"expected {kind}, got {format_value(value)}{note}"
 
 
 def _describe_time_format(value: Any, time_format: TimeFormat) -> str:
     if time_format == "iso":
         return "such as 2026-03-02T00:00:00Z"
-    if isinstance(value, Number) and value.text.lstrip("-").isdigit():
+    if isinstance(value, JsonNumber) and value.text.lstrip("-").isdigit():
         return "only years 1000 to 8999 are accepted"
     return "a whole number without an exponent"
 
 
-def show_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a value as JSON writes it, cut to one line of a message."""
-    if isinstance(value, Pairs):
+    if isinstance(value, JsonObject):
         return "an object"
     if isinstance(value, list):
         return "an array"
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         return _shorten(value.text)
     return _shorten(json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode())
 
 
-def show_name(name: str) -> str:
+def format_name(name: str) -> str:
     """Return a name from a file, for a message: control characters escaped, cut to one line."""
     return visible(name).encode("utf-8", "backslashreplace").decode()[:LONGEST_NAME]
 
 
 def _shorten(text: str) -> str:
-    return visible(text) if len(text) <= SHOWN else f"{visible(text[:SHOWN])}..."
+    return visible(text) if len(text) <= MAX_SHOWN else f"{visible(text[:MAX_SHOWN])}..."

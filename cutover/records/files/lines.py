@@ -46,12 +46,12 @@ def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     number = total = 0
     try:
         unpack = _find_unpacker(path)
-        bound = None if unpack is None else FREE_EXPANSION + MAX_EXPANSION * path.stat().st_size
+        max_total = None if unpack is None else FREE_EXPANSION + MAX_EXPANSION * path.stat().st_size
         with path.open("rb") if unpack is None else unpack(path) as stream:
             while line := stream.readline(MAX_LINE + 1):
                 number += 1
                 total += len(line)
-                _check_size(path, number, len(line), total, bound)
+                _check_size(path, number, len(line), total, max_total)
                 yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         msg = f"{path}, line {number + 1}: expected a readable file, got: {error}."
@@ -68,7 +68,7 @@ def reject(path: Path, line: int, expected: str, *, hint: str = "") -> NoReturn:
     raise DefinitionError(msg + (f"\nHint: {hint}" if hint else ""))
 
 
-def plain_suffixes(path: Path) -> list[str]:
+def list_suffixes(path: Path) -> list[str]:
     """Return the suffixes of a file's name in lower case, without those of packing."""
     return [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED_SUFFIXES]
 
@@ -100,9 +100,9 @@ class _ZstdStream(io.RawIOBase):
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # narrower than any buffer
         """Read some bytes; 0 at the end."""
-        found = self._stream.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        chunk = self._stream.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     def close(self) -> None:
         """Close the file."""
@@ -118,9 +118,9 @@ _UNPACKERS: dict[bytes, Callable[[Path], BinaryIO]] = {
 }
 
 
-def _check_size(path: Path, number: int, length: int, total: int, bound: int | None) -> None:
+def _check_size(path: Path, number: int, length: int, total: int, max_total: int | None) -> None:
     if length > MAX_LINE:
         reject(path, number, f"at most {MAX_LINE:,} bytes in a line, got more")
-    if bound is not None and total > bound:
+    if max_total is not None and total > max_total:
         expected = f"a packed file that grows at most {MAX_EXPANSION} times, got more"
         reject(path, number, expected, hint="unpack it yourself if you trust it.")

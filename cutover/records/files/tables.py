@@ -4,10 +4,10 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from cutover.records.files.cells import show_name
-from cutover.records.files.lines import MAX_LINE, plain_suffixes, read_lines, reject
+from cutover.records.files.cells import format_name
+from cutover.records.files.lines import MAX_LINE, list_suffixes, read_lines, reject
 from cutover.records.reference.parse import BeyondLimitsError, parse_object
-from cutover.records.reference.values import Pairs
+from cutover.records.reference.values import JsonObject
 
 SUFFIXES = frozenset({".csv", ".json", ".jsonl", ".ndjson"})
 OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -16,7 +16,7 @@ _ONE_A_LINE = "`jq -c '.[]' FILE` writes the objects of an array one a line; `jq
 
 def is_json(path: Path) -> bool:
     """Return whether a file holds JSON: by its name, else by its first character."""
-    suffixes = plain_suffixes(path)
+    suffixes = list_suffixes(path)
     if suffixes and suffixes[-1] in SUFFIXES:
         return suffixes[-1] != ".csv"
     return next((line.lstrip()[:1] in {b"{", b"["} for _, line in read_lines(path) if line.strip()), False)
@@ -56,7 +56,7 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             yield number, text
 
 
-def parse_line(path: Path, number: int, line: bytes) -> tuple[Pairs, str | None]:
+def parse_line(path: Path, number: int, line: bytes) -> tuple[JsonObject, str | None]:
     """Return the object in a line, and what in it is beyond the limits of a record; None if nothing is.
 
     Raises:
@@ -79,11 +79,13 @@ def parse_line(path: Path, number: int, line: bytes) -> tuple[Pairs, str | None]
 def _check_header(path: Path, header: list[str]) -> None:
     doubled = {name for name in header if header.count(name) > 1}
     if doubled:
-        reject(path, 1, f"different column names, got `{show_name(min(doubled))}` twice")
+        reject(path, 1, f"different column names, got `{format_name(min(doubled))}` twice")
     separator = next((mark for mark in OTHER_SEPARATORS if mark in header[0]), None)
     if len(header) == 1 and separator is not None:
-        got = f"one column `{show_name(header[0])}`, which looks separated by {OTHER_SEPARATORS[separator]}"
-        reject(path, 1, f"cells separated by commas, got {got}", hint="convert it to commas; see docs/produce.md.")
+        description = f"one column `{format_name(header[0])}`, which looks separated by {OTHER_SEPARATORS[separator]}"
+        reject(
+            path, 1, f"cells separated by commas, got {description}", hint="convert it to commas; see docs/produce.md."
+        )
 
 
 def _decode_lines(path: Path) -> Iterator[str]:

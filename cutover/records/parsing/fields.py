@@ -35,28 +35,28 @@ class FieldSql:
         return f"coalesce(`__kind_{self.name}` = 'VOID', true)" if self.is_variant else f"`{self.name}` IS NULL"
 
 
-def readings(topic: Topic) -> tuple[FieldSql, ...]:
+def make_field_sqls(topic: Topic) -> tuple[FieldSql, ...]:
     """Return how each field of a topic is read, in the schema's order."""
-    return tuple(_reading(field, topic) for field in list_fields(topic))
+    return tuple(_make_field_sql(field, topic) for field in list_fields(topic))
 
 
-def _reading(field: Field, topic: Topic) -> FieldSql:
+def _make_field_sql(field: Field, topic: Topic) -> FieldSql:
     if field.type in {"boolean", "int", "bigint"}:
-        return _make_field(field, field.type, f"`{field.name}`", None)
+        return _make_sql(field, field.type, f"`{field.name}`", None)
     if field.type == "double":
-        return _make_field(field, "double", _read_finite_sql(field.name), f"`{field.name}` IS NOT NULL")
+        return _make_sql(field, "double", _read_finite_sql(field.name), f"`{field.name}` IS NOT NULL")
     if field.type == "timestamp" and topic.time_format != "iso":
-        given = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
-        return _make_field(field, "bigint", _moment(field.name, topic.time_format), given)
-    read = _make_field(field, "variant", _from_variant(field), _is_given_sql(field, topic))
+        is_present = None if field.name == topic.event_time else f"`{field.name}` IS NOT NULL"
+        return _make_sql(field, "bigint", _epoch_time_sql(field.name, topic.time_format), is_present)
+    read = _make_sql(field, "variant", _read_variant_sql(field), _is_present_sql(field, topic))
     return replace(read, has_colons=field.type == "timestamp")
 
 
-def _make_field(field: Field, read_as: str, value: str, given: str | None) -> FieldSql:
-    return FieldSql(name=field.name, nullable=field.nullable, read_as=read_as, value=value, given=given)
+def _make_sql(field: Field, read_as: str, value: str, is_present: str | None) -> FieldSql:
+    return FieldSql(name=field.name, nullable=field.nullable, read_as=read_as, value=value, given=is_present)
 
 
-def _is_given_sql(field: Field, topic: Topic) -> str:
+def _is_present_sql(field: Field, topic: Topic) -> str:
     # A text that is no time is a matter of the event time, not of its type; a number in its place is.
     kinds = "'VOID', 'STRING'" if field.name == topic.event_time else "'VOID'"
     return f"(`__kind_{field.name}` NOT IN ({kinds}))"
@@ -67,13 +67,13 @@ def _read_finite_sql(name: str) -> str:
     return f"IF(abs(`{name}`) < double('Infinity'), `{name}` + 0D, NULL)"
 
 
-def _moment(name: str, time_format: str) -> str:
+def _epoch_time_sql(name: str, time_format: str) -> str:
     function, unit = _UNITS[time_format]
-    first, last = limits.MIN_MICROS // unit, limits.MAX_MICROS // unit
-    return f"IF(`{name}` BETWEEN {first}L AND {last}L, {function}(`{name}`), NULL)"
+    first_value, last_value = limits.MIN_MICROS // unit, limits.MAX_MICROS // unit
+    return f"IF(`{name}` BETWEEN {first_value}L AND {last_value}L, {function}(`{name}`), NULL)"
 
 
-def _from_variant(field: Field) -> str:
+def _read_variant_sql(field: Field) -> str:
     text, kind = f"CAST(`{field.name}` AS string)", f"`__kind_{field.name}`"
     decimal = parse_decimal_type(field.type)
     if decimal is not None:

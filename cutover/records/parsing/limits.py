@@ -34,6 +34,6 @@ def decimal_pattern(precision: int, scale: int) -> str:
 
     Leading zeros cannot occur in JSON; zeros after the last place that the type keeps are allowed.
     """
-    before = f"[0-9]{{1,{precision - scale}}}" if precision > scale else "0"
-    after = f"[0-9]{{1,{scale}}}0*" if scale else "0+"
-    return f"-?{before}([.]{after})?"
+    integer_part = f"[0-9]{{1,{precision - scale}}}" if precision > scale else "0"
+    fraction = f"[0-9]{{1,{scale}}}0*" if scale else "0+"
+    return f"-?{integer_part}([.]{fraction})?"

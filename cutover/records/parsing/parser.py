@@ -24,26 +24,26 @@ from cutover.records.classes import Reason
 from cutover.records.columns import select
 from cutover.records.enrich import Dimensions
 from cutover.records.parsing import limits
-from cutover.records.parsing.fields import FieldSql, readings
+from cutover.records.parsing.fields import FieldSql, make_field_sqls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-OURS = ("_partition", "_offset", "_log_time")
-JUDGED = (*OURS, "_event_time", "_reason", "_filtered", "_unknown")
+LOG_COLUMNS = ("_partition", "_offset", "_log_time")
+PARSED_COLUMNS = (*LOG_COLUMNS, "_event_time", "_reason", "_filtered", "_unknown")
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class _WrapperNames:
     """Names around the value that no record can know."""
 
     value: str
     end: str
 
 
-def _draw_names() -> _Drawn:
+def _draw_names() -> _WrapperNames:
     text = secrets.token_hex(16)
-    return _Drawn(f"__value_{text}", f"__end_{text}")
+    return _WrapperNames(f"__value_{text}", f"__end_{text}")
 
 
 # Drawn once for each process, not for each plan: Spark would compile another text anew in every epoch.
@@ -60,7 +60,9 @@ JSON_OPTIONS = {
 }
 
 
-def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = enrich.NONE) -> "DataFrame":
+def parse_records(
+    records: "DataFrame", pipeline: Pipeline, dimensions: Dimensions = enrich.NO_DIMENSIONS
+) -> "DataFrame":
     """Parse the records of a Kafka source and say of each whether it is well formed.
 
     Args:
@@ -78,30 +80,33 @@ def parse_records(records: "DataFrame", pipeline: Pipeline, dimensions: Dimensio
         key.
     """
     if isinstance(pipeline.join, Join):
-        left = parse_records(records.where("NOT _right"), make_left_side(pipeline), dimensions)
-        return _of_left(left, pipeline).unionAll(
-            _of_right(parse_records(records.where("_right"), make_right_side(pipeline)), pipeline)
+        left_rows = parse_records(records.where("NOT _right"), make_left_side(pipeline), dimensions)
+        return _widen_left_rows(left_rows, pipeline).unionAll(
+            _widen_right_rows(parse_records(records.where("_right"), make_right_side(pipeline)), pipeline)
         )
-    field_sqls = readings(pipeline.source)
-    typed = _cast_fields(_take_raw_fields(_decode_json(records, pipeline, field_sqls), field_sqls), field_sqls)
-    return _judge_rows(_derive_columns(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)
+    field_sqls = make_field_sqls(pipeline.source)
+    typed = _cast_fields(_extract_fields(_decode_json(records, pipeline, field_sqls), field_sqls), field_sqls)
+    return _finish_rows(_derive_columns(enrich.join_dimensions(typed, pipeline, dimensions), pipeline), pipeline)
 
 
-def _of_left(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def _widen_left_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     compiled = compile_pipeline(pipeline)
-    others = [f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in compiled.right_types.items()]
-    return select(rows, *JUDGED, *(f"`{name}`" for name in compiled.own_types), *others)
+    right_columns = [f"CAST(NULL AS {kind}) AS `{name}`" for name, kind in compiled.right_types.items()]
+    return select(rows, *PARSED_COLUMNS, *(f"`{name}`" for name in compiled.own_types), *right_columns)
 
 
-def _of_right(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def _widen_right_rows(rows: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     compiled = compile_pipeline(pipeline)
     keys = dict(zip(pipeline.key, compiled.right.definition.key, strict=True))
-    others = [
+    left_columns = [
         f"`{keys[name]}` AS `{name}`" if name in keys else f"CAST(NULL AS {kind}) AS `{name}`"
         for name, kind in compiled.own_types.items()
     ]
-    own = (f"`{name}` AS `{shown}`" for name, shown in zip(compiled.right.own_types, compiled.right_types, strict=True))
-    return select(rows, *JUDGED, *others, *own)
+    right_columns = (
+        f"`{name}` AS `{output_name}`"
+        for name, output_name in zip(compiled.right.own_types, compiled.right_types, strict=True)
+    )
+    return select(rows, *PARSED_COLUMNS, *left_columns, *right_columns)
 
 
 def _decode_json(records: "DataFrame", pipeline: Pipeline, field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
@@ -115,15 +120,15 @@ def _decode_json(records: "DataFrame", pipeline: Pipeline, field_sqls: tuple[Fie
         "offset AS _offset",
         "timestamp AS _log_time",
         "CAST(value AS string) AS __text",
-        f"{_refuse_bytes_sql(pipeline.source.max_value_bytes)} AS __refused",
+        f"{_reject_bytes_sql(pipeline.source.max_value_bytes)} AS __refused",
     )
     wrapped = f"""IF(__refused IS NULL, concat('{{"{_NAMES.value}":[', __text, ',{{"{_NAMES.end}":1}}]}}'), NULL)"""
     # inline(array(..)) is a generator: the optimizer cannot copy the parse into each column that uses it.
     parse = f"inline(array(from_json({wrapped}, '{schema}', map({options})))) AS (__value, __corrupt)"
-    return select(refused, *OURS, "__text", "__refused", parse)
+    return select(refused, *LOG_COLUMNS, "__text", "__refused", parse)
 
 
-def _refuse_bytes_sql(max_bytes: int) -> str:
+def _reject_bytes_sql(max_bytes: int) -> str:
     return f"""CASE
         WHEN value IS NULL THEN '{Reason.NULL_VALUE}'
         WHEN octet_length(value) = 0 THEN '{Reason.EMPTY}'
@@ -132,15 +137,15 @@ def _refuse_bytes_sql(max_bytes: int) -> str:
     END"""
 
 
-def _take_raw_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
+def _extract_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Take the record out of its array: fields as they were read, JSON's kind of each VARIANT, `__bad` so far."""
-    whole = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
+    is_one_object = f"size(__value) = 2 AND get(__value, 0) IS NOT NULL AND get(__value, 1).{_NAMES.end} = 1"
     # An escape that is broken inside a string looks like a wrong type to `from_json`, which then goes on behind it.
-    broken = "json_object_keys(__text) IS NULL"
-    bad = f"""CASE
+    is_broken = "json_object_keys(__text) IS NULL"
+    reason = f"""CASE
         WHEN __refused IS NOT NULL THEN __refused
-        WHEN NOT coalesce({whole}, false) THEN '{Reason.JSON}'
-        WHEN __corrupt IS NOT NULL THEN IF({broken}, '{Reason.JSON}', '{Reason.TYPE}')
+        WHEN NOT coalesce({is_one_object}, false) THEN '{Reason.JSON}'
+        WHEN __corrupt IS NOT NULL THEN IF({is_broken}, '{Reason.JSON}', '{Reason.TYPE}')
     END AS __bad"""
     values = (f"get(__value, 0).`{field.name}` AS `{field.name}`" for field in field_sqls)
     kinds = (
@@ -148,14 +153,14 @@ def _take_raw_fields(decoded: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> 
         for field in field_sqls
         if field.is_variant
     )
-    return select(decoded, *OURS, "__text", bad, *values, *kinds)
+    return select(decoded, *LOG_COLUMNS, "__text", reason, *values, *kinds)
 
 
 def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFrame":
     """Give each field its type; `__bad` now says all that bytes, JSON, types and `NOT NULL` have to say."""
     values = select(
         raw,
-        *OURS,
+        *LOG_COLUMNS,
         "__bad",
         _count_unknown_sql(field_sqls),
         *(f"{field.value} AS `{field.name}`" for field in field_sqls),
@@ -169,7 +174,7 @@ def _cast_fields(raw: "DataFrame", field_sqls: tuple[FieldSql, ...]) -> "DataFra
         WHEN {wrong} THEN '{Reason.TYPE}'
         WHEN {missing} THEN '{Reason.MISSING}'
     END AS __bad"""
-    return select(values, *OURS, bad, "__unknown", *(f"`{field.name}`" for field in field_sqls))
+    return select(values, *LOG_COLUMNS, bad, "__unknown", *(f"`{field.name}`" for field in field_sqls))
 
 
 def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
@@ -179,8 +184,8 @@ def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
     many colons as it has known fields that are given has no further key. Colons of a time are set off, unless the text
     has an escape: then nobody knows whether a colon was written as one.
     """
-    known = ", ".join(f"'{field.name}'" for field in field_sqls)
-    given = " + ".join(f"IF({field.absent}, 0, 1)" for field in field_sqls)
+    known_names = ", ".join(f"'{field.name}'" for field in field_sqls)
+    present_count = " + ".join(f"IF({field.absent}, 0, 1)" for field in field_sqls)
     times = [field for field in field_sqls if field.has_colons]
     colons = " - ".join(
         [
@@ -188,9 +193,9 @@ def _count_unknown_sql(field_sqls: tuple[FieldSql, ...]) -> str:
             *(f"coalesce({_count_colons_sql(f'CAST(`{f.name}` AS string)')}, 0)" for f in times),
         ]
     )
-    plain = "instr(__text, chr(92)) = 0 AND " if times else ""
-    listed = f"size(array_except(json_object_keys(__text), array({known})))"
-    return f"IF(__bad IS NOT NULL OR ({plain}{colons} = {given}), 0, {listed}) AS __unknown"
+    has_no_escape = "instr(__text, chr(92)) = 0 AND " if times else ""
+    unknown_count = f"size(array_except(json_object_keys(__text), array({known_names})))"
+    return f"IF(__bad IS NOT NULL OR ({has_no_escape}{colons} = {present_count}), 0, {unknown_count}) AS __unknown"
 
 
 def _count_colons_sql(text: str) -> str:
@@ -202,7 +207,7 @@ def _derive_columns(typed: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     return select(typed, "*", *(f"{item.spark} AS `{name}`" for name, item in derived))
 
 
-def _judge_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
+def _finish_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
     compiled = compile_pipeline(pipeline)
     event_time = f"`{pipeline.source.event_time}`"
     columns = [f"`{name}`" for name in compiled.column_types]
@@ -212,10 +217,10 @@ def _judge_rows(derived: "DataFrame", pipeline: Pipeline) -> "DataFrame":
         WHEN {compiled.row_failed} THEN '{Reason.EXPRESSION}'
     END AS _reason"""
     passes = f"{compiled.passes} AS __passes"
-    judged = select(derived, *OURS, reason, passes, "__unknown", *columns)
+    checked = select(derived, *LOG_COLUMNS, reason, passes, "__unknown", *columns)
     return select(
-        judged,
-        *OURS,
+        checked,
+        *LOG_COLUMNS,
         f"IF(_reason IS NULL, {event_time}, NULL) AS _event_time",
         "_reason",
         "(_reason IS NULL AND NOT __passes) AS _filtered",

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from cutover.definition.model.times import YEARS_2000_TO_2100, name_time_form
-from cutover.records.files.cells import cell_value, show_value
-from cutover.records.reference.values import Number, Pairs, UnfitError, value_of
+from cutover.records.files.cells import convert_cell, format_value
+from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject, parse_value
 
 WHOLE_TEXT = "whole text"
 """Whole numbers of CSV with more than 38 digits: texts, unless a fraction shows that they are numbers."""
@@ -15,7 +15,7 @@ WHOLE_TEXT = "whole text"
 WIDE_WHOLE = "decimal(38,0)"
 """Whole numbers of up to 38 digits that are too large for a bigint."""
 
-FIRST = ("boolean", "bigint", WIDE_WHOLE, WHOLE_TEXT, "double", "date", "timestamp", "string")
+TYPES_TRIED = ("boolean", "bigint", WIDE_WHOLE, WHOLE_TEXT, "double", "date", "timestamp", "string")
 """Types in the order in which the first value of a column tries them."""
 
 WIDER_CELLS: Mapping[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ WIDER_JSON: Mapping[str, tuple[str, ...]] = {
 }
 """The same of JSON, where a number is no text."""
 
-Form = Literal["seconds", "millis", "iso", ""]
+TimeForm = Literal["seconds", "millis", "iso", ""]
 TIME_WORDS = ("time", "date", "ts", "_at")
 
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
@@ -79,18 +79,18 @@ class ColumnValues:
             return
         if self.type is None:
             self.first = Example(line=line, value=value)
-            self._widen(line, value, FIRST)
+            self._widen(line, value, TYPES_TRIED)
         else:
             try:
                 read = self._fits(value)
-            except UnfitError:
+            except InvalidValueError:
                 self._widen(line, value, (WIDER_CELLS if self.is_cell else WIDER_JSON)[self.type])
             else:
                 if self.type == "bigint":
                     self.low, self.high = min(self.low, read), max(self.high, read)
 
     def _widen(self, line: int, value: Any, types: tuple[str, ...]) -> None:
-        if isinstance(value, Pairs | list):
+        if isinstance(value, JsonObject | list):
             self.is_nested = True
             return
         if self.type in {"date", "timestamp"}:
@@ -101,7 +101,7 @@ class ColumnValues:
                 continue
             try:
                 read = fits(value)
-            except UnfitError:
+            except InvalidValueError:
                 continue
             if kind == "bigint":
                 self.low = self.high = read
@@ -110,7 +110,7 @@ class ColumnValues:
         self.conflict = Example(line=line, value=value)
 
     @property
-    def proposed_type(self) -> tuple[str, Form]:
+    def proposed_type(self) -> tuple[str, TimeForm]:
         """Return the type, and how a timestamp is written."""
         if self.type == "timestamp":
             return "timestamp", "iso"
@@ -124,14 +124,14 @@ class ColumnValues:
     def time_form(self) -> str | None:
         """Return the form of time that the values have and no timestamp takes; None if they look like no times."""
         if self.was_time is not None and self.first is not None and self.type == "string":
-            return f"times but for line {self.was_time.line}, {show_value(self.was_time.value)}"
+            return f"times but for line {self.was_time.line}, {format_value(self.was_time.value)}"
         if self.first is None or self.proposed_type[0] == "timestamp":
             return None
         value = self.first.value
-        if not isinstance(value, str | Number) or (self.type != "string" and not self._is_time_name()):
+        if not isinstance(value, str | JsonNumber) or (self.type != "string" and not self._is_time_name()):
             return None
-        is_number = isinstance(value, Number) or (self.is_cell and self.type != "string")
-        return name_time_form(value.text if isinstance(value, Number) else value, is_number=is_number)
+        is_number = isinstance(value, JsonNumber) or (self.is_cell and self.type != "string")
+        return name_time_form(value.text if isinstance(value, JsonNumber) else value, is_number=is_number)
 
     def _is_time_name(self) -> bool:
         name = self.name.lower()
@@ -144,30 +144,30 @@ LOG_WORDS = ("arriv", "receiv", "ingest", "log", "process", "publish", "produced
 
 def _read_whole_text(cell: str) -> str:
     if not _WHOLE.fullmatch(cell):
-        raise UnfitError
-    value_of(cell_value(cell, "double", "iso"), "double", "iso")  # so that a fraction may follow
+        raise InvalidValueError
+    parse_value(convert_cell(cell, "double", "iso"), "double", "iso")  # so that a fraction may follow
     return cell
 
 
 def _read_wide_whole(cell: str) -> Any:
     """Read a whole number exactly; one with a fraction, such as `1.0`, makes a column of CSV a double."""
     if not _WHOLE.fullmatch(cell):
-        raise UnfitError
-    return value_of(cell_value(cell, WIDE_WHOLE, "iso"), WIDE_WHOLE, "iso")
+        raise InvalidValueError
+    return parse_value(convert_cell(cell, WIDE_WHOLE, "iso"), WIDE_WHOLE, "iso")
 
 
 def _read_spelled_boolean(cell: str) -> bool:
     if cell.lower() not in _SPELLED:
-        raise UnfitError
+        raise InvalidValueError
     return cell.lower() == "true"
 
 
 def _make_cell_reader(kind: str) -> Callable[[Any], Any]:
-    return lambda cell: value_of(cell_value(cell, kind, "iso"), kind, "iso")
+    return lambda cell: parse_value(convert_cell(cell, kind, "iso"), kind, "iso")
 
 
 def _make_json_reader(kind: str) -> Callable[[Any], Any]:
-    return lambda value: value_of(value, kind, "iso")
+    return lambda value: parse_value(value, kind, "iso")
 
 
 _CELL_READERS: Mapping[str, Callable[[Any], Any]] = {
@@ -178,5 +178,5 @@ _CELL_READERS: Mapping[str, Callable[[Any], Any]] = {
     **{kind: _make_cell_reader(kind) for kind in ("bigint", "double", "date", "timestamp")},
 }
 _JSON_READERS: Mapping[str, Callable[[Any], Any]] = {
-    kind: _make_json_reader(kind) for kind in FIRST if kind != WHOLE_TEXT
+    kind: _make_json_reader(kind) for kind in TYPES_TRIED if kind != WHOLE_TEXT
 }

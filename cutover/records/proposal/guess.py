@@ -11,15 +11,15 @@ from typing import Any
 
 from cutover.definition.checks.definition import KEYWORDS
 from cutover.definition.model.topic import IDENTIFIER, RESERVED, RESERVED_PREFIX, TimeFormat
-from cutover.records.files.cells import cell_value, show_value
-from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, Form
+from cutover.records.files.cells import convert_cell, format_value
+from cutover.records.proposal.columns import LOG_WORDS, WIDE_WHOLE, ColumnValues, TimeForm
 from cutover.records.proposal.pace import Pace, RecordTimes, measure_pace
-from cutover.records.reference.values import UnfitError, value_of
+from cutover.records.reference.values import InvalidValueError, parse_value
 
 SAMPLE = 1_000
 """Records that the key is proposed from, the first ones; of a topic all that are read, the newest ones."""
 
-KEYS_AT_MOST = 100_000
+MAX_KEYS = 100_000
 """Values of the key that are told apart: a window of a day, the longest proposed, is too short for more of them."""
 
 EVENT_WORDS = ("event", "occur", "happen", "schedul", "creat", "start", "order", "click", "time", "date", "ts", "at")
@@ -41,7 +41,7 @@ LEVEL_WORDS = (
     "avg",
 )
 """Numbers that say how much of something there is at a time: they do not add up either."""
-FEW = 0.5
+MAX_DISTINCT_SHARE = 0.5
 NESTED = "it is nested"
 
 
@@ -51,7 +51,7 @@ class Column:
 
     name: str
     type: str
-    form: Form = ""  # how a timestamp is written
+    form: TimeForm = ""  # how a timestamp is written
     nulls: int = 0
     distinct: int = 0  # in the sample
     time_form: str | None = None  # of values that look like times which no timestamp takes
@@ -103,21 +103,23 @@ class Survey:
             if self._is_given(value):
                 self.columns[name].add(line, value)
 
-    def guess(self, again: Iterable[Mapping[str, Any]] | None = None) -> Guess:
+    def guess(self, rescan: Iterable[Mapping[str, Any]] | None = None) -> Guess:
         """Propose columns with types, event time and key; what cannot be a column is named with its reason.
 
         Args:
-            again: The same records once more, of one partition, since only now is known which columns hold their
+            rescan: The same records once more, of one partition, since only now is known which columns hold their
                 times; None: those of the sample are all there are.
         """
         omissions = self._find_omissions()
-        found = [self._make_column(column) for name, column in self.columns.items() if name not in omissions]
-        times = [column for column in found if column.type == "timestamp"]
-        event = _event_time(times) or _event_time([column for column in found if column.type == "date"])
+        candidates = [self._make_column(column) for name, column in self.columns.items() if name not in omissions]
+        times = [column for column in candidates if column.type == "timestamp"]
+        event = _choose_event_time(times) or _choose_event_time(
+            [column for column in candidates if column.type == "date"]
+        )
         time_format: TimeFormat = event.form or "iso" if event else "iso"
-        columns = tuple(_one_format(column, time_format, event) for column in found)
-        log = _log_time([column for column in columns if column.type == "timestamp"], event)
-        key, amount = _key(columns, len(self.sample)), _amount(columns)
+        columns = tuple(_use_topic_format(column, time_format, event) for column in candidates)
+        log = _choose_log_time([column for column in columns if column.type == "timestamp"], event)
+        key, amount = _choose_key(columns, len(self.sample)), _choose_amount(columns)
         return Guess(
             columns=columns,
             left_out=omissions,
@@ -126,11 +128,11 @@ class Survey:
             time_format=time_format,
             key=key,
             amount=amount,
-            adds_up=amount is not None and _adds_up(amount),
+            adds_up=amount is not None and _is_additive(amount),
             rows=self.rows,
             malformed=self.malformed,
             pace=self._measure_pace(
-                zip(self.sample, self.partitions, strict=True) if again is None else zip(again, repeat(0)),
+                zip(self.sample, self.partitions, strict=True) if rescan is None else zip(rescan, repeat(0)),
                 event=None if event is None else event.name,
                 log=log,
                 time_format=time_format,
@@ -140,13 +142,13 @@ class Survey:
 
     def _find_omissions(self) -> dict[str, str]:
         reasons: dict[str, str] = {}
-        taken: dict[str, str] = {}  # names in lower case
+        names_used: dict[str, str] = {}  # names in lower case
         for name, column in self.columns.items():
-            reason = _explain_omission(column, taken)
+            reason = _explain_omission(column, names_used)
             if reason is not None:
                 reasons[name] = reason
             else:
-                taken[name.lower()] = name
+                names_used[name.lower()] = name
         return reasons
 
     def _make_column(self, values: ColumnValues) -> Column:
@@ -159,7 +161,7 @@ class Survey:
             nulls=self.rows - values.given,
             distinct=len({str(value) for value in present if self._is_given(value)}),
             time_form=values.time_form,
-            example="" if values.first is None else show_value(values.first.value),
+            example="" if values.first is None else format_value(values.first.value),
         )
 
     def _is_given(self, value: Any) -> bool:
@@ -181,7 +183,7 @@ class Survey:
         times, keys = RecordTimes(is_logged=log is not None), set[str]()
         for record, partition in records:
             self._add_times(times, record, partition, event, log, time_format)
-            if key is not None and len(keys) < KEYS_AT_MOST:
+            if key is not None and len(keys) < MAX_KEYS:
                 keys.add(str(record.get(key)))
         return measure_pace(times, _count_keys(key, len(keys)), len(keys))
 
@@ -200,14 +202,16 @@ class Survey:
             times.add(moment, logged, partition)
 
     def _read_time(self, value: Any, time_format: TimeFormat) -> int | None:
-        given = cell_value(value, "timestamp", time_format) if self.is_cells and isinstance(value, str) else value
+        json_value = (
+            convert_cell(value, "timestamp", time_format) if self.is_cells and isinstance(value, str) else value
+        )
         try:
-            return None if given is None else int(value_of(given, "timestamp", time_format))
-        except UnfitError:
+            return None if json_value is None else int(parse_value(json_value, "timestamp", time_format))
+        except InvalidValueError:
             return None
 
 
-def _explain_omission(column: ColumnValues, taken: Mapping[str, str]) -> str | None:
+def _explain_omission(column: ColumnValues, names_used: Mapping[str, str]) -> str | None:
     name = column.name
     if not IDENTIFIER.match(name):
         renamed = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_")[:60]
@@ -217,12 +221,12 @@ def _explain_omission(column: ColumnValues, taken: Mapping[str, str]) -> str | N
         return f"{holds}{form}its name is no identifier, such as `{better}`"
     if name.lower() in RESERVED or name.lower().startswith(RESERVED_PREFIX):
         return "Cutover uses this name itself"
-    if name.lower() in taken:
-        return f"its name differs from `{taken[name.lower()]}` by case alone"
+    if name.lower() in names_used:
+        return f"its name differs from `{names_used[name.lower()]}` by case alone"
     if column.is_nested:
         return NESTED
     if column.conflict is not None and column.first is not None:
-        values = (f"{show_value(example.value)} (line {example.line})" for example in (column.first, column.conflict))
+        values = (f"{format_value(example.value)} (line {example.line})" for example in (column.first, column.conflict))
         return f"no type takes both {' and '.join(values)}"
     return None
 
@@ -230,31 +234,36 @@ def _explain_omission(column: ColumnValues, taken: Mapping[str, str]) -> str | N
 def _count_keys(key: str | None, count: int) -> str:
     if key is None:
         return "one series"
-    if count >= KEYS_AT_MOST:
+    if count >= MAX_KEYS:
         return f"{count:,} keys and more"
     return "1 key" if count == 1 else f"{count:,} keys"
 
 
-def _rank(name: str, words: Sequence[str]) -> int:
+def _rank_by_words(name: str, words: Sequence[str]) -> int:
     return next((place for place, word in enumerate(words) if word in name.lower()), len(words))
 
 
-def _event_time(times: Sequence[Column]) -> Column | None:
+def _choose_event_time(times: Sequence[Column]) -> Column | None:
     """Return the column whose name speaks most of the event and least of the log; of equals the first."""
     if not times:
         return None
     return min(
-        times, key=lambda c: (_rank(c.name, LOG_WORDS) < len(LOG_WORDS), c.nulls > 0, _rank(c.name, EVENT_WORDS))
+        times,
+        key=lambda c: (
+            _rank_by_words(c.name, LOG_WORDS) < len(LOG_WORDS),
+            c.nulls > 0,
+            _rank_by_words(c.name, EVENT_WORDS),
+        ),
     )
 
 
-def _log_time(times: Sequence[Column], event: Column | None) -> str | None:
-    others = [column for column in times if event is None or column.name != event.name]
-    speaking = [column for column in others if _rank(column.name, LOG_WORDS) < len(LOG_WORDS)]
-    return speaking[0].name if speaking and speaking[0].nulls == 0 else None
+def _choose_log_time(times: Sequence[Column], event: Column | None) -> str | None:
+    other_times = [column for column in times if event is None or column.name != event.name]
+    log_times = [column for column in other_times if _rank_by_words(column.name, LOG_WORDS) < len(LOG_WORDS)]
+    return log_times[0].name if log_times and log_times[0].nulls == 0 else None
 
 
-def _one_format(column: Column, time_format: TimeFormat, event: Column | None) -> Column:
+def _use_topic_format(column: Column, time_format: TimeFormat, event: Column | None) -> Column:
     """Return a timestamp of another form as what it stands for: a topic writes all its timestamps in one form.
 
     A date that is the event time is a timestamp, its midnight.
@@ -266,23 +275,27 @@ def _one_format(column: Column, time_format: TimeFormat, event: Column | None) -
     return replace(column, type="string" if column.form == "iso" else "bigint", form="")
 
 
-def _key(columns: Sequence[Column], rows: int) -> str | None:
+def _choose_key(columns: Sequence[Column], rows: int) -> str | None:
     """Return a column to group by: a text with few values, or an id that repeats; None of one series of records."""
     usable = [c for c in columns if c.name.lower() not in KEYWORDS]
     texts = [c for c in usable if c.type == "string" and c.distinct and c.time_form is None]
-    few = [c for c in texts if 1 < c.distinct <= max(2, rows * FEW)]
+    few = [c for c in texts if 1 < c.distinct <= max(2, rows * MAX_DISTINCT_SHARE)]
     groups = [c for c in texts if c.distinct < rows or not _is_id(c.name)]
-    ids = [c for c in usable if c.type in {"bigint", WIDE_WHOLE} and _is_id(c.name) and 1 < c.distinct <= rows * FEW]
+    ids = [
+        c
+        for c in usable
+        if c.type in {"bigint", WIDE_WHOLE} and _is_id(c.name) and 1 < c.distinct <= rows * MAX_DISTINCT_SHARE
+    ]
     return next((column.name for column in (*few, *groups, *ids)), None)
 
 
-def _amount(columns: Sequence[Column]) -> str | None:
+def _choose_amount(columns: Sequence[Column]) -> str | None:
     """Return the number to measure: one that adds up before others, whole ones before doubles."""
     numbers = [c for c in columns if c.type in {"bigint", "double"} and not _is_id(c.name) and c.time_form is None]
-    return next((c.name for c in sorted(numbers, key=lambda c: (not _adds_up(c.name), c.type != "bigint"))), None)
+    return next((c.name for c in sorted(numbers, key=lambda c: (not _is_additive(c.name), c.type != "bigint"))), None)
 
 
-def _adds_up(name: str) -> bool:
+def _is_additive(name: str) -> bool:
     return not _split_name(name) & {*SPAN_WORDS, *LEVEL_WORDS}
 
 

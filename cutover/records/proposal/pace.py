@@ -12,7 +12,7 @@ from cutover.durations import describe_length, parse_duration
 Micros = NDArray[np.int64]
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
-NICE = (
+ROUND_DURATIONS = (
     (1, "1 second"),
     (5, "5 seconds"),
     (10, "10 seconds"),
@@ -31,21 +31,21 @@ NICE = (
     (30 * 86_400, "30 days"),
 )
 WINDOWS = ((60, "minutes=1"), (300, "minutes=5"), (900, "minutes=15"), (3_600, "hours=1"), (86_400, "days=1"))
-USUAL, NEARLY = 0.99, 0.999
+USUAL_SHARE, ALLOWED_SHARE = 0.99, 0.999
 """Of the records: within `out_of_orderness`; within it and `allowed` together, and dated no further than `max_ahead`.
 
 Lengths that cover the last record of a heavy tail would hold windows for years.
 """
 
-AHEAD = 3_600 * SECOND
+MIN_MAX_AHEAD = 3_600 * SECOND
 """The shortest `max_ahead` that is proposed."""
 
 OUTLIERS = 100
 """One record in so many is left out at either end of event time to tell how fast records come: clocks may be wrong."""
 
-IN_A_WINDOW = 10  # records of a key, at least, in the window that is proposed
-EPOCHS_IN_A_WINDOW = 20
-FEWEST, MOST = 1_000, 50_000
+MIN_RECORDS_PER_KEY = 10  # records of a key, at least, in the window that is proposed
+EPOCHS_PER_WINDOW = 20
+MIN_EPOCH_ROWS, MAX_EPOCH_ROWS = 1_000, 50_000
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class Pace:
     allowed: str = "1 hour"
     max_ahead: str = "1 hour"
     window: str = "hours=1"  # of `Fixed`
-    epoch_rows: int = MOST
+    epoch_rows: int = MAX_EPOCH_ROWS
     seen: tuple[str, ...] = ()  # what was measured of lateness; empty: nothing could be
     windows_seen: tuple[str, ...] = ()
 
@@ -93,34 +93,36 @@ def measure_pace(times: RecordTimes, keys: str, key_count: int) -> Pace:
     events, partitions = (np.frombuffer(values, np.int64) for values in (times.events, times.partitions))
     logged = np.frombuffer(times.logged, np.int64) if times.is_logged else None
     if logged is None:
-        ahead, max_ahead = _measure_lead(events), nice(AHEAD)
+        ahead, max_ahead = _measure_lead(events), round_up_duration(MIN_MAX_AHEAD)
         is_future = ahead > 0
     else:
         ahead = events - logged
-        max_ahead = nice(max(AHEAD, _quantile(np.sort(ahead), NEARLY)))
+        max_ahead = round_up_duration(max(MIN_MAX_AHEAD, _quantile(np.sort(ahead), ALLOWED_SHARE)))
         is_future = ahead > parse_duration(max_ahead, of="max_ahead")
     order = np.arange(count) if logged is None else np.argsort(logged, kind="stable")
     order = order[~is_future[order]]  # what is dated ahead moves no watermark
-    behind = np.sort(_measure_delays(events[order], partitions[order]))
-    usual, nearly = (_quantile(behind, share) for share in (USUAL, NEARLY))
+    sorted_delays = np.sort(_measure_delays(events[order], partitions[order]))
+    usual_delay, long_delay = (_quantile(sorted_delays, share) for share in (USUAL_SHARE, ALLOWED_SHARE))
     window, rows, windows_seen = _propose_window(np.sort(events[~is_future]), keys, key_count)
     return Pace(
-        out_of_orderness=nice(usual),
-        allowed=nice(nearly - usual),
+        out_of_orderness=round_up_duration(usual_delay),
+        allowed=round_up_duration(long_delay - usual_delay),
         max_ahead=max_ahead,
         window=window,
         epoch_rows=rows,
         seen=(
-            *_describe_order(behind, usual, nearly, delays=None if logged is None else -ahead[~is_future]),
+            *_describe_order(
+                sorted_delays, usual_delay, long_delay, delays=None if logged is None else -ahead[~is_future]
+            ),
             *_describe_future(ahead[is_future], "`max_ahead`" if logged is not None else "the others by far"),
         ),
         windows_seen=(windows_seen,),
     )
 
 
-def nice(micros: int) -> str:
+def round_up_duration(micros: int) -> str:
     """Return the shortest round duration that is no shorter."""
-    return next((text for seconds, text in NICE if micros <= seconds * SECOND), f"{-(-micros // DAY)} days")
+    return next((text for seconds, text in ROUND_DURATIONS if micros <= seconds * SECOND), f"{-(-micros // DAY)} days")
 
 
 def _quantile(ordered: Micros, share: float) -> int:
@@ -132,8 +134,8 @@ def _measure_delays(events: Micros, partitions: Micros) -> Micros:
     """Return how far each event lies behind the newest one that had arrived before it in its partition."""
     delays = np.empty_like(events)
     for partition in np.unique(partitions):
-        mine = partitions == partition
-        delays[mine] = np.maximum.accumulate(events[mine]) - events[mine]
+        in_partition = partitions == partition
+        delays[in_partition] = np.maximum.accumulate(events[in_partition]) - events[in_partition]
     return delays
 
 
@@ -164,14 +166,15 @@ def _propose_window(events: Micros, keys: str, key_count: int) -> tuple[str, int
     inner = _cut_outliers(events)
     cut = (len(events) - len(inner)) // 2
     span = max(1, int(inner[-1] - inner[0]))
-    each = {text: len(inner) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
-    chosen = next(
-        (text for text, records in each.items() if records >= IN_A_WINDOW * max(1, key_count)), WINDOWS[-1][1]
+    records_per_window = {text: len(inner) * seconds * SECOND / span for seconds, text in WINDOWS}  # records a window
+    window = next(
+        (text for text, records in records_per_window.items() if records >= MIN_RECORDS_PER_KEY * max(1, key_count)),
+        WINDOWS[-1][1],
     )
-    rows = round(each[chosen] / EPOCHS_IN_A_WINDOW, -3)
-    most = f", all but the first and the last {cut:,}," if cut else ""
-    seen = f"{len(events):,} records of {keys}{most} within {_format_span(span)}"
-    return chosen, int(min(MOST, max(FEWEST, rows))), seen
+    rows = round(records_per_window[window] / EPOCHS_PER_WINDOW, -3)
+    omitted = f", all but the first and the last {cut:,}," if cut else ""
+    evidence = f"{len(events):,} records of {keys}{omitted} within {_format_span(span)}"
+    return window, int(min(MAX_EPOCH_ROWS, max(MIN_EPOCH_ROWS, rows))), evidence
 
 
 def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros | None) -> tuple[str, ...]:
@@ -179,10 +182,10 @@ def _describe_order(micros: Micros, usual: int, nearly: int, *, delays: Micros |
     if delays is not None:
         waits = f"{_format_span(int(delays.min()))} to {_format_span(int(delays.max()))}"
         order = f"in the order in which they arrive, {waits} after they happened"
-    most = f"{USUAL:.0%} of them are at most {_format_span(usual)} behind the newest before them"
+    usual_share = f"{USUAL_SHARE:.0%} of them are at most {_format_span(usual)} behind the newest before them"
     return (
         f"{len(micros):,} records {order}",
-        f"{most}, {NEARLY:.1%} at most {_format_span(nearly)}, the worst {_format_span(int(micros[-1]))}",
+        f"{usual_share}, {ALLOWED_SHARE:.1%} at most {_format_span(nearly)}, the worst {_format_span(int(micros[-1]))}",
     )
 
 

@@ -71,7 +71,7 @@ pipeline = Pipeline(
 '''
 
 
-def render(name: str, topic: str, origin: str, guess: Guess, *, is_topic: bool = False) -> str:
+def render_definition(name: str, topic: str, origin: str, guess: Guess, *, is_topic: bool = False) -> str:
     """Return the text of a definition's file; `guess` must have an event time.
 
     Args:
@@ -92,7 +92,7 @@ def render(name: str, topic: str, origin: str, guess: Guess, *, is_topic: bool =
         imports=", ".join(imports),
         topic=json.dumps(topic),
         left_out="".join(
-            f"        # Left out: {_escape_comment(field)} ({why}).\n" for field, why in guess.left_out.items()
+            f"        # Left out: {_escape_comment(field)} ({reason}).\n" for field, reason in guess.left_out.items()
         ),
         schema=_schema(guess),
         event_time=guess.event_time,
@@ -108,8 +108,8 @@ def render(name: str, topic: str, origin: str, guess: Guess, *, is_topic: bool =
         keywords=_keywords(guess),
         window=guess.pace.window,
         windows=", ".join(kind.example for kind in KINDS),
-        window_seen=_format_seen(4, guess.pace.windows_seen),
-        pace_seen=_format_seen(8, guess.pace.seen),
+        window_seen=_format_evidence(4, guess.pace.windows_seen),
+        pace_seen=_format_evidence(8, guess.pace.seen),
         out_of_orderness=guess.pace.out_of_orderness,
         allowed=guess.pace.allowed,
         max_ahead=guess.pace.max_ahead,
@@ -136,17 +136,17 @@ def _describe_basis(guess: Guess, *, is_topic: bool) -> str:
     return f"all {records}" if guess.rows <= SAMPLE else f"all {records} (the key: the first {SAMPLE:,})"
 
 
-def _format_seen(indent: int, lines: Sequence[str]) -> str:
+def _format_evidence(indent: int, lines: Sequence[str]) -> str:
     return "".join(f"{' ' * indent}# Seen: {line}.\n" for line in lines)
 
 
 def _keywords(guess: Guess) -> str:
     """Return how to write columns whose names SQL uses itself."""
-    named = [column.name for column in guess.columns if column.name.lower() in KEYWORDS]
+    keyword_columns = [column.name for column in guess.columns if column.name.lower() in KEYWORDS]
     return "".join(
         f"        # `{name}` is a word of SQL: in expressions write it in backticks; as a key it needs another name:\n"
         f'        # derive={{"{name}_": "`{name}`"}}, key=("{name}_",).\n'
-        for name in named
+        for name in keyword_columns
     )
 
 
@@ -157,17 +157,17 @@ def _schema(guess: Guess) -> str:
 
 def _log_time(guess: Guess) -> str:
     if guess.log_time is None:
-        why = "No column says when a record reached the log: `produce` sends in the file's order, dated now."
-        return f"        # {why}\n        log_time=None,"
-    why = "When the record reached the log: `produce` orders by it and dates messages with it."
-    return f'        # {why}\n        log_time="{guess.log_time}",'
+        comment = "No column says when a record reached the log: `produce` sends in the file's order, dated now."
+        return f"        # {comment}\n        log_time=None,"
+    comment = "When the record reached the log: `produce` orders by it and dates messages with it."
+    return f'        # {comment}\n        log_time="{guess.log_time}",'
 
 
 def _measures(guess: Guess, key: str) -> str:
     lines = [f'        "{_name_measure(key, "events")}": Count(),']
     if guess.amount:
-        first = ("total", "Sum") if guess.adds_up else ("average", "Avg")
-        lines.append(f'        "{_name_measure(key, first[0])}": {first[1]}("`{guess.amount}`"),')
+        main_measure = ("total", "Sum") if guess.adds_up else ("average", "Avg")
+        lines.append(f'        "{_name_measure(key, main_measure[0])}": {main_measure[1]}("`{guess.amount}`"),')
         lines.append(f'        "{_name_measure(key, "largest")}": Max("`{guess.amount}`"),')
     return "\n".join(lines)
 
@@ -179,9 +179,9 @@ def _name_measure(key: str, name: str) -> str:
 
 def _name_series(guess: Guess) -> str:
     """Return a name for the one value of the key that no column has."""
-    taken = {column.name.lower() for column in guess.columns}
+    used_names = {column.name.lower() for column in guess.columns}
     name = "series"
-    while name in taken:
+    while name in used_names:
         name += "_"
     return name
 

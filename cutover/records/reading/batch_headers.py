@@ -108,19 +108,19 @@ class BatchHeaderReader:
 
         node = self._find_leader(partition)
         try:
-            found = self._send(node, partition, offset)
+            response = self._send(node, partition, offset)
         except Py4JJavaError as error:
             raise KafkaException(KafkaError(KafkaError._TRANSPORT)) from error  # noqa: SLF001 -- its only name
-        if found.errorCode():
-            raise KafkaException(KafkaError(int(found.errorCode())))
-        return self._parse(found.records())
+        if response.errorCode():
+            raise KafkaException(KafkaError(int(response.errorCode())))
+        return self._parse(response.records())
 
     def _find_leader(self, partition: int) -> Any:
         """Return the node of the broker that leads a partition now."""
         place = topic_partitions.place(self._log, partition)
         topics = self._consumer.list_topics(place.topic, timeout=self._client.timeout)
-        found = topics.topics[place.topic].partitions.get(place.partition)
-        broker = None if found is None else topics.brokers.get(found.leader)
+        metadata = topics.topics[place.topic].partitions.get(place.partition)
+        broker = None if metadata is None else topics.brokers.get(metadata.leader)
         if broker is None:
             raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
         return self._kafka.common.Node(int(broker.id), str(broker.host), int(broker.port))
@@ -130,12 +130,14 @@ class BatchHeaderReader:
         place, jvm, clients = topic_partitions.place(self._log, partition), self._jvm, self._kafka.clients
         topic_partition = self._kafka.common.TopicPartition(place.topic, place.partition)
         requests = self._kafka.common.requests
-        wanted = getattr(requests, "FetchRequest$PartitionData")(
+        partition_data = getattr(requests, "FetchRequest$PartitionData")(
             self._kafka.common.Uuid.ZERO_UUID, offset, -1, _FETCH_BYTES, jvm.java.util.Optional.empty()
         )
-        fetched = jvm.java.util.LinkedHashMap()
-        fetched.put(topic_partition, wanted)
-        builder = getattr(requests, "FetchRequest$Builder").forConsumer(_FETCH_VERSION, _WAIT_MS, 1, fetched)
+        partitions_to_fetch = jvm.java.util.LinkedHashMap()
+        partitions_to_fetch.put(topic_partition, partition_data)
+        builder = getattr(requests, "FetchRequest$Builder").forConsumer(
+            _FETCH_VERSION, _WAIT_MS, 1, partitions_to_fetch
+        )
         if not clients.NetworkClientUtils.awaitReady(self._network, node, self._clock, self._timeout_ms):
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))  # noqa: SLF001 -- its only name
         request = self._network.newClientRequest(node.idString(), builder, self._clock.milliseconds(), True)  # noqa: FBT003 -- of a Java method: expect a response
@@ -148,15 +150,15 @@ class BatchHeaderReader:
         batches: list[RecordBatch] = []
         while position < size:
             piece = self._kafka.common.utils.Utils.toArray(buffer, position, min(_PIECE_BYTES, size - position))
-            some, behind = parse_headers(bytes(piece), position)
-            if behind == position:
+            parsed, next_position = parse_headers(bytes(piece), position)
+            if next_position == position:
                 break
-            batches, position = batches + some, behind
+            batches, position = batches + parsed, next_position
         return batches
 
     def _make_gone_error(self, partition: int, offset: int) -> LogError:
-        place = topic_partitions.format_partition(self._log, partition)
-        msg = f"Log, {place}: expected offset {offset}, the log starts at "
+        partition_name = topic_partitions.format_partition(self._log, partition)
+        msg = f"Log, {partition_name}: expected offset {offset}, the log starts at "
         msg += f"{self._client.earliest(self._log).get(partition)}: what lies before it left the log while it was read."
         return LogError(msg, runbook="LogDataLost")
 

@@ -33,7 +33,7 @@ def count_records(frame: "DataFrame", reads: tuple[Offsets, ...]) -> "tuple[Data
     """Return a frame of records that counts them as they pass by.
 
     Args:
-        frame: Records as `scan.read` returns them.
+        frame: Records as `scan.read_records` returns them.
         reads: The ranges that it reads.
     """
     from pyspark.sql import Observation  # noqa: PLC0415 -- only what reads by Spark needs it

@@ -19,7 +19,9 @@ Offsets = Mapping[int, tuple[int, int]]
 """Partition -> `[from, to)`."""
 
 
-def read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]) -> "DataFrame":
+def read_records(
+    spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]
+) -> "DataFrame":
     """Return the records of disjoint offset ranges, as Spark's Kafka source gives them, and `_right boolean`.
 
     `_right` says of a join of two topics that a record is of the right one, whose partitions are numbered as in `two`.
@@ -31,18 +33,22 @@ def read(spark: "SparkSession", settings: Settings, pipeline: Pipeline, reads: t
         reads: At least one; each at most one range a partition, `[from, to)`.
     """
     topics = topic_partitions.topics_of(topic_partitions.log_of(pipeline))
-    wanted = [(topic, _of_topic(offsets, turn), turn) for offsets in reads for turn, topic in enumerate(topics)]
+    topic_reads = [
+        (topic, _select_topic(offsets, topic_index), topic_index)
+        for offsets in reads
+        for topic_index, topic in enumerate(topics)
+    ]
     frames = [
-        _read(spark, settings, pipeline, topic, own).selectExpr(
+        _read(spark, settings, pipeline, topic, topic_offsets).selectExpr(
             "* EXCEPT (partition)", f"partition + {turn * RIGHT_PARTITION_BASE} AS partition", f"{bool(turn)} AS _right"
         )
-        for topic, own, turn in wanted
-        if own
+        for topic, topic_offsets, turn in topic_reads
+        if topic_offsets
     ]
-    return reduce(lambda left, right: left.unionByName(right), frames)
+    return reduce(lambda frame, other: frame.unionByName(other), frames)
 
 
-def _of_topic(offsets: Offsets, turn: int) -> Offsets:
+def _select_topic(offsets: Offsets, turn: int) -> Offsets:
     """Return the ranges of one topic of the log, by Kafka's numbers of its partitions."""
     return {
         partition % RIGHT_PARTITION_BASE: span

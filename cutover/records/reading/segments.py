@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from cutover.records.reading.scan import Offsets
 
-NEAR = 5_000  # offsets; reading on is cheaper than a further Spark job
-MOST = 8  # ranges a partition, hence Spark reads
+MERGED_GAP = 5_000  # offsets; reading on is cheaper than a further Spark job
+MAX_RANGES = 8  # ranges a partition, hence Spark reads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -18,27 +18,29 @@ class OffsetSpan:
     last: int  # inclusive
 
 
-def reads(spans: Iterable[OffsetSpan], *, most: int = MOST) -> tuple[Offsets, ...]:
-    """Return reads of one range a partition each, disjoint, that together hold every span.
+def plan_reads(spans: Iterable[OffsetSpan], *, max_ranges: int = MAX_RANGES) -> tuple[Offsets, ...]:
+    """Plan disjoint reads that together cover every span; each read has at most one range per partition.
 
-    Spans that overlap or lie near one another become one; if more than `most` of a partition remain, the smallest gaps
-    are read as well.
+    Spans that overlap or are at most `MERGED_GAP` offsets apart are merged. If more than `max_ranges` ranges of a
+    partition remain, they are merged over the smallest gaps.
     """
     by_partition: dict[int, list[tuple[int, int]]] = {}
     for span in sorted(spans):
         ranges = by_partition.setdefault(span.partition, [])
-        if ranges and span.first <= ranges[-1][1] + NEAR:
+        if ranges and span.first <= ranges[-1][1] + MERGED_GAP:
             ranges[-1] = (ranges[-1][0], max(ranges[-1][1], span.last + 1))
         else:
             ranges.append((span.first, span.last + 1))
-    kept = {partition: _fewest(ranges, most) for partition, ranges in by_partition.items()}
-    rounds = max((len(ranges) for ranges in kept.values()), default=0)
-    return tuple({p: ranges[i] for p, ranges in kept.items() if i < len(ranges)} for i in range(rounds))
+    ranges_by_partition = {partition: _merge_ranges(ranges, max_ranges) for partition, ranges in by_partition.items()}
+    read_count = max((len(ranges) for ranges in ranges_by_partition.values()), default=0)
+    return tuple(
+        {p: ranges[i] for p, ranges in ranges_by_partition.items() if i < len(ranges)} for i in range(read_count)
+    )
 
 
-def _fewest(ranges: Sequence[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """Join ranges over the smallest gaps until `most` are left."""
+def _merge_ranges(ranges: Sequence[tuple[int, int]], max_ranges: int) -> list[tuple[int, int]]:
+    """Join ranges over the smallest gaps until `max_ranges` are left."""
     gaps = sorted(range(1, len(ranges)), key=lambda i: ranges[i - 1][1] - ranges[i][0])
-    borders = sorted(gaps[: most - 1])  # the widest gaps stay
+    borders = sorted(gaps[: max_ranges - 1])  # the widest gaps stay
     starts, ends = [0, *borders], [*borders, len(ranges)]
     return [(ranges[a][0], ranges[b - 1][1]) for a, b in zip(starts, ends, strict=True)]

@@ -13,7 +13,7 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import parse_decimal_type
 from cutover.quoting import identifier
 
-ARROW: Mapping[str, pa.DataType] = {
+ARROW_TYPES: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "bigint": pa.int64(),
@@ -25,7 +25,7 @@ ARROW: Mapping[str, pa.DataType] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
+class ExpressionValues:
     """What the expressions say of one record."""
 
     failed: bool
@@ -34,7 +34,7 @@ class Evaluated:
     values: Mapping[str, Any]  # by measure; None for a count
 
 
-def evaluate(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[Evaluated]:
+def evaluate_rows(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[ExpressionValues]:
     """Evaluate where, derived columns, key and measures.
 
     Args:
@@ -49,10 +49,10 @@ def evaluate(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> list[Eval
     connection = duckdb.connect()
     try:
         connection.register("given", _table(pipeline, rows))
-        found = connection.execute(_query(pipeline)).fetchall()
+        result_rows = connection.execute(_query(pipeline)).fetchall()
     finally:
         connection.close()
-    return [_make_evaluated(pipeline, row) for row in found]
+    return [_make_values(pipeline, row) for row in result_rows]
 
 
 def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
@@ -66,27 +66,29 @@ def _table(pipeline: Pipeline, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 def arrow_type(kind: str) -> pa.DataType:
     """Arrow's type for a type of the schema: `bigint`, `decimal(12,2)`, ..."""
     parts = parse_decimal_type(kind)
-    return pa.decimal128(*parts) if parts else ARROW[kind]
+    return pa.decimal128(*parts) if parts else ARROW_TYPES[kind]
 
 
 def _query(pipeline: Pipeline) -> str:
     compiled = compile_pipeline(pipeline)
-    where = compiled.where
+    condition = compiled.where
     values = [
         "NULL" if item is None else f"CAST({item.duckdb} AS {duckdb_type(item.type)})"
         for item in compiled.measured.values()
     ]
-    made = [f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"' for name, item in compiled.derived.items()]
+    derived = [
+        f'CAST({item.duckdb} AS {duckdb_type(item.type)}) AS "{name}"' for name, item in compiled.derived.items()
+    ]
     keys = [identifier(name) for name in pipeline.key]
-    passes = "true" if where is None else f"({where.duckdb}) IS TRUE"
+    passes = "true" if condition is None else f"({condition.duckdb}) IS TRUE"
     columns = ", ".join([compiled.row_failed_duckdb, passes, *keys, *values])
-    inner = ", ".join(["*", *made])
+    inner = ", ".join(["*", *derived])
     return f"SELECT {columns} FROM (SELECT {inner} FROM given) ORDER BY __row"  # noqa: S608 -- compiled from the whitelist
 
 
-def _make_evaluated(pipeline: Pipeline, row: tuple[Any, ...]) -> Evaluated:
-    failed, passes, *rest = row
-    keys, values = rest[: len(pipeline.key)], rest[len(pipeline.key) :]
-    return Evaluated(
+def _make_values(pipeline: Pipeline, row: tuple[Any, ...]) -> ExpressionValues:
+    failed, passes, *key_and_values = row
+    keys, values = key_and_values[: len(pipeline.key)], key_and_values[len(pipeline.key) :]
+    return ExpressionValues(
         failed=failed, passes=passes, key=tuple(keys), values=dict(zip(pipeline.measures, values, strict=True))
     )

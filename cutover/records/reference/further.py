@@ -13,17 +13,17 @@ from cutover.definition.measures.variance import Stddev, Variance
 from cutover.records.reference import spread
 from cutover.records.reference.hashes import spark_hash
 
-Place = tuple[int, int, int]
+EventPosition = tuple[int, int, int]
 """Of a record: event time (microseconds), partition, offset."""
 
 
-def in_order(values: Sequence[Any], places: Sequence[Place]) -> list[Any]:
+def sort_values(values: Sequence[Any], places: Sequence[EventPosition]) -> list[Any]:
     """Return the values that are there, by event time and log position."""
-    there = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
-    return [value for _, value in sorted(there, key=lambda pair: pair[0])]
+    placed_values = [(place, value) for place, value in zip(places, values, strict=True) if value is not None]
+    return [value for _, value in sorted(placed_values, key=lambda pair: pair[0])]
 
 
-def finish(measure: Measure, values: Sequence[Any], kind: str | None) -> Any:
+def finish_ordered(measure: Measure, values: Sequence[Any], kind: str | None) -> Any:
     """Return one measure of values in order, none of them null, of a type."""
     if isinstance(measure, ApproxDistinct):
         return _count_distinct({spark_hash(value, str(kind)) for value in values}, measure.k)

@@ -25,32 +25,32 @@ P1, P2, P3, P4, P5 = (
 
 def spark_hash(value: Any, kind: str) -> int:
     """Return Spark's hash of a value of a type, a signed number of 64 bits."""
-    found = xxhash64(_bytes(value, kind), SEED)
-    return found - 2**64 if found >= 2**63 else found
+    unsigned = xxhash64(_bytes(value, kind), SEED)
+    return unsigned - 2**64 if unsigned >= 2**63 else unsigned
 
 
 def xxhash64(data: bytes, seed: int) -> int:
     """Return the hash of some bytes, an unsigned number of 64 bits."""
     stripes = len(data) // 32 * 32
-    found = _hash_stripes(data[:stripes], seed) if stripes else (seed + P5) & ALL
-    found = (found + len(data)) & ALL
-    rest = data[stripes:]
-    while len(rest) >= 8:  # noqa: PLR2004 -- bytes of a long
-        found = (_rotate_left(found ^ _round(0, _number(rest[:8])), 27) * P1 + P4) & ALL
-        rest = rest[8:]
-    if len(rest) >= 4:  # noqa: PLR2004 -- bytes of an int
-        found = (_rotate_left(found ^ (_number(rest[:4]) * P1 & ALL), 23) * P2 + P3) & ALL
-        rest = rest[4:]
-    for byte in rest:
-        found = _rotate_left(found ^ (byte * P5 & ALL), 11) * P1 & ALL
-    return _mix_bits(found)
+    digest = _hash_stripes(data[:stripes], seed) if stripes else (seed + P5) & ALL
+    digest = (digest + len(data)) & ALL
+    tail = data[stripes:]
+    while len(tail) >= 8:  # noqa: PLR2004 -- bytes of a long
+        digest = (_rotate_left(digest ^ _round(0, _number(tail[:8])), 27) * P1 + P4) & ALL
+        tail = tail[8:]
+    if len(tail) >= 4:  # noqa: PLR2004 -- bytes of an int
+        digest = (_rotate_left(digest ^ (_number(tail[:4]) * P1 & ALL), 23) * P2 + P3) & ALL
+        tail = tail[4:]
+    for byte in tail:
+        digest = _rotate_left(digest ^ (byte * P5 & ALL), 11) * P1 & ALL
+    return _mix_bits(digest)
 
 
 def _bytes(value: Any, kind: str) -> bytes:
     digits = parse_decimal_type(kind)
     if digits is not None:
-        whole = int(Decimal(value).scaleb(digits[1]))
-        return _to_little_endian(whole, 8) if digits[0] <= LONG_DIGITS else _to_big_endian(whole)
+        unscaled = int(Decimal(value).scaleb(digits[1]))
+        return _to_little_endian(unscaled, 8) if digits[0] <= LONG_DIGITS else _to_big_endian(unscaled)
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, datetime):
@@ -72,13 +72,13 @@ def _to_big_endian(number: int) -> bytes:
 
 def _hash_stripes(data: bytes, seed: int) -> int:
     lanes = [(seed + P1 + P2) & ALL, (seed + P2) & ALL, seed, (seed - P1) & ALL]
-    for place in range(0, len(data), 8):
-        lane = place // 8 % 4
-        lanes[lane] = _round(lanes[lane], _number(data[place : place + 8]))
-    found = sum(_rotate_left(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & ALL
+    for position in range(0, len(data), 8):
+        lane = position // 8 % 4
+        lanes[lane] = _round(lanes[lane], _number(data[position : position + 8]))
+    digest = sum(_rotate_left(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & ALL
     for lane in lanes:
-        found = ((found ^ _round(0, lane)) * P1 + P4) & ALL
-    return found
+        digest = ((digest ^ _round(0, lane)) * P1 + P4) & ALL
+    return digest
 
 
 def _round(lane: int, number: int) -> int:
@@ -93,7 +93,7 @@ def _number(data: bytes) -> int:
     return int.from_bytes(data, "little")
 
 
-def _mix_bits(found: int) -> int:
-    found = (found ^ found >> 33) * P2 & ALL
-    found = (found ^ found >> 29) * P3 & ALL
-    return found ^ found >> 32
+def _mix_bits(digest: int) -> int:
+    digest = (digest ^ digest >> 33) * P2 & ALL
+    digest = (digest ^ digest >> 29) * P3 & ALL
+    return digest ^ digest >> 32

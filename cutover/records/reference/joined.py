@@ -13,11 +13,11 @@ from cutover.definition.measures.kinds import Avg, Count, Max, Measure, Min
 from cutover.definition.model.joins import RIGHT_PARTITION_BASE, SelfJoin
 from cutover.definition.model.pipeline import Pipeline, make_left_side, make_right_side
 from cutover.definition.model.topic import Topic
-from cutover.records.reference.evaluate import Evaluated, evaluate
-from cutover.records.reference.further import Place
-from cutover.records.reference.measures import EXACT, finish
+from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
+from cutover.records.reference.further import EventPosition
+from cutover.records.reference.measures import EXACT, finish_measure
 
-Counted = tuple[Mapping[str, Any], Place]
+CountedRow = tuple[Mapping[str, Any], EventPosition]
 Key = tuple[Any, ...]
 CONDITIONS = ("join.left", "join.right")
 
@@ -28,25 +28,26 @@ class _Pair:
     weight: int  # how many pairs of equal columns there are
 
 
-def questions_of(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
+def make_side_pipelines(pipeline: Pipeline) -> tuple[Pipeline, Pipeline]:
     """Return what to evaluate on records of the left and of the right topic; where there is no join the same twice.
 
     Of a join the `measures` are the columns that pairs need, and of a self join both conditions.
     """
     if pipeline.join is None:
         return pipeline, pipeline
-    left, right = compile_pipeline(pipeline).sides
+    left_side, right_side = compile_pipeline(pipeline).sides
     if isinstance(pipeline.join, SelfJoin):
         conditions = zip(CONDITIONS, (pipeline.join.left, pipeline.join.right), strict=True)
         both = replace(
-            make_left_side(pipeline), measures=_make_max_measures({**left.sources, **right.sources, **dict(conditions)})
+            make_left_side(pipeline),
+            measures=_make_max_measures({**left_side.sources, **right_side.sources, **dict(conditions)}),
         )
         return both, both
     prefix = pipeline.join.prefix
-    own = {name: f"`{name.removeprefix(prefix)}`" for name in right.sources}
+    right_sources = {name: f"`{name.removeprefix(prefix)}`" for name in right_side.sources}
     return (
-        replace(make_left_side(pipeline), measures=_make_max_measures(left.sources)),
-        replace(make_right_side(pipeline), measures=_make_max_measures(own)),
+        replace(make_left_side(pipeline), measures=_make_max_measures(left_side.sources)),
+        replace(make_right_side(pipeline), measures=_make_max_measures(right_sources)),
     )
 
 
@@ -54,87 +55,97 @@ def _make_max_measures(texts: Mapping[str, str]) -> dict[str, Measure]:
     return {name: Max(text) for name, text in texts.items()}
 
 
-def on_a_side(pipeline: Pipeline, found: Evaluated) -> Evaluated:
+def apply_join_conditions(pipeline: Pipeline, values: ExpressionValues) -> ExpressionValues:
     """Return what the expressions say of a record; one that is on no side of a self join does not pass."""
     if not isinstance(pipeline.join, SelfJoin):
-        return found
-    return replace(found, passes=found.passes and any(found.values[name] for name in CONDITIONS))
+        return values
+    return replace(values, passes=values.passes and any(values.values[name] for name in CONDITIONS))
 
 
-def results(pipeline: Pipeline, groups: Mapping[Any, tuple[Key, Sequence[Counted]]]) -> dict[Any, dict[str, Any]]:
+def compute_join_measures(
+    pipeline: Pipeline, groups: Mapping[Any, tuple[Key, Sequence[CountedRow]]]
+) -> dict[Any, dict[str, Any]]:
     """Return each group's finished measures, from its key and its records."""
-    made = [(group, pair) for group, (key, counted) in groups.items() for pair in _pairs(pipeline, key, counted)]
-    found: dict[Any, dict[str, Any]] = {group: {} for group in groups}
+    group_pairs = [(group, pair) for group, (key, rows) in groups.items() for pair in _make_pairs(pipeline, key, rows)]
+    measures_by_group: dict[Any, dict[str, Any]] = {group: {} for group in groups}
     for name, measure in pipeline.measures.items():
         values: dict[Any, list[tuple[Any, int]]] = {group: [] for group in groups}
-        for (group, pair), value in zip(made, _values(pipeline, name, [pair for _, pair in made]), strict=True):
+        for (group, pair), value in zip(
+            group_pairs, _evaluate_pairs(pipeline, name, [pair for _, pair in group_pairs]), strict=True
+        ):
             values[group].append((value, pair.weight))
         for group, weighted in values.items():
-            found[group][name] = finish(measure, _value_of(measure, weighted))
-    return found
+            measures_by_group[group][name] = finish_measure(measure, _merge_weighted(measure, weighted))
+    return measures_by_group
 
 
-def _pairs(pipeline: Pipeline, key: Key, counted: Sequence[Counted]) -> Iterator[_Pair]:
-    both = [_bag(pipeline, side, counted) for side in compile_pipeline(pipeline).sides]
-    own = dict(zip(pipeline.key, key, strict=True))
-    for left, right in _pair_bags(pipeline, None in key, *both):
-        for a, of_a in left.items():
-            for b, of_b in right.items():
-                yield _Pair(columns={**own, **dict(a), **dict(b)}, weight=of_a * of_b)
+def _make_pairs(pipeline: Pipeline, key: Key, rows: Sequence[CountedRow]) -> Iterator[_Pair]:
+    bags = [_make_bag(pipeline, side, rows) for side in compile_pipeline(pipeline).sides]
+    key_columns = dict(zip(pipeline.key, key, strict=True))
+    for left_rows, right_rows in _pair_bags(pipeline, None in key, *bags):
+        for left_row, left_count in left_rows.items():
+            for right_row, right_count in right_rows.items():
+                yield _Pair(
+                    columns={**key_columns, **dict(left_row), **dict(right_row)}, weight=left_count * right_count
+                )
 
 
-def _pair_bags(pipeline: Pipeline, is_null: bool, left: Counter[Any], right: Counter[Any]) -> list[tuple[Any, Any]]:
+def _pair_bags(
+    pipeline: Pipeline, is_null: bool, left_rows: Counter[Any], right_rows: Counter[Any]
+) -> list[tuple[Any, Any]]:
     """Return the bags whose rows all meet one another; a bag of one empty row stands for a side that is not there."""
-    how = pipeline.join.how if pipeline.join is not None else "inner"
-    nobody = Counter([()])
-    if left and right and not is_null:
-        return [(left, right)]
-    kept = [(left, nobody)] if how in {"left", "full"} else []
-    return [*kept, *([(nobody, right)] if how == "full" else [])]
+    join_type = pipeline.join.how if pipeline.join is not None else "inner"
+    null_row = Counter([()])
+    if left_rows and right_rows and not is_null:
+        return [(left_rows, right_rows)]
+    unmatched = [(left_rows, null_row)] if join_type in {"left", "full"} else []
+    return [*unmatched, *([(null_row, right_rows)] if join_type == "full" else [])]
 
 
-def _bag(pipeline: Pipeline, side: Side, counted: Sequence[Counted]) -> Counter[Any]:
-    here = [values for values, place in counted if _is_here(pipeline, side, values, place)]
-    return Counter(tuple((name, values[name]) for name in side.types) for values in here)
+def _make_bag(pipeline: Pipeline, side: Side, rows: Sequence[CountedRow]) -> Counter[Any]:
+    side_rows = [values for values, place in rows if _is_on_side(pipeline, side, values, place)]
+    return Counter(tuple((name, values[name]) for name in side.types) for values in side_rows)
 
 
-def _is_here(pipeline: Pipeline, side: Side, values: Mapping[str, Any], place: Place) -> bool:
+def _is_on_side(pipeline: Pipeline, side: Side, values: Mapping[str, Any], place: EventPosition) -> bool:
     if isinstance(pipeline.join, SelfJoin):
         return values[f"join.{side.name}"] is True
     return (place[1] >= RIGHT_PARTITION_BASE) == (side.name == "right")
 
 
-def _values(pipeline: Pipeline, name: str, pairs: Sequence[_Pair]) -> list[Any]:
+def _evaluate_pairs(pipeline: Pipeline, name: str, pairs: Sequence[_Pair]) -> list[Any]:
     """Return what a measure looks at in each pair; None where its expression fails."""
     measure = pipeline.measures[name]
     if isinstance(measure, Count):
         return [1] * len(pairs)
     types = compile_pipeline(pipeline).pair_types
     schema = ", ".join(f"`{column}` {kind}" for column, kind in types.items())
-    shape = Topic(name="pairs", schema=schema, event_time="")
-    alone = replace(make_left_side(pipeline), source=shape, where=None, derive={}, key=(), measures={name: measure})
-    found = evaluate(alone, [dict.fromkeys(types) | dict(pair.columns) for pair in pairs])
-    return [None if item.failed else item.values[name] for item in found]
+    pair_topic = Topic(name="pairs", schema=schema, event_time="")
+    pair_pipeline = replace(
+        make_left_side(pipeline), source=pair_topic, where=None, derive={}, key=(), measures={name: measure}
+    )
+    evaluated_pairs = evaluate_rows(pair_pipeline, [dict.fromkeys(types) | dict(pair.columns) for pair in pairs])
+    return [None if item.failed else item.values[name] for item in evaluated_pairs]
 
 
-def _value_of(measure: Measure, weighted: Sequence[tuple[Any, int]]) -> Any:
+def _merge_weighted(measure: Measure, weighted: Sequence[tuple[Any, int]]) -> Any:
     """Return one measure of values with their weights, before it is finished; nulls are left out."""
-    given = [(value, weight) for value, weight in weighted if value is not None]
-    number = sum(weight for _, weight in given)
+    present = [(value, weight) for value, weight in weighted if value is not None]
+    count = sum(weight for _, weight in present)
     if isinstance(measure, Count):
-        return number
+        return count
     if isinstance(measure, Avg):
-        return (_sum(given), number)
+        return (_sum_weighted(present), count)
     if isinstance(measure, Min):
-        values = [value for value, _ in given]
+        values = [value for value, _ in present]
         return None if not values else max(values) if isinstance(measure, Max) else min(values)
-    return _sum(given) if given else None
+    return _sum_weighted(present) if present else None
 
 
-def _sum(given: Sequence[tuple[Any, int]]) -> Any:
-    if given and isinstance(given[0][0], float):
-        return doubles.from_units(sum(doubles.to_units(value) * weight for value, weight in given))
+def _sum_weighted(weighted: Sequence[tuple[Any, int]]) -> Any:
+    if weighted and isinstance(weighted[0][0], float):
+        return doubles.from_units(sum(doubles.to_units(value) * weight for value, weight in weighted))
     total = Decimal(0)
-    for value, weight in given:
+    for value, weight in weighted:
         total = EXACT.add(total, EXACT.multiply(Decimal(value), Decimal(weight)))
     return total

@@ -14,10 +14,10 @@ from typing import Any, NoReturn
 from cutover.definition.model.topic import Field, Topic, list_fields
 from cutover.records.classes import Reason
 from cutover.records.parsing import limits
-from cutover.records.reference.values import Number, Pairs, UnfitError, check_kind, value_of
+from cutover.records.reference.values import InvalidValueError, JsonNumber, JsonObject, check_kind, parse_value
 
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_SHALLOW = 400  # opening brackets that cannot nest too deep, even for Python's own recursion limit
+_MAX_SHALLOW_BRACKETS = 400  # opening brackets that cannot nest too deep, even for Python's own recursion limit
 
 
 class BeyondLimitsError(ValueError):
@@ -44,9 +44,9 @@ class ParsedRecord:
     misfits: tuple[Misfit, ...] = ()  # in the order of the schema
 
 
-def parse(value: bytes | None, topic: Topic) -> ParsedRecord:
+def parse_record(value: bytes | None, topic: Topic) -> ParsedRecord:
     """Return the typed fields of one record, or the first reason why it is malformed."""
-    refused = find_refusal(value, topic)
+    refused = find_value_defect(value, topic)
     if refused is not None or value is None:
         return ParsedRecord(reason=refused)
     try:
@@ -58,7 +58,7 @@ def parse(value: bytes | None, topic: Topic) -> ParsedRecord:
     return parse_fields(document, topic)
 
 
-def find_refusal(value: bytes | None, topic: Topic) -> Reason | None:
+def find_value_defect(value: bytes | None, topic: Topic) -> Reason | None:
     """Return why a value is malformed before anything in it is read; None if it is not."""
     if value is None:
         return Reason.NULL_VALUE
@@ -67,7 +67,7 @@ def find_refusal(value: bytes | None, topic: Topic) -> Reason | None:
     return Reason.TOO_LARGE if len(value) > topic.max_value_bytes else None
 
 
-def parse_object(text: str, *, within_limits: bool = True) -> Pairs:
+def parse_object(text: str, *, within_limits: bool = True) -> JsonObject:
     """Return the name-value pairs of a text that is exactly one JSON object.
 
     Args:
@@ -81,25 +81,25 @@ def parse_object(text: str, *, within_limits: bool = True) -> Pairs:
         RecursionError: It nests deeper than Python can read, without limits.
     """
     decoder = _STRICT if within_limits else _LENIENT
-    if text.count("[") + text.count("{") <= _SHALLOW:
+    if text.count("[") + text.count("{") <= _MAX_SHALLOW_BRACKETS:
         return _expect_object(decoder.decode(text))
     if within_limits and _measure_depth(text) > limits.MAX_DEPTH:
         msg = f"more than {limits.MAX_DEPTH:,} nested arrays and objects"
         raise BeyondLimitsError(msg)
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(before + 2 * limits.MAX_DEPTH)
+    recursion_limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(recursion_limit + 2 * limits.MAX_DEPTH)
     try:
         return _expect_object(decoder.decode(text))
     finally:
-        sys.setrecursionlimit(before)
+        sys.setrecursionlimit(recursion_limit)
 
 
-def _expect_object(found: object) -> Pairs:
-    if not isinstance(found, Pairs):
-        kinds = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}
-        msg = f"{kinds.get(type(found), 'null')}, not an object"
+def _expect_object(document: object) -> JsonObject:
+    if not isinstance(document, JsonObject):
+        kinds = {list: "an array", str: "a string", JsonNumber: "a number", bool: "a boolean"}
+        msg = f"{kinds.get(type(document), 'null')}, not an object"
         raise ValueError(msg)  # noqa: TRY004 -- one kind of failure for all that is not JSON
-    return found
+    return document
 
 
 def _measure_depth(text: str) -> int:
@@ -111,73 +111,75 @@ def _measure_depth(text: str) -> int:
     return deepest
 
 
-def _limited_pairs(found: list[tuple[str, Any]]) -> Pairs:
-    if any(len(name) > limits.MAX_NAME for name, _ in found):
+def _make_limited_object(members: list[tuple[str, Any]]) -> JsonObject:
+    if any(len(name) > limits.MAX_NAME for name, _ in members):
         msg = f"a name of more than {limits.MAX_NAME:,} characters"
         raise BeyondLimitsError(msg)
-    return Pairs(tuple(found))
+    return JsonObject(tuple(members))
 
 
-def _limited_number(text: str) -> Number:
+def _make_limited_number(text: str) -> JsonNumber:
     if len(text) > limits.MAX_NUMBER and sum(c.isdigit() for c in text) > limits.MAX_NUMBER:
         msg = f"a number of more than {limits.MAX_NUMBER:,} digits"
         raise BeyondLimitsError(msg)
-    return Number(text)
+    return JsonNumber(text)
 
 
-def _no_constant(text: str) -> NoReturn:
+def _reject_constant(text: str) -> NoReturn:
     msg = f"{text}, which is no JSON"
     raise BeyondLimitsError(msg)
 
 
 def _make_decoder(
-    pairs: Callable[[list[tuple[str, Any]]], Pairs],
-    number: Callable[[str], Number],
+    pairs: Callable[[list[tuple[str, Any]]], JsonObject],
+    number: Callable[[str], JsonNumber],
     constant: Callable[[str], Any],
 ) -> json.JSONDecoder:
     return json.JSONDecoder(object_pairs_hook=pairs, parse_int=number, parse_float=number, parse_constant=constant)
 
 
-_STRICT = _make_decoder(_limited_pairs, _limited_number, _no_constant)
-_LENIENT = _make_decoder(lambda found: Pairs(tuple(found)), Number, float)
+_STRICT = _make_decoder(_make_limited_object, _make_limited_number, _reject_constant)
+_LENIENT = _make_decoder(lambda members: JsonObject(tuple(members)), JsonNumber, float)
 
 
-def parse_fields(document: Pairs, topic: Topic) -> ParsedRecord:
+def parse_fields(document: JsonObject, topic: Topic) -> ParsedRecord:
     """Return the typed fields of a JSON object, with every field that does not fit and the first reason."""
-    known = {item.name: item for item in list_fields(topic)}
-    values: dict[str, Any] = dict.fromkeys(known)
+    schema = {item.name: item for item in list_fields(topic)}
+    values: dict[str, Any] = dict.fromkeys(schema)
     present = dict(document.items)  # of a doubled name the last one
     misfits: dict[str, Misfit] = {}
     if len(present) < len(document.items):
-        _check_earlier_values(document, known, topic, misfits)
-    for name, given in present.items():
-        if name in known and given is not None and name not in misfits:
+        _check_earlier_values(document, schema, topic, misfits)
+    for name, value in present.items():
+        if name in schema and value is not None and name not in misfits:
             try:
-                values[name] = value_of(given, known[name].type, topic.time_format)
-            except UnfitError as unfit:
+                values[name] = parse_value(value, schema[name].type, topic.time_format)
+            except InvalidValueError as unfit:
                 not_a_time = name == topic.event_time and unfit.right_kind
-                misfits[name] = _make_misfit(known[name], Reason.EVENT_TIME if not_a_time else Reason.TYPE, given)
-    for name, item in known.items():
+                misfits[name] = _make_misfit(schema[name], Reason.EVENT_TIME if not_a_time else Reason.TYPE, value)
+    for name, item in schema.items():
         if values[name] is None and name not in misfits and (not item.nullable or name == topic.event_time):
             misfits[name] = _make_misfit(item, Reason.EVENT_TIME if item.nullable else Reason.MISSING, None)
     return ParsedRecord(
         reason=min((misfit.reason for misfit in misfits.values()), key=_ORDER.index, default=None),
         values=values,
-        unknown=len(set(present) - set(known)),
-        misfits=tuple(misfits[name] for name in known if name in misfits),
+        unknown=len(set(present) - set(schema)),
+        misfits=tuple(misfits[name] for name in schema if name in misfits),
     )
 
 
 _ORDER = (Reason.TYPE, Reason.MISSING, Reason.EVENT_TIME)
 
 
-def _check_earlier_values(document: Pairs, known: dict[str, Field], topic: Topic, misfits: dict[str, Misfit]) -> None:
-    for name, given in document.items:
-        if name in known and name not in misfits:
+def _check_earlier_values(
+    document: JsonObject, schema: dict[str, Field], topic: Topic, misfits: dict[str, Misfit]
+) -> None:
+    for name, value in document.items:
+        if name in schema and name not in misfits:
             try:
-                check_kind(given, known[name].type, topic.time_format)
-            except UnfitError:
-                misfits[name] = _make_misfit(known[name], Reason.TYPE, given)
+                check_kind(value, schema[name].type, topic.time_format)
+            except InvalidValueError:
+                misfits[name] = _make_misfit(schema[name], Reason.TYPE, value)
 
 
 def _make_misfit(item: Field, reason: Reason, value: Any) -> Misfit:

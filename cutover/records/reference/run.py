@@ -11,16 +11,16 @@ from cutover.definition.model.record_ids import compute_oldest_remembered
 from cutover.definition.windows.window_fn import Interval, merge_intervals
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import WITH_POSITIONS, Class, Reason
-from cutover.records.closing import grace
+from cutover.records.closing import compute_late_margin
 from cutover.records.reference import joined
-from cutover.records.reference.evaluate import Evaluated, evaluate
-from cutover.records.reference.further import Place
-from cutover.records.reference.lookups import At, look_up, nothing
+from cutover.records.reference.evaluate import ExpressionValues, evaluate_rows
+from cutover.records.reference.further import EventPosition
+from cutover.records.reference.lookups import DimensionsAt, join_dimensions, no_dimensions
 from cutover.records.reference.measures import finish_values
 from cutover.records.reference.measures import merge_values as states_of
-from cutover.records.reference.parse import ParsedRecord, parse
+from cutover.records.reference.parse import ParsedRecord, parse_record
 
-Counted = tuple[Mapping[str, Any], Place]  # what the measures of a record look at, and where it stands
+CountedRow = tuple[Mapping[str, Any], EventPosition]  # what the measures of a record look at, and where it stands
 Twin = tuple[Any, int]  # record id, event time (microseconds): of several with the same one counts
 Group = tuple[int, int, tuple[Any, ...]]  # window start, window end (microseconds), key
 
@@ -59,10 +59,10 @@ class Result:
 
 
 @dataclass(slots=True)
-class _Books:
+class _RunState:
     """What a run fills in."""
 
-    groups: dict[Group, list[Counted]] = field(default_factory=dict)
+    groups: dict[Group, list[CountedRow]] = field(default_factory=dict)
     ledger: set[UncountedPair] = field(default_factory=set)
     counts: Counter[Class] = field(default_factory=Counter)
     seen: set[Twin] = field(default_factory=set)
@@ -74,7 +74,7 @@ class EvaluatedRecord:
 
     raw: RawRecord
     parsed: ParsedRecord
-    evaluated: Evaluated | None  # None: malformed
+    evaluated: ExpressionValues | None  # None: malformed
     reason: Reason | None
     event: int | None
 
@@ -89,8 +89,8 @@ def run(
     *,
     epochs: Sequence[Mapping[int, int]] | None = None,
     watermarks: Sequence[int | None] | None = None,
-    dimensions: At = nothing,
-    seen: Iterable[Twin] = (),
+    dimensions: DimensionsAt = no_dimensions,
+    known_twins: Iterable[Twin] = (),
 ) -> Result:
     """Compute a pipeline over a log.
 
@@ -102,48 +102,59 @@ def run(
         watermarks: The watermark that judges the records of each epoch, where it is known: of epochs from the middle
             of a stream. None: it is found from the records.
         dimensions: What lookups take their columns from.
-        seen: Ids and event times that are known before the first record.
+        known_twins: Ids and event times that are known before the first record.
 
     Returns:
         The result; idle partitions are not simulated, so give borders of a run in which none was idle.
     """
-    judged = judge(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
-    known = set(seen)
-    books = _Books(seen=set(known))
-    reached: list[int | None] = []
-    for number, inside in enumerate([judged] if epochs is None else _epochs(judged, epochs)):
-        watermark = (reached[-1] if reached else None) if watermarks is None else watermarks[number]
-        for record in inside:
+    evaluated = evaluate_records(pipeline, sorted(records, key=lambda r: (r.partition, r.offset)), dimensions)
+    initial_twins = set(known_twins)
+    books = _RunState(seen=set(initial_twins))
+    epoch_watermarks: list[int | None] = []
+    for number, epoch_records in enumerate([evaluated] if epochs is None else _split_epochs(evaluated, epochs)):
+        watermark = (epoch_watermarks[-1] if epoch_watermarks else None) if watermarks is None else watermarks[number]
+        for record in epoch_records:
             _classify(books, pipeline, record, watermark)
         if epochs is not None:
-            reached.append(_watermark(pipeline, judged, epochs[number], watermark))
-    read = judged if epochs is None else [r for r in judged if _is_read(r.raw, epochs[-1] if epochs else {})]
-    found = _result(pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(reached))
-    return replace(found, shown=frozenset(books.seen - known))
+            epoch_watermarks.append(_advance_watermark(pipeline, evaluated, epochs[number], watermark))
+    read = evaluated if epochs is None else [r for r in evaluated if _is_read(r.raw, epochs[-1] if epochs else {})]
+    result = _make_result(
+        pipeline, books, sum(r.parsed.unknown for r in read if r.reason is None), tuple(epoch_watermarks)
+    )
+    return replace(result, shown=frozenset(books.seen - initial_twins))
 
 
-def judge(pipeline: Pipeline, records: Sequence[RawRecord], dimensions: At) -> list[EvaluatedRecord]:
-    """Return each record, parsed and evaluated as its topic's side of the definition says."""
-    left, right = joined.questions_of(pipeline)
-    ours = [record for record in records if record.partition < RIGHT_PARTITION_BASE]
-    theirs = [record for record in records if record.partition >= RIGHT_PARTITION_BASE]
-    return [*_of_topic(pipeline, left, ours, dimensions), *_of_topic(pipeline, right, theirs, dimensions)]
-
-
-def _of_topic(
-    pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: At
+def evaluate_records(
+    pipeline: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt
 ) -> list[EvaluatedRecord]:
-    parsed = [parse(record.value, side.source) for record in records]
-    whole = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
-    found = iter(evaluate(side, [look_up(side, values, dimensions(raw)) for values, raw in whole]))
+    """Return each record, parsed and evaluated as its topic's side of the definition says."""
+    left_pipeline, right_pipeline = joined.make_side_pipelines(pipeline)
+    ours = [record for record in records if record.partition < RIGHT_PARTITION_BASE]
+    right_records = [record for record in records if record.partition >= RIGHT_PARTITION_BASE]
     return [
-        _judge_record(side, raw, item, joined.on_a_side(pipeline, next(found)) if item.reason is None else None)
+        *_evaluate_topic(pipeline, left_pipeline, ours, dimensions),
+        *_evaluate_topic(pipeline, right_pipeline, right_records, dimensions),
+    ]
+
+
+def _evaluate_topic(
+    pipeline: Pipeline, side: Pipeline, records: Sequence[RawRecord], dimensions: DimensionsAt
+) -> list[EvaluatedRecord]:
+    parsed = [parse_record(record.value, side.source) for record in records]
+    well_formed = ((item.values, raw) for raw, item in zip(records, parsed, strict=True) if item.reason is None)
+    evaluations = iter(
+        evaluate_rows(side, [join_dimensions(side, values, dimensions(raw)) for values, raw in well_formed])
+    )
+    return [
+        _make_evaluated_record(
+            side, raw, item, joined.apply_join_conditions(pipeline, next(evaluations)) if item.reason is None else None
+        )
         for raw, item in zip(records, parsed, strict=True)
     ]
 
 
-def _judge_record(
-    pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: Evaluated | None
+def _make_evaluated_record(
+    pipeline: Pipeline, raw: RawRecord, parsed: ParsedRecord, evaluated: ExpressionValues | None
 ) -> EvaluatedRecord:
     reason = Reason.EXPRESSION if evaluated is not None and evaluated.failed else parsed.reason
     event = None if reason is not None else parsed.values[pipeline.source.event_time]
@@ -154,36 +165,38 @@ def _is_read(record: RawRecord, border: Mapping[int, int]) -> bool:
     return record.offset < border.get(record.partition, 0)
 
 
-def _epochs(
+def _split_epochs(
     evaluated_records: Sequence[EvaluatedRecord], epochs: Sequence[Mapping[int, int]]
 ) -> list[list[EvaluatedRecord]]:
-    before: list[Mapping[int, int]] = [{}, *epochs[:-1]]
+    starts: list[Mapping[int, int]] = [{}, *epochs[:-1]]
     return [
         [r for r in evaluated_records if _is_read(r.raw, end) and not _is_read(r.raw, start)]
-        for start, end in zip(before, epochs, strict=True)
+        for start, end in zip(starts, epochs, strict=True)
     ]
 
 
-def _classify(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> None:
+def _classify(books: _RunState, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> None:
     if record.evaluated is None or record.event is None:
-        _enter(books, record, Class.MALFORMED, None)
+        _count_pair(books, record, Class.MALFORMED, None)
         return
     if not record.evaluated.passes:
-        _enter(books, record, Class.FILTERED, None)
+        _count_pair(books, record, Class.FILTERED, None)
         return
-    forgotten, is_twin = _remember(books, pipeline, record, watermark)
+    forgotten, is_twin = _check_twin(books, pipeline, record, watermark)
     for start, end in pipeline.window.assign_windows(record.event):
-        late = forgotten or (watermark is not None and end + grace(pipeline) <= watermark)
+        late = forgotten or (watermark is not None and end + compute_late_margin(pipeline) <= watermark)
         cls = Class.DUPLICATE if is_twin else Class.LATE if late else Class.ACCEPTED
         cls = Class.FUTURE if record.is_future(pipeline) else cls
-        _enter(books, record, cls, start)
+        _count_pair(books, record, cls, start)
         if cls is Class.ACCEPTED:
             books.groups.setdefault((start, end, record.evaluated.key), []).append(
-                make_counted(record, record.evaluated)
+                make_counted_row(record, record.evaluated)
             )
 
 
-def _remember(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None) -> tuple[bool, bool]:
+def _check_twin(
+    books: _RunState, pipeline: Pipeline, record: EvaluatedRecord, watermark: int | None
+) -> tuple[bool, bool]:
     """Return whether a record is too old for its id to be known, and whether its twin was there before; note its id."""
     name, event = pipeline.source.record_id, record.event
     if name is None or event is None or record.is_future(pipeline):
@@ -197,12 +210,12 @@ def _remember(books: _Books, pipeline: Pipeline, record: EvaluatedRecord, waterm
     return False, is_twin
 
 
-def make_counted(record: EvaluatedRecord, evaluated: Evaluated) -> Counted:
+def make_counted_row(record: EvaluatedRecord, evaluated: ExpressionValues) -> CountedRow:
     """Return what the measures look at in a record, and its place in the log."""
     return evaluated.values, (record.event or 0, record.raw.partition, record.raw.offset)
 
 
-def _enter(books: _Books, record: EvaluatedRecord, cls: Class, start: int | None) -> None:
+def _count_pair(books: _RunState, record: EvaluatedRecord, cls: Class, start: int | None) -> None:
     books.counts[cls] += 1
     if cls in WITH_POSITIONS:
         raw = record.raw
@@ -218,40 +231,44 @@ def _enter(books: _Books, record: EvaluatedRecord, cls: Class, start: int | None
         )
 
 
-def _watermark(
-    pipeline: Pipeline, evaluated_records: Sequence[EvaluatedRecord], border: Mapping[int, int], before: int | None
+def _advance_watermark(
+    pipeline: Pipeline, evaluated_records: Sequence[EvaluatedRecord], border: Mapping[int, int], previous: int | None
 ) -> int | None:
     """Return the minimum over partitions of the newest event time read, less the out-of-orderness; never back."""
     newest: dict[int, int | None] = {}
     for record in evaluated_records:
-        seen = newest.setdefault(record.raw.partition, None)
+        newest_event = newest.setdefault(record.raw.partition, None)
         if _is_read(record.raw, border) and record.event is not None and not record.is_future(pipeline):
-            newest[record.raw.partition] = max(record.event, record.event if seen is None else seen)
+            newest[record.raw.partition] = max(record.event, record.event if newest_event is None else newest_event)
     unread = {record.raw.partition for record in evaluated_records if not _is_read(record.raw, border)}
     if any(newest[partition] is None for partition in unread):
-        return before
+        return previous
     active = [event for event in newest.values() if event is not None]
     if not active:
-        return before
-    reached = min(active) - pipeline.lateness.out_of_orderness_micros
-    return reached if before is None else max(before, reached)
+        return previous
+    candidate = min(active) - pipeline.lateness.out_of_orderness_micros
+    return candidate if previous is None else max(previous, candidate)
 
 
-def sessions_of(alone: Mapping[Group, list[Counted]]) -> dict[Group, list[Counted]]:
+def merge_sessions(single_rows: Mapping[Group, list[CountedRow]]) -> dict[Group, list[CountedRow]]:
     """Return the groups of sessions from those of rows alone: of a key, those that touch are one."""
-    found: dict[Group, list[Counted]] = {}
-    for key in {group[2] for group in alone}:
-        mine = {Interval(*group[:2]): counted for group, counted in alone.items() if group[2] == key}
-        for start, end in merge_intervals(mine):
-            inside = (counted for one, counted in sorted(mine.items()) if start <= one.start and one.end <= end)
-            found[start, end, key] = [row for counted in inside for row in counted]
-    return found
+    sessions: dict[Group, list[CountedRow]] = {}
+    for key in {group[2] for group in single_rows}:
+        rows_by_interval = {Interval(*group[:2]): rows for group, rows in single_rows.items() if group[2] == key}
+        for start, end in merge_intervals(rows_by_interval):
+            merged = (
+                rows
+                for interval, rows in sorted(rows_by_interval.items())
+                if start <= interval.start and interval.end <= end
+            )
+            sessions[start, end, key] = [row for rows in merged for row in rows]
+    return sessions
 
 
-def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
-    groups = sessions_of(books.groups) if pipeline.window.merges else books.groups
-    measures = measures_of(pipeline, groups)
-    rows = {group: ResultRow(n=len(counted), measures=measures[group]) for group, counted in groups.items()}
+def _make_result(pipeline: Pipeline, books: _RunState, unknown: int, watermarks: tuple[int | None, ...]) -> Result:
+    groups = merge_sessions(books.groups) if pipeline.window.merges else books.groups
+    measures = compute_measures(pipeline, groups)
+    rows = {group: ResultRow(n=len(members), measures=measures[group]) for group, members in groups.items()}
     counts = {cls: books.counts[cls] for cls in Class}
     return Result(
         rows=rows,
@@ -263,11 +280,10 @@ def _result(pipeline: Pipeline, books: _Books, unknown: int, watermarks: tuple[i
     )
 
 
-def measures_of(pipeline: Pipeline, groups: Mapping[Group, Sequence[Counted]]) -> dict[Group, dict[str, Any]]:
+def compute_measures(pipeline: Pipeline, groups: Mapping[Group, Sequence[CountedRow]]) -> dict[Group, dict[str, Any]]:
     """Compute every measure from all records of a group at once, without partial aggregates."""
     if pipeline.join is not None:
-        return joined.results(pipeline, {group: (group[2], counted) for group, counted in groups.items()})
+        return joined.compute_join_measures(pipeline, {group: (group[2], rows) for group, rows in groups.items()})
     return {
-        group: finish_values(pipeline, states_of(pipeline, *zip(*counted, strict=True)))
-        for group, counted in groups.items()
+        group: finish_values(pipeline, states_of(pipeline, *zip(*rows, strict=True))) for group, rows in groups.items()
     }

@@ -15,16 +15,16 @@ LOWEST_DIGIT = Fraction(2) ** doubles.LOWEST
 """What a sum of doubles holds of a value or a square ends here."""
 
 
-class Near(float):
+class ApproximateFloat(float):
     """A number with a bound: what differs by less is the same."""
 
     bound: float
 
-    def __new__(cls, value: float, bound: float) -> Self:
+    def __new__(cls, value: float, max_error: float) -> Self:
         """Make a float that knows how far it may lie from the true value."""
-        made = super().__new__(cls, value)
-        made.bound = bound
-        return made
+        number = super().__new__(cls, value)
+        number.bound = max_error
+        return number
 
 
 def variance(values: Sequence[int | float | Decimal]) -> float | None:
@@ -32,7 +32,7 @@ def variance(values: Sequence[int | float | Decimal]) -> float | None:
     fraction = _variance(values)
     if fraction is None or not isinstance(values[0], float):
         return None if fraction is None else float(fraction)
-    return Near(_double(fraction), _double(_bound_error(values)))
+    return ApproximateFloat(_double(fraction), _double(_bound_error(values)))
 
 
 def stddev(values: Sequence[int | float | Decimal]) -> float | None:
@@ -40,11 +40,12 @@ def stddev(values: Sequence[int | float | Decimal]) -> float | None:
     fraction = _variance(values)
     if fraction is None or not isinstance(values[0], float):
         return None if fraction is None else math.sqrt(fraction)
-    bound = _bound_error(values)
-    root, least, most = (
-        math.sqrt(_double(one)) for one in (fraction, max(fraction - bound, Fraction(0)), fraction + bound)
+    max_error = _bound_error(values)
+    root, lowest, highest = (
+        math.sqrt(_double(square))
+        for square in (fraction, max(fraction - max_error, Fraction(0)), fraction + max_error)
     )
-    return Near(root, math.inf if math.isinf(most) else max(root - least, most - root))
+    return ApproximateFloat(root, math.inf if math.isinf(highest) else max(root - lowest, highest - root))
 
 
 def _double(exact: Fraction) -> float:

@@ -21,14 +21,14 @@ RANGES = {"int": 2**31, "bigint": 2**63}
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class JsonObject:
     """A JSON object, doubled names kept."""
 
     items: tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class JsonNumber:
     """A JSON number as it was written."""
 
     text: str
@@ -39,7 +39,7 @@ class Number:
         return not set(self.text) & set(".eE")
 
 
-class UnfitError(Exception):
+class InvalidValueError(Exception):
     """A field that its type does not take; `right_kind`: JSON's kind was the right one, the value was not."""
 
     def __init__(self, *, right_kind: bool = False) -> None:
@@ -47,11 +47,11 @@ class UnfitError(Exception):
         self.right_kind = right_kind
 
 
-def value_of(given: Any, kind: str, time_format: str) -> Any:
+def parse_value(value: Any, kind: str, time_format: str) -> Any:
     """Return the value of a field; None for null.
 
     Args:
-        given: As parsed: None, bool, str, Number, Pairs or list.
+        value: As parsed: None, bool, str, Number, Pairs or list.
         kind: A type of the schema.
         time_format: How timestamps are written.
 
@@ -61,16 +61,20 @@ def value_of(given: Any, kind: str, time_format: str) -> Any:
     Raises:
         UnfitError: The type does not take it.
     """
-    if given is None:
+    if value is None:
         return None
-    if kind in _READ:
-        return _READ[kind](given)
+    if kind in _PARSERS:
+        return _PARSERS[kind](value)
     if kind == "timestamp":
-        return _iso(_text(given)) if time_format == "iso" else _moment(_read_whole(given, "bigint"), UNITS[time_format])
-    return _decimal(given, kind)
+        return (
+            _parse_iso(_parse_text(value))
+            if time_format == "iso"
+            else _parse_epoch_time(_parse_whole(value, "bigint"), UNITS[time_format])
+        )
+    return _parse_decimal(value, kind)
 
 
-def check_kind(given: Any, kind: str, time_format: str) -> None:
+def check_kind(value: Any, kind: str, time_format: str) -> None:
     """Check a value that another one of the same name follows: it does not count, but must not be of a wrong kind.
 
     That holds for booleans and numbers but decimals; of the other types only the last value is looked at.
@@ -78,56 +82,56 @@ def check_kind(given: Any, kind: str, time_format: str) -> None:
     Raises:
         UnfitError: It is.
     """
-    if given is None or kind in {"string", "date"} or parse_decimal_type(kind) is not None:
+    if value is None or kind in {"string", "date"} or parse_decimal_type(kind) is not None:
         return
     if kind == "timestamp":
         if time_format != "iso":
-            _read_whole(given, "bigint")
+            _parse_whole(value, "bigint")
     elif kind == "double":
-        if not isinstance(given, Number):
-            raise UnfitError
+        if not isinstance(value, JsonNumber):
+            raise InvalidValueError
     else:
-        _READ[kind](given)
+        _PARSERS[kind](value)
 
 
-def _boolean(given: Any) -> bool:
-    if not isinstance(given, bool):
-        raise UnfitError
-    return given
+def _parse_boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidValueError
+    return value
 
 
-def _text(given: Any) -> str:
-    if not isinstance(given, str):
-        raise UnfitError
-    if not given.isascii() and _HALF_PAIR.search(given):  # half a surrogate pair is no character
-        raise UnfitError
-    return given
+def _parse_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidValueError
+    if not value.isascii() and _HALF_PAIR.search(value):  # half a surrogate pair is no character
+        raise InvalidValueError
+    return value
 
 
-def _read_whole(given: Any, kind: str) -> int:
-    if not isinstance(given, Number) or not given.is_whole:
-        raise UnfitError
-    number = int(given.text)
+def _parse_whole(value: Any, kind: str) -> int:
+    if not isinstance(value, JsonNumber) or not value.is_whole:
+        raise InvalidValueError
+    number = int(value.text)
     if not -RANGES[kind] <= number < RANGES[kind]:
-        raise UnfitError
+        raise InvalidValueError
     return number
 
 
-def _double(given: Any) -> float:
-    if not isinstance(given, Number) or not math.isfinite(float(given.text)):
-        raise UnfitError
-    return float(given.text) + 0.0  # minus zero is zero
+def _parse_double(value: Any) -> float:
+    if not isinstance(value, JsonNumber) or not math.isfinite(float(value.text)):
+        raise InvalidValueError
+    return float(value.text) + 0.0  # minus zero is zero
 
 
-def _decimal(given: Any, kind: str) -> Decimal:
-    if not isinstance(given, Number) or "e" in given.text.lower():
-        raise UnfitError
+def _parse_decimal(value: Any, kind: str) -> Decimal:
+    if not isinstance(value, JsonNumber) or "e" in value.text.lower():
+        raise InvalidValueError
     precision, scale = parse_decimal_type(kind) or (0, 0)
-    number = Decimal(given.text)
+    number = Decimal(value.text)
     if len(number.as_tuple().digits) > DIGITS or -int(number.as_tuple().exponent) > DIGITS:
-        raise UnfitError
-    if not _compile_decimal(precision, scale).fullmatch(given.text):
-        raise UnfitError
+        raise InvalidValueError
+    if not _compile_decimal(precision, scale).fullmatch(value.text):
+        raise InvalidValueError
     return EXACT.add(number.quantize(Decimal(1).scaleb(-scale), context=EXACT), Decimal(0))  # minus zero is zero
 
 
@@ -136,39 +140,39 @@ def _compile_decimal(precision: int, scale: int) -> re.Pattern[str]:
     return re.compile(limits.decimal_pattern(precision, scale))
 
 
-def _moment(number: int, unit: int) -> int:
-    return _in_range(number * unit)
+def _parse_epoch_time(number: int, unit: int) -> int:
+    return _check_range(number * unit)
 
 
-def _in_range(micros: int) -> int:
+def _check_range(micros: int) -> int:
     if not limits.MIN_MICROS <= micros <= limits.MAX_MICROS:
-        raise UnfitError(right_kind=True)
+        raise InvalidValueError(right_kind=True)
     return micros
 
 
-def _iso(text: str) -> int:
+def _parse_iso(text: str) -> int:
     try:
         return parse_iso_micros(text)
     except ValueError:
-        raise UnfitError(right_kind=True) from None
+        raise InvalidValueError(right_kind=True) from None
 
 
-def _date(given: Any) -> date:
-    text = _text(given)
+def _parse_date(value: Any) -> date:
+    text = _parse_text(value)
     try:
-        found = date.fromisoformat(text) if re.fullmatch(limits.ISO_DATE, text) else None
+        day = date.fromisoformat(text) if re.fullmatch(limits.ISO_DATE, text) else None
     except ValueError:
-        found = None
-    if found is None or not FIRST_DATE <= found < AFTER_LAST_DATE:
-        raise UnfitError
-    return found
+        day = None
+    if day is None or not FIRST_DATE <= day < AFTER_LAST_DATE:
+        raise InvalidValueError
+    return day
 
 
-_READ: dict[str, Callable[[Any], Any]] = {
-    "boolean": _boolean,
-    "int": lambda given: _read_whole(given, "int"),
-    "bigint": lambda given: _read_whole(given, "bigint"),
-    "double": _double,
-    "string": _text,
-    "date": _date,
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "boolean": _parse_boolean,
+    "int": lambda value: _parse_whole(value, "int"),
+    "bigint": lambda value: _parse_whole(value, "bigint"),
+    "double": _parse_double,
+    "string": _parse_text,
+    "date": _parse_date,
 }

@@ -30,12 +30,12 @@ def find_delivered(client: LogClient, log: LogId, runs: Iterable[ProducedRun]) -
     Raises:
         LogError: No broker answers, or the topic has lost records of a run or may have: nobody knows what was sent.
     """
-    wanted = {run.run: run for run in runs}
-    delivered: dict[str, set[int]] = {name: set() for name in wanted}
-    if not wanted:
+    runs_by_id = {run.run: run for run in runs}
+    delivered: dict[str, set[int]] = {name: set() for name in runs_by_id}
+    if not runs_by_id:
         return delivered
     earliest = client.earliest(log.topic)
-    starts = _find_starts(wanted.values(), earliest)
+    starts = _find_starts(runs_by_id.values(), earliest)
     _check_whole(client, log.topic, starts, earliest)
     ends = client.high_watermarks(log.topic)
     while any(starts.get(partition, 0) < end for partition, end in ends.items()):
@@ -50,14 +50,14 @@ def find_delivered(client: LogClient, log: LogId, runs: Iterable[ProducedRun]) -
 
 def _find_starts(runs: Iterable[ProducedRun], earliest: Mapping[int, int]) -> dict[int, int]:
     """Return where the first run began in each partition; of one that was added since, its first record."""
-    every = list(runs)
-    return {p: min(run.offsets.get(str(p), first) for run in every) for p, first in earliest.items()}
+    all_runs = list(runs)
+    return {p: min(run.offsets.get(str(p), first_offset) for run in all_runs) for p, first_offset in earliest.items()}
 
 
 def _check_whole(client: LogClient, topic: str, starts: Mapping[int, int], earliest: Mapping[int, int]) -> None:
-    lost = [partition for partition, start in starts.items() if start < earliest[partition]]
-    if lost:
-        partition = lost[0]
+    lossy_partitions = [partition for partition, start in starts.items() if start < earliest[partition]]
+    if lossy_partitions:
+        partition = lossy_partitions[0]
         msg = (
             f"Topic `{topic}`, partition {partition}: expected the records of an interrupted `cutover produce` from "
             f"offset {starts[partition]:,} on, the first one left is {earliest[partition]:,}."

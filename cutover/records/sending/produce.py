@@ -21,15 +21,15 @@ from cutover.records.sending.produced import (
     NO_HISTORY,
     FileDifference,
     History,
-    Produced,
+    ProducedNotes,
     ProducedRun,
     file_sha256,
     lock_sending,
 )
-from cutover.records.sending.rows import ALL, FileContent, Stretch, find_line, read_rows
+from cutover.records.sending.rows import ALL_TIMES, FileContent, LogTimeRange, find_line, read_rows
 from cutover.records.sending.spool import Spool
 from cutover.records.sending.topic import find_topic, prepare_topic
-from cutover.records.sending.transmit import Advance, pace, send_records
+from cutover.records.sending.transmit import ProgressCallback, pace_rows, send_records
 from cutover.settings import Settings
 
 EXAMPLES = 10  # of malformed records in a summary
@@ -40,7 +40,7 @@ class Request:
     """What to send."""
 
     file: Path
-    stretch: Stretch = ALL
+    stretch: LogTimeRange = ALL_TIMES
     speed: float | None = None  # how many times faster than the log times say; None: as fast as it goes
     partitions: int | None = None  # of a topic that is made; None: 4
     again: bool = False
@@ -68,9 +68,9 @@ class Summary:
 class Progress:
     """Callbacks on how far it is; `total` is called once, when the number of records is known."""
 
-    read: Advance
-    total: Advance
-    sent: Advance
+    read: ProgressCallback
+    total: ProgressCallback
+    sent: ProgressCallback
 
 
 def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: Clock, progress: Progress) -> Summary:
@@ -87,7 +87,7 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
     if not request.file.is_file():
         msg = f"{request.file}: expected a CSV or JSON-lines file, found none."
         raise DefinitionError(msg)
-    if pipeline.source.log_time is None and (request.stretch, request.speed) != (ALL, None):
+    if pipeline.source.log_time is None and (request.stretch, request.speed) != (ALL_TIMES, None):
         msg = f"Pipeline `{pipeline.name}`: expected `log_time` in its topic for --from, --to and --speed, got none."
         raise DefinitionError(msg)
     client, topic = LogClient(settings), pipeline.source.name
@@ -98,8 +98,8 @@ def produce(settings: Settings, pipeline: Pipeline, request: Request, *, clock: 
         content = FileContent()
         with explain_interrupt():
             spool.fill(read_rows(request.file, pipeline, content, request.stretch, progress.read))
-        _refuse_empty(request, spool.count)
-        sending = Sending(settings, topic, request, client, spool, content, clock, progress)
+        _reject_empty(request, spool.count)
+        sending = FileTransfer(settings, topic, request, client, spool, content, clock, progress)
         with lock_sending(settings.home.resolve(), topic, content):
             return sending.send()
 
@@ -118,19 +118,19 @@ def explain_interrupt() -> Iterator[None]:
         raise InterruptedRunError(msg) from None
 
 
-def _refuse_empty(request: Request, count: int) -> None:
+def _reject_empty(request: Request, count: int) -> None:
     """Reject a file without a record: what wrote it may have failed. A stretch of a file may be empty.
 
     Raises:
         DefinitionError: There is none.
     """
-    if not count and request.stretch == ALL:
+    if not count and request.stretch == ALL_TIMES:
         msg = f"{request.file}: expected at least one record, got none ({request.file.stat().st_size:,} bytes)."
         raise DefinitionError(msg + "\nHint: nothing was sent.")
 
 
 @dataclass(frozen=True, slots=True)
-class Sending:
+class FileTransfer:
     """One run, once its file is read."""
 
     settings: Settings
@@ -154,10 +154,10 @@ class Sending:
         count = self.spool.count
         self.progress.total(count)
         if self.content.records:
-            produced = Produced(self.settings.home.resolve(), target.log.topic_id)
+            produced = ProducedNotes(self.settings.home.resolve(), target.log.topic_id)
             run = self._make_run(target.log, history, resumed, sha256)
             produced.note(run, self.content)
-            rows = pace(self.spool.read_sorted_rows(), self.request.speed, self.clock)
+            rows = pace_rows(self.spool.read_sorted_rows(), self.request.speed, self.clock)
             send_records(self.settings, self.client, target, run.run, rows, self.progress.sent)
             produced.finish(_find_finished(run, history))
         return Summary(
@@ -179,7 +179,7 @@ class Sending:
         """Return what is known of the file, and the run that is resumed; leave out what the topic holds."""
         if log is None:
             return NO_HISTORY, None
-        history = Produced(self.settings.home.resolve(), log.topic_id).find_history(self.content, sha256)
+        history = ProducedNotes(self.settings.home.resolve(), log.topic_id).find_history(self.content, sha256)
         if self.request.again:
             return history, None
         self._reject_edited_copy(history.difference)
@@ -215,8 +215,8 @@ class Sending:
         is_repeat = resumed is not None and resumed.again  # which sends what others have sent
         for run in runs:
             if run.finished:
-                first = resumed.read if resumed is not None and is_repeat else 0
-                self.spool.drop_stretch(first, run.read or self.content.records, run.stretch)
+                first_record = resumed.read if resumed is not None and is_repeat else 0
+                self.spool.drop_stretch(first_record, run.read or self.content.records, run.stretch)
             elif run is resumed or not (run.again or is_repeat):
                 self.spool.drop_numbers(delivered.get(run.run, set()))
         is_sent = read and resumed is None and not self.spool.count
@@ -226,17 +226,19 @@ class Sending:
 
     def _find_resumed(self, interrupted: list[ProducedRun]) -> ProducedRun | None:
         """Return the latest interrupted run over the same stretch; none of a file that has become shorter since."""
-        same = (run for run in reversed(interrupted) if run.run and run.stretch == self.request.stretch)
-        return next((run for run in same if run.read <= self.content.records), None)
+        resumable = (run for run in reversed(interrupted) if run.run and run.stretch == self.request.stretch)
+        return next((run for run in resumable if run.read <= self.content.records), None)
 
     def _make_repeat_error(self, runs: tuple[ProducedRun, ...]) -> DefinitionError:
-        whole = [run for run in runs if run.finished and run.stretch == ALL and self._covers_file(run)]
-        run = whole[-1] if whole else runs[-1]
-        sent = "the file was sent" if whole or len(runs) == 1 else f"{len(runs)} runs have sent them, the latest"
+        complete_runs = [run for run in runs if run.finished and run.stretch == ALL_TIMES and self._covers_file(run)]
+        run = complete_runs[-1] if complete_runs else runs[-1]
+        sent_by = (
+            "the file was sent" if complete_runs or len(runs) == 1 else f"{len(runs)} runs have sent them, the latest"
+        )
         name = f" as `{run.file}`" if run.file != self.request.file.name else ""
         part = "" if run.finished else " in part; that run was interrupted, and how much it sent was not noted"
         msg = (
-            f"{self.request.file}: expected records that topic `{self.topic}` does not hold yet, but {sent} "
+            f"{self.request.file}: expected records that topic `{self.topic}` does not hold yet, but {sent_by} "
             f"at {run.at}{name}{part}."
         )
         return DefinitionError(
@@ -248,10 +250,10 @@ class Sending:
 
     def _make_run(self, log: LogId, history: History, resumed: ProducedRun | None, sha256: str) -> ProducedRun:
         if resumed is None:
-            run, again = secrets.token_hex(8), self.request.again
+            run, resend = secrets.token_hex(8), self.request.again
             offsets = {str(p): end for p, end in self.client.high_watermarks(log.topic).items()}
         else:
-            run, again, offsets = resumed.run, resumed.again, dict(resumed.offsets)
+            run, resend, offsets = resumed.run, resumed.again, dict(resumed.offsets)
         return ProducedRun(
             sha256=sha256,
             file=self.request.file.name,
@@ -263,7 +265,7 @@ class Sending:
             run=run,
             content=history.content or secrets.token_hex(8),
             read=self.content.records,
-            again=again,
+            again=resend,
             offsets=offsets,
         )
 

@@ -16,9 +16,9 @@ import numpy as np
 
 from cutover import files
 from cutover.errors import DefinitionError
-from cutover.records.sending.rows import HASH_BYTES, FileContent, Stretch
+from cutover.records.sending.rows import HASH_BYTES, FileContent, LogTimeRange
 
-MOSTLY = 0.5
+EDITED_COPY_SHARE = 0.5
 """Share of its records, above which a file that differs is an edited copy of one that was sent."""
 
 
@@ -40,9 +40,9 @@ class ProducedRun:
     offsets: Mapping[str, int] = field(default_factory=dict)  # end of each partition before it began
 
     @property
-    def stretch(self) -> Stretch:
+    def stretch(self) -> LogTimeRange:
         """Part of the file that it sent."""
-        return Stretch(start=self.start, end=self.end)
+        return LogTimeRange(start=self.start, end=self.end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ def lock_sending(home: Path, topic: str, content: FileContent) -> Iterator[None]
         yield
 
 
-class Produced:
+class ProducedNotes:
     """Notes on one topic, in `<home>/produced/<topic id>.json`."""
 
     def __init__(self, home: Path, topic_id: str) -> None:
@@ -114,18 +114,18 @@ class Produced:
             sha256: Of its bytes, for notes without hashes.
         """
         runs = self.list_runs()
-        same, difference = set[str](), None
+        matching, difference = set[str](), None
         for name in dict.fromkeys(run.content for run in runs if run.content):
             hashes = self._read_hashes(name)
             shared = _count_common_prefix(hashes, content.hashes)
             if 1 < shared == min(len(hashes), len(content.hashes)) // HASH_BYTES:  # the header alone says nothing
-                same.add(name)
+                matching.add(name)
             else:
                 latest = next(run for run in reversed(runs) if run.content == name)
                 difference = _compare_records(latest, hashes, content.hashes, shared) or difference
         return History(
-            runs=tuple(run for run in runs if run.content in same or (not run.content and run.sha256 == sha256)),
-            content=next(iter(sorted(same)), None),
+            runs=tuple(run for run in runs if run.content in matching or (not run.content and run.sha256 == sha256)),
+            content=next(iter(sorted(matching)), None),
             difference=difference,
         )
 
@@ -135,7 +135,7 @@ class Produced:
         if not path.exists() or path.stat().st_size < len(content.hashes):
             files.write_bytes(path, bytes(content.hashes))
         with self._lock():
-            self._write([*(known for known in self.list_runs() if known.run != run.run), run])
+            self._write([*(other for other in self.list_runs() if other.run != run.run), run])
 
     def finish(self, finished: set[str]) -> None:
         """Write down that all records of some runs are in the topic."""
@@ -172,38 +172,40 @@ def _finish(run: ProducedRun) -> ProducedRun:
     return ProducedRun(**{**asdict(run), "finished": True})
 
 
-def _count_common_prefix(known: bytes, present: bytes | bytearray) -> int:
+def _count_common_prefix(sent: bytes, present: bytes | bytearray) -> int:
     """Return how many hashes at the beginning are equal."""
-    low, high = 0, min(len(known), len(present)) // HASH_BYTES
+    low, high = 0, min(len(sent), len(present)) // HASH_BYTES
     while low < high:
         middle = (low + high + 1) // 2
         end = middle * HASH_BYTES
-        if known[low * HASH_BYTES : end] == present[low * HASH_BYTES : end]:
+        if sent[low * HASH_BYTES : end] == present[low * HASH_BYTES : end]:
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def _compare_records(run: ProducedRun, known: bytes, present: bytes | bytearray, shared: int) -> FileDifference | None:
+def _compare_records(
+    run: ProducedRun, sent: bytes, present: bytes | bytearray, common_prefix: int
+) -> FileDifference | None:
     """Return how two files that differ overlap; None if they have no record in common."""
-    common = _count_common(present, known)
+    common = _count_common(present, sent)
     if not common:
         return None
-    of_present, of_known = (len(hashes) // HASH_BYTES - 1 for hashes in (present, known))
+    present_count, sent_count = (len(hashes) // HASH_BYTES - 1 for hashes in (present, sent))
     return FileDifference(
         run=run,
-        record=shared - 1,
+        record=common_prefix - 1,
         common=common,
-        is_edited_copy=common > MOSTLY * min(of_present, of_known),
+        is_edited_copy=common > EDITED_COPY_SHARE * min(present_count, sent_count),
     )
 
 
-def _count_common(one: bytes | bytearray, other: bytes | bytearray) -> int:
+def _count_common(hashes: bytes | bytearray, other: bytes | bytearray) -> int:
     """Return how many records two files share, each as often as it is in both; the headers do not count."""
     (values, counts), (other_values, other_counts) = (
         np.unique(np.frombuffer(hashes, dtype=np.uint64, offset=HASH_BYTES), return_counts=True)
-        for hashes in (one, other)
+        for hashes in (hashes, other)
     )
     _, places, other_places = np.intersect1d(values, other_values, assume_unique=True, return_indices=True)
     return int(np.minimum(counts[places], other_counts[other_places]).sum())

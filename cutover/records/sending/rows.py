@@ -16,11 +16,11 @@ from cutover.definition.model.pipeline import Pipeline
 from cutover.definition.model.topic import Topic, list_fields
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
-from cutover.records.files.cells import cell_value, describe_misfit, encode_value, show_name
+from cutover.records.files.cells import convert_cell, describe_misfit, encode_value, format_name
 from cutover.records.files.lines import reject
 from cutover.records.files.tables import is_json, parse_line, read_csv, read_json_lines
 from cutover.records.reference.parse import Misfit, ParsedRecord, parse_fields
-from cutover.records.reference.values import Number, Pairs
+from cutover.records.reference.values import JsonNumber, JsonObject
 
 MAX_MESSAGE = 8 * 1024 * 1024
 HASH_BYTES = 8  # of each record
@@ -49,7 +49,7 @@ class Malformed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class LogTimeRange:
     """Part of a file that is sent: records of `[start, end)` of log time, in microseconds; None: no bound."""
 
     start: int | None = None
@@ -62,7 +62,7 @@ class Stretch:
         return (self.start is None or self.start <= log_micros) and (self.end is None or log_micros < self.end)
 
 
-ALL = Stretch()
+ALL_TIMES = LogTimeRange()
 """All of a file."""
 
 
@@ -84,7 +84,7 @@ class FileContent:
 
 
 def read_rows(
-    path: Path, pipeline: Pipeline, content: FileContent, stretch: Stretch, advance: Callable[[int], None]
+    path: Path, pipeline: Pipeline, content: FileContent, stretch: LogTimeRange, advance: Callable[[int], None]
 ) -> Iterator[FileRecord]:
     """Yield the records of a stretch of a file in its order; of the others the times are checked, no more.
 
@@ -112,8 +112,8 @@ def read_rows(
                     reject(path, row.line, f"a message of at most {MAX_MESSAGE:,} bytes, got {len(row.value):,}")
                 yield row
         if content.records and not dated:
-            wanted = f"a time in {pipeline.source.time_format} in column `{pipeline.source.event_time}`"
-            reject(path, 1, f"{wanted} of some record, got none in {content.records:,}")
+            expected = f"a time in {pipeline.source.time_format} in column `{pipeline.source.event_time}`"
+            reject(path, 1, f"{expected} of some record, got none in {content.records:,}")
     except DefinitionError as error:
         msg = f"{error} Nothing was sent." if "\nHint: " in str(error) else f"{error}\nHint: nothing was sent."
         raise DefinitionError(msg) from error
@@ -154,8 +154,8 @@ def _check_times(path: Path, line: int, parsed: ParsedRecord, topic: Topic) -> N
     """
     for misfit in parsed.misfits:
         if misfit.type == "timestamp" and misfit.value is not None:
-            expected, _, got = describe_misfit(misfit.value, misfit.type, topic.time_format).partition(", got ")
-            reject(path, line, f"{expected.removeprefix('expected ')} in column `{misfit.name}`, got {got}")
+            expected, _, actual = describe_misfit(misfit.value, misfit.type, topic.time_format).partition(", got ")
+            reject(path, line, f"{expected.removeprefix('expected ')} in column `{misfit.name}`, got {actual}")
     if topic.log_time is not None and parsed.values[topic.log_time] is None:
         reject(path, line, f"a time in {topic.time_format} in column `{topic.log_time}`, got none")
 
@@ -170,39 +170,41 @@ def _find_malformed(value: bytes, parsed: ParsedRecord, topic: Topic, beyond: st
         return Malformed(reason=Reason.JSON, cells=len(cells), example=beyond)
     if parsed.reason is None:
         return None
-    first = next(misfit for misfit in parsed.misfits if misfit.reason is parsed.reason)
-    return Malformed(reason=parsed.reason, cells=len(cells), example=_describe_cell(first, topic))
+    first_misfit = next(misfit for misfit in parsed.misfits if misfit.reason is parsed.reason)
+    return Malformed(reason=parsed.reason, cells=len(cells), example=_describe_cell(first_misfit, topic))
 
 
 def _describe_cell(misfit: Misfit, topic: Topic) -> str:
     if misfit.value is None:
-        needed = "the event time" if misfit.reason is Reason.EVENT_TIME else "NOT NULL"
-        return f"column `{misfit.name}`: expected a value ({needed}), got none"
+        requirement = "the event time" if misfit.reason is Reason.EVENT_TIME else "NOT NULL"
+        return f"column `{misfit.name}`: expected a value ({requirement}), got none"
     return f"column `{misfit.name}`: {describe_misfit(misfit.value, misfit.type, topic.time_format)}"
 
 
-_Document = tuple[int, Pairs, bytes, str | None]
+_RawRecord = tuple[int, JsonObject, bytes, str | None]
 """Line, object, message, and what in it is beyond the limits of a record."""
 
 
-def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_Document]:
+def _read_csv_records(path: Path, topic: Topic, content: FileContent) -> Iterator[_RawRecord]:
     records = read_csv(path)
     _, header = next(records, (1, []))
     _check_columns(path, header, topic)
     by_name = sorted(range(len(header)), key=header.__getitem__)
     content.add(b"csv" + _encode_cells([header[place] for place in by_name]))
-    known = {item.name: item for item in list_fields(topic)}
-    content.ignored_columns = [name for name in header if name not in known]
+    schema = {item.name: item for item in list_fields(topic)}
+    content.ignored_columns = [name for name in header if name not in schema]
     columns = [
-        (place, name, f"{encode_value(name)}:", known[name].type) for place, name in enumerate(header) if name in known
+        (place, name, f"{encode_value(name)}:", schema[name].type)
+        for place, name in enumerate(header)
+        if name in schema
     ]
     for line, cells in records:
         if len(cells) != len(header):
             reject(path, line, f"{len(header)} cells, got {len(cells)}")
         content.add(_encode_cells([cells[place] for place in by_name]))
-        values = {name: cell_value(cells[place], kind, topic.time_format) for place, name, _, kind in columns}
+        values = {name: convert_cell(cells[place], kind, topic.time_format) for place, name, _, kind in columns}
         members = ",".join([prefix + encode_value(values[name]) for _, name, prefix, _ in columns])
-        yield line, Pairs(tuple(values.items())), f"{{{members}}}".encode(), None
+        yield line, JsonObject(tuple(values.items())), f"{{{members}}}".encode(), None
 
 
 def _encode_cells(cells: list[str]) -> bytes:
@@ -213,11 +215,13 @@ def _check_columns(path: Path, header: list[str], topic: Topic) -> None:
     for name in (topic.event_time, topic.log_time):
         if name is not None and name not in header:
             reject(
-                path, 1, f"a header with the column `{name}`, got {', '.join(map(show_name, header[:20])) or 'nothing'}"
+                path,
+                1,
+                f"a header with the column `{name}`, got {', '.join(map(format_name, header[:20])) or 'nothing'}",
             )
 
 
-def _read_json_records(path: Path, _: Topic, content: FileContent) -> Iterator[_Document]:
+def _read_json_records(path: Path, _: Topic, content: FileContent) -> Iterator[_RawRecord]:
     content.add(b"json")
     for number, line in read_json_lines(path):
         document, beyond = parse_line(path, number, line)
@@ -225,23 +229,23 @@ def _read_json_records(path: Path, _: Topic, content: FileContent) -> Iterator[_
         yield number, document, line, beyond
 
 
-def _encode_members(document: Pairs) -> bytes:
+def _encode_members(document: JsonObject) -> bytes:
     return json.dumps(_sort_members(document), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def _sort_members(value: Any) -> Any:
     """Return a JSON value whose objects are lists of members by name, and whose numbers are as they are written."""
-    if isinstance(value, Pairs):
+    if isinstance(value, JsonObject):
         members = sorted(value.items, key=lambda member: member[0])  # stable: of equal names the last one counts
         return [[name, _sort_members(member)] for name, member in members]
     if isinstance(value, list):
         return {"list": [_sort_members(item) for item in value]}
-    return {"number": value.text} if isinstance(value, Number) else value
+    return {"number": value.text} if isinstance(value, JsonNumber) else value
 
 
-def _encode_key(document: Pairs, keys: list[str]) -> bytes:
+def _encode_key(document: JsonObject, keys: list[str]) -> bytes:
     """Return a message key: the JSON array of the key columns' values."""
-    given: dict[str, Any] = dict(document.items)
-    values = (given.get(name) for name in keys)
-    scalars = (value if isinstance(value, bool | str | Number) else None for value in values)
+    members: dict[str, Any] = dict(document.items)
+    values = (members.get(name) for name in keys)
+    scalars = (value if isinstance(value, bool | str | JsonNumber) else None for value in values)
     return f"[{','.join(map(encode_value, scalars))}]".encode("utf-8", "replace")

@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from cutover.quoting import literal
-from cutover.records.sending.rows import FileRecord, Stretch
+from cutover.records.sending.rows import FileRecord, LogTimeRange
 
 CHUNK = 20_000
 MEMORY = "256MB"
@@ -94,12 +94,12 @@ class Spool:
         ((count,),) = self._index.execute("SELECT count(*) FROM places").fetchall()
         return int(count)
 
-    def drop_stretch(self, first: int, end: int, stretch: Stretch) -> None:
+    def drop_stretch(self, first_number: int, end: int, stretch: LogTimeRange) -> None:
         """Leave out the records numbered `[first, end)` that are in a stretch of log time."""
         self._index.execute(
             "DELETE FROM places WHERE number >= ? AND number < ? AND (log_micros IS NULL OR "
             "(log_micros >= coalesce(?, log_micros) AND log_micros < coalesce(?, log_micros + 1)))",
-            [first, end, stretch.start, stretch.end],
+            [first_number, end, stretch.start, stretch.end],
         )
 
     def drop_numbers(self, numbers: Iterable[int]) -> None:
@@ -119,18 +119,18 @@ class Spool:
         ).fetchone()
         return None if row is None else (int(row[0]), int(row[1]))
 
-    def summarize_malformed(self, most: int) -> MalformedSummary:
+    def summarize_malformed(self, max_examples: int) -> MalformedSummary:
         """Return what of the records to send will be malformed, with some examples in the file's order."""
-        found = self._index.execute(
+        reasons = self._index.execute(
             "SELECT reason, count(*), sum(cells) FROM places WHERE reason IS NOT NULL GROUP BY reason ORDER BY reason"
         ).fetchall()
         examples = self._index.execute(
-            "SELECT line, example FROM places WHERE reason IS NOT NULL ORDER BY number LIMIT ?", [most]
+            "SELECT line, example FROM places WHERE reason IS NOT NULL ORDER BY number LIMIT ?", [max_examples]
         ).fetchall()
         return MalformedSummary(
-            records=sum(int(count) for _, count, _ in found),
-            cells=sum(int(cells) for _, _, cells in found),
-            reasons={str(reason): int(count) for reason, count, _ in found},
+            records=sum(int(count) for _, count, _ in reasons),
+            cells=sum(int(cells) for _, _, cells in reasons),
+            reasons={str(reason): int(count) for reason, count, _ in reasons},
             examples=tuple(f"line {line}, {example}" for line, example in examples),
         )
 
@@ -139,8 +139,8 @@ class Spool:
         result = self._index.execute(
             "SELECT number, log_micros, place, line, key_bytes, value_bytes FROM places ORDER BY log_micros, number"
         )
-        while found := result.fetchmany(CHUNK):
-            for number, log_micros, place, line, key_bytes, value_bytes in found:
+        while chunk := result.fetchmany(CHUNK):
+            for number, log_micros, place, line, key_bytes, value_bytes in chunk:
                 self._messages.seek(place)
                 key = None if key_bytes == NO_KEY else self._messages.read(key_bytes)
                 value = self._messages.read(value_bytes)

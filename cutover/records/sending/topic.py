@@ -83,22 +83,29 @@ def _check_times(config: Mapping[str, str], topic: str, spool: Spool, clock: Clo
     if oldest is None or newest is None:
         return
     now = int(clock.now().timestamp() * _MILLIS)
-    first, last = -oldest[1] // _MILLIS, newest[1] // _MILLIS
-    if first <= 0:
+    first_millis, last_millis = -oldest[1] // _MILLIS, newest[1] // _MILLIS
+    if first_millis <= 0:
         expected = "a log time after 1970-01-01T00:00:00Z, since Kafka has no earlier timestamps"
-        _reject(topic, expected, oldest[0], _show_time(first))
+        _reject(topic, expected, oldest[0], _show_time(first_millis))
     if config.get("message.timestamp.type") != "LogAppendTime":
-        before = _read_limit(config, "message.timestamp.before.max.ms", _EITHER_WAY)
-        if before is not None and first < now - before:
-            _reject(topic, f"log times within message.timestamp.before.max.ms={before:,}", oldest[0], _show_time(first))
+        max_age = _read_limit(config, "message.timestamp.before.max.ms", _EITHER_WAY)
+        if max_age is not None and first_millis < now - max_age:
+            _reject(
+                topic,
+                f"log times within message.timestamp.before.max.ms={max_age:,}",
+                oldest[0],
+                _show_time(first_millis),
+            )
         limit = _read_limit(config, "message.timestamp.after.max.ms", _EITHER_WAY)
-        if limit is not None and last > now + limit:
-            _reject(topic, f"log times within message.timestamp.after.max.ms={limit:,}", newest[0], _show_time(last))
+        if limit is not None and last_millis > now + limit:
+            _reject(
+                topic, f"log times within message.timestamp.after.max.ms={limit:,}", newest[0], _show_time(last_millis)
+            )
     retention = _read_limit(config, "retention.ms")
     is_deleted = "delete" in config.get("cleanup.policy", "delete")
-    if is_deleted and retention is not None and 0 <= retention < now - first:
+    if is_deleted and retention is not None and 0 <= retention < now - first_millis:
         expected = f"retention.ms=-1 for records this old, since {retention:,} would delete them"
-        _reject(topic, expected, oldest[0], _show_time(first))
+        _reject(topic, expected, oldest[0], _show_time(first_millis))
 
 
 def _check_keys(config: Mapping[str, str], topic: str, spool: Spool) -> None:
@@ -117,6 +124,6 @@ def _show_time(millis: int) -> str:
     return format_micros(millis * _MILLIS) or ""
 
 
-def _reject(topic: str, expected: str, line: int, got: str) -> None:
-    msg = f"Topic `{topic}`: expected {expected}, got {got} (line {line} of the file)."
+def _reject(topic: str, expected: str, line: int, actual: str) -> None:
+    msg = f"Topic `{topic}`: expected {expected}, got {actual} (line {line} of the file)."
     raise LogError(msg + "\nHint: nothing was sent. Change the topic's setting or the record, or use another topic.")

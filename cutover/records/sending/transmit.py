@@ -21,23 +21,28 @@ INTERRUPTED_FLUSH_SECONDS = 5.0
 _ADVANCE_EVERY = 1_000  # records
 _BATCH_BYTES = 1_000_000  # librdkafka's own limit
 
-Advance = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 
 
-def pace(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
+def pace_rows(rows: Iterator[FileRecord], speed: float | None, clock: Clock) -> Iterator[FileRecord]:
     """Hold each record back until its log time, counted from the first one and `speed` times faster."""
-    began, first = clock.monotonic(), None
+    began, first_micros = clock.monotonic(), None
     for row in rows:
         if speed is not None and row.log_micros is not None:
-            first = row.log_micros if first is None else first
-            due = began + (row.log_micros - first) / 1_000_000 / speed
+            first_micros = row.log_micros if first_micros is None else first_micros
+            due = began + (row.log_micros - first_micros) / 1_000_000 / speed
             while (wait := due - clock.monotonic()) > 0:
                 sleep(min(wait, 0.5))
         yield row
 
 
 def send_records(
-    settings: Settings, client: LogClient, target: Target, run: str, rows: Iterator[FileRecord], advance: Advance
+    settings: Settings,
+    client: LogClient,
+    target: Target,
+    run: str,
+    rows: Iterator[FileRecord],
+    advance: ProgressCallback,
 ) -> None:
     """Send the records of a run, and wait until the broker has acknowledged all of them.
 
@@ -103,15 +108,15 @@ class _Transmission:
         """
         if self._refused:
             line, error = self._refused[0]
-            others = f" and {len(self._refused) - 1:,} others" if len(self._refused) > 1 else ""
-            detail = f"{error.str()} for the record of line {line}{others}"
+            other_records = f" and {len(self._refused) - 1:,} others" if len(self._refused) > 1 else ""
+            detail = f"{error.str()} for the record of line {line}{other_records}"
             raise self.make_error(detail)
 
     def make_error(self, detail: str) -> LogError:
         """Return that not all records were taken, how many were, and what to do."""
         msg = f"Topic `{self._topic}`: expected every record to be accepted, got: {detail}."
-        done = f"{self._acknowledged:,} records of this run were acknowledged"
-        return LogError(f"{msg}\nHint: {done}; the same command without `--again` sends only what is missing.")
+        acknowledged = f"{self._acknowledged:,} records of this run were acknowledged"
+        return LogError(f"{msg}\nHint: {acknowledged}; the same command without `--again` sends only what is missing.")
 
     def make_interruption(self, unanswered: int) -> InterruptedRunError:
         """Return how many records were sent before an interrupt, and how to send the others."""

@@ -17,7 +17,7 @@ from cutover.reconcile.verify.facts.source import ALL_ROWS, Source
 from cutover.records.classes import Class
 from cutover.records.parsing.limits import MAX_MICROS
 from cutover.records.reference import UncountedPair
-from cutover.records.reference.parse import parse
+from cutover.records.reference.parse import parse_record
 from cutover.timestamps import to_micros
 
 _IDS = kind_sql(RowKind.IDS)
@@ -37,7 +37,7 @@ def find_earlier_ids(
     topic = source.pipeline.source
     if topic.record_id is None:
         return frozenset()
-    values = {(r.partition, r.offset): parse(r.value, topic).values for r in records}
+    values = {(r.partition, r.offset): parse_record(r.value, topic).values for r in records}
     twins = {
         at: (value[topic.record_id], value[topic.event_time])
         for at, value in values.items()

@@ -145,7 +145,7 @@ def _recompute_portion(
         epochs=[record.end for record in records],
         watermarks=watermarks,
         dimensions=rejoin.at(rejoin.collect_recorded(records)),
-        seen=known_ids.find_earlier_ids(source, segment, raw, actual_ledger),
+        known_twins=known_ids.find_earlier_ids(source, segment, raw, actual_ledger),
     )
     return RecomputedPortion(
         first_epoch=segment.first_epoch,

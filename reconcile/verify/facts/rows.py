@@ -21,7 +21,7 @@ from cutover.reconcile.verify.facts.facts import (
 from cutover.reconcile.verify.facts.segments import segments
 from cutover.reconcile.verify.facts.source import ROWS, Source
 from cutover.records.classes import Class
-from cutover.records.closing import grace
+from cutover.records.closing import compute_late_margin
 from cutover.records.reference import UncountedPair
 from cutover.settings import Settings
 
@@ -113,7 +113,7 @@ def find_reopened(source: Source, facts: VerifyFacts) -> tuple[Reopened, ...]:
     # Among the rows that were merged into a session, the earliest was closed last.
     first_end = f"epoch_us(window_start) + {window.reach}" if window.merges else _END
     query = _REOPENED.format(first_end=first_end)
-    rows = source.connection.execute(query, [grace(facts.pipeline)]).fetchall()
+    rows = source.connection.execute(query, [compute_late_margin(facts.pipeline)]).fetchall()
     return tuple(Reopened(epoch=e, window_start=w, watermark=m, pairs=int(n)) for e, w, m, n in rows)
 
 

@@ -16,7 +16,7 @@ from cutover.errors import LogError
 from cutover.lake.batch_runs import runs
 from cutover.lake.control import pins, versions
 from cutover.probe import Point
-from cutover.records.reading.scan import Offsets, read
+from cutover.records.reading.scan import Offsets, read_records
 from cutover.settings import Settings
 from tests.integration.batch.lab import BASE, HOUR, Lab, hours
 from tests.support.history.journal_rows import put_stage
@@ -77,7 +77,7 @@ def test_a_late_record_makes_its_window_dirty_and_only_its_ranges_are_read_again
     lab.send((0, 3_600, "AA", 100))
     lab.commit_epoch(watermark=4 * 3_600)
     seen: list[tuple[Offsets, ...]] = []
-    reader = read
+    reader = read_records
 
     def note(spark: Any, settings: Settings, pipeline: Pipeline, reads: tuple[Offsets, ...]) -> Any:
         seen.append(reads)

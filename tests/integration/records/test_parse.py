@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cutover.records.parsing.parser import parse_records
-from cutover.records.reference.parse import parse
+from cutover.records.reference.parse import parse_record
 from tests.integration.records.nasty import PIPELINE, RECORDS, Nasty
 from tests.support.rows.frames import frame
 
@@ -37,7 +37,7 @@ def test_reason_of_a_record(record: Nasty, spark_says: Mapping[str, Mapping[str,
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)
 def test_plain_python_reads_a_record_alike(record: Nasty, spark_says: Mapping[str, Mapping[str, Any]]) -> None:
     row = spark_says[record.name]
-    expected = parse(record.value, PIPELINE.source)
+    expected = parse_record(record.value, PIPELINE.source)
 
     if row["_reason"] == "expression":
         assert expected.reason is None

@@ -25,7 +25,7 @@ from cutover.errors import DefinitionError, LogError
 from cutover.log.kafka import LogClient, RawRecord
 from cutover.records.sending import topic as topics
 from cutover.records.sending.produce import Progress, Request, produce
-from cutover.records.sending.rows import Stretch
+from cutover.records.sending.rows import LogTimeRange
 from cutover.settings import KafkaSettings, Settings
 from tests.support.suite.until import until
 
@@ -113,8 +113,11 @@ def test_records_go_round_robin_whatever_their_key(kafka_settings: Settings, pip
 def test_a_range_of_log_time_is_sent_alone(kafka_settings: Settings, pipeline: Pipeline, file: Path) -> None:
     start, end = 1357035420 * 1_000_000, 1357035500 * 1_000_000
 
-    assert send(kafka_settings, pipeline, Request(file=file, partitions=1, stretch=Stretch(start=start, end=end))) == 2
-    assert send(kafka_settings, pipeline, Request(file=file, stretch=Stretch(end=start))) == 1
+    assert (
+        send(kafka_settings, pipeline, Request(file=file, partitions=1, stretch=LogTimeRange(start=start, end=end)))
+        == 2
+    )
+    assert send(kafka_settings, pipeline, Request(file=file, stretch=LogTimeRange(end=start))) == 1
     assert numbers(records(kafka_settings, pipeline.source.name)) == [1, 3, 2]
 
 
@@ -201,10 +204,12 @@ def test_stretches_that_overlap_send_each_record_once(
     kafka_settings: Settings, pipeline: Pipeline, tmp_path: Path
 ) -> None:
     day, begin = numbered(tmp_path / "day.csv", range(100)), 1357035300 * 1_000_000
-    stretch = Stretch(start=begin + 20_000_000, end=begin + 60_000_000)
-    second = Stretch(start=begin + 40_000_000, end=begin + 80_000_000)
+    stretch = LogTimeRange(start=begin + 20_000_000, end=begin + 60_000_000)
+    second = LogTimeRange(start=begin + 40_000_000, end=begin + 80_000_000)
 
-    sent = [send(kafka_settings, pipeline, Request(file=day, stretch=part)) for part in (stretch, second, Stretch())]
+    sent = [
+        send(kafka_settings, pipeline, Request(file=day, stretch=part)) for part in (stretch, second, LogTimeRange())
+    ]
 
     assert sent == [40, 20, 40]
     assert sorted(numbers(records(kafka_settings, pipeline.source.name))) == list(range(100))

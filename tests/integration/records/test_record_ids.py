@@ -64,7 +64,7 @@ def test_record_of_a_closed_window_is_late_though_its_id_is_remembered(spark: "S
 def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") -> None:
     records = parsed(spark, [REMEMBERED - 1, REMEMBERED, REMEMBERED + MINUTE])
 
-    found = duplicates.candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
+    found = duplicates.select_candidates(records, PIPELINE, WATERMARK).toArrow().sort_by("offset")
 
     assert found.to_pylist() == [
         {"id": 1, "event_time": REMEMBERED, "partition": 0, "offset": 1},
@@ -75,7 +75,10 @@ def test_ids_are_looked_up_of_what_is_remembered_alone(spark: "SparkSession") ->
 def test_ids_of_every_time_are_looked_up_before_the_first_watermark(spark: "SparkSession") -> None:
     records = parsed(spark, [0, REMEMBERED])
 
-    assert duplicates.candidates(records, PIPELINE, None).toArrow().sort_by("offset")["offset"].to_pylist() == [0, 1]
+    assert duplicates.select_candidates(records, PIPELINE, None).toArrow().sort_by("offset")["offset"].to_pylist() == [
+        0,
+        1,
+    ]
 
 
 def test_records_are_flagged_at_more_positions_than_a_query_lists(spark: "SparkSession") -> None:

@@ -11,7 +11,7 @@ from cutover.definition import Topic
 from cutover.definition.model.topic import TimeFormat
 from cutover.reconcile.attribution import claims, log_rows
 from cutover.records import reference
-from cutover.records.reference.parse import parse
+from cutover.records.reference.parse import parse_record
 from tests.support.comparison.claimed import rows_at, told
 from tests.support.log.logs import JOINS, WINDOWS, Joined, borders, ends_split, event_logs, pipelines, split, windows
 from tests.support.suite.depth import depth
@@ -55,6 +55,6 @@ def test_no_record_is_passed_over_that_the_strict_parser_puts_elsewhere(
     topic = Topic(name="t", schema="at timestamp, v int", event_time="at", time_format=time_format)
     value = f'{spaces}{{"v": 1, "at": 7, "at":{json.dumps(time)}}}{end}'.encode()
 
-    guessed, strict = log_rows.parse_event_time(value, topic), parse(value, topic)
+    guessed, strict = log_rows.parse_event_time(value, topic), parse_record(value, topic)
 
     assert strict.reason is not None or guessed in {None, strict.values["at"]}

@@ -22,7 +22,7 @@ from cutover.log.kafka import RawRecord
 from cutover.reconcile.attribution.attribution import attribute_causes
 from cutover.reconcile.comparison import sides
 from cutover.reconcile.preconditions import seal
-from cutover.records.closing import find_closed_end, grace
+from cutover.records.closing import compute_late_margin, find_closed_end
 from cutover.records.parsing import limits
 from cutover.settings import Settings
 from tests.integration.reconcile.lake_of import Lake, held, in_force, write
@@ -106,7 +106,10 @@ def stories(draw: st.DrawFn) -> Story:
         Sale, epoch=st.integers(0, 2), shop=shops, at=times, amount=st.integers(-9, 9), is_late=st.booleans()
     )
     drawn = draw(st.lists(sale, min_size=1, max_size=14))
-    sales = (replace(s, is_late=s.is_late and s.epoch > 0 and s.at + GAP + grace(PIPELINE) <= watermark) for s in drawn)
+    sales = (
+        replace(s, is_late=s.is_late and s.epoch > 0 and s.at + GAP + compute_late_margin(PIPELINE) <= watermark)
+        for s in drawn
+    )
     frozen = draw(st.sampled_from([None, None, None, 3, 7]))
     return Story(sales=tuple(sales), watermark=watermark, whole_from=None if frozen is None else BEGIN + frozen * HALF)
 

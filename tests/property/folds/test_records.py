@@ -83,7 +83,7 @@ def repeated(
     if pipeline.source.record_id is None:
         return []
     found = []
-    known = duplicates.candidates(rows, pipeline, watermark).collect()
+    known = duplicates.select_candidates(rows, pipeline, watermark).collect()
     for row in sorted(known, key=lambda row: (row["partition"], row["offset"])):
         found += [(row["partition"], row["offset"])] if (row["id"], row["event_time"]) in seen else []
         seen.add((row["id"], row["event_time"]))

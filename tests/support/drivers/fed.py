@@ -15,7 +15,7 @@ from cutover.lake.epochs.epoch_log import EpochRecord
 from cutover.log import topic_partitions
 from cutover.log.kafka import LogClient
 from cutover.probe import Point
-from cutover.records.reading.scan import read
+from cutover.records.reading.scan import read_records
 from cutover.settings import Settings
 from cutover.streaming import driver
 from cutover.streaming.microbatch.engine import MicrobatchEngine
@@ -97,7 +97,7 @@ class Fed:
         spans = {p: (start.get(p, 0), offset) for p, offset in end.items() if offset > start.get(p, 0)}
         number, self._number = self._number, self._number + 1
         if spans:
-            self.stream.process_batch(read(self._spark, self.settings, self.pipeline, (spans,)), number)
+            self.stream.process_batch(read_records(self._spark, self.settings, self.pipeline, (spans,)), number)
 
     def feed_and_die(self, end: Mapping[int, int], point: Point) -> None:
         """Hand over a micro-batch; the driver is gone at a named point of its epoch. On disk it is as after SIGKILL."""

@@ -159,4 +159,4 @@ def expected(pipeline: Pipeline, given: list[Row]) -> dict[str | None, dict[str,
         plain = {n: v.replace(tzinfo=None) if isinstance(v, datetime) else v for n, v in row.columns.items()}
         values = {**plain, **{f"c_{n}": v for n, v in plain.items()}, "join.left": left, "join.right": right}
         groups.setdefault(row.ad, ((row.ad,), []))[1].append((values, (0, row.partition, offset)))
-    return joined.results(pipeline, groups)
+    return joined.compute_join_measures(pipeline, groups)

@@ -8,7 +8,7 @@ import pytest
 from cutover.definition import Count, Fixed, Lateness, Pipeline, Sessions, Topic
 from cutover.definition.windows.sessions import Window, can_merge
 from cutover.definition.windows.window_fn import Interval
-from cutover.records.closing import closing, find_closed_end, grace, is_closed_sql
+from cutover.records.closing import compute_closing_watermark, compute_late_margin, find_closed_end, is_closed_sql
 
 MINUTE = 60_000_000
 PIPELINE = Pipeline(
@@ -29,7 +29,7 @@ def test_a_window_is_closed_at_the_first_such_watermark_and_not_before(window: W
     pipeline = replace(PIPELINE, window=window)
     end = 10 * MINUTE
 
-    assert closing(window, pipeline.lateness, end) == first
+    assert compute_closing_watermark(window, pipeline.lateness, end) == first
     assert (
         find_closed_end(pipeline, first),
         find_closed_end(pipeline, first - 1),
@@ -43,10 +43,10 @@ def test_a_window_is_closed_at_the_first_such_watermark_and_not_before(window: W
 
 def test_no_row_that_is_in_time_touches_a_session_that_is_closed() -> None:
     gap = 10 * MINUTE
-    watermark = closing(SESSIONS.window, SESSIONS.lateness, gap)
+    watermark = compute_closing_watermark(SESSIONS.window, SESSIONS.lateness, gap)
     rows = [gap - 1, gap, gap + 1]
 
-    in_time = [at for at in rows if at + gap + grace(SESSIONS) > watermark]
+    in_time = [at for at in rows if at + gap + compute_late_margin(SESSIONS) > watermark]
 
     assert in_time == [gap + 1]
     assert [can_merge(Interval(0, gap), Interval(at, at + gap)) for at in rows] == [True, True, False]

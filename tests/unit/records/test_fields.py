@@ -9,7 +9,7 @@ from cutover.definition import Count, Fixed, Lookup, Pipeline, Topic
 from cutover.definition.model.topic import TimeFormat
 from cutover.errors import DefinitionError
 from cutover.records.enrich import join_dimensions
-from cutover.records.parsing.fields import FieldSql, readings
+from cutover.records.parsing.fields import FieldSql, make_field_sqls
 
 SCHEMA = (
     "at timestamp NOT NULL, seen timestamp, whole bigint NOT NULL, flag boolean, part double, text string, day date, "
@@ -19,7 +19,7 @@ SCHEMA = (
 
 def by_name(time_format: TimeFormat) -> dict[str, FieldSql]:
     topic = Topic(name="t", schema=SCHEMA, event_time="at", time_format=time_format)
-    return {field.name: field for field in readings(topic)}
+    return {field.name: field for field in make_field_sqls(topic)}
 
 
 def test_fields_are_read_in_the_order_of_the_schema() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from cutover.definition import ApproxDistinct
 from cutover.records.reference.hashes import spark_hash, xxhash64
-from cutover.records.reference.measures import finish
+from cutover.records.reference.measures import finish_measure
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_the_estimate_of_twenty_thousand_lies_within_its_bound() -> None:
     number = 20_000
     bound = measure.tolerance("int", same_definition=False) or 0.0
 
-    assert abs(finish(measure, range(number), "int") - number) < bound * number
+    assert abs(finish_measure(measure, range(number), "int") - number) < bound * number
 
 
 def test_below_k_the_number_is_exact() -> None:
-    assert finish(ApproxDistinct("v", k=16), [*range(15), *range(15)], "int") == 15
+    assert finish_measure(ApproxDistinct("v", k=16), [*range(15), *range(15)], "int") == 15

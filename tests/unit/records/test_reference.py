@@ -181,9 +181,9 @@ def test_a_record_of_a_forgotten_minute_is_late_though_its_window_is_open_and_no
 
 
 def test_ids_that_are_known_before_are_given() -> None:
-    assert classes(run(WITH_IDS, [twin(5, 10, 7)], epochs=[{0: 6}], watermarks=[None], seen=[(7, 10 * MICROS)])) == {
-        (0, 5): Class.DUPLICATE
-    }
+    assert classes(
+        run(WITH_IDS, [twin(5, 10, 7)], epochs=[{0: 6}], watermarks=[None], known_twins=[(7, 10 * MICROS)])
+    ) == {(0, 5): Class.DUPLICATE}
 
 
 def test_batch_truth_is_the_stream_and_its_late_rows() -> None:

@@ -11,7 +11,7 @@ from cutover.definition import ApproxDistinct, Count, Fixed, Lateness, Pipeline,
 from cutover.log.kafka import RawRecord
 from cutover.records.classes import Class
 from cutover.records.reference import run, spread
-from cutover.records.reference.further import finish
+from cutover.records.reference.further import finish_ordered
 from cutover.records.reference.hashes import spark_hash
 from cutover.records.reference.place import place_records
 
@@ -104,7 +104,7 @@ def test_a_variance_of_doubles_may_be_off_by_what_squares_and_sums_are_rounded(
 @pytest.mark.parametrize("function", [spread.variance, spread.stddev])
 def test_one_value_has_no_spread_and_whole_numbers_have_it_exactly(function: Any) -> None:
     assert function([1.0]) is None
-    assert not isinstance(function([1, 3]), spread.Near)
+    assert not isinstance(function([1, 3]), spread.ApproximateFloat)
     assert function([1, 3, 5]) == {spread.variance: 4.0, spread.stddev: 2.0}[function]
 
 
@@ -118,4 +118,4 @@ def test_a_deviation_of_doubles_lies_between_the_roots_of_both_ends_of_its_varia
 def test_from_k_values_on_the_number_of_distinct_ones_is_estimated() -> None:
     most = max(spark_hash(value, "int") for value in range(16))
 
-    assert finish(ApproxDistinct("v", k=16), range(16), "int") == 15 * 2**64 // (most + 2**63)
+    assert finish_ordered(ApproxDistinct("v", k=16), range(16), "int") == 15 * 2**64 // (most + 2**63)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cutover.records.reading.segments import MOST, NEAR, OffsetSpan, reads
+from cutover.records.reading.segments import MAX_RANGES, MERGED_GAP, OffsetSpan, plan_reads
 
 
 def span(partition: int, first: int, last: int) -> OffsetSpan:
@@ -10,63 +10,65 @@ def span(partition: int, first: int, last: int) -> OffsetSpan:
 
 
 def test_nothing_to_read_needs_no_read() -> None:
-    assert reads([]) == ()
+    assert plan_reads([]) == ()
 
 
 def test_ranges_that_overlap_or_lie_near_are_read_as_one() -> None:
-    assert reads([span(0, 5, 9), span(0, 0, 6), span(0, 9 + NEAR, 9 + NEAR)]) == ({0: (0, 10 + NEAR)},)
+    assert plan_reads([span(0, 5, 9), span(0, 0, 6), span(0, 9 + MERGED_GAP, 9 + MERGED_GAP)]) == (
+        {0: (0, 10 + MERGED_GAP)},
+    )
 
 
 def test_a_range_far_away_is_another_read_with_the_other_partitions_in_the_first() -> None:
-    far = 10 * NEAR
+    far = 10 * MERGED_GAP
 
-    assert reads([span(0, 0, 9), span(0, far, far), span(1, 3, 3)]) == (
+    assert plan_reads([span(0, 0, 9), span(0, far, far), span(1, 3, 3)]) == (
         {0: (0, 10), 1: (3, 4)},
         {0: (far, far + 1)},
     )
 
 
 def test_of_many_ranges_those_with_the_smallest_gaps_become_one() -> None:
-    far = [span(0, i * 10 * NEAR, i * 10 * NEAR) for i in range(MOST)]
-    near = span(0, 2 * NEAR, 2 * NEAR)
+    far = [span(0, i * 10 * MERGED_GAP, i * 10 * MERGED_GAP) for i in range(MAX_RANGES)]
+    near = span(0, 2 * MERGED_GAP, 2 * MERGED_GAP)
 
-    found = reads([*far, near])
+    found = plan_reads([*far, near])
 
-    assert len(found) == MOST
-    assert found[0] == {0: (0, 2 * NEAR + 1)}
+    assert len(found) == MAX_RANGES
+    assert found[0] == {0: (0, 2 * MERGED_GAP + 1)}
 
 
 @pytest.mark.parametrize(
     ("first", "ranges"),
     [
-        pytest.param(10 + NEAR, [(0, 11 + NEAR)], id="as near as can be"),
-        pytest.param(11 + NEAR, [(0, 10), (11 + NEAR, 12 + NEAR)], id="one offset further"),
+        pytest.param(10 + MERGED_GAP, [(0, 11 + MERGED_GAP)], id="as near as can be"),
+        pytest.param(11 + MERGED_GAP, [(0, 10), (11 + MERGED_GAP, 12 + MERGED_GAP)], id="one offset further"),
     ],
 )
 def test_what_is_near_is_read_on(first: int, ranges: list[tuple[int, int]]) -> None:
-    assert reads([span(0, 0, 9), span(0, first, first)]) == tuple({0: found} for found in ranges)
+    assert plan_reads([span(0, 0, 9), span(0, first, first)]) == tuple({0: found} for found in ranges)
 
 
 def test_a_span_within_another_shortens_nothing() -> None:
-    assert reads([span(0, 0, 20), span(0, 5, 6)]) == ({0: (0, 21)},)
+    assert plan_reads([span(0, 0, 20), span(0, 5, 6)]) == ({0: (0, 21)},)
 
 
 @pytest.mark.parametrize(
     ("most", "ranges"),
     [
-        (1, [(0, 7 * NEAR + 1)]),
-        (2, [(0, 2 * NEAR + 1), (7 * NEAR, 7 * NEAR + 1)]),
-        (3, [(0, 1), (2 * NEAR, 2 * NEAR + 1), (7 * NEAR, 7 * NEAR + 1)]),
-        (4, [(0, 1), (2 * NEAR, 2 * NEAR + 1), (7 * NEAR, 7 * NEAR + 1)]),
+        (1, [(0, 7 * MERGED_GAP + 1)]),
+        (2, [(0, 2 * MERGED_GAP + 1), (7 * MERGED_GAP, 7 * MERGED_GAP + 1)]),
+        (3, [(0, 1), (2 * MERGED_GAP, 2 * MERGED_GAP + 1), (7 * MERGED_GAP, 7 * MERGED_GAP + 1)]),
+        (4, [(0, 1), (2 * MERGED_GAP, 2 * MERGED_GAP + 1), (7 * MERGED_GAP, 7 * MERGED_GAP + 1)]),
     ],
 )
 def test_no_more_ranges_of_a_partition_are_read_than_asked_for(most: int, ranges: list[tuple[int, int]]) -> None:
-    far = [span(0, at * NEAR, at * NEAR) for at in (0, 2, 7)]
+    far = [span(0, at * MERGED_GAP, at * MERGED_GAP) for at in (0, 2, 7)]
 
-    assert reads(far, most=most) == tuple({0: found} for found in ranges)
+    assert plan_reads(far, max_ranges=most) == tuple({0: found} for found in ranges)
 
 
 def test_a_long_range_behind_a_small_gap_is_joined_first() -> None:
-    spans = [span(0, 0, 0), span(0, 3 * NEAR, 3 * NEAR), span(0, 5 * NEAR, 9 * NEAR)]
+    spans = [span(0, 0, 0), span(0, 3 * MERGED_GAP, 3 * MERGED_GAP), span(0, 5 * MERGED_GAP, 9 * MERGED_GAP)]
 
-    assert reads(spans, most=2) == ({0: (0, 1)}, {0: (3 * NEAR, 9 * NEAR + 1)})
+    assert plan_reads(spans, max_ranges=2) == ({0: (0, 1)}, {0: (3 * MERGED_GAP, 9 * MERGED_GAP + 1)})

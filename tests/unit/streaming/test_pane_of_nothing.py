@@ -31,8 +31,8 @@ from cutover.definition.model.joins import How
 from cutover.engine import queries
 from cutover.lake.tables.schemas import partial_schema
 from cutover.records.classes import Class
-from cutover.records.fold import finish_columns, finishable
-from cutover.records.reference.measures import finish, value_of
+from cutover.records.fold import finish_columns, make_finishable
+from cutover.records.reference.measures import finish_measure, merge_measure
 from cutover.streaming.panes import values
 
 SCHEMA = "k string, event_time timestamp NOT NULL, n bigint, d double"
@@ -70,14 +70,14 @@ def of_nothing(definition: Pipeline) -> dict[str, Any]:
     with duckdb.connect() as connection:
         connection.register("rows", pa.Table.from_pylist([row], schema=partial_schema(definition)))
         columns = ", ".join(finish_columns(definition)[name] for name in definition.measures)
-        query = f"SELECT {columns} FROM {finishable(definition, 'rows')}"  # noqa: S608 -- ours
+        query = f"SELECT {columns} FROM {make_finishable(definition, 'rows')}"  # noqa: S608 -- ours
         found = queries.read_table(connection, query).to_pylist()
     return {name: found[0][name] for name in definition.measures}
 
 
 @pytest.mark.parametrize("name", MEASURES)
 def test_pane_of_no_rows_has_the_measure_of_no_rows(name: str) -> None:
-    expected = finish(MEASURES[name], value_of(MEASURES[name], [], []), "bigint")
+    expected = finish_measure(MEASURES[name], merge_measure(MEASURES[name], [], []), "bigint")
 
     assert of_nothing(pipeline())[name] == expected
 

@@ -8,7 +8,7 @@ import pytest
 from cutover.reconcile.attribution.cells import are_equal
 from cutover.reconcile.comparison.equal import same
 from cutover.reconcile.comparison.layout import agreement_of, value_of
-from cutover.records.reference import Near, spread
+from cutover.records.reference import ApproximateFloat, spread
 from tests.support.rows.measured import PIPELINE
 
 
@@ -42,8 +42,8 @@ def test_a_state_column_is_compared_as_its_type_is() -> None:
 
 
 def test_plain_python_says_how_far_the_order_of_doubles_may_lead() -> None:
-    assert same(Near(0.0, 1e-9), 1e-10)
-    assert not same(Near(0.0, 1e-9), 1e-8)
+    assert same(ApproximateFloat(0.0, 1e-9), 1e-10)
+    assert not same(ApproximateFloat(0.0, 1e-9), 1e-8)
 
 
 def test_squares_beyond_the_largest_double_are_not_judged() -> None:

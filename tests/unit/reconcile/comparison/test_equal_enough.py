@@ -21,7 +21,7 @@ from cutover.reconcile.comparison.layout import (
     value_of,
     wide_columns,
 )
-from cutover.records.reference import Near
+from cutover.records.reference import ApproximateFloat
 
 NAN = math.nan
 NEAR = Value(name="v", exact=False, absolute=0.5, relative=0.25)
@@ -234,10 +234,10 @@ def test_keys_that_occur_more_than_once_are_counted_on_each_side_through_all_por
         (NAN, NAN, True),
         (NAN, 1.0, False),
         (1.0, NAN, False),
-        (Near(1.0, 0.5), 1.5, True),
-        (Near(1.0, 0.5), 1.5625, False),
-        (Near(1.0, math.inf), 9e99, True),
-        (Near(1.0, math.inf), None, False),
+        (ApproximateFloat(1.0, 0.5), 1.5, True),
+        (ApproximateFloat(1.0, 0.5), 1.5625, False),
+        (ApproximateFloat(1.0, math.inf), 9e99, True),
+        (ApproximateFloat(1.0, math.inf), None, False),
     ],
 )
 def test_a_value_of_plain_python_is_that_of_a_table_up_to_what_the_order_of_a_sum_may_change(

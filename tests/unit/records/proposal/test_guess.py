@@ -206,7 +206,7 @@ def test_key_is_a_text_with_few_values_and_the_amount_no_id() -> None:
 def test_rendered_definition_loads_whatever_the_key_is_called(tmp_path: Path, key: str) -> None:
     sample: Sample = [{"at": AT, key: "a", "paid": 1.5}, {"at": AT, key: "b"}]
     path = tmp_path / "mine.py"
-    path.write_text(template.render("mine", "t", "a.json", guess(sample)), encoding="utf-8")
+    path.write_text(template.render_definition("mine", "t", "a.json", guess(sample)), encoding="utf-8")
 
     (pipeline,) = catalogue.load_file(path)
 
@@ -216,7 +216,7 @@ def test_rendered_definition_loads_whatever_the_key_is_called(tmp_path: Path, ke
 def test_hostile_names_stay_in_their_comment(tmp_path: Path) -> None:
     sample = [{"at": "2013-01-31T10:00:00Z", "k": "a", '"""\nraise SystemExit\n"""': 1}]
     path = tmp_path / "mine.py"
-    path.write_text(template.render("mine", "t", '"""\nraise SystemExit', guess(sample)), encoding="utf-8")
+    path.write_text(template.render_definition("mine", "t", '"""\nraise SystemExit', guess(sample)), encoding="utf-8")
 
     assert [pipeline.name for pipeline in catalogue.load_file(path)] == ["mine"]
 
@@ -224,7 +224,7 @@ def test_hostile_names_stay_in_their_comment(tmp_path: Path) -> None:
 def test_lint_warns_of_the_producers_clock_and_of_a_teams_sums_of_doubles(tmp_path: Path) -> None:
     sample: Sample = [{"at": AT, "k": "a", "paid": 1.5}, {"at": AT, "k": "b"}]
     path = tmp_path / "mine.py"
-    path.write_text(template.render("mine", "t", "a.json", guess(sample)), encoding="utf-8")
+    path.write_text(template.render_definition("mine", "t", "a.json", guess(sample)), encoding="utf-8")
     (pipeline,) = catalogue.load_file(path)
 
     assert [text.split(":")[0] for text in warnings(pipeline)] == ["source.log_time"]
@@ -235,7 +235,7 @@ def test_lint_warns_of_the_producers_clock_and_of_a_teams_sums_of_doubles(tmp_pa
 
 def rendered(tmp_path: Path, sample: Sample) -> tuple[Pipeline, str]:
     path = tmp_path / "mine.py"
-    path.write_text(template.render("mine", "t", "a.json", guess(sample)), encoding="utf-8")
+    path.write_text(template.render_definition("mine", "t", "a.json", guess(sample)), encoding="utf-8")
     return catalogue.load_file(path)[0], path.read_text(encoding="utf-8")
 
 
@@ -353,7 +353,7 @@ def test_lateness_comes_from_all_records_of_a_file(tmp_path: Path) -> None:
 
 
 def test_a_draft_from_a_topic_says_that_it_rests_on_the_newest_records() -> None:
-    text = template.render("mine", "t", "t", guess([{"at": AT, "k": "a"}]), is_topic=True)
+    text = template.render_definition("mine", "t", "t", guess([{"at": AT, "k": "a"}]), is_topic=True)
 
     assert "from the newest 1 record of t." in text
 
@@ -416,7 +416,7 @@ HOSTILE = [
 def test_comments_of_a_draft_keep_what_is_printable_and_hold_one_line_each(text: str) -> None:
     found = replace(guess([{"at": AT, "x": 1}, {"at": AT, "x": 2}]), left_out={text: "it is nested"})
 
-    draft = template.render("shop", "shop", f"{text}.csv", found)
+    draft = template.render_definition("shop", "shop", f"{text}.csv", found)
 
     assert f"        # Left out: {visible(text)} (it is nested)." in draft.split("\n")
     parsed = ast.parse(draft)

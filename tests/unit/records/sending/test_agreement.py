@@ -17,8 +17,8 @@ from cutover.definition.checks.lint import warnings
 from cutover.definition.loading import catalogue
 from cutover.definition.model.topic import list_fields
 from cutover.records.proposal import template
-from cutover.records.reference.parse import parse
-from cutover.records.sending.rows import ALL, FileContent, FileRecord, read_rows
+from cutover.records.reference.parse import parse_record
+from cutover.records.sending.rows import ALL_TIMES, FileContent, FileRecord, read_rows
 from tests.support.rows.cells import CELLS
 
 AT = "2026-03-02T00:00:00Z"
@@ -52,7 +52,7 @@ def write_csv(folder: str, header: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def read(path: Path, pipeline: Pipeline) -> list[FileRecord]:
-    return list(read_rows(path, pipeline, FileContent(), ALL, lambda _: None))
+    return list(read_rows(path, pipeline, FileContent(), ALL_TIMES, lambda _: None))
 
 
 def found_reasons(rows: Sequence[FileRecord]) -> list[str | None]:
@@ -75,7 +75,7 @@ def test_produce_calls_malformed_what_the_parser_calls_malformed(
     with TemporaryDirectory() as folder:
         sent = read(write_csv(folder, ["at", *names], [[AT, *row] for row in rows], end), pipeline)
 
-    parsed = [parse(row.value, topic) for row in sent]
+    parsed = [parse_record(row.value, topic) for row in sent]
     assert found_reasons(sent) == [record.reason for record in parsed]
     assert [0 if row.malformed is None else row.malformed.cells for row in sent] == [
         0 if row.malformed is None else sum(_is_alone_malformed(topic, row.value, name) for name in names)
@@ -88,7 +88,7 @@ def _is_alone_malformed(topic: Topic, value: bytes, name: str) -> bool:
     """Return whether a record with this field and its time alone is malformed(type)."""
     kind = next(item.type for item in list_fields(topic) if item.name == name)
     narrow = replace(topic, schema=f"at timestamp, {name} {kind}", max_value_bytes=10**9)
-    return parse(value, narrow).reason == "type"
+    return parse_record(value, narrow).reason == "type"
 
 
 @given(
@@ -123,16 +123,16 @@ def test_no_field_is_malformed_under_the_definition_that_init_wrote(names: list[
         pipeline = drafted(path)
         sent = read(path, pipeline)
 
-    assert [row.reason for row in map(parse, [r.value for r in sent], [pipeline.source] * len(sent))] == found_reasons(
-        sent
-    )
+    assert [
+        row.reason for row in map(parse_record, [r.value for r in sent], [pipeline.source] * len(sent))
+    ] == found_reasons(sent)
     assert sum(row.malformed is not None for row in sent) == survey.malformed
 
 
 def drafted(path: Path) -> Pipeline:
     """Return the pipeline of the draft that `init` writes, which `lint` accepts."""
     draft = path.with_name("mine.py")
-    draft.write_text(template.render("mine", "mine", path.name, survey_file(path).guess()), encoding="utf-8")
+    draft.write_text(template.render_definition("mine", "mine", path.name, survey_file(path).guess()), encoding="utf-8")
     (pipeline,) = catalogue.load_file(draft)
     assert warnings(pipeline) is not None
     return pipeline

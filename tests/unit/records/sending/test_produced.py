@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cutover.errors import DefinitionError
-from cutover.records.sending.produced import NO_HISTORY, Produced, ProducedRun, lock_sending
+from cutover.records.sending.produced import NO_HISTORY, ProducedNotes, ProducedRun, lock_sending
 from cutover.records.sending.rows import FileContent
 
 SENT = ProducedRun(
@@ -32,10 +32,10 @@ def content(records: Sequence[object], header: str = "h") -> FileContent:
     return file_content
 
 
-def sent(home: Path, records: Sequence[object]) -> Produced:
-    produced = Produced(home, "id+/")
+def sent(home: Path, records: Sequence[object]) -> ProducedNotes:
+    produced = ProducedNotes(home, "id+/")
     produced.note(SENT, content(records))
-    return Produced(home, "id+/")
+    return ProducedNotes(home, "id+/")
 
 
 @pytest.mark.parametrize("records", [range(100), range(120), range(70)])
@@ -111,7 +111,7 @@ def test_another_header_makes_another_file(tmp_path: Path) -> None:
 def test_another_topic_knows_nothing(tmp_path: Path) -> None:
     sent(tmp_path, range(100))
 
-    assert Produced(tmp_path, "other").find_history(content(range(100)), "a") == NO_HISTORY
+    assert ProducedNotes(tmp_path, "other").find_history(content(range(100)), "a") == NO_HISTORY
 
 
 def test_hashes_of_a_file_that_grew_are_kept_and_those_of_a_shorter_one_forget_nothing(tmp_path: Path) -> None:
@@ -130,13 +130,13 @@ def test_notes_of_an_earlier_version_know_a_file_by_its_bytes(tmp_path: Path) ->
     (tmp_path / "produced").mkdir()
     (tmp_path / "produced" / "id.json").write_text(json.dumps([early]), encoding="utf-8")
 
-    known = [Produced(tmp_path, "id").find_history(content(range(9)), sha256).runs for sha256 in ("a", "b")]
+    known = [ProducedNotes(tmp_path, "id").find_history(content(range(9)), sha256).runs for sha256 in ("a", "b")]
 
     assert ([run.run for run in known[0]], known[1]) == ([""], ())
 
 
 def test_the_end_of_a_run_replaces_its_beginning(tmp_path: Path) -> None:
-    produced = Produced(tmp_path, "id")
+    produced = ProducedNotes(tmp_path, "id")
     produced.note(replace(SENT, finished=False), content(range(5)))
     produced.finish({"r1"})
 
@@ -144,11 +144,11 @@ def test_the_end_of_a_run_replaces_its_beginning(tmp_path: Path) -> None:
 
 
 def test_damaged_notes_are_named(tmp_path: Path) -> None:
-    Produced(tmp_path, "id").note(SENT, content(range(5)))
+    ProducedNotes(tmp_path, "id").note(SENT, content(range(5)))
     (tmp_path / "produced" / "id.json").write_text("[{}]", encoding="utf-8")
 
     with pytest.raises(DefinitionError, match=r"id\.json: expected the notes"):
-        Produced(tmp_path, "id").list_runs()
+        ProducedNotes(tmp_path, "id").list_runs()
 
 
 def test_one_file_is_sent_once_at_a_time_and_another_one_at_the_same_time(tmp_path: Path) -> None:

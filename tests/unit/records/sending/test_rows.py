@@ -11,8 +11,16 @@ from cutover.definition import Count, Fixed, Pipeline, Topic
 from cutover.errors import DefinitionError
 from cutover.records.classes import Reason
 from cutover.records.files import lines
-from cutover.records.reference.parse import parse
-from cutover.records.sending.rows import ALL, MAX_MESSAGE, FileContent, FileRecord, Malformed, Stretch, read_rows
+from cutover.records.reference.parse import parse_record
+from cutover.records.sending.rows import (
+    ALL_TIMES,
+    MAX_MESSAGE,
+    FileContent,
+    FileRecord,
+    LogTimeRange,
+    Malformed,
+    read_rows,
+)
 
 TOPIC = Topic(
     name="t",
@@ -26,7 +34,7 @@ HEADER = "at,seen,k,i,x,d,b,day\n"
 
 
 def rows(
-    path: Path, content: FileContent | None = None, *, of: Pipeline = PIPELINE, stretch: Stretch = ALL
+    path: Path, content: FileContent | None = None, *, of: Pipeline = PIPELINE, stretch: LogTimeRange = ALL_TIMES
 ) -> list[FileRecord]:
     return list(read_rows(path, of, content or FileContent(), stretch, lambda _: None))
 
@@ -190,7 +198,7 @@ def test_json_is_malformed_before_it_is_sent_as_it_is_after(tmp_path: Path, line
     _, row = rows(path, of=STRICT)
 
     assert (None if row.malformed is None else (row.malformed.reason, row.malformed.example)) == MALFORMED_JSON[line]
-    assert parse(row.value, STRICT.source).reason == (None if row.malformed is None else row.malformed.reason)
+    assert parse_record(row.value, STRICT.source).reason == (None if row.malformed is None else row.malformed.reason)
 
 
 def test_a_byte_order_mark_is_not_sent(tmp_path: Path) -> None:
@@ -272,7 +280,7 @@ def test_time_that_the_parsers_would_refuse_is_refused_with_line_and_column(tmp_
     other = json.dumps({"at": written, "seen": "2013-01-01T00:00:00Z"})
     path = json_file(tmp_path, (ISO_LINE + other + "\n").encode())
 
-    assert parse(other.encode(), ISO.source).reason == Reason.EVENT_TIME
+    assert parse_record(other.encode(), ISO.source).reason == Reason.EVENT_TIME
     with pytest.raises(DefinitionError, match=r"line 2: expected a time in iso in column `at`, got") as refused:
         rows(path, of=ISO)
     assert str(refused.value).endswith("Hint: nothing was sent.")
@@ -286,20 +294,20 @@ def test_time_that_the_parsers_take_is_sent(tmp_path: Path, written: str) -> Non
 
     (row,) = rows(json_file(tmp_path, line), of=ISO)
 
-    assert (parse(row.value, ISO.source).reason, row.value) == (None, line)
+    assert (parse_record(row.value, ISO.source).reason, row.value) == (None, line)
 
 
 @pytest.mark.parametrize(
     ("stretch", "lines"),
     [
-        (ALL, [2, 3, 4]),
-        (Stretch(start=20_000_000), [3, 4]),
-        (Stretch(end=20_000_000), [2]),
-        (Stretch(start=20_000_000, end=30_000_000), [3]),
-        (Stretch(start=40_000_000), []),
+        (ALL_TIMES, [2, 3, 4]),
+        (LogTimeRange(start=20_000_000), [3, 4]),
+        (LogTimeRange(end=20_000_000), [2]),
+        (LogTimeRange(start=20_000_000, end=30_000_000), [3]),
+        (LogTimeRange(start=40_000_000), []),
     ],
 )
-def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, stretch: Stretch, lines: list[int]) -> None:
+def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, stretch: LogTimeRange, lines: list[int]) -> None:
     path = csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,1,1,1,true,\n1,30,a,1,1,1,true,\n")
     as_json = json_file(tmp_path, b'{"at":1,"seen":10}\n{"at":1,"seen":20}\n{"at":1,"seen":30}\n')
 
@@ -308,7 +316,7 @@ def test_a_stretch_of_log_time_is_half_open(tmp_path: Path, stretch: Stretch, li
 
 
 def test_outside_of_a_stretch_times_are_checked_and_no_cell_is(tmp_path: Path) -> None:
-    content, stretch = FileContent(), Stretch(end=20_000_000)
+    content, stretch = FileContent(), LogTimeRange(end=20_000_000)
 
     (row,) = rows(csv_file(tmp_path, "1,10,a,1,1,1,true,\n1,20,a,none,1,1,true,\n"), content, stretch=stretch)
     assert (row.malformed, content.records) == (None, 2)
@@ -319,7 +327,7 @@ def test_outside_of_a_stretch_times_are_checked_and_no_cell_is(tmp_path: Path) -
 def test_all_that_is_read_is_told_whatever_is_sent(tmp_path: Path) -> None:
     path, told = csv_file(tmp_path, "1,10,a,1,1,1,true,\n" * 2_500), list[int]()
 
-    assert list(read_rows(path, PIPELINE, FileContent(), Stretch(start=20_000_000), told.append)) == []
+    assert list(read_rows(path, PIPELINE, FileContent(), LogTimeRange(start=20_000_000), told.append)) == []
     assert told == [1_000, 1_000]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cutover.records.classes import Reason
 from cutover.records.sending import spool as spool_module
-from cutover.records.sending.rows import FileRecord, Malformed, Stretch
+from cutover.records.sending.rows import FileRecord, LogTimeRange, Malformed
 from cutover.records.sending.spool import Spool
 
 
@@ -52,7 +52,7 @@ def test_empty_file_has_no_rows(tmp_path: Path) -> None:
 def test_records_that_were_sent_are_left_out_by_stretch_and_by_number(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         spool.fill([row(line, line * 10) for line in range(1, 9)])
-        spool.drop_stretch(0, 4, Stretch(start=20, end=40))  # lines 2 and 3
+        spool.drop_stretch(0, 4, LogTimeRange(start=20, end=40))  # lines 2 and 3
         spool.drop_numbers([7])  # line 8
 
         assert ([r.line for r in spool.read_sorted_rows()], spool.count) == ([1, 4, 5, 6, 7], 5)
@@ -64,7 +64,7 @@ def test_malformed_records_are_counted_by_reason_with_examples_in_the_files_orde
     with Spool(tmp_path) as spool:
         spool.fill([row(1, 30), replace(row(2, 20), malformed=bad), replace(row(3, 10), malformed=absent)])
 
-        malformed = spool.summarize_malformed(most=1)
+        malformed = spool.summarize_malformed(max_examples=1)
 
     assert (malformed.records, malformed.cells, malformed.reasons) == (2, 2, {"missing": 1, "type": 1})
     assert malformed.examples == ("line 2, column `i`: expected int, got 1.5",)
