@@ -1,10 +1,9 @@
-"""`cutover parity FILE...`: constructs in SQL, Spark jobs and plans on which a stream and a batch cannot agree."""
+"""`cutover parity FILE...`: constructs in SQL, Spark jobs and plans on which a stream and a batch differ."""
 
 import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -17,8 +16,8 @@ from cutover.parity.plan import check_text
 from cutover.parity.rules import Construct, ParityFinding
 from cutover.parity.script import check_script
 
-OK, FOUND, UNKNOWN = 0, 1, 2
-WHOLE = "the whole file"
+NO_CONSTRUCT, HAS_CONSTRUCT, NOT_UNDERSTOOD = 0, 1, 2
+WHOLE_FILE = "the whole file"
 
 
 def parity(
@@ -32,46 +31,64 @@ def parity(
 ) -> None:
     """Check SQL, jobs and plans before anything runs.
 
-    Exit code 0: no construct, and all was understood. 1: constructs, whatever else. 2: no construct, but something was
-    not understood, or a file cannot be read.
+    Exit code 0: no construct, and everything was understood. 1: at least one construct. 2: no construct, but something
+    was not understood, or a file cannot be read.
     """
-    jobs, explained = files or [], plans or []
-    if not jobs and not explained:
+    job_files, plan_files = files or [], plans or []
+    if not job_files and not plan_files:
         msg = "expected files of SQL (.sql) or Python (.py), or --plan FILE."
         raise DefinitionError(msg)
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # what it warns of is reported as not understood
-    findings = [finding for file in jobs for finding in _read_on(check_file, file)]
-    findings += [finding for file in explained for finding in _read_on(check_plan, file)]
-    findings.sort(key=lambda finding: finding.what.startswith(WHOLE))  # files that cannot be read come last
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # its warnings are reported as not understood
+    findings = [finding for file in job_files for finding in _check_readable(check_file, file)]
+    findings += [finding for file in plan_files for finding in _check_readable(check_plan, file)]
+    findings.sort(key=lambda finding: finding.subject.startswith(WHOLE_FILE))  # files that cannot be read come last
     if as_json:
-        rows = [asdict(finding) | {"sentence": finding.sentence, "page": finding.page} for finding in findings]
+        rows = [_encode_finding(finding) for finding in findings]
         sys.stdout.write(json.dumps(rows) + "\n")
     else:
         for finding in findings:
             typer.echo(visible(finding.sentence))
-        typer.echo(summarize(findings, files=len(jobs) + len(explained)))
+        typer.echo(summarize(findings, files=len(job_files) + len(plan_files)))
     raise typer.Exit(get_exit_code(findings))
 
 
-def _read_on(check: Callable[[Path], tuple[ParityFinding, ...]], file: Path) -> tuple[ParityFinding, ...]:
-    """Return the findings of a file; an unreadable file hides no findings of others."""
+def _encode_finding(finding: ParityFinding) -> dict[str, object]:
+    """Return a finding as the JSON object that `--json` prints."""
+    return {
+        "file": finding.file,
+        "line": finding.line,
+        "construct": finding.construct,
+        "what": finding.subject,
+        "sentence": finding.sentence,
+        "page": finding.page,
+    }
+
+
+def _check_readable(check: Callable[[Path], tuple[ParityFinding, ...]], file: Path) -> tuple[ParityFinding, ...]:
+    """Return the findings of a file; an unreadable file becomes a finding, so that other files are still checked."""
     try:
         return check(file)
     except DefinitionError as error:
         message = str(error).removeprefix(f"{file}: ").removeprefix(f"`{file}`: ")
-        unread = ParityFinding(file=str(file), line=1, construct=Construct.NOT_UNDERSTOOD, what=f"{WHOLE}: {message}")
-        return (unread,)
+        unreadable = ParityFinding(
+            file=str(file), line=1, construct=Construct.NOT_UNDERSTOOD, subject=f"{WHOLE_FILE}: {message}"
+        )
+        return (unreadable,)
 
 
 def get_exit_code(findings: Sequence[ParityFinding]) -> int:
-    """Return 1 if a construct is among findings, 2 if there are only places that were not understood, else 0."""
+    """Return 1 if the findings contain a construct, 2 if only places that were not understood, else 0."""
     if not findings:
-        return OK
-    return FOUND if any(finding.construct is not Construct.NOT_UNDERSTOOD for finding in findings) else UNKNOWN
+        return NO_CONSTRUCT
+    return (
+        HAS_CONSTRUCT
+        if any(finding.construct is not Construct.NOT_UNDERSTOOD for finding in findings)
+        else NOT_UNDERSTOOD
+    )
 
 
 def summarize(findings: Sequence[ParityFinding], *, files: int) -> str:
-    """Return the last line: how much was found, and how much could not be followed."""
+    """Return the last line: the numbers of constructs and of places that were not understood."""
     gaps = sum(finding.construct is Construct.NOT_UNDERSTOOD for finding in findings)
     constructs, checked = len(findings) - gaps, _count(files, "file")
     places = f"{_count(gaps, 'place')} not understood"
@@ -80,7 +97,7 @@ def summarize(findings: Sequence[ParityFinding], *, files: int) -> str:
     text = f"{_count(constructs, 'construct')} in {checked} on which a stream and a batch differ"
     text += f", and {places}." if gaps else "."
     if constructs:
-        text += " Next: write what stands behind `instead`, or compare what both give."
+        text += " Next: apply the advice after `instead`, or compare the results of both paths."
     return text
 
 
@@ -89,10 +106,10 @@ def _count(number: int, noun: str) -> str:
 
 
 def check_file(file: Path) -> tuple[ParityFinding, ...]:
-    """Return the findings of a file, by its ending.
+    """Return the findings of a SQL or Python file.
 
     Raises:
-        DefinitionError: It cannot be read, or is neither SQL nor Python.
+        DefinitionError: The file cannot be read, or is neither SQL nor Python.
     """
     if file.suffix not in {".sql", ".py"}:
         msg = f"`{file}`: expected a file of SQL (.sql) or Python (.py)."
@@ -105,7 +122,7 @@ def check_plan(file: Path) -> tuple[ParityFinding, ...]:
     """Return the findings of a plan's text or JSON.
 
     Raises:
-        DefinitionError: It cannot be read, or is no plan.
+        DefinitionError: The file cannot be read, or is not a plan.
     """
     return check_text(_read(file), str(file))
 

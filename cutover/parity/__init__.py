@@ -1,1 +1,1 @@
-"""Constructs on which a stream and a batch cannot agree, found in SQL and Spark jobs before anything runs."""
+"""Static analysis of SQL and Spark jobs: constructs on which a stream and a batch differ."""

@@ -1,10 +1,10 @@
-"""A Spark job's plan, looked at before it runs: `plan.check(df)` in the job itself, or what `explain` printed."""
+"""Check of a query plan before it runs: `plan.check(df)` inside a job, or the output of `explain`."""
 
 from typing import TYPE_CHECKING
 
+from cutover.parity.plans.findings import Finding, list_plan_findings
 from cutover.parity.plans.json_form import read_json
-from cutover.parity.plans.judgement import Found, judge
-from cutover.parity.plans.live import has_zone, read_live
+from cutover.parity.plans.live import has_time_zone, read_live
 from cutover.parity.plans.printed import read_printed
 from cutover.parity.rules import ParityFinding
 
@@ -15,38 +15,40 @@ if TYPE_CHECKING:
 
 
 def check(frame: "DataFrame", name: str = "plan") -> tuple[ParityFinding, ...]:
-    """Return on what a stream and a batch of a DataFrame cannot agree; nothing of it runs.
+    """Return the constructs of a DataFrame's plan on which stream and batch differ; nothing is executed.
 
-    Read is the analysed plan, as Spark holds it: with types, with what Spark knows not to be deterministic, and with
-    the code of Python's functions. What happens behind the DataFrame is not in it: output mode, checkpoint, sink.
+    The analyzed plan is read, with types, with Spark's own knowledge of non-deterministic expressions, and with the
+    code of Python functions. It does not contain the writer: output mode, checkpoint and sink.
 
     Args:
-        frame: Of a Spark in this process, a stream or not.
-        name: As findings call it; their line is the operator's number in the plan, from the top.
+        frame: DataFrame of a Spark session in this process, streaming or not.
+        name: Name of the plan in findings; their line is the operator's number in the plan, from the top.
 
     Raises:
-        DefinitionError: It is no such DataFrame.
+        DefinitionError: The value is not such a DataFrame.
     """
-    return _collect(judge(read_live(frame), has_zone=has_zone(frame)), name)
+    return _collect(list_plan_findings(read_live(frame), has_time_zone=has_time_zone(frame)), name)
 
 
 def check_text(text: str, file: str) -> tuple[ParityFinding, ...]:
-    """Return on what a stream and a batch of a plan cannot agree.
+    """Return the constructs of a printed plan on which stream and batch differ.
 
     Args:
-        text: What `df.explain("extended")` or `df.explain("formatted")` prints, or `queryExecution.logical.toJSON`.
-        file: As findings name it.
+        text: Output of `df.explain("extended")` or `df.explain("formatted")`, or `queryExecution.logical.toJSON`.
+        file: Name of the file in findings.
 
     Raises:
-        DefinitionError: It is no plan, has too little of it, or was cut short by Spark.
+        DefinitionError: The text is not a plan, lacks the needed sections, or was truncated by Spark.
     """
     nodes = read_json(text, file) if text.lstrip().startswith(("[", "{")) else read_printed(text, file)
-    return _collect(judge(nodes, has_zone=False), file)
+    return _collect(list_plan_findings(nodes, has_time_zone=False), file)
 
 
-def _collect(found: "Iterable[Found]", file: str) -> tuple[ParityFinding, ...]:
-    """Return each finding once: of an operator in two halves, as physical plans have them, the first."""
-    first: dict[tuple[object, str], ParityFinding] = {}
-    for line, construct, subject in found:
-        first.setdefault((construct, subject), ParityFinding(file=file, line=line, construct=construct, what=subject))
-    return tuple(sorted(first.values()))
+def _collect(findings: "Iterable[Finding]", file: str) -> tuple[ParityFinding, ...]:
+    """Return each finding once; of an operator that a physical plan splits in two, the first half counts."""
+    findings_by_subject: dict[tuple[object, str], ParityFinding] = {}
+    for line, construct, subject in findings:
+        findings_by_subject.setdefault(
+            (construct, subject), ParityFinding(file=file, line=line, construct=construct, subject=subject)
+        )
+    return tuple(sorted(findings_by_subject.values()))

@@ -1,46 +1,46 @@
-"""Calls of a job: its own functions, Spark's functions, and what other modules do with its DataFrames."""
+"""Calls in a job: of its functions, of Spark's functions, and of other modules that take its DataFrames."""
 
 import ast
 from dataclasses import replace
 
 from cutover.parity.jobs import methods
-from cutover.parity.jobs.frames import has_rows, list_frames, note_collected_rows, note_user_function
-from cutover.parity.jobs.sources import note_setting
+from cutover.parity.jobs.analysis import JobAnalysis
+from cutover.parity.jobs.frames import has_rows, list_frames, record_collected_rows, record_user_function
+from cutover.parity.jobs.sources import record_setting
 from cutover.parity.jobs.sqltext import parse_column
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
-    UNROLLED,
+    MAX_UNROLLED_ITEMS,
     BoundFunction,
     Constant,
+    DictValue,
     Frame,
-    Grouped,
-    Imported,
+    GroupedFrame,
+    ImportedName,
     Instance,
     JobClass,
     JobColumn,
     JobFunction,
     JobValue,
-    Legacy,
-    Listing,
+    LegacyValue,
+    ListValue,
     Method,
     Reader,
     Session,
-    Table,
     UnknownValue,
     Writer,
-    alternatives,
-    choose,
-    derive,
-    describe,
+    derive_frame,
+    describe_value,
     find_method,
     get_text,
+    list_alternatives,
     list_items,
     make_column,
+    merge_alternatives,
     merge_columns,
-    walk,
+    walk_values,
 )
-from cutover.parity.jobs.walk import Walk
-from cutover.parity.purity import is_chance, is_clock, is_pure
+from cutover.parity.purity import is_clock, is_pure, is_random
 from cutover.parity.rules import Construct
 from cutover.parity.sql import CLOCK
 
@@ -52,27 +52,27 @@ HARMLESS = frozenset(
     {"print", "len", "isinstance", "hasattr", "type", "str", "repr", "id", "bool", "display", "displayHTML", "dir"}
     | {"getattr", "super", "list", "tuple", "iter", "enumerate", "zip", "reversed", "sorted", "set", "dict"}
 )
-"""Functions that compute no rows of what they are given."""
+"""Functions that compute no rows from their arguments."""
 
-RUNNERS = frozenset(
+CODE_RUNNERS = frozenset(
     {"exec", "eval", "compile", "importlib.import_module", "__import__", "runpy.run_path", "runpy.run_module"}
 )
-"""Functions that run code from elsewhere."""
+"""Functions that run code from outside the file."""
 
-OWN = ("delta.", "pyspark.", "{")
-"""Libraries whose functions take a session to read with it; what has no name here was named as such."""
+SESSION_LIBRARIES = ("delta.", "pyspark.", "{")
+"""Prefixes of libraries that use a session only to read; `{` marks an unknown name, which is recorded elsewhere."""
 
-WATCHERS = ("logging.", "warnings.", "typing.", "dataclasses.", "pyspark.sql.DataFrame")
+PASSIVE_MODULES = ("logging.", "warnings.", "typing.", "dataclasses.", "pyspark.sql.DataFrame")
 
 
-def call(job: Walk, target: JobValue, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
-    """Return what a call yields, and note what it does with Spark."""
+def call(job: JobAnalysis, target: JobValue, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    """Evaluate a call, and record its use of Spark."""
     match target:
         case JobFunction():
-            return _call_own(job, target, arguments)
+            return _call_job_function(job, target, arguments)
         case JobClass():
             return job.instantiate(target, arguments)
-        case Imported():
+        case ImportedName():
             return _call_imported(job, target.path, arguments)
         case Method():
             return methods.call_method(job, target, arguments)
@@ -81,66 +81,68 @@ def call(job: Walk, target: JobValue, arguments: Arguments) -> JobValue:  # noqa
         case BoundFunction() | Instance():
             return job.call_value(target, arguments) or UnknownValue("call")
         case _:
-            return call_outside(job, describe(target), arguments)
+            return call_external(job, describe_value(target), arguments)
 
 
 def find_member(owner: Instance, name: str) -> JobValue | None:
-    """Return a method of an object, or what its class binds to the name."""
-    return find_method(owner.of, name, owner) or owner.of.scope.names.get(name)
+    """Find a method of an object, or the value that its class binds to the name."""
+    return find_method(owner.job_class, name, owner) or owner.job_class.scope.names.get(name)
 
 
-def read_property(job: Walk, member: JobFunction, node: ast.Attribute) -> JobValue:
-    """Return the value of a property, or the method itself."""
-    marks = () if isinstance(member.node, ast.Lambda) else member.node.decorator_list
-    if not any(ast.unparse(mark).rpartition(".")[2] in {"property", "cached_property"} for mark in marks):
+def read_property(job: JobAnalysis, member: JobFunction, node: ast.Attribute) -> JobValue:
+    """Return the value of a property, or the method itself if it is not one."""
+    decorators = () if isinstance(member.node, ast.Lambda) else member.node.decorator_list
+    if not any(
+        ast.unparse(decorator).rpartition(".")[2] in {"property", "cached_property"} for decorator in decorators
+    ):
         return member
     call_node = ast.Call(func=node, args=[], keywords=[], lineno=node.lineno)
     return job.call_function(member, Arguments(node=call_node, positional=(), keywords={}))
 
 
-def call_for_each(job: Walk, arguments: Arguments) -> JobValue:
-    """Return what `map(function, items)` yields, of this process or of a pool."""
-    function, many = arguments.positional[:2]
-    items = list_items(many, arguments.node)
+def call_for_each_item(job: JobAnalysis, arguments: Arguments) -> JobValue:
+    """Evaluate `map(function, items)`."""
+    function, iterable = arguments.positional[:2]
+    items = list_items(iterable, arguments.node)
     results: list[JobValue] = []
     for number, item in enumerate(items):
-        job.trace.site.append(-1 - number)
+        job.trace.call_site.append(-1 - number)
         results.append(call(job, function, Arguments(node=arguments.node, positional=(item,), keywords={})))
-        job.trace.site.pop()
-    return Listing(results, is_complete=isinstance(many, Listing) and many.is_complete)
+        job.trace.call_site.pop()
+    return ListValue(results, is_complete=isinstance(iterable, ListValue) and iterable.is_complete)
 
 
-def _call_own(job: Walk, function: JobFunction, arguments: Arguments) -> JobValue:
+def _call_job_function(job: JobAnalysis, function: JobFunction, arguments: Arguments) -> JobValue:
     if not isinstance(function.node, ast.Lambda):
-        marks = {
+        decorator_names = {
             part.id if isinstance(part, ast.Name) else part.attr
-            for mark in function.node.decorator_list
-            for part in ast.walk(mark)
+            for decorator in function.node.decorator_list
+            for part in ast.walk(decorator)
             if isinstance(part, ast.Name | ast.Attribute)
         }
-        if marks & {"udf", "pandas_udf"}:
-            job.called.add(function.node)
+        if decorator_names & {"udf", "pandas_udf"}:
+            job.called_nodes.add(function.node)
             return merge_columns(map(make_column, arguments.values))
     return job.call_function(function, arguments)
 
 
-def _call_imported(job: Walk, path: str, arguments: Arguments) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+def _call_imported(job: JobAnalysis, path: str, arguments: Arguments) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
     name, module = path.rpartition(".")[2], path.rpartition(".")[0]
     if is_clock(path):
         return UnknownValue(f"{path}()", frozenset({"clock"}))
-    if is_chance(path):
+    if is_random(path):
         return UnknownValue(f"{path}()", frozenset({"random"}))
     if path.startswith("pyspark.streaming") or name == "StreamingContext" or "KafkaUtils" in path:
-        job.trace.steps += 1
-        job.trace.found.add((arguments.node.lineno, Construct.DSTREAM, name))
-        return Legacy("dstream")
+        job.trace.operation_count += 1
+        job.trace.findings.add((arguments.node.lineno, Construct.DSTREAM, name))
+        return LegacyValue("dstream")
     if name in {"getOrCreate", "getActiveSession", "active"} or path.endswith("sql.SparkSession"):
-        return Legacy("context") if "SparkContext" in path else Session()
+        return LegacyValue("context") if "SparkContext" in path else Session()
     if "SparkSession.builder" in path or "DatabricksSession.builder" in path:
-        note_setting(job, arguments)
-        return Imported(module)
+        record_setting(job, arguments)
+        return ImportedName(module)
     if name in {"SparkContext", "SparkConf"}:
-        return Legacy("context") if name == "SparkContext" else UnknownValue("SparkConf")
+        return LegacyValue("context") if name == "SparkContext" else UnknownValue("SparkConf")
     if name in {"SQLContext", "HiveContext", "SparkSession"}:
         return Session()
     if path.startswith(FUNCTIONS):
@@ -151,11 +153,11 @@ def _call_imported(job: Walk, path: str, arguments: Arguments) -> JobValue:  # n
         return _reduce(job, arguments)
     if module == "builtins":
         return _call_builtin(job, name, arguments)
-    return call_outside(job, path, arguments)
+    return call_external(job, path, arguments)
 
 
-def _make_function_column(job: Walk, name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
-    """Return the column that a function of Spark's makes."""
+def _make_function_column(job: JobAnalysis, name: str, path: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    """Make the column that a Spark function returns."""
     argument = arguments.get(0, "col", "timeColumn")
     if name in {"col", "column"} and argument is not None:
         return make_column(argument)
@@ -171,70 +173,70 @@ def _make_function_column(job: Walk, name: str, path: str, arguments: Arguments)
         return replace(make_column(argument), alias=None)
     if name == "lit" and argument is not None:
         return JobColumn() if isinstance(argument, Constant) else make_column(argument)
-    if name in {"udf", "pandas_udf"} and isinstance(argument, JobFunction | Imported | UnknownValue):
-        note_user_function(job, argument, name, arguments.node.lineno)
+    if name in {"udf", "pandas_udf"} and isinstance(argument, JobFunction | ImportedName | UnknownValue):
+        record_user_function(job, argument, name, arguments.node.lineno)
     if name in {"udf", "pandas_udf"}:
-        return Imported("pyspark.sql.functions.call_udf")
+        return ImportedName("pyspark.sql.functions.call_udf")
     if ".types." in path:
         return UnknownValue(name)
-    columns = [make_column(value) for value in walk(arguments.values) if not isinstance(value, Listing)]
+    columns = [make_column(value) for value in walk_values(arguments.values) if not isinstance(value, ListValue)]
     merged = merge_columns(columns)
     return replace(merged, varies=name in CLOCK or merged.varies, functions=merged.functions | {name.lower()})
 
 
-def _reduce(job: Walk, arguments: Arguments) -> JobValue:
-    """Return what `functools.reduce` makes of a list."""
+def _reduce(job: JobAnalysis, arguments: Arguments) -> JobValue:
+    """Evaluate `functools.reduce`."""
     function, items = arguments.get(0), arguments.get(1)
     values = list_items(items, arguments.node) if items is not None else []
-    argument = arguments.get(2)
-    values = [argument, *values] if argument is not None else values
+    initial = arguments.get(2)
+    values = [initial, *values] if initial is not None else values
     if function is None or not values:
         return UnknownValue("reduce")
     result = values[0]
     for value in values[1:]:
         step = Arguments(node=arguments.node, positional=(result, value), keywords={})
-        result = choose(
+        result = merge_alternatives(
             methods.call_unbound(job, alternative, step)
-            if isinstance(alternative, Imported)
+            if isinstance(alternative, ImportedName)
             else call(job, alternative, step)
-            for alternative in alternatives(function)
+            for alternative in list_alternatives(function)
         )
     return result
 
 
-def _call_on_lists(job: Walk, name: str, arguments: Arguments) -> JobValue | None:  # noqa: PLR0911 -- one return for each kind
-    """Return what a function of Python's over lists yields; None for other functions."""
+def _call_list_builtin(job: JobAnalysis, name: str, arguments: Arguments) -> JobValue | None:  # noqa: PLR0911 -- one return for each kind
+    """Evaluate a built-in function over lists; None for other functions."""
     argument = arguments.get(0)
-    if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(argument, Listing | Table):
+    if name in {"list", "tuple", "sorted", "reversed", "set", "iter"} and isinstance(argument, ListValue | DictValue):
         return argument
     if name == "map" and len(arguments.positional) == 2:  # noqa: PLR2004 -- a function and one list
-        return call_for_each(job, arguments)
-    if name == "filter" and isinstance(arguments.get(1), Listing):
+        return call_for_each_item(job, arguments)
+    if name == "filter" and isinstance(arguments.get(1), ListValue):
         return arguments.positional[1]
-    if name == "next" and isinstance(argument, Listing) and argument.items:
-        return choose(argument.items)
-    if name == "enumerate" and isinstance(argument, Listing):
-        return Listing([Listing([Constant(n), item]) for n, item in enumerate(argument.items)])
-    if name == "zip" and all(isinstance(value, Listing) for value in arguments.positional):
-        lists = [value.items for value in arguments.positional if isinstance(value, Listing)]
-        return Listing([Listing(list(row)) for row in zip(*lists, strict=False)])
+    if name == "next" and isinstance(argument, ListValue) and argument.items:
+        return merge_alternatives(argument.items)
+    if name == "enumerate" and isinstance(argument, ListValue):
+        return ListValue([ListValue([Constant(n), item]) for n, item in enumerate(argument.items)])
+    if name == "zip" and all(isinstance(value, ListValue) for value in arguments.positional):
+        lists = [value.items for value in arguments.positional if isinstance(value, ListValue)]
+        return ListValue([ListValue(list(row)) for row in zip(*lists, strict=False)])
     return None
 
 
-def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _call_builtin(job: JobAnalysis, name: str, arguments: Arguments) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     argument = arguments.get(0)
-    job_value = _call_on_lists(job, name, arguments)
-    if job_value is not None:
-        return job_value
+    list_result = _call_list_builtin(job, name, arguments)
+    if list_result is not None:
+        return list_result
     if name == "range" and 0 < len(arguments.positional) <= 3:  # noqa: PLR2004 -- start, stop, step
         return _list_numbers(arguments)
     if name == "dict":
         is_complete = arguments.is_complete and (
-            argument is None or (isinstance(argument, Table) and argument.is_complete)
+            argument is None or (isinstance(argument, DictValue) and argument.is_complete)
         )
-        table = Table(dict(argument.items) if isinstance(argument, Table) else {}, is_complete=is_complete)
-        table.items.update(arguments.keywords)
-        return table
+        dictionary = DictValue(dict(argument.items) if isinstance(argument, DictValue) else {}, is_complete=is_complete)
+        dictionary.items.update(arguments.keywords)
+        return dictionary
     if name == "super" and not arguments.positional and job.functions:
         return _find_super(job.functions[-1]) or UnknownValue("super()")
     if name == "str" and argument is not None:
@@ -242,73 +244,77 @@ def _call_builtin(job: Walk, name: str, arguments: Arguments) -> JobValue:  # no
     if name == "getattr" and argument is not None and has_rows(argument):
         job.trace.add_gap(arguments.node.lineno, "getattr: which method is called")
         return call_opaque(job, "getattr", arguments)
-    return UnknownValue(f"{name}()") if name in HARMLESS else call_outside(job, name, arguments)
+    return UnknownValue(f"{name}()") if name in HARMLESS else call_external(job, name, arguments)
 
 
 def _find_super(function: JobFunction) -> JobValue | None:
-    """Return the object of a method as an instance of the base class, if that class is in the file."""
+    """Find the object that `super()` returns, if the base class is in the file."""
     owner = function.owner
-    pending = [owner.of] if owner is not None else []
+    pending = [owner.job_class] if owner is not None else []
     while owner is not None and pending:
-        of = pending.pop()
-        bases = [of.scope.find(base.id) for base in of.node.bases if isinstance(base, ast.Name)]
+        job_class = pending.pop()
+        bases = [job_class.scope.find(base.id) for base in job_class.node.bases if isinstance(base, ast.Name)]
         job_bases = [base for base in bases if isinstance(base, JobClass)]
-        if function.node in of.node.body and job_bases:
+        if function.node in job_class.node.body and job_bases:
             return Instance(job_bases[0], owner.attributes)
         pending += job_bases
     return None
 
 
 def _list_numbers(arguments: Arguments) -> JobValue:
-    """Return what `range` yields, as far as loops are followed."""
+    """List the numbers of `range`, as far as loops are unrolled."""
     values = [value.value for value in arguments.positional if isinstance(value, Constant)]
     numbers = [value for value in values if isinstance(value, int)]
     if len(numbers) < len(arguments.positional) or 0 in numbers[2:]:
         return UnknownValue("range")
-    return Listing([Constant(number) for number in range(*numbers)[: UNROLLED + 1]])
+    return ListValue([Constant(number) for number in range(*numbers)[: MAX_UNROLLED_ITEMS + 1]])
 
 
-def call_outside(job: Walk, name: str, arguments: Arguments) -> JobValue:
-    """Return what a function of another module yields; DataFrames that it takes cannot be followed through it."""
+def call_external(job: JobAnalysis, name: str, arguments: Arguments) -> JobValue:
+    """Evaluate a call into another module; its effect on DataFrame arguments is unknown."""
     name = name.removeprefix("builtins.")
     target, values = arguments.get(-1, "target"), arguments.get(-1, "args")
     if isinstance(target, JobFunction) and name.endswith(("Thread", "Process")):
-        items = values.items if isinstance(values, Listing) else ()
+        items = values.items if isinstance(values, ListValue) else ()
         call(job, target, Arguments(node=arguments.node, positional=items, keywords={}))
         return UnknownValue(name)
-    if any(isinstance(value, Session) for value in arguments.values) and not name.startswith(OWN):
-        job.trace.add_gap(arguments.node.lineno, f"{name}: what it does with the session")
+    if any(isinstance(value, Session) for value in arguments.values) and not name.startswith(SESSION_LIBRARIES):
+        job.trace.add_gap(arguments.node.lineno, f"{name}: its use of the session")
     name = name.strip("{}")
-    if name.startswith(WATCHERS) or name in HARMLESS:
+    if name.startswith(PASSIVE_MODULES) or name in HARMLESS:
         return UnknownValue(name)
     if name in {"shutil.rmtree", "os.remove", "os.unlink"} and arguments.positional:
-        job.trace.add_removal(describe(arguments.positional[0]), arguments.node.lineno, name)
-    if name in RUNNERS:
-        job.trace.add_gap(arguments.node.lineno, f"{name}: what the code does that it runs")
-    if any(isinstance(value, Frame | Reader | Writer | Grouped) for value in walk(arguments.values)):
-        job.trace.add_gap(arguments.node.lineno, f"{name}: what it does to a DataFrame")
+        job.trace.add_removal(describe_value(arguments.positional[0]), arguments.node.lineno, name)
+    if name in CODE_RUNNERS:
+        job.trace.add_gap(arguments.node.lineno, f"{name}: the effect of the code that it runs")
+    if any(isinstance(value, Frame | Reader | Writer | GroupedFrame) for value in walk_values(arguments.values)):
+        job.trace.add_gap(arguments.node.lineno, f"{name}: its effect on a DataFrame")
         return call_opaque(job, name, arguments)
-    job.trace.outside.add((arguments.node.lineno, name))
+    job.trace.external_calls.add((arguments.node.lineno, name))
     if not is_pure(name):
-        note_collected_rows(job, name, arguments, arguments.node.lineno)
-    taint = frozenset(mark for item in walk(arguments.values) if isinstance(item, UnknownValue) for mark in item.taint)
-    description = ", ".join(describe(value) for value in arguments.values)
-    if any(isinstance(value, JobColumn) for value in walk(arguments.values)):
+        record_collected_rows(job, name, arguments, arguments.node.lineno)
+    taint = frozenset(
+        source for item in walk_values(arguments.values) if isinstance(item, UnknownValue) for source in item.taint
+    )
+    description = ", ".join(describe_value(value) for value in arguments.values)
+    if any(isinstance(value, JobColumn) for value in walk_values(arguments.values)):
         if "{" not in name:
-            job.trace.add_gap(arguments.node.lineno, f"{name}: what it computes from a column")
+            job.trace.add_gap(arguments.node.lineno, f"{name}: the values that it computes from a column")
         return merge_columns(map(make_column, arguments.values))
     default = arguments.get(1, "default") if name in {"os.getenv", "os.environ.get"} else None
     return UnknownValue(f"{name}({description})", taint, default)
 
 
-def note_undefined(job: Walk, name: str, arguments: Arguments) -> None:
-    """Note a call of what nothing in the file defines; what it does to a DataFrame that it takes is noted with that."""
-    takes_rows = any(isinstance(value, Frame | Reader | Writer | Grouped) for value in walk(arguments.values))
+def record_undefined(job: JobAnalysis, name: str, arguments: Arguments) -> None:
+    """Record a call of an undefined name, unless `call_external` records its DataFrame arguments."""
+    takes_rows = any(
+        isinstance(value, Frame | Reader | Writer | GroupedFrame) for value in walk_values(arguments.values)
+    )
     if name not in HARMLESS and not takes_rows:
         job.trace.add_gap(arguments.node.lineno, f"{name}: a function that is not in the file")
 
 
-def call_opaque(job: Walk, name: str, arguments: Arguments) -> JobValue:
-    """Return a DataFrame that something made of others in a way that is not known."""
+def call_opaque(job: JobAnalysis, name: str, arguments: Arguments) -> JobValue:
+    """Make a DataFrame that depends on others in an unknown way."""
     parents = tuple(list_frames(arguments.values))
-    return job.trace.keep(derive(parents, "opaque", arguments.node.lineno, what=name))
+    return job.trace.add_frame(derive_frame(parents, "opaque", arguments.node.lineno, subject=name))

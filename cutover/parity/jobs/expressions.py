@@ -1,4 +1,4 @@
-"""Expressions of a job, evaluated to what they stand for."""
+"""Evaluation of a job's expressions to abstract values."""
 
 import ast
 import builtins
@@ -7,70 +7,74 @@ import re
 from pyspark.sql import types
 
 from cutover.parity.jobs import calls
-from cutover.parity.jobs.frames import COLLECTS, LOOKS
-from cutover.parity.jobs.operations import operate
-from cutover.parity.jobs.paths import decide, join_values, make_arms, select_possible
+from cutover.parity.jobs.analysis import JobAnalysis
+from cutover.parity.jobs.frames import COLLECT_METHODS, READ_METHODS
+from cutover.parity.jobs.operations import apply_operator
+from cutover.parity.jobs.paths import decide_test, join_values, make_branches, select_reachable
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
-    Arm,
+    Branch,
     Constant,
+    DictValue,
     Frame,
-    Imported,
+    ImportedName,
     Instance,
     JobClass,
     JobColumn,
     JobFunction,
     JobValue,
-    Legacy,
-    Listing,
+    LegacyValue,
+    ListValue,
     Method,
     Reader,
     Scope,
     Session,
-    Table,
     UnknownValue,
     Writer,
-    alternatives,
-    choose,
-    describe,
+    describe_value,
     get_taint,
     join_texts,
+    list_alternatives,
     list_items,
     make_column,
+    merge_alternatives,
     merge_columns,
 )
-from cutover.parity.jobs.walk import Walk
-from cutover.parity.sql import is_own_function
+from cutover.parity.sql import is_spark_function
 
 FUNCTIONS = "pyspark.sql.functions"
-MODULES = frozenset({"F", "f", "fn", "sf", "func", "functions"})
-"""Names under which Spark's functions are imported by habit."""
+FUNCTION_MODULE_ALIASES = frozenset({"F", "f", "fn", "sf", "func", "functions"})
+"""Conventional aliases of the module of Spark's functions."""
 
 
 WRITES = frozenset(
     {"mode", "format", "option", "options", "partitionBy", "save", "saveAsTable", "insertInto", "parquet"}
 )
-"""Methods of a writer that no file has."""
+"""Methods that a writer has and a file object lacks."""
 
-HABITUAL = frozenset({"col", "column", "expr", "lit", "window", "session_window", "broadcast", "udf", "pandas_udf"})
-"""Functions of Spark's whose names say so where nothing else binds them."""
+COMMON_FUNCTION_NAMES = frozenset(
+    {"col", "column", "expr", "lit", "window", "session_window", "broadcast", "udf", "pandas_udf"}
+)
+"""Spark functions that are recognized by name if nothing else binds it."""
 
 
-def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
-    """Return what an expression stands for, and note what it does with Spark."""
-    job.spend(node)
+def evaluate(job: JobAnalysis, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+    """Evaluate an expression, and record its use of Spark."""
+    job.count_step(node)
     match node:
         case ast.Constant():
             return Constant(node.value)
         case ast.Name():
             value = scope.find(node.id)
-            return _find_unbound(job, node.id) if value is None else select_possible(value, job.trace.branches)
+            return _find_unbound(job, node.id) if value is None else select_reachable(value, job.trace.branches)
         case ast.Attribute():
             owner = evaluate(job, node.value, scope)
-            owners = [alternative for alternative in alternatives(owner) if not _is_none(alternative)] or [
+            owners = [alternative for alternative in list_alternatives(owner) if not _is_none(alternative)] or [
                 owner
             ]  # None has no attributes
-            return select_possible(choose(get_attribute(job, owner, node) for owner in owners), job.trace.branches)
+            return select_reachable(
+                merge_alternatives(get_attribute(job, owner, node) for owner in owners), job.trace.branches
+            )
         case ast.Call():
             return _evaluate_call(job, node, scope)
         case ast.JoinedStr():
@@ -79,7 +83,7 @@ def evaluate(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: C901
             return evaluate(job, node.value, scope)
         case ast.BinOp() | ast.BoolOp() | ast.UnaryOp() | ast.Compare():
             parts = [evaluate(job, value, scope) for value in ast.iter_child_nodes(node) if isinstance(value, ast.expr)]
-            return operate(node, parts)
+            return apply_operator(node, parts)
         case ast.Lambda():
             return JobFunction(node, scope)
         case ast.IfExp():
@@ -98,36 +102,36 @@ def _is_none(value: JobValue) -> bool:
     return isinstance(value, Constant) and value.value is None
 
 
-def guess(name: str) -> JobValue:
-    """Return what a name without a value stands for by habit."""
+def guess_value_by_name(name: str) -> JobValue:
+    """Guess the value of an unbound name by convention."""
     lower = name.lower()
     if lower in {"spark", "session", "sparksession", "spark_session", "sqlcontext", "sql_context"}:
         return Session()
     if lower in {"sc", "sparkcontext", "spark_context"}:
-        return Legacy("context")
+        return LegacyValue("context")
     if lower == "ssc":
-        return Legacy("dstream")
+        return LegacyValue("dstream")
     return UnknownValue(f"{{{name}}}")
 
 
-def _find_unbound(job: Walk, name: str) -> JobValue:
-    if name in MODULES:
-        return Imported(FUNCTIONS)
-    if name in HABITUAL:
-        return Imported(f"{FUNCTIONS}.{name}")
-    if job.has_star and is_own_function(name):
-        return Imported(f"{FUNCTIONS}.{name}")
-    if job.has_star and hasattr(types, name):
-        return Imported(f"pyspark.sql.types.{name}")
-    return Imported(f"builtins.{name}") if hasattr(builtins, name) else guess(name)
+def _find_unbound(job: JobAnalysis, name: str) -> JobValue:
+    if name in FUNCTION_MODULE_ALIASES:
+        return ImportedName(FUNCTIONS)
+    if name in COMMON_FUNCTION_NAMES:
+        return ImportedName(f"{FUNCTIONS}.{name}")
+    if job.has_star_import and is_spark_function(name):
+        return ImportedName(f"{FUNCTIONS}.{name}")
+    if job.has_star_import and hasattr(types, name):
+        return ImportedName(f"pyspark.sql.types.{name}")
+    return ImportedName(f"builtins.{name}") if hasattr(builtins, name) else guess_value_by_name(name)
 
 
-def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911, PLR0912 -- one return for each kind
-    """Return an attribute of a value; a method is called later."""
+def get_attribute(job: JobAnalysis, owner: JobValue, node: ast.Attribute) -> JobValue:  # noqa: C901, PLR0911, PLR0912 -- one return for each kind
+    """Return an attribute of a value; calling it is a separate step."""
     name, line = node.attr, node.end_lineno or node.lineno
     match owner:
-        case Imported():
-            return Imported(f"{owner.path}.{name}")
+        case ImportedName():
+            return ImportedName(f"{owner.path}.{name}")
         case Instance():
             default = JobFunction(NO_INIT, Scope()) if name == "__init__" else UnknownValue(f"self.{name}")
             member = owner.attributes.get(name) or calls.find_member(owner, name) or default
@@ -136,11 +140,11 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
             return calls.find_member(Instance(owner), name) or UnknownValue(f"{owner.node.name}.{name}")
         case Session():
             return _get_from_session(owner, name, line)
-        case Legacy():
+        case LegacyValue():
             return Method(owner, name, line)
         case Method(receiver=UnknownValue() as receiver, name="write") if name in WRITES:
-            frame = Frame(op="unknown", line=owner.line, what=describe(receiver).strip("{}"))
-            return Method(Writer(job.trace.keep(frame), is_stream=False, line=line), name, line)
+            frame = Frame(op="unknown", line=owner.line, subject=describe_value(receiver).strip("{}"))
+            return Method(Writer(job.trace.add_frame(frame), is_stream=False, line=line), name, line)
         case Frame() if name in {"write", "writeStream"}:
             return Writer(owner, is_stream=name == "writeStream", line=line)
         case Frame() if name == "isStreaming" and owner.is_stream is not None:
@@ -148,16 +152,16 @@ def get_attribute(job: Walk, owner: JobValue, node: ast.Attribute) -> JobValue: 
         case Frame() if name == "_jdf":
             return owner
         case Frame() if name == "rdd":
-            return Legacy("rdd")
+            return LegacyValue("rdd")
         case Frame() if name in {"sparkSession", "sql_ctx"}:
             return Session()
         case Frame() if name in {"na", "stat"}:
             return owner
         case UnknownValue():
             return _get_from_unknown(job, owner, node, line)
-        case Constant() if name == "value":  # of an enumeration
+        case Constant() if name == "value":  # of an enumeration member
             return owner
-        case Method(receiver=Frame()) if owner.name not in LOOKS and not owner.name.startswith("_"):
+        case Method(receiver=Frame()) if owner.name not in READ_METHODS and not owner.name.startswith("_"):
             return Method(make_column(owner), name, line)
         case _:
             return Method(owner, name, line)
@@ -168,22 +172,22 @@ def _get_from_session(owner: Session, name: str, line: int) -> JobValue:
         return owner
     if name in {"read", "readStream"}:
         return Reader(is_stream=name == "readStream", line=line)
-    return Legacy("context") if name in {"sparkContext", "_sc"} else Method(owner, name, line)
+    return LegacyValue("context") if name in {"sparkContext", "_sc"} else Method(owner, name, line)
 
 
-def _get_from_unknown(job: Walk, owner: UnknownValue, node: ast.Attribute, line: int) -> JobValue:
-    """Return an attribute that only a session or a DataFrame has, whatever its owner is called."""
+def _get_from_unknown(job: JobAnalysis, owner: UnknownValue, node: ast.Attribute, line: int) -> JobValue:
+    """Return an attribute of an unknown value; some belong only to a session or a DataFrame."""
     if node.attr == "readStream":
         return Reader(is_stream=True, line=line)
     if node.attr == "writeStream":
-        frame = Frame(op="unknown", line=node.lineno, what=owner.text.strip("{}"), is_stream=True)
-        return Writer(job.trace.keep(frame), is_stream=True, line=line)
-    if owner.text.strip("{}").endswith("parse_args()") and node.attr in job.trace.defaults:
-        return UnknownValue(f"{owner.text}.{node.attr}", default=job.trace.defaults[node.attr])
+        frame = Frame(op="unknown", line=node.lineno, subject=owner.text.strip("{}"), is_stream=True)
+        return Writer(job.trace.add_frame(frame), is_stream=True, line=line)
+    if owner.text.strip("{}").endswith("parse_args()") and node.attr in job.trace.argument_defaults:
+        return UnknownValue(f"{owner.text}.{node.attr}", default=job.trace.argument_defaults[node.attr])
     return Method(owner, node.attr, line)
 
 
-def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
+def _evaluate_call(job: JobAnalysis, node: ast.Call, scope: Scope) -> JobValue:
     target = evaluate(job, node.func, scope)
     positional: list[JobValue] = []
     is_complete = True
@@ -191,7 +195,7 @@ def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
         value = evaluate(job, argument, scope)
         if not isinstance(argument, ast.Starred):
             positional.append(value)
-        elif isinstance(value, Listing) and value.is_complete:
+        elif isinstance(value, ListValue) and value.is_complete:
             positional += value.items
         else:
             is_complete = False
@@ -200,31 +204,31 @@ def _evaluate_call(job: Walk, node: ast.Call, scope: Scope) -> JobValue:
         value = evaluate(job, keyword.value, scope)
         if keyword.arg is not None:
             keywords[keyword.arg] = value
-        elif isinstance(value, Table):
+        elif isinstance(value, DictValue):
             keywords.update({str(key): item for key, item in value.items.items()})
             is_complete = is_complete and value.is_complete
         else:
             is_complete = False
     arguments = Arguments(node=node, positional=positional, keywords=keywords, is_complete=is_complete)
     if isinstance(node.func, ast.Name) and isinstance(target, UnknownValue) and scope.find(node.func.id) is None:
-        calls.note_undefined(job, node.func.id, arguments)
-    return choose([calls.call(job, alternative, arguments) for alternative in alternatives(target)])
+        calls.record_undefined(job, node.func.id, arguments)
+    return merge_alternatives([calls.call(job, alternative, arguments) for alternative in list_alternatives(target)])
 
 
-def make_test_arms(job: Walk, test: ast.expr, scope: Scope) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
-    """Return the arms in which a test holds and does not."""
-    return make_arms(test, lambda part: evaluate(job, part, scope))
+def make_test_branches(job: JobAnalysis, test: ast.expr, scope: Scope) -> tuple[tuple[Branch, ...], tuple[Branch, ...]]:
+    """Make the branches in which a test holds and does not hold."""
+    return make_branches(test, lambda part: evaluate(job, part, scope))
 
 
-def _evaluate_choice(job: Walk, node: ast.IfExp, scope: Scope) -> JobValue:
-    """Return the value of `a if test else b`: one of them, or the one that the test selects."""
-    holds = decide(evaluate(job, node.test, scope))
+def _evaluate_choice(job: JobAnalysis, node: ast.IfExp, scope: Scope) -> JobValue:
+    """Evaluate `a if test else b`: the selected operand, or both if the test is unknown."""
+    holds = decide_test(evaluate(job, node.test, scope))
     if holds is not None:
         return evaluate(job, node.body if holds else node.orelse, scope)
     depth, values = len(job.trace.branches), []
-    for arms, part in zip(make_test_arms(job, node.test, scope), (node.body, node.orelse), strict=True):
-        job.trace.branches += arms
-        values.append((evaluate(job, part, scope), arms))
+    for branches, part in zip(make_test_branches(job, node.test, scope), (node.body, node.orelse), strict=True):
+        job.trace.branches += branches
+        values.append((evaluate(job, part, scope), branches))
         del job.trace.branches[depth:]
     return join_values(values)
 
@@ -232,10 +236,10 @@ def _evaluate_choice(job: Walk, node: ast.IfExp, scope: Scope) -> JobValue:
 NO_INIT = ast.Lambda(
     args=ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), body=ast.Constant(None)
 )
-"""The `__init__` of a class that has none."""
+"""Body of `__init__` for a class without one."""
 
 
-def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+def _evaluate_container(job: JobAnalysis, node: ast.expr, scope: Scope) -> JobValue:  # noqa: PLR0911 -- one return for each kind
     match node:
         case ast.List() | ast.Tuple() | ast.Set():
             return _evaluate_list(job, node, scope)
@@ -244,98 +248,99 @@ def _evaluate_container(job: Walk, node: ast.expr, scope: Scope) -> JobValue:  #
         case ast.Subscript():
             key = evaluate(job, node.slice, scope)
             owner = evaluate(job, node.value, scope)
-            return select_possible(
-                choose(_get_item(alternative, key, node) for alternative in alternatives(owner)), job.trace.branches
+            return select_reachable(
+                merge_alternatives(_get_item(alternative, key, node) for alternative in list_alternatives(owner)),
+                job.trace.branches,
             )
         case ast.ListComp() | ast.GeneratorExp() | ast.SetComp():
-            rounds: list[JobValue] = []
-            _evaluate_rounds(job, node, 0, Scope(outer=scope), rounds)
-            return Listing(rounds)
+            elements: list[JobValue] = []
+            _evaluate_iterations(job, node, 0, Scope(outer=scope), elements)
+            return ListValue(elements)
         case ast.DictComp():
             pairs: list[JobValue] = []
-            _evaluate_rounds(job, node, 0, Scope(outer=scope), pairs)
-            return _make_table(pairs)
+            _evaluate_iterations(job, node, 0, Scope(outer=scope), pairs)
+            return _make_dict(pairs)
         case ast.Yield() if node.value is not None:
             value = evaluate(job, node.value, scope)
-            for items in job.yielded[-1:]:
+            for items in job.yielded_values[-1:]:
                 items.append(value)
             return UnknownValue("yield")
         case _:
             return UnknownValue(ast.unparse(node))
 
 
-def _evaluate_rounds(
-    job: Walk,
+def _evaluate_iterations(
+    job: JobAnalysis,
     node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp,
-    place: int,
+    generator_index: int,
     scope: Scope,
-    into: list[JobValue],
+    results: list[JobValue],
 ) -> None:
-    """Evaluate the element of a comprehension once for each item."""
-    if place == len(node.generators):
+    """Evaluate the element of a comprehension once per item, and append the results to `results`."""
+    if generator_index == len(node.generators):
         parts = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
         values = [evaluate(job, part, scope) for part in parts]
-        into.append(Listing(values) if isinstance(node, ast.DictComp) else values[0])
+        results.append(ListValue(values) if isinstance(node, ast.DictComp) else values[0])
         return
-    generator = node.generators[place]
+    generator = node.generators[generator_index]
     for number, item in enumerate(list_items(evaluate(job, generator.iter, scope), node)):
         job.bind_target(generator.target, item, scope)
         for condition in generator.ifs:
             evaluate(job, condition, scope)
-        job.trace.site.append(-1 - number)
-        _evaluate_rounds(job, node, place + 1, scope, into)
-        job.trace.site.pop()
+        job.trace.call_site.append(-1 - number)
+        _evaluate_iterations(job, node, generator_index + 1, scope, results)
+        job.trace.call_site.pop()
 
 
-def _make_table(pairs: list[JobValue]) -> Table:
-    """Return the dict of keys with values; keys that are not known make it incomplete."""
-    table = Table({})
+def _make_dict(pairs: list[JobValue]) -> DictValue:
+    """Make a dict from pairs of key and value; an unknown key makes it incomplete."""
+    dictionary = DictValue({})
     for pair in pairs:
-        key, value = pair.items if isinstance(pair, Listing) else (UnknownValue(), UnknownValue())
+        key, value = pair.items if isinstance(pair, ListValue) else (UnknownValue(), UnknownValue())
         if isinstance(key, Constant):
-            table.items[key.value] = value
+            dictionary.items[key.value] = value
         else:
-            table.items[describe(key)] = value
-            table.is_complete = False
-    return table
+            dictionary.items[describe_value(key)] = value
+            dictionary.is_complete = False
+    return dictionary
 
 
-def _evaluate_list(job: Walk, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> Listing:
+def _evaluate_list(job: JobAnalysis, node: ast.List | ast.Tuple | ast.Set, scope: Scope) -> ListValue:
     items: list[JobValue] = []
     is_complete = True
     for element in node.elts:
         value = evaluate(job, element, scope)
         if not isinstance(element, ast.Starred):
             items.append(value)
-        elif isinstance(value, Listing):
+        elif isinstance(value, ListValue):
             items += value.items
         else:
             is_complete = False
-    return Listing(items, is_complete=is_complete)
+    return ListValue(items, is_complete=is_complete)
 
 
-def _evaluate_dict(job: Walk, node: ast.Dict, scope: Scope) -> Table:
-    table = Table({})
-    for key, each in zip(node.keys, node.values, strict=True):
-        value = evaluate(job, each, scope)
-        if key is None:
-            table.items.update(value.items if isinstance(value, Table) else {})
-            table.is_complete = table.is_complete and isinstance(value, Table) and value.is_complete
+def _evaluate_dict(job: JobAnalysis, node: ast.Dict, scope: Scope) -> DictValue:
+    dictionary = DictValue({})
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        value = evaluate(job, value_node, scope)
+        if key_node is None:
+            dictionary.items.update(value.items if isinstance(value, DictValue) else {})
+            dictionary.is_complete = dictionary.is_complete and isinstance(value, DictValue) and value.is_complete
             continue
-        name = evaluate(job, key, scope)
-        if isinstance(name, Constant):
-            table.items[name.value] = value
+        key = evaluate(job, key_node, scope)
+        if isinstance(key, Constant):
+            dictionary.items[key.value] = value
         else:
-            table.is_complete = False
-    return table
+            dictionary.is_complete = False
+    return dictionary
 
 
 def _slice(items: list[JobValue], part: ast.Slice) -> list[JobValue]:
-    """Return a part of a list; all of it where its bounds are not written as numbers."""
-    bounds = [None if value is None else ast.unparse(value) for value in (part.lower, part.upper, part.step)]
-    if any(bound is not None and not re.fullmatch(r"-?[1-9]\d*|0", bound) for bound in bounds):
+    """Return a slice of a list; all of it if the bounds are not literal numbers."""
+    texts = [None if value is None else ast.unparse(value) for value in (part.lower, part.upper, part.step)]
+    if any(text is not None and not re.fullmatch(r"-?[1-9]\d*|0", text) for text in texts):
         return items
-    start, stop, step = (None if bound is None else int(bound) for bound in bounds)
+    start, stop, step = (None if text is None else int(text) for text in texts)
     return items[start:stop:step]
 
 
@@ -345,16 +350,16 @@ def _get_item(owner: JobValue, key: JobValue, node: ast.Subscript) -> JobValue: 
         return make_column(key) if constant is not None else owner
     if isinstance(owner, JobColumn):
         return merge_columns([owner])
-    if isinstance(owner, Table) and constant in owner.items:
+    if isinstance(owner, DictValue) and constant in owner.items:
         return owner.items[constant]
-    if isinstance(owner, Listing) and owner.is_complete and isinstance(node.slice, ast.Slice):
-        return Listing(_slice(owner.items, node.slice))
-    if isinstance(owner, Listing) and owner.is_complete and isinstance(constant, int):
+    if isinstance(owner, ListValue) and owner.is_complete and isinstance(node.slice, ast.Slice):
+        return ListValue(_slice(owner.items, node.slice))
+    if isinstance(owner, ListValue) and owner.is_complete and isinstance(constant, int):
         return owner.items[constant] if -len(owner.items) <= constant < len(owner.items) else UnknownValue()
-    if isinstance(owner, Listing | Table) and owner.is_complete:
-        values = owner.items if isinstance(owner, Listing) else list(owner.items.values())
-        return choose(values) if values else UnknownValue()
-    description = describe(owner)
+    if isinstance(owner, ListValue | DictValue) and owner.is_complete:
+        values = owner.items if isinstance(owner, ListValue) else list(owner.items.values())
+        return merge_alternatives(values) if values else UnknownValue()
+    description = describe_value(owner)
     text = ast.unparse(node) if "?" in description else f"{{{description.strip('{}')}[{ast.unparse(node.slice)}]}}"
-    is_one = isinstance(constant, int) and description in COLLECTS  # one row of those that were collected
-    return UnknownValue(text, get_taint(owner) - ({"rows"} if is_one else set()))
+    is_single_row = isinstance(constant, int) and description in COLLECT_METHODS  # a single collected row
+    return UnknownValue(text, get_taint(owner) - ({"rows"} if is_single_row else set()))

@@ -1,66 +1,68 @@
-"""Operators of a job over operands that are evaluated already: columns, texts, lists, dicts and constants."""
+"""Operators of a job over evaluated operands: columns, texts, lists, dicts and constants."""
 
 import ast
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cutover.parity.jobs.paths import decide
+from cutover.parity.jobs.paths import decide_test
 from cutover.parity.jobs.values import (
     Comparison,
     Constant,
+    DictValue,
     Frame,
     JobColumn,
     JobValue,
-    Listing,
+    ListValue,
     Method,
-    Table,
     UnknownValue,
-    choose,
-    fill_text,
+    fill_template,
     get_text,
     join_texts,
     make_column,
+    merge_alternatives,
     merge_columns,
 )
 
 Operation = ast.BinOp | ast.BoolOp | ast.UnaryOp | ast.Compare
 
 
-def operate(node: Operation, parts: list[JobValue]) -> JobValue:  # noqa: PLR0911 -- one return for each kind
-    """Return what an operation over values yields."""
+def apply_operator(node: Operation, parts: list[JobValue]) -> JobValue:  # noqa: PLR0911 -- one return for each kind
+    """Evaluate an operation over values."""
     if any(isinstance(part, JobColumn) or _is_column_of_frame(part) for part in parts):
         columns = [_make_operand(part) for part in parts]
         merged = merge_columns(columns, list(_list_comparisons(node, columns)))
         is_sum = (
-            isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub) and all(c.names for c in columns)
+            isinstance(node, ast.BinOp)
+            and isinstance(node.op, ast.Add | ast.Sub)
+            and all(column.names for column in columns)
         )
         return replace(merged, functions=merged.functions | {"+"}) if is_sum else merged
-    if isinstance(node, ast.Compare | ast.BoolOp) and (operation := _decide_operation(node, parts)) is not None:
-        return operation
+    if isinstance(node, ast.Compare | ast.BoolOp) and (result := _decide_operation(node, parts)) is not None:
+        return result
     is_sum = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add)
-    if is_sum and all(isinstance(part, Listing) for part in parts):
-        return Listing([item for part in parts if isinstance(part, Listing) for item in part.items])
+    if is_sum and all(isinstance(part, ListValue) for part in parts):
+        return ListValue([item for part in parts if isinstance(part, ListValue) for item in part.items])
     if is_sum and all(isinstance(part, Constant) and isinstance(part.value, str) for part in parts):
         return join_texts(parts)
     if (
         isinstance(node, ast.BinOp)
         and isinstance(node.op, ast.BitOr)
-        and any(isinstance(part, Table) for part in parts)
+        and any(isinstance(part, DictValue) for part in parts)
     ):
-        return _merge_tables(parts)
+        return _merge_dicts(parts)
     if isinstance(node, ast.BoolOp):
-        return choose(parts)  # `a or b` is one of them
+        return merge_alternatives(parts)  # `a or b` is one of them
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and get_text(parts[0]) is not None:
-        values = parts[1].items if isinstance(parts[1], Listing) else parts[1:]
-        return fill_text(re.split(r"%[sdif]", get_text(parts[0]) or ""), list(values))
+        values = parts[1].items if isinstance(parts[1], ListValue) else parts[1:]
+        return fill_template(re.split(r"%[sdif]", get_text(parts[0]) or ""), list(values))
     if all(isinstance(part, Constant) for part in parts):
         return _compute(node, [part.value for part in parts if isinstance(part, Constant)])
     return join_texts([UnknownValue(" ") if not is_sum else Constant(""), *parts])
 
 
 def _list_comparisons(node: Operation, columns: list[JobColumn]) -> Iterator[Comparison]:
-    """Yield which columns a comparison bounds by which others."""
+    """Yield the columns that a comparison bounds, with the columns that bound them."""
     match node, columns:
         case ast.Compare(ops=[operator]), [left, right]:
             if isinstance(operator, ast.Lt | ast.LtE | ast.Eq):
@@ -70,30 +72,33 @@ def _list_comparisons(node: Operation, columns: list[JobColumn]) -> Iterator[Com
 
 
 def _decide_operation(node: ast.Compare | ast.BoolOp, parts: list[JobValue]) -> JobValue | None:
-    """Return what a comparison, `and` or `or` yields where its parts are known well enough; else None."""
+    """Evaluate a comparison, `and` or `or` if its parts are known; else None."""
     match node, parts:
         case ast.BoolOp(), _:
             is_or = isinstance(node.op, ast.Or)
             for part in parts:
-                if decide(part) is None:
+                if decide_test(part) is None:
                     return None
-                if decide(part) is is_or:
+                if decide_test(part) is is_or:
                     return part
             return parts[-1]
-        case ast.Compare(ops=[ast.In() | ast.NotIn() as operator]), [Constant() as item, Listing() | Table() as many]:
-            keys = [Constant(key) for key in many.items] if isinstance(many, Table) else many.items
-            is_known = many.is_complete and all(isinstance(key, Constant) for key in keys)
+        case ast.Compare(ops=[ast.In() | ast.NotIn() as operator]), [
+            Constant() as item,
+            ListValue() | DictValue() as container,
+        ]:
+            keys = [Constant(key) for key in container.items] if isinstance(container, DictValue) else container.items
+            is_known = container.is_complete and all(isinstance(key, Constant) for key in keys)
             values = [key.value for key in keys if isinstance(key, Constant)]
             return Constant((item.value in values) is isinstance(operator, ast.In)) if is_known else None
         case ast.Compare(ops=[ast.Is() | ast.IsNot() as operator]), [value, Constant(value=None)]:
-            is_something = not isinstance(value, Constant) and decide(value) is not None
+            is_something = not isinstance(value, Constant) and decide_test(value) is not None
             return Constant(isinstance(operator, ast.IsNot)) if is_something else None
         case _:
             return None
 
 
 def _compute(node: ast.expr, values: list[object]) -> JobValue:
-    """Return what an operation over constants yields, where that is plain."""
+    """Evaluate a simple operation over constants."""
     match node:
         case ast.UnaryOp(op=ast.Not()):
             return Constant(not values[0])
@@ -107,14 +112,17 @@ def _compute(node: ast.expr, values: list[object]) -> JobValue:
             return UnknownValue(" ".join(map(str, values)))
 
 
-def _merge_tables(parts: list[JobValue]) -> Table:
-    tables = [part for part in parts if isinstance(part, Table)]
-    items = {key: value for table in tables for key, value in table.items.items()}
-    return Table(items, is_complete=len(tables) == len(parts) and all(table.is_complete for table in tables))
+def _merge_dicts(parts: list[JobValue]) -> DictValue:
+    dictionaries = [part for part in parts if isinstance(part, DictValue)]
+    items = {key: value for dictionary in dictionaries for key, value in dictionary.items.items()}
+    return DictValue(
+        items,
+        is_complete=len(dictionaries) == len(parts) and all(dictionary.is_complete for dictionary in dictionaries),
+    )
 
 
 def _make_operand(value: JobValue) -> JobColumn:
-    """Return an operand of a column expression; a text in it is a literal, not a column."""
+    """Make the column of an operand; a string operand is a literal, not a column name."""
     if isinstance(value, Constant):
         return JobColumn()
     return make_column(value)

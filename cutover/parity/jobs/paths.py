@@ -1,4 +1,4 @@
-"""Paths through a job: assignments of each arm of a condition, and how arms are joined."""
+"""Paths through a job: the assignments of each branch of a condition, and the join of branches."""
 
 import ast
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
@@ -6,75 +6,77 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cutover.parity.jobs.values import (
-    Arm,
+    Branch,
     Constant,
+    DictValue,
     Frame,
-    Imported,
+    ImportedName,
     Instance,
     JobClass,
     JobFunction,
     JobValue,
-    Listing,
+    ListValue,
     Method,
     OneOf,
     Session,
-    Table,
-    alternatives,
-    choose,
-    derive,
-    describe,
+    derive_frame,
+    describe_value,
+    list_alternatives,
+    merge_alternatives,
 )
 
-Store = dict[Any, JobValue]
-"""Names of a scope, attributes of an object, items of a dict, or views of the session."""
+ValueStore = dict[Any, JobValue]
+"""Mapping that holds assigned values: names of a scope, attributes, items of a dict, or views."""
 
 Evaluate = Callable[[ast.expr], JobValue]
 
 
 @dataclass(eq=False)
 class Assignment:
-    """A name, attribute or item that was assigned, with its values before and after."""
+    """Assignment of a name, attribute or item, with its previous and its new values."""
 
-    store: Store
+    store: ValueStore
     key: object
-    before: JobValue | None  # None: it did not exist
-    values: list[JobValue]  # every value that was assigned, in order
+    previous: JobValue | None  # None: it did not exist
+    values: list[JobValue]  # assigned values, in order
 
 
 Assignments = dict[tuple[int, object], Assignment]
-End = tuple[Assignments, tuple[Arm, ...]]
-"""Changes at the end of a path, with the arms that it took."""
+PathEnd = tuple[Assignments, tuple[Branch, ...]]
+"""Assignments at the end of a path, with the branches that it took."""
 
 
 @dataclass(eq=False)
 class Activation:
-    """A function that is being followed: what it has returned, and where the names stood when it began."""
+    """Active function: the values that it returns, and the position in the assignment log at its start."""
 
     start: int
-    depth: int  # arms that were taken before it
-    returned: list[JobValue] = field(default_factory=list)
-    ends: list[End] = field(default_factory=list)
+    branch_depth: int  # number of branches taken before it
+    return_values: list[JobValue] = field(default_factory=list)
+    ends: list[PathEnd] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class Loop:
-    """A loop that is being followed."""
+    """Active loop."""
 
     start: int
-    depth: int  # arms that were taken before it
-    round: int = 0  # where the names stood when the current round began
-    continued: list[End] = field(default_factory=list)
-    broken: list[End] = field(default_factory=list)
+    branch_depth: int  # number of branches taken before it
+    round_start: int = 0  # position in the assignment log at the start of the current iteration
+    continue_ends: list[PathEnd] = field(default_factory=list)
+    break_ends: list[PathEnd] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class AssignmentLog:
-    """Changes in their order, so that an arm can be undone before another one is followed."""
+    """Assignments in order, so that one branch can be undone before the next is interpreted."""
 
     entries: list[Assignment] = field(default_factory=list)
-    attempts: list[list[Assignment]] = field(default_factory=list)  # assignments in bodies of `try` that may be cut off
+    attempts: list[list[Assignment]] = field(
+        default_factory=list
+    )  # assignments of each active `try` body, which may be interrupted
 
-    def assign(self, store: Store, key: object, value: JobValue) -> None:
+    def assign(self, store: ValueStore, key: object, value: JobValue) -> None:
         """Assign a value and record it."""
         change = Assignment(store, key, store.get(key), [value])
         self.entries.append(change)
@@ -83,47 +85,49 @@ class AssignmentLog:
         store[key] = value
 
     def mark(self) -> int:
-        """Return the position that later changes are counted from."""
+        """Return the current position in the log."""
         return len(self.entries)
 
     def list_changes(self, mark: int) -> Assignments:
-        """Merge what was assigned since a position: one entry a name, with its first and last values."""
+        """Merge the assignments since a position into one entry per name."""
         return _merge_changes(self.entries[mark:])
 
     def undo(self, mark: int) -> Assignments:
-        """Undo the changes since a position and return them."""
+        """Undo the assignments since a position and return them merged."""
         changes = self.list_changes(mark)
         del self.entries[mark:]
         for change in changes.values():
-            if change.before is None:
+            if change.previous is None:
                 change.store.pop(change.key, None)
             else:
-                change.store[change.key] = change.before
+                change.store[change.key] = change.previous
         return changes
 
-    def join(self, ends: Sequence[End]) -> None:
-        """Assign the joined value of each name that any path has changed."""
+    def join(self, ends: Sequence[PathEnd]) -> None:
+        """Assign to each name that any path changed the joined value of all paths."""
         keys = {key: change for changes, _ in ends for key, change in changes.items()}
         for key, change in keys.items():
-            values = [(changes[key].values[-1] if key in changes else change.before, arms) for changes, arms in ends]
+            values = [
+                (changes[key].values[-1] if key in changes else change.previous, branches) for changes, branches in ends
+            ]
             self.assign(change.store, change.key, join_values(values))
 
-    def leave(self, start: int, ends: Sequence[End], *, goes_on: bool) -> None:
-        """Join the exits of a function or a round with the path that reaches its last statement."""
-        remainder = self.undo(start)
-        self.join([*ends, *([(remainder, ())] if goes_on else [])])
+    def join_exits(self, start: int, ends: Sequence[PathEnd], *, continues: bool) -> None:
+        """Join the early exits of a function or an iteration with the path that reaches its last statement."""
+        fallthrough = self.undo(start)
+        self.join([*ends, *([(fallthrough, ())] if continues else [])])
 
     def begin_attempt(self) -> list[Assignment]:
-        """Return the list of assignments that grows until the attempt is popped."""
+        """Return a list that collects assignments until the attempt is popped."""
         self.attempts.append([])
         return self.attempts[-1]
 
-    def assume_cut(self, attempt: Sequence[Assignment]) -> None:
-        """Give each name assigned in the body of a `try` all the values it may have when the body fails."""
+    def assume_interrupted(self, attempt: Sequence[Assignment]) -> None:
+        """Assign to each name in the body of a `try` all values that it may have when the body fails."""
         for change in _merge_changes(attempt).values():
-            before = change.store.get(change.key)
-            values = change.values if before is None else [before, *change.values]
-            self.assign(change.store, change.key, choose(values))
+            current = change.store.get(change.key)
+            values = change.values if current is None else [current, *change.values]
+            self.assign(change.store, change.key, merge_alternatives(values))
 
 
 def _merge_changes(entries: Iterable[Assignment]) -> Assignments:
@@ -134,70 +138,70 @@ def _merge_changes(entries: Iterable[Assignment]) -> Assignments:
     return changes
 
 
-def join_values(values: Sequence[tuple[JobValue | None, tuple[Arm, ...]]]) -> JobValue:
-    """Join the values of several paths; a DataFrame keeps the arms of its path."""
-    existing = [(value, arms) for value, arms in values if value is not None]
+def join_values(values: Sequence[tuple[JobValue | None, tuple[Branch, ...]]]) -> JobValue:
+    """Join the values of several paths; a DataFrame records the branches of its path."""
+    existing = [(value, branches) for value, branches in values if value is not None]
     if len({id(value) for value, _ in existing}) == 1:
         return existing[0][0]
-    return choose(each for value, arms in existing for each in take_arms(value, arms))
+    return merge_alternatives(item for value, branches in existing for item in add_branches(value, branches))
 
 
-def take_arms(value: JobValue, arms: Iterable[Arm]) -> Iterator[JobValue]:
-    """Yield the alternatives of a value, with the arms of the path added to DataFrames."""
-    taken = frozenset(arms)
-    for alternative in alternatives(value):
-        if isinstance(alternative, Frame) and taken:
-            yield derive((alternative,), "arm", alternative.line, arms=alternative.arms | taken)
+def add_branches(value: JobValue, branches: Iterable[Branch]) -> Iterator[JobValue]:
+    """Yield the alternatives of a value, with the branches of the path added to DataFrames."""
+    path = frozenset(branches)
+    for alternative in list_alternatives(value):
+        if isinstance(alternative, Frame) and path:
+            yield derive_frame((alternative,), "branch", alternative.line, branches=alternative.branches | path)
         else:
             yield alternative
 
 
-def exclude_each_other(arms: Iterable[Arm]) -> bool:
-    """Return whether these arms contradict each other, so that no run takes all of them."""
+def are_contradictory(branches: Iterable[Branch]) -> bool:
+    """Return whether branches contradict each other, so that no run takes all of them."""
     numbers: dict[Hashable, set[object]] = {}
-    for arm in arms:
-        numbers.setdefault(arm.condition, set()).add(arm.number)
+    for branch in branches:
+        numbers.setdefault(branch.condition, set()).add(branch.number)
     return any(len(number) > 1 for number in numbers.values())
 
 
-def select_possible(value: JobValue, taken: Iterable[Arm]) -> JobValue:
-    """Drop the alternatives whose arms contradict the arms taken here."""
+def select_reachable(value: JobValue, taken_branches: Iterable[Branch]) -> JobValue:
+    """Drop the alternatives whose branches contradict the branches taken so far."""
     if not isinstance(value, OneOf):
         return value
-    arms = frozenset(taken)
-    possible = [v for v in value.values if not (isinstance(v, Frame) and exclude_each_other(v.arms | arms))]
-    return choose(possible) if 0 < len(possible) < len(value.values) else value
+    branches = frozenset(taken_branches)
+    possible = [v for v in value.values if not (isinstance(v, Frame) and are_contradictory(v.branches | branches))]
+    return merge_alternatives(possible) if 0 < len(possible) < len(value.values) else value
 
 
-def make_arms(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Arm, ...], tuple[Arm, ...]]:
-    """Return the arms of a test, positive first; the same test of the same values gives the same arms."""
+def make_branches(test: ast.expr, evaluate: Evaluate) -> tuple[tuple[Branch, ...], tuple[Branch, ...]]:
+    """Make the branches of a test, positive first; equal tests of the same values make equal branches."""
     positive, holds = _strip_negation(test)
     text = ast.unparse(positive)
     condition = (text, tuple(_identify_names(positive, evaluate)))
     is_call = isinstance(positive, ast.Call | ast.Name | ast.Attribute)
     existence = _describe_existence_test(positive, evaluate) if is_call else ""
-    arms = tuple(
-        (Arm(condition, number=number, line=test.lineno, existence=existence),) for number in (holds, not holds)
+    branches = tuple(
+        (Branch(condition, number=number, line=test.lineno, existence=existence),) for number in (holds, not holds)
     )
     match positive:
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is()], comparators=[ast.Constant() as literal]):
-            equal = Arm(("value", ast.unparse(left), condition[1]), number=repr(literal.value), line=test.lineno)
-            return (*arms[0], *[equal] * holds), (*arms[1], *[equal] * (not holds))
-    return arms[0], arms[1]
+            equal = Branch(("value", ast.unparse(left), condition[1]), number=repr(literal.value), line=test.lineno)
+            return (*branches[0], *[equal] * holds), (*branches[1], *[equal] * (not holds))
+    return branches[0], branches[1]
 
 
 def _describe_existence_test(test: ast.expr, evaluate: Evaluate) -> str:
-    """Return the call by which a test checks that a table or a path exists, with its arguments; else nothing."""
+    """Return the call by which a test checks that a table or path exists, with arguments; empty for other tests."""
     if isinstance(test, ast.Call):
-        arguments = ", ".join(describe(evaluate(argument)) for argument in test.args)
+        arguments = ", ".join(describe_value(evaluate(argument)) for argument in test.args)
         description = f"{ast.unparse(test.func)}({arguments})"
     else:
-        description = describe(evaluate(test))
+        description = describe_value(evaluate(test))
     return description if "exist" in description.lower() or "isDeltaTable" in description else ""
 
 
 def _strip_negation(test: ast.expr) -> tuple[ast.expr, bool]:
-    """Return a test without its negation, and whether it holds if the whole test holds."""
+    """Return a test without negation, and its result when the original test holds."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             inner, holds = _strip_negation(operand)
@@ -210,7 +214,7 @@ def _strip_negation(test: ast.expr) -> tuple[ast.expr, bool]:
 
 
 def _identify_names(test: ast.expr, evaluate: Evaluate) -> Iterator[Hashable]:
-    """Yield the identity of each name and attribute in a test."""
+    """Yield a hashable identity of each name and attribute in a test."""
     if isinstance(test, ast.Name | ast.Attribute):
         yield _identify(evaluate(test))
         return
@@ -223,7 +227,7 @@ def _identify(value: JobValue) -> Hashable:
     match value:
         case Constant():
             return ("constant", repr(value.value))
-        case Imported():
+        case ImportedName():
             return ("imported", value.path)
         case Method():
             return (_identify(value.receiver), value.name)
@@ -233,7 +237,7 @@ def _identify(value: JobValue) -> Hashable:
 
 @dataclass(frozen=True)
 class _Identity:
-    """A value that is equal to itself alone."""
+    """Wrapper that makes a value equal only to itself."""
 
     value: JobValue
 
@@ -244,12 +248,12 @@ class _Identity:
         return id(self.value)
 
 
-def decide(test: JobValue) -> bool | None:
-    """Return whether a test holds; None if that is not known."""
+def decide_test(test: JobValue) -> bool | None:
+    """Decide whether a test holds; None if unknown."""
     match test:
         case Constant():
             return bool(test.value)
-        case Listing() | Table():
+        case ListValue() | DictValue():
             return True if test.items else False if test.is_complete else None
         case Frame() | Session() | JobFunction() | JobClass() | Instance():
             return True

@@ -2,131 +2,141 @@
 
 from collections.abc import Iterator
 
-from cutover.parity.jobs.appends import is_certain, list_removals, makes_target
+from cutover.parity.jobs.appends import creates_target, is_certain, list_removals
 from cutover.parity.jobs.eventtime import UNIONS
-from cutover.parity.jobs.trace import Found, Query, Removal, Sink, normalize_target
-from cutover.parity.jobs.values import Constant, Frame, Writer, describe, list_ancestors
-from cutover.parity.jobs.writers import NUMBER, get_mode, is_marked, is_upsert
+from cutover.parity.jobs.trace import Finding, ForeachBatchSink, Query, Removal, normalize_target
+from cutover.parity.jobs.values import Constant, Frame, Writer, describe_value, list_ancestors
+from cutover.parity.jobs.writers import BATCH_ID, get_mode, is_idempotent_append, is_upsert
 from cutover.parity.rules import Construct
 
-NUMBERED = normalize_target(f"{{{NUMBER}}}")
+BATCH_ID_PARAMETER = normalize_target(f"{{{BATCH_ID}}}")
 ADDITIVE = frozenset(
     {"count", "sum", "avg", "mean", "count_distinct", "countdistinct", "approx_count_distinct", "sum_distinct"}
     | {"stddev", "variance", "collect_list", "collect_set", "percentile_approx", "median", "count_if"}
 )
-"""Aggregates whose value over a micro-batch says nothing about all records until values are added up."""
+"""Aggregates whose values over micro-batches must be combined to cover all records."""
 
-NUMBERS = frozenset({"row_number", "rank", "dense_rank", "percent_rank"})
+RANKINGS = frozenset({"row_number", "rank", "dense_rank", "percent_rank"})
 NEIGHBOURS = frozenset({"lag", "lead", "first", "last", "first_value", "last_value", "nth_value", "ntile", "cume_dist"})
 
 
-def judge_sink(sink: Sink, query: Query) -> Iterator[Found]:
-    """Find what the function of a micro-batch duplicates, loses, or computes from that micro-batch alone."""
+def list_sink_findings(sink: ForeachBatchSink, query: Query) -> Iterator[Finding]:
+    """Yield writes of a foreachBatch function that duplicate rows, lose rows or depend on a single micro-batch."""
     for write in sink.writes:
         lineage = list_ancestors(write.writer.frame)
-        yield from _judge_write(write, lineage, sink, query)
-        if not sink.merges:
-            yield from _judge_choice(lineage, sink)
-        yield from _judge_totals(lineage, sink)
-    for merged in sink.merged:
-        yield from _judge_totals(list_ancestors(merged), sink)
-    for line in sink.swallowed:
-        yield line, Construct.DATA_LOSS, "foreachBatch that goes on after a write that failed"
-    for line in sink.sums:
+        yield from _list_write_findings(write, lineage, sink, query)
+        if not sink.has_merge:
+            yield from _list_selection_findings(lineage, sink)
+        yield from _list_total_findings(lineage, sink)
+    for merged in sink.merge_sources:
+        yield from _list_total_findings(list_ancestors(merged), sink)
+    for line in sink.swallowing_lines:
+        yield line, Construct.DATA_LOSS, "foreachBatch that continues after a failed write"
+    for line in sink.sum_lines:
         yield line, Construct.NOT_IDEMPOTENT, "MERGE that adds to a column"
-    for line in sink.inserts:
-        yield line, Construct.NOT_IDEMPOTENT, "INSERT of rows that foreachBatch has collected"
-    if not (sink.writes or sink.merges or sink.inserts or sink.has_gap):
-        yield query.line, Construct.NOT_UNDERSTOOD, "foreachBatch: what its function does with the rows"
+    for line in sink.insert_lines:
+        yield line, Construct.NOT_IDEMPOTENT, "INSERT of rows that foreachBatch collected"
+    if not (sink.writes or sink.has_merge or sink.insert_lines or sink.has_gap):
+        yield query.line, Construct.NOT_UNDERSTOOD, "foreachBatch: the effect of its function on the rows"
 
 
-def _judge_write(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
-    """Find appends that a repeated micro-batch duplicates, and tables that each micro-batch overwrites."""
+def _list_write_findings(write: Query, lineage: list[Frame], sink: ForeachBatchSink, query: Query) -> Iterator[Finding]:
+    """Yield appends that a retried micro-batch duplicates, and tables that each micro-batch overwrites."""
     mode = get_mode(write.writer)
-    if makes_target(write) or (mode == "append" and is_upsert(write.writer)):
+    if creates_target(write) or (mode == "append" and is_upsert(write.writer)):
         return
     removals = [removal for removal in list_removals(sink.removals, (), write) if is_certain(removal, write)]
-    if mode == "append" and not is_marked(write.writer) and not any(_is_of_batch(removal) for removal in removals):
+    if (
+        mode == "append"
+        and not is_idempotent_append(write.writer)
+        and not any(_deletes_same_micro_batch(removal) for removal in removals)
+    ):
         if any(isinstance(removal, Removal) and removal.condition is None for removal in removals):
-            yield from _judge_replacement(write, lineage, sink, query)
+            yield from _list_replacement_findings(write, lineage, sink, query)
         else:
             yield query.line, Construct.NOT_IDEMPOTENT, "foreachBatch that appends"
     elif mode == "?":
         yield write.line, Construct.NOT_UNDERSTOOD, "mode: a value that is not in the file"
     elif mode == "overwrite":
-        yield from _judge_replacement(write, lineage, sink, query)
+        yield from _list_replacement_findings(write, lineage, sink, query)
 
 
-def _is_of_batch(step: object) -> bool:
-    """Return whether a removal deletes only the rows of the same micro-batch, which makes the append idempotent."""
-    return isinstance(step, Removal) and NUMBERED in normalize_target(step.condition or "")
+def _deletes_same_micro_batch(step: object) -> bool:
+    """Return whether a removal deletes the rows of the same micro-batch, which makes the append idempotent."""
+    return isinstance(step, Removal) and BATCH_ID_PARAMETER in normalize_target(step.condition or "")
 
 
-def _judge_replacement(write: Query, lineage: list[Frame], sink: Sink, query: Query) -> Iterator[Found]:
-    """Find a table or path that each micro-batch replaces in append mode; `is_replaced` covers the other modes."""
+def _list_replacement_findings(
+    write: Query, lineage: list[Frame], sink: ForeachBatchSink, query: Query
+) -> Iterator[Finding]:
+    """Yield a target that each micro-batch replaces in append mode; `replaces_previous_results` covers other modes."""
     target = write.target
-    is_fixed = bool(target) and NUMBERED not in target
-    has_batch = any(batch in lineage for batch in sink.batches)
-    keeps_old = any(frame.op in {"unknown", "opaque"} or _adds_old_rows(frame, target) for frame in lineage)
-    if is_fixed and has_batch and not keeps_old and get_mode(query.writer) == "append":
+    is_fixed = bool(target) and BATCH_ID_PARAMETER not in target
+    has_batch = any(batch in lineage for batch in sink.micro_batches)
+    keeps_previous_rows = any(
+        frame.op in {"unknown", "opaque"} or _includes_previous_rows(frame, target) for frame in lineage
+    )
+    if is_fixed and has_batch and not keeps_previous_rows and get_mode(query.writer) == "append":
         if not write.is_partial:
-            subject = "foreachBatch that overwrites: rows of the micro-batches before are lost"
+            subject = "foreachBatch that overwrites: rows of earlier micro-batches are lost"
             yield query.line, Construct.OUTPUT_MODE, subject
-        elif NUMBERED not in normalize_target(describe(write.writer.options.get("replaceWhere", Constant("")))):
-            subject = "foreachBatch that overwrites partitions: whether they hold rows of the micro-batches before"
+        elif BATCH_ID_PARAMETER not in normalize_target(
+            describe_value(write.writer.options.get("replaceWhere", Constant("")))
+        ):
+            subject = "foreachBatch that overwrites partitions: whether they hold rows of earlier micro-batches"
             yield write.line, Construct.NOT_UNDERSTOOD, subject
 
 
-def _adds_old_rows(frame: Frame, target: str) -> bool:
-    """Return whether the rows written contain those of the table itself, or of a table united with the micro-batch."""
-    origins = [_find_origin(parent) for parent in frame.parents if frame.what in UNIONS]
+def _includes_previous_rows(frame: Frame, target: str) -> bool:
+    """Return whether the written rows include those of the target, or of a table in a union with the micro-batch."""
+    origins = [_find_origin(parent) for parent in frame.parents if frame.subject in UNIONS]
     return any(origin.op == "source" for origin in origins) or (
-        frame.op == "source" and normalize_target(frame.what) == target
+        frame.op == "source" and normalize_target(frame.subject) == target
     )
 
 
 def _find_origin(frame: Frame) -> Frame:
-    """Return the origin of a DataFrame's rows; of a join, the left side."""
+    """Find the origin of a DataFrame's rows; of a join, the left side."""
     while frame.parents:
         frame = frame.parents[0]
     return frame
 
 
-def _judge_choice(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
-    """Find rows that are deduplicated, numbered, or joined with each other within one micro-batch."""
+def _list_selection_findings(lineage: list[Frame], sink: ForeachBatchSink) -> Iterator[Finding]:
+    """Yield deduplications, row numbers and self-joins within one micro-batch."""
     for frame in lineage:
         numbers = {
-            name for column in frame.columns if "over" in column.functions for name in column.functions & NUMBERS
+            name for column in frame.columns if "over" in column.functions for name in column.functions & RANKINGS
         }
         if frame.op == "dedup":
-            yield frame.line, Construct.DEDUP, f"{frame.what} of a micro-batch"
+            yield frame.line, Construct.DEDUP, f"{frame.subject} of a micro-batch"
         for name in sorted(numbers):
             yield frame.line, Construct.DEDUP, f"{name} of a micro-batch"
-        if frame.what == "join" and all(_is_of_sink(parent, sink) for parent in frame.parents):
+        if frame.subject == "join" and all(_depends_on_micro_batch(parent, sink) for parent in frame.parents):
             yield frame.line, Construct.MICRO_BATCH, "join of a micro-batch with itself"
 
 
-def _is_of_sink(frame: Frame, sink: Sink) -> bool:
-    return any(batch in list_ancestors(frame) for batch in sink.batches)
+def _depends_on_micro_batch(frame: Frame, sink: ForeachBatchSink) -> bool:
+    return any(batch in list_ancestors(frame) for batch in sink.micro_batches)
 
 
-def _judge_totals(lineage: list[Frame], sink: Sink) -> Iterator[Found]:
-    """Find totals over one micro-batch."""
+def _list_total_findings(lineage: list[Frame], sink: ForeachBatchSink) -> Iterator[Finding]:
+    """Yield totals over one micro-batch."""
     for frame in lineage:
         functions = frame.functions if frame.op == "aggregate" else frozenset[str]()
-        over = [column.functions for column in frame.columns if "over" in column.functions]
-        totals = (functions & ADDITIVE).union(*(names & (ADDITIVE | NEIGHBOURS) for names in over))
-        if totals and _is_of_sink(frame, sink):
+        window_functions = [column.functions for column in frame.columns if "over" in column.functions]
+        totals = (functions & ADDITIVE).union(*(names & (ADDITIVE | NEIGHBOURS) for names in window_functions))
+        if totals and _depends_on_micro_batch(frame, sink):
             yield frame.line, Construct.MICRO_BATCH, f"{', '.join(sorted(totals))} of a micro-batch"
 
 
-def is_replaced(writer: Writer, mode: str, formats: frozenset[str]) -> bool:
-    """Return whether a sink replaces earlier results of the same group: by its format, a merge or its keys."""
+def replaces_previous_results(writer: Writer, mode: str, formats: frozenset[str]) -> bool:
+    """Return whether a sink replaces earlier results of the same group, by format, merge or key."""
     sink = writer.sink
-    if not isinstance(sink, Sink):
+    if not isinstance(sink, ForeachBatchSink):
         return is_upsert(writer) or (mode == "complete" and writer.format in formats)
     modes = {get_mode(write.writer) for write in sink.writes if not is_upsert(write.writer)}
     if sink.writes and not modes:
         return True
     overwrites = mode == "complete" and bool(modes) and modes <= {"overwrite"}
-    return sink.merges or overwrites or (sink.has_gap and "append" not in modes)
+    return sink.has_merge or overwrites or (sink.has_gap and "append" not in modes)

@@ -1,4 +1,4 @@
-"""What a job reads: methods of sessions and readers, SQL, and settings of the session."""
+"""Sources of a job: methods of sessions and readers, SQL, and settings of the session."""
 
 import re
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import sqlglot
 
+from cutover.parity.jobs.analysis import JobAnalysis
 from cutover.parity.jobs.sqltext import find_view, follow_statements
 from cutover.parity.jobs.trace import Arguments
 from cutover.parity.jobs.values import (
@@ -15,15 +16,14 @@ from cutover.parity.jobs.values import (
     Reader,
     Session,
     UnknownValue,
-    alternatives,
-    choose,
-    describe,
+    describe_value,
     get_taint,
     get_text,
+    list_alternatives,
     mark_parameters,
-    walk,
+    merge_alternatives,
+    walk_values,
 )
-from cutover.parity.jobs.walk import Walk
 from cutover.parity.rules import Construct
 
 STATEMENT = re.compile(
@@ -33,76 +33,78 @@ STATEMENT = re.compile(
 )
 
 
-def note_setting(job: Walk, arguments: Arguments) -> None:
-    """Note a setting of the session that rules ask for."""
+def record_setting(job: JobAnalysis, arguments: Arguments) -> None:
+    """Record a session setting that rules depend on."""
     name = get_text(arguments.get(0, "key") or UnknownValue())
     settings = {name} if name else set(arguments.keywords)
-    job.trace.zone = job.trace.zone or "spark.sql.session.timeZone" in settings
-    root = "spark.sql.streaming.checkpointLocation"
-    job.trace.checkpoint_root = job.trace.checkpoint_root or root in settings
-    mode = "spark.sql.sources.partitionoverwritemode"
-    job.trace.is_dynamic = job.trace.is_dynamic or mode in {setting.lower() for setting in settings}
+    job.trace.has_time_zone = job.trace.has_time_zone or "spark.sql.session.timeZone" in settings
+    checkpoint_location = "spark.sql.streaming.checkpointLocation"
+    job.trace.has_checkpoint_root = job.trace.has_checkpoint_root or checkpoint_location in settings
+    overwrite_mode = "spark.sql.sources.partitionoverwritemode"
+    job.trace.has_dynamic_overwrite = job.trace.has_dynamic_overwrite or overwrite_mode in {
+        setting.lower() for setting in settings
+    }
 
 
-def call_on_session(job: Walk, name: str, arguments: Arguments, line: int) -> JobValue:
-    """Return what a method of the session yields."""
+def call_on_session(job: JobAnalysis, name: str, arguments: Arguments, line: int) -> JobValue:
+    """Evaluate a method call on the session."""
     argument = arguments.get(0, "sqlQuery", "tableName")
     if name == "sql" and argument is not None:
-        return choose(follow_sql(job, alternative, line) for alternative in alternatives(argument))
+        return merge_alternatives(follow_sql(job, alternative, line) for alternative in list_alternatives(argument))
     if name == "table" and argument is not None:
-        return choose(read_table(job, alternative, line) for alternative in alternatives(argument))
+        return merge_alternatives(read_table(job, alternative, line) for alternative in list_alternatives(argument))
     if name in {"createDataFrame", "range"}:
-        rows = next((value for value in walk(arguments.values) if isinstance(value, Frame)), None)
-        return rows or job.trace.keep(Frame(op="literal", line=line, what=name, is_stream=False))
+        rows = next((value for value in walk_values(arguments.values) if isinstance(value, Frame)), None)
+        return rows or job.trace.add_frame(Frame(op="literal", line=line, subject=name, is_stream=False))
     if name in {"set", "config"}:
-        note_setting(job, arguments)
+        record_setting(job, arguments)
     if name in {"read", "readStream"}:
         return Reader(is_stream=name == "readStream", line=line)
     return Session() if name in {"newSession", "getOrCreate", "getActiveSession"} else UnknownValue(f"spark.{name}")
 
 
-def note_taint(job: Walk, values: Iterable[JobValue], line: int) -> None:
-    """Note rows or columns that are chosen by the clock or by chance of the driver."""
-    marks = {mark for value in values for mark in get_taint(value)}
-    if "clock" in marks:
-        job.trace.found.add((line, Construct.CLOCK, "time of the driver"))
-    if "random" in marks:
-        job.trace.found.add((line, Construct.RANDOM, "random value of the driver"))
+def record_taint(job: JobAnalysis, values: Iterable[JobValue], line: int) -> None:
+    """Record rows or columns that depend on the driver's clock or random values."""
+    taint = {source for value in values for source in get_taint(value)}
+    if "clock" in taint:
+        job.trace.findings.add((line, Construct.CLOCK, "time of the driver"))
+    if "random" in taint:
+        job.trace.findings.add((line, Construct.RANDOM, "random value of the driver"))
 
 
-def follow_sql(job: Walk, text: JobValue, line: int) -> JobValue:
-    """Return the DataFrame of a statement; parts of its text that are not known stand for names."""
-    note_taint(job, (text,), line)
-    message = mark_parameters(describe(text)) if not isinstance(text, Constant) else get_text(text)
-    job.trace.steps += 1
-    if not isinstance(text, Constant) and not STATEMENT.match(message or ""):
-        message = None  # a text from elsewhere, not one with parts that are not known
-    job.trace.check_sql(message, line, is_statement=True)
+def follow_sql(job: JobAnalysis, text: JobValue, line: int) -> JobValue:
+    """Return the DataFrame of a statement; unknown parts of its text are treated as names."""
+    record_taint(job, (text,), line)
+    statement = mark_parameters(describe_value(text)) if not isinstance(text, Constant) else get_text(text)
+    job.trace.operation_count += 1
+    if not isinstance(text, Constant) and not STATEMENT.match(statement or ""):
+        statement = None  # an unknown text, not a statement with unknown parts
+    job.trace.check_sql(statement, line, is_statement=True)
     try:
-        frame = follow_statements(job.trace, message or "(", line)
+        frame = follow_statements(job.trace, statement or "(", line)
     except (sqlglot.errors.SqlglotError, ValueError):
-        job.trace.add_gap(line, "sql: a text that is put together at run time, or no SQL of Spark")
-        return job.trace.keep(Frame(op="unknown", line=line, what="sql"))
+        job.trace.add_gap(line, "sql: a text that is built at run time, or not valid Spark SQL")
+        return job.trace.add_frame(Frame(op="unknown", line=line, subject="sql"))
     return frame or UnknownValue("sql")
 
 
-def read_table(job: Walk, place: JobValue, line: int, reader: Reader | None = None) -> JobValue:
-    """Return the DataFrame of a table, or of the view that has its name."""
-    name = describe(place)
+def read_table(job: JobAnalysis, table: JobValue, line: int, reader: Reader | None = None) -> JobValue:
+    """Return the DataFrame of a table, or of the view of that name."""
+    name = describe_value(table)
     view = find_view(job.trace, name.rpartition(".")[2] if name.startswith("global_temp.") else name)
     if view is not None:
         return view
-    note_taint(job, (place,), line)
+    record_taint(job, (table,), line)
     reader = reader or Reader(is_stream=False, line=line)
-    is_known = reader.is_complete and isinstance(place, Constant)
+    is_known = reader.is_complete and isinstance(table, Constant)
     source = replace(reader, format=reader.format or "table", is_complete=is_known)
-    return job.trace.keep(Frame(op="source", line=line, what=name, is_stream=reader.is_stream, source=source))
+    return job.trace.add_frame(Frame(op="source", line=line, subject=name, is_stream=reader.is_stream, source=source))
 
 
-def call_on_reader(job: Walk, reader: Reader, name: str, arguments: Arguments, line: int) -> JobValue:
-    """Return what a method of a reader yields."""
+def call_on_reader(job: JobAnalysis, reader: Reader, name: str, arguments: Arguments, line: int) -> JobValue:
+    """Evaluate a method call on a reader."""
     if name in {"option", "options"}:
-        options, is_complete = merge_options(reader.options, arguments, single=name == "option")
+        options, is_complete = merge_options(reader.options, arguments, is_single_option=name == "option")
         return replace(reader, options=options, is_complete=reader.is_complete and is_complete)
     argument = arguments.get(0, "source", "path", "tableName")
     if name == "format":
@@ -110,31 +112,39 @@ def call_on_reader(job: Walk, reader: Reader, name: str, arguments: Arguments, l
     if name == "schema":
         return reader
     if name == "table" and argument is not None:
-        return choose(read_table(job, alternative, line, reader) for alternative in alternatives(argument))
-    options, is_complete = merge_options(reader.options, replace(arguments, positional=()), single=False)
+        return merge_alternatives(
+            read_table(job, alternative, line, reader) for alternative in list_alternatives(argument)
+        )
+    options, is_complete = merge_options(reader.options, replace(arguments, positional=()), is_single_option=False)
     if argument is not None and name != "load":
         options = {**options, "path": argument}
     elif argument is not None:
         options = {**options, "path": argument} if get_text(argument) is None or "path" not in options else options
-    whole = arguments.get(-1, "format")
-    form = reader.format if name == "load" else name
+    format_argument = arguments.get(-1, "format")
+    default_format = reader.format if name == "load" else name
     reader = replace(
         reader,
         options=options,
         is_complete=reader.is_complete and is_complete,
-        format=form if whole is None else get_text(whole),
+        format=default_format if format_argument is None else get_text(format_argument),
     )
-    note_taint(job, options.values(), line)
+    record_taint(job, options.values(), line)
     subject = (
-        describe(options["path"]).replace("{", "").replace("}", "") if "path" in options else reader.format or "source"
+        describe_value(options["path"]).replace("{", "").replace("}", "")
+        if "path" in options
+        else reader.format or "source"
     )
-    return job.trace.keep(Frame(op="source", line=line, what=subject, is_stream=reader.is_stream, source=reader))
+    return job.trace.add_frame(
+        Frame(op="source", line=line, subject=subject, is_stream=reader.is_stream, source=reader)
+    )
 
 
-def merge_options(known_options: object, arguments: Arguments, *, single: bool) -> tuple[dict[str, JobValue], bool]:
-    """Return options with those of a call, and whether all of them are known."""
+def merge_options(
+    known_options: object, arguments: Arguments, *, is_single_option: bool
+) -> tuple[dict[str, JobValue], bool]:
+    """Merge the options of a call into known options, and report whether all are known."""
     options: dict[str, JobValue] = dict(known_options) if isinstance(known_options, dict) else {}
-    if not single:
+    if not is_single_option:
         options.update(arguments.keywords)
         return options, arguments.is_complete
     key, value = arguments.get(0, "key"), arguments.get(1, "value")

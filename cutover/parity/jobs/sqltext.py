@@ -1,4 +1,4 @@
-"""SQL inside a job: a statement becomes the DataFrame that it stands for, a text of an expression its column."""
+"""SQL texts in a job: a statement becomes a DataFrame, an expression a column."""
 
 import re
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ from cutover.parity.jobs.values import (
     JobValue,
     Reader,
     Writer,
-    alternatives,
-    choose,
-    derive,
+    derive_frame,
+    list_alternatives,
+    merge_alternatives,
 )
 from cutover.parity.sql import CLOCK
 
 PARAMETER = re.compile(r"__param|\$\{|\{\{")
-"""What another run replaces by another text: a part that is not known, a variable of a shell or of a template."""
+"""Text that differs between runs: an unknown part, or a variable of a shell or a template."""
 
 WINDOWS = frozenset({"window", "session_window"})
 
 
 def parse_column(text: str) -> JobColumn:
-    """Return the column of an expression's text; one of which nothing is known if it is no SQL."""
+    """Parse the column of a SQL expression; if it is invalid, the column is unknown."""
     try:
         (statement,) = parse_statements(f"SELECT {text}")
     except (sqlglot.errors.SqlglotError, ValueError):
@@ -37,23 +37,25 @@ def parse_column(text: str) -> JobColumn:
 
 
 def read_condition(text: str) -> str:
-    """Return the condition of a text as `normalize_condition` does; empty if it is no SQL."""
+    """Parse a condition and normalize it as `normalize_condition` does; empty if it is invalid."""
     try:
         (statement,) = parse_statements(f"SELECT 1 WHERE {text}")
     except (sqlglot.errors.SqlglotError, ValueError):
         return ""
-    where = statement.args.get("where")
-    return "" if where is None else normalize_condition(where)
+    where_clause = statement.args.get("where")
+    return "" if where_clause is None else normalize_condition(where_clause)
 
 
 def make_sql_column(node: exp.Expr) -> JobColumn:
-    """Return names, alias and kind of a parsed expression."""
+    """Make the column of a parsed expression."""
     alias = node.alias or None
     inner = node.this if isinstance(node, exp.Alias) else node
-    window = next((part for part in inner.find_all(exp.Func) if _get_name(part) in WINDOWS), None)
+    window = next((part for part in inner.find_all(exp.Func) if _get_function_name(part) in WINDOWS), None)
     names = frozenset(column.name for column in (window or inner).find_all(exp.Column))
     is_plain = (
-        isinstance(inner, exp.Column) if window is None else _is_named(next(iter(window.iter_expressions()), window))
+        isinstance(inner, exp.Column)
+        if window is None
+        else _is_plain_time(next(iter(window.iter_expressions()), window))
     )
     return JobColumn(
         names=names,
@@ -61,103 +63,108 @@ def make_sql_column(node: exp.Expr) -> JobColumn:
         is_plain=is_plain,
         is_window=window is not None,
         comparisons=tuple(_list_comparisons(inner)),
-        varies=is_moving(inner),
+        varies=varies_between_runs(inner),
         functions=frozenset(_list_functions(inner)),
     )
 
 
 def _list_functions(node: exp.Expr) -> Iterator[str]:
-    """Yield the functions in an expression; `isNull`, `over` for a window of rows, and `+` for a sum of columns."""
-    yield from (_get_name(part) for part in node.find_all(exp.Func))
+    """Yield the functions in an expression, with `isNull`, `over` for a row window and `+` for a sum of columns."""
+    yield from (_get_function_name(part) for part in node.find_all(exp.Func))
     yield from ("isNull" for part in node.find_all(exp.Is) if isinstance(part.expression, exp.Null))
     yield from ("over" for _ in node.find_all(exp.Window))
     yield from ("+" for part in node.find_all(exp.Add, exp.Sub) if len(list(part.find_all(exp.Column))) > 1)
 
 
 def _list_comparisons(condition: exp.Expr) -> Iterator[Comparison]:
-    """Yield which columns a condition bounds by which others."""
+    """Yield the columns that a condition bounds, with the columns that bound them."""
     for node in condition.find_all(exp.GT, exp.GTE, exp.LT, exp.LTE, exp.EQ, exp.Between):
         if isinstance(node, exp.Between):
-            yield _list_names(node.args["low"]), _list_names(node.this)
-            yield _list_names(node.this), _list_names(node.args["high"])
+            yield _list_column_names(node.args["low"]), _list_column_names(node.this)
+            yield _list_column_names(node.this), _list_column_names(node.args["high"])
             continue
-        left, right = _list_names(node.this), _list_names(node.expression)
+        left_names, right_names = _list_column_names(node.this), _list_column_names(node.expression)
         if isinstance(node, exp.LT | exp.LTE | exp.EQ):
-            yield left, right
+            yield left_names, right_names
         if isinstance(node, exp.GT | exp.GTE | exp.EQ):
-            yield right, left
+            yield right_names, left_names
 
 
-def _list_names(node: exp.Expr) -> frozenset[str]:
+def _list_column_names(node: exp.Expr) -> frozenset[str]:
     return frozenset(column.name for column in node.find_all(exp.Column))
 
 
-def _is_named(argument: exp.Expr) -> bool:
-    """Return whether the time of a window is a column as it is, or the time of a window before."""
-    is_time = isinstance(argument, exp.Func) and _get_name(argument) == "window_time"
+def _is_plain_time(argument: exp.Expr) -> bool:
+    """Return whether the time of a window is an unchanged column, or the time of an earlier window."""
+    is_time = isinstance(argument, exp.Func) and _get_function_name(argument) == "window_time"
     return isinstance(argument, exp.Column) or is_time
 
 
 def follow_statements(trace: Trace, text: str, line: int) -> JobValue | None:
-    """Return the DataFrame of the last statement that has one; views and insertions are noted.
+    """Return the DataFrame of the last statement that has one, and record views, inserts and removals.
 
     Raises:
-        SqlglotError: It is no SQL of Spark.
+        SqlglotError: The text is not valid Spark SQL.
     """
     result: JobValue | None = None
     for statement in parse_statements(text):
-        trace.steps += not isinstance(statement, exp.Semicolon)
-        if _is_no_statement(statement):
-            trace.add_gap(line, f"{statement.sql(dialect='spark')[:60]}: no statement of SQL")
+        trace.operation_count += not isinstance(statement, exp.Semicolon)
+        if _is_not_a_statement(statement):
+            trace.add_gap(line, f"{statement.sql(dialect='spark')[:60]}: not a SQL statement")
         if isinstance(statement, exp.Merge):
-            source = _Selection(trace, line).follow_source(statement.args["using"]) if trace.sinks else None
-            for sink in trace.sinks:
-                sink.merges = True
-                sink.merged += [] if source is None else [source]
-            whens = [clause for clause in statement.find_all(exp.When) if clause.args.get("condition") is None]
-            if any(_sums_up(clause) for when in whens for clause in when.find_all(exp.EQ)):
+            source = (
+                _QueryTranslator(trace, line).translate_source(statement.args["using"]) if trace.active_sinks else None
+            )
+            for sink in trace.active_sinks:
+                sink.has_merge = True
+                sink.merge_sources += [] if source is None else [source]
+            unconditional_clauses = [
+                clause for clause in statement.find_all(exp.When) if clause.args.get("condition") is None
+            ]
+            if any(_adds_to_itself(clause) for branch in unconditional_clauses for clause in branch.find_all(exp.EQ)):
                 trace.add_sum(line)
-        elif isinstance(statement, exp.Update) and _adds_up(statement):
-            trace.add_gap(line, "UPDATE by its own column: whether it runs again over the same rows")
-        elif isinstance(statement, exp.Command) and not _is_silent(statement):
+        elif isinstance(statement, exp.Update) and _updates_from_itself(statement):
+            trace.add_gap(line, "UPDATE of a column from itself: whether it runs again over the same rows")
+        elif isinstance(statement, exp.Command) and not _computes_no_rows(statement):
             trace.add_gap(line, f"statement {str(statement.this).upper()}")
         if isinstance(statement, exp.Use) and str(statement.args.get("kind") or "").upper() != "CATALOG":
-            trace.database = _name_table(statement.this).lower()
-        note_removal(trace, statement, line)
+            trace.current_database = _name_table(statement.this).lower()
+        record_removal(trace, statement, line)
         for part in _list_insertions(statement):
-            result = _follow_query(trace, part, line) or result
+            result = _translate_query(trace, part, line) or result
     return result
 
 
-def _is_silent(statement: exp.Command) -> bool:
-    """Return whether a statement computes no rows; a schema, a volume or a function is made of none."""
+def _computes_no_rows(statement: exp.Command) -> bool:
+    """Return whether a statement computes no rows, such as one that creates a schema or a function."""
     name = statement.name.upper()
-    return name in SILENT or (name == "CREATE" and "SELECT" not in statement.sql().upper())
+    return name in STATEMENTS_WITHOUT_ROWS or (name == "CREATE" and "SELECT" not in statement.sql().upper())
 
 
-def _sums_up(change: exp.EQ) -> bool:
-    """Return whether a column is set to a sum of itself and another column."""
+def _adds_to_itself(change: exp.EQ) -> bool:
+    """Return whether an assignment adds another column to the column that it sets."""
     sums = [clause for clause in change.expression.find_all(exp.Add, exp.Sub) if clause.find(exp.Column)]
     return any(
-        _list_names(change.this) & _list_names(clause) and len(list(clause.find_all(exp.Column))) > 1 for clause in sums
+        _list_column_names(change.this) & _list_column_names(clause) and len(list(clause.find_all(exp.Column))) > 1
+        for clause in sums
     )
 
 
-def _adds_up(update: exp.Update) -> bool:
-    """Return whether UPDATE computes a column from itself: run again, it changes the rows again."""
+def _updates_from_itself(update: exp.Update) -> bool:
+    """Return whether UPDATE computes a column from itself, so that a repeated run changes rows again."""
     changes = [expression for expression in update.expressions if isinstance(expression, exp.EQ)]
-    return any(_list_names(change.this) & _list_names(change.expression) for change in changes)
+    return any(_list_column_names(change.this) & _list_column_names(change.expression) for change in changes)
 
 
-def _is_no_statement(statement: exp.Expr) -> bool:
-    """Return whether a text is an expression, which any few words are, or an insertion of nothing."""
+def _is_not_a_statement(statement: exp.Expr) -> bool:
+    """Return whether a text parses as a bare expression, as any few words do, or as an INSERT without rows."""
     if isinstance(statement, exp.Insert):
         return not (statement.expression or statement.args.get("source"))
     return isinstance(statement, exp.Condition | exp.Alias) and not isinstance(statement, exp.Query)
 
 
 def _list_insertions(statement: exp.Expr) -> list[exp.Expr]:
-    """Return the insertions of `FROM t INSERT INTO a SELECT .. INSERT INTO b SELECT ..`, each with its FROM."""
+    """List the single inserts of `FROM t INSERT INTO a SELECT .. INSERT INTO b SELECT ..`, each with its FROM."""
     if not isinstance(statement, exp.MultitableInserts):
         return [statement]
     parts = [part.copy() for part in statement.expressions]
@@ -167,28 +174,28 @@ def _list_insertions(statement: exp.Expr) -> list[exp.Expr]:
     return parts
 
 
-def _follow_query(trace: Trace, statement: exp.Expr, line: int) -> Frame | None:
-    """Return the DataFrame of a statement with a query; the view or the insertion that it makes is noted."""
+def _translate_query(trace: Trace, statement: exp.Expr, line: int) -> Frame | None:
+    """Return the DataFrame of a statement with a query, and record the view or the insert that it makes."""
     query = statement if isinstance(statement, exp.Query) else statement.args.get("expression")
     table = statement.args.get("source") if isinstance(statement, exp.Insert) else None
     if isinstance(table, exp.Table):  # INSERT INTO t TABLE other
         query = exp.select("*").from_(table)
     if not isinstance(query, exp.Query):
         return None
-    selection = _Selection(trace, line)
+    translator = _QueryTranslator(trace, line)
     if statement is not query:
-        selection.share(statement)
-    frame = selection.follow(query)
+        translator.register_common_tables(statement)
+    frame = translator.translate(query)
     name = statement.find(exp.Table)
     if isinstance(statement, exp.Create) and statement.kind == "VIEW" and name is not None:
         trace.assignment_log.assign(trace.views, name.name.lower(), frame)
     elif isinstance(statement, exp.Insert):
-        _insert(trace, statement, frame, line)
+        _record_insert(trace, statement, frame, line)
     return frame
 
 
-def _insert(trace: Trace, statement: exp.Insert, frame: Frame, line: int) -> None:
-    """Note what INSERT INTO appends, or INSERT OVERWRITE replaces."""
+def _record_insert(trace: Trace, statement: exp.Insert, frame: Frame, line: int) -> None:
+    """Record the write of INSERT INTO or INSERT OVERWRITE."""
     mode = "overwrite" if statement.args.get("overwrite") or statement.args.get("where") else "append"
     table = statement.this.this if isinstance(statement.this, exp.Schema) else statement.this
     is_partial = bool(statement.args.get("where") or statement.find(exp.Partition))
@@ -200,8 +207,8 @@ def _name_table(table: exp.Expr) -> str:
     return ".".join(part.name for part in table.parts) if isinstance(table, exp.Table) else ""
 
 
-def note_removal(trace: Trace, statement: exp.Expr, line: int) -> None:
-    """Note what TRUNCATE, DELETE, DROP or CREATE OR REPLACE removes."""
+def record_removal(trace: Trace, statement: exp.Expr, line: int) -> None:
+    """Record the rows that TRUNCATE, DELETE, DROP or CREATE OR REPLACE removes."""
     tables: list[exp.Expr] = []
     if isinstance(statement, exp.TruncateTable):
         tables = list(statement.expressions)
@@ -215,89 +222,93 @@ def note_removal(trace: Trace, statement: exp.Expr, line: int) -> None:
     if dropped is not None:
         tables = [statement.this]
     clause = statement.args.get("where") or statement.args.get("partition") or statement.find(exp.Partition)
-    is_part = isinstance(clause, exp.Expr) and clause.this != exp.true()
-    condition = normalize_condition(clause) if isinstance(clause, exp.Expr) and is_part else None
+    removes_part = isinstance(clause, exp.Expr) and clause.this != exp.true()
+    condition = normalize_condition(clause) if isinstance(clause, exp.Expr) and removes_part else None
     for table in tables:
         trace.add_removal(_name_table(table), line, statement.sql(dialect="spark")[:60], condition)
 
 
 def normalize_condition(condition: exp.Expr) -> str:
-    """Return a condition as a text that equal conditions share."""
+    """Return a canonical text of a condition, equal for equal conditions."""
     inner = condition.this if isinstance(condition, exp.Where) else condition
     if isinstance(inner, exp.Partition):
         inner = exp.and_(*inner.expressions)
     return inner.sql(dialect="spark", normalize=True).lower()
 
 
-def note_removals(trace: Trace, text: str, line: int) -> None:
-    """Note what statements remove that the job hands to another engine, a database for example."""
+def record_removals(trace: Trace, text: str, line: int) -> None:
+    """Record the rows that statements sent to another engine, such as a database, remove."""
     try:
         statements = parse_statements(text)
     except (sqlglot.errors.SqlglotError, ValueError):
         return
     for statement in statements:
-        note_removal(trace, statement, line)
+        record_removal(trace, statement, line)
 
 
-SILENT = frozenset(
+STATEMENTS_WITHOUT_ROWS = frozenset(
     {"SET", "USE", "CACHE", "UNCACHE", "REFRESH", "ANALYZE", "OPTIMIZE", "VACUUM", "SHOW", "DESCRIBE", "EXPLAIN"}
     | {"MSCK", "ALTER", "GRANT", "REVOKE", "COMMENT", "RESET", "CLEAR", "TRUNCATE", "DROP", "DELETE"}
 )
 """Statements that compute no rows."""
 
 
-class _Selection:
-    """A query of SQL, turned into the DataFrame that Spark makes of it."""
+class _QueryTranslator:
+    """Translator of SQL queries into the DataFrames that Spark makes of them."""
 
     def __init__(self, trace: Trace, line: int) -> None:
         self.trace, self.line = trace, line
-        self.shared: dict[str, Frame] = {}
+        self.common_tables: dict[str, Frame] = {}
 
-    def follow(self, query: exp.Expr) -> Frame:
-        """Return the operations over DataFrames that a query stands for, unions and subqueries included."""
-        self.share(query)
+    def translate(self, query: exp.Expr) -> Frame:
+        """Translate a query, with its unions and subqueries, into operations over DataFrames."""
+        self.register_common_tables(query)
         if isinstance(query, exp.SetOperation):
             is_subtraction = isinstance(query, exp.Except | exp.Intersect)
-            parents = (self.follow(query.this), self.follow(query.expression))
+            parents = (self.translate(query.this), self.translate(query.expression))
             subject = "except" if is_subtraction else "union"
-            return self._keep(derive(parents, "step", self.line, what=subject, is_bounded=is_subtraction))
+            return self._add_frame(
+                derive_frame(parents, "step", self.line, subject=subject, selects_new_rows=is_subtraction)
+            )
         if isinstance(query, exp.Subquery):
-            return self.follow(query.this)
-        return self._follow_select(query)
+            return self.translate(query.this)
+        return self._translate_select(query)
 
-    def share(self, statement: exp.Expr) -> None:
-        """Follow what WITH names, in front of a query or of INSERT."""
+    def register_common_tables(self, statement: exp.Expr) -> None:
+        """Translate the common table expressions of a query or an INSERT."""
         clause = statement.args.get("with_") or statement.args.get("with")
-        for shared in clause.expressions if clause is not None else ():
-            self.shared[shared.alias.lower()] = self.follow(shared.this)
+        for common_table in clause.expressions if clause is not None else ():
+            self.common_tables[common_table.alias.lower()] = self.translate(common_table.this)
 
-    def _follow_select(self, select: exp.Expr) -> Frame:
-        origin = select.args.get("from_") or select.args.get("from")
-        frame = self.follow_source(origin.this) if origin is not None else Frame(op="source", line=self.line)
-        where = select.args.get("where")
-        has_null = where is not None and any(
-            isinstance(clause.expression, exp.Null) for clause in where.find_all(exp.Is)
+    def _translate_select(self, select: exp.Expr) -> Frame:
+        from_clause = select.args.get("from_") or select.args.get("from")
+        frame = (
+            self.translate_source(from_clause.this) if from_clause is not None else Frame(op="source", line=self.line)
+        )
+        where_clause = select.args.get("where")
+        tests_null = where_clause is not None and any(
+            isinstance(clause.expression, exp.Null) for clause in where_clause.find_all(exp.Is)
         )
         for join in select.args.get("joins") or ():
-            frame = self._follow_join(frame, join, is_anti=_is_anti(join) or (has_null and join.side == "LEFT"))
-        if where is not None:
-            column = make_sql_column(where.this)
-            is_bounded = column.varies or _has_other_rows(where.this)
-            subject = normalize_condition(where)
-            frame = derive((frame,), "filter", self.line, what=subject, is_bounded=is_bounded)
+            frame = self._translate_join(frame, join, is_anti=_is_anti(join) or (tests_null and join.side == "LEFT"))
+        if where_clause is not None:
+            column = make_sql_column(where_clause.this)
+            selects_new_rows = column.varies or _reads_other_tables(where_clause.this)
+            subject = normalize_condition(where_clause)
+            frame = derive_frame((frame,), "filter", self.line, subject=subject, selects_new_rows=selects_new_rows)
         projection = tuple(make_sql_column(node) for node in select.expressions)
         group = select.args.get("group")
         if group is not None:
             keys = tuple(self._find_key(node, select, projection) for node in group.expressions)
-            functions = frozenset(_get_name(node) for node in select.find_all(exp.AggFunc))
-            frame = derive((frame,), "aggregate", self.line, what="GROUP BY", keys=keys, functions=functions)
-            frame = self._keep(frame)
+            functions = frozenset(_get_function_name(node) for node in select.find_all(exp.AggFunc))
+            frame = derive_frame((frame,), "aggregate", self.line, subject="GROUP BY", keys=keys, functions=functions)
+            frame = self._add_frame(frame)
         elif select.args.get("distinct") is not None:
-            frame = self._keep(derive((frame,), "dedup", self.line, what="DISTINCT"))
-        return self._keep(derive((frame,), "step", self.line, what="SELECT", columns=projection))
+            frame = self._add_frame(derive_frame((frame,), "dedup", self.line, subject="DISTINCT"))
+        return self._add_frame(derive_frame((frame,), "step", self.line, subject="SELECT", columns=projection))
 
     def _find_key(self, node: exp.Expr, select: exp.Expr, projection: tuple[JobColumn, ...]) -> JobColumn:
-        """Return the column of a grouping: an expression, a number of a selected column, or the name of one."""
+        """Find the column of a grouping: an expression, or the position or alias of a selected column."""
         if isinstance(node, exp.Literal) and node.this.isdigit() and 0 < int(node.this) <= len(projection):
             return projection[int(node.this) - 1]
         if isinstance(node, exp.Column):
@@ -306,75 +317,81 @@ class _Selection:
                     return column
         return make_sql_column(node)
 
-    def _follow_join(self, frame: Frame, join: exp.Join, *, is_anti: bool) -> Frame:
-        right, condition = self.follow_source(join.this), join.args.get("on")
+    def _translate_join(self, frame: Frame, join: exp.Join, *, is_anti: bool) -> Frame:
+        right, condition = self.translate_source(join.this), join.args.get("on")
         comparisons = tuple(_list_comparisons(condition)) if condition is not None else ()
         using = frozenset(node.name for node in join.args.get("using") or ())
         if frame.is_stream is False or right.is_stream is False:
-            return self._keep(derive((frame, right), "step", self.line, what="join", is_bounded=is_anti))
+            return self._add_frame(
+                derive_frame((frame, right), "step", self.line, subject="join", selects_new_rows=is_anti)
+            )
         keys = (JobColumn(names=using),) if using else ()
-        return self._keep(derive((frame, right), "join", self.line, what="JOIN", comparisons=comparisons, keys=keys))
+        return self._add_frame(
+            derive_frame((frame, right), "join", self.line, subject="JOIN", comparisons=comparisons, keys=keys)
+        )
 
-    def follow_source(self, node: exp.Expr) -> Frame:
-        """Return the DataFrame of a table, a view or a subquery."""
+    def translate_source(self, node: exp.Expr) -> Frame:
+        """Translate a table, a view or a subquery."""
         if isinstance(node, exp.Table) and node.name:
-            view = self.shared.get(node.name.lower()) or self.trace.views.get(node.name.lower())
-            if view is not None and node.db.lower() in {"", "global_temp"}:  # a qualified name is a table
-                frames = [alternative for alternative in alternatives(view) if isinstance(alternative, Frame)]
+            view = self.common_tables.get(node.name.lower()) or self.trace.views.get(node.name.lower())
+            if view is not None and node.db.lower() in {"", "global_temp"}:  # a qualified name is a table, not a view
+                frames = [alternative for alternative in list_alternatives(view) if isinstance(alternative, Frame)]
                 if frames:
-                    return frames[0] if len(frames) == 1 else derive(tuple(frames), "step", self.line)
+                    return frames[0] if len(frames) == 1 else derive_frame(tuple(frames), "step", self.line)
             reader = Reader(is_stream=False, line=self.line, format="table", is_complete="__param" not in node.sql())
             subject = ".".join(part.name for part in node.parts)
-            return self._keep(Frame(op="source", line=self.line, what=subject, is_stream=False, source=reader))
+            return self._add_frame(Frame(op="source", line=self.line, subject=subject, is_stream=False, source=reader))
         if isinstance(node, exp.Subquery | exp.Query):
-            return self.follow(node)
+            return self.translate(node)
         if isinstance(node, exp.Values) or (isinstance(node, exp.Table) and isinstance(node.this, exp.Func)):
-            called = _get_name(node.this) if isinstance(node.this, exp.Func) else "values"
-            if called in {"values", "range", "explode"}:
-                return self._keep(Frame(op="literal", line=self.line, what=called, is_stream=False))
+            function_name = _get_function_name(node.this) if isinstance(node.this, exp.Func) else "values"
+            if function_name in {"values", "range", "explode"}:
+                return self._add_frame(Frame(op="literal", line=self.line, subject=function_name, is_stream=False))
         self.trace.add_gap(self.line, f"source {node.sql(dialect='spark')[:60]}")
-        return self._keep(Frame(op="unknown", line=self.line, what="source"))
+        return self._add_frame(Frame(op="unknown", line=self.line, subject="source"))
 
-    def _keep(self, frame: Frame) -> Frame:
-        return self.trace.keep(frame)
+    def _add_frame(self, frame: Frame) -> Frame:
+        return self.trace.add_frame(frame)
 
 
 def _is_anti(join: exp.Join) -> bool:
     return "ANTI" in f"{join.side} {join.kind}".upper()
 
 
-def is_moving(condition: exp.Expr) -> bool:
-    """Return whether a condition has a parameter, or asks the clock: another run selects other rows."""
+def varies_between_runs(condition: exp.Expr) -> bool:
+    """Return whether a condition has a parameter or reads the clock, so that another run selects other rows."""
     return (
         PARAMETER.search(condition.sql(dialect="spark")) is not None
         or condition.find(exp.Parameter, exp.Placeholder) is not None
-        or any(_get_name(function) in CLOCK for function in condition.find_all(exp.Func))
+        or any(_get_function_name(function) in CLOCK for function in condition.find_all(exp.Func))
     )
 
 
-def is_moving_query(text: str) -> bool:
-    """Return whether a query selects other rows in the next run: by a parameter, the clock, or rows of a table."""
+def query_varies_between_runs(text: str) -> bool:
+    """Return whether a query selects other rows in the next run, by a parameter, the clock or another table."""
     if PARAMETER.search(text) is not None:
         return True
     try:
         (statement,) = parse_statements(text.strip().removeprefix("(").rpartition(")")[0] if text[:1] == "(" else text)
     except (sqlglot.errors.SqlglotError, ValueError):
-        return True  # no SQL of Spark: it may select what is new
-    return any(is_moving(clause) or _has_other_rows(clause.this) for clause in statement.find_all(exp.Where))
+        return True  # not Spark SQL: it may select only new rows
+    return any(
+        varies_between_runs(clause) or _reads_other_tables(clause.this) for clause in statement.find_all(exp.Where)
+    )
 
 
-def _has_other_rows(condition: exp.Expr) -> bool:
-    """Return whether a condition asks other tables: it need not hold for the same rows again."""
+def _reads_other_tables(condition: exp.Expr) -> bool:
+    """Return whether a condition reads other tables, so that it may select other rows in the next run."""
     return condition.find(exp.Select, exp.Exists) is not None
 
 
-def _get_name(node: exp.Func) -> str:
+def _get_function_name(node: exp.Func) -> str:
     if isinstance(node, exp.Anonymous):
         return str(node.name).lower()
     return node.sql(dialect="spark").partition("(")[0].strip().lower()
 
 
 def find_view(trace: Trace, name: str) -> JobValue | None:
-    """Return the DataFrame that was registered under a name."""
+    """Find the DataFrame registered as a view."""
     view = trace.views.get(name.lower())
-    return None if view is None else choose([view])
+    return None if view is None else merge_alternatives([view])

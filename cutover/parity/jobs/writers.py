@@ -1,24 +1,24 @@
-"""Methods of writers, of streams and of batches; each one that starts or saves makes a query."""
+"""Methods of stream and batch writers; each call that starts or saves records a query."""
 
 import ast
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cutover.parity.jobs.trace import Arguments, Sink
+from cutover.parity.jobs.analysis import JobAnalysis
+from cutover.parity.jobs.trace import Arguments, ForeachBatchSink
 from cutover.parity.jobs.values import (
     Frame,
     JobValue,
     UnknownValue,
     Writer,
-    alternatives,
-    describe,
+    describe_value,
     get_text,
+    list_alternatives,
 )
-from cutover.parity.jobs.walk import Walk
 
 FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "delta", "jdbc", "avro", "xml"})
-STARTS = frozenset({"start", "toTable", "table"})
-SAVES = frozenset({"save", "saveAsTable", "insertInto"}) | FORMATS
+START_METHODS = frozenset({"start", "toTable", "table"})
+SAVE_METHODS = frozenset({"save", "saveAsTable", "insertInto"}) | FORMATS
 V2_MODES: Mapping[str, str] = {
     "append": "append",
     "overwrite": "overwrite",
@@ -27,48 +27,50 @@ V2_MODES: Mapping[str, str] = {
     "replace": "overwrite",
     "createOrReplace": "overwrite",
 }
-"""Methods that end `df.writeTo(...)`, and what they do."""
+"""Methods that end `df.writeTo(...)`, with the write mode of each."""
 
-NUMBER = "number of the micro-batch"
-ASIDE = frozenset({"partitionBy", "bucketBy", "sortBy", "clusterBy", "using", "tableProperty", "partitionedBy"})
+BATCH_ID = "number of the micro-batch"
+LAYOUT_METHODS = frozenset(
+    {"partitionBy", "bucketBy", "sortBy", "clusterBy", "using", "tableProperty", "partitionedBy"}
+)
 
 
-def call_on_writer(job: Walk, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
-    """Return what a method of a writer yields."""
+def call_on_writer(job: JobAnalysis, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:  # noqa: C901, PLR0911 -- one return for each kind
+    """Evaluate a method call on a writer."""
     argument = arguments.get(0, "source", "saveMode", "outputMode", "func", "f")
     if name in {"option", "options"}:
-        return _set_options(writer, arguments, single=name == "option")
+        return _set_options(writer, arguments, is_single_option=name == "option")
     if name == "format":
-        return replace(writer, format=_get_word(argument))
+        return replace(writer, format=_get_lower_text(argument))
     if name in {"mode", "outputMode"}:
-        return replace(writer, mode=_get_word(argument))
+        return replace(writer, mode=_get_lower_text(argument))
     if name == "queryName":
         return replace(writer, options={**writer.options, name: arguments.get(0, name) or UnknownValue()})
     if name == "trigger":
         return replace(writer, trigger=",".join(arguments.keywords))
     if name == "foreachBatch":
-        return _follow_batches(job, writer, arguments.get(0, "func"), line)
+        return _follow_batch_function(job, writer, arguments.get(0, "func"), line)
     if name == "foreach":
-        job.trace.add_gap(line, "foreach: what its function writes")
+        job.trace.add_gap(line, "foreach: the writes of its function")
         return replace(writer, kind="foreach")
     if name in V2_MODES and writer.kind == "writeTo":
-        return _end(job, replace(writer, mode=V2_MODES[name]), name, arguments, line)
-    if (writer.is_stream and name in STARTS) or (not writer.is_stream and name in SAVES):
-        return _end(job, _read_end(writer, name, arguments), name, arguments, line)
-    if name in ASIDE:
+        return _end_write(job, replace(writer, mode=V2_MODES[name]), name, arguments, line)
+    if (writer.is_stream and name in START_METHODS) or (not writer.is_stream and name in SAVE_METHODS):
+        return _end_write(job, _apply_end_options(writer, name, arguments), name, arguments, line)
+    if name in LAYOUT_METHODS:
         return writer
-    job.trace.add_gap(line, f"{name}: no method of writers that is known here")
+    job.trace.add_gap(line, f"{name}: an unknown method of a writer")
     return writer
 
 
-def _get_word(value: JobValue | None) -> str:
-    """Return a constant word in small letters; `?` for one that is not known."""
+def _get_lower_text(value: JobValue | None) -> str:
+    """Return a constant word in lower case; `?` if unknown."""
     text = get_text(value) if value is not None else None
     return "?" if text is None else text.lower()
 
 
-def _set_options(writer: Writer, arguments: Arguments, *, single: bool) -> Writer:
-    if not single:
+def _set_options(writer: Writer, arguments: Arguments, *, is_single_option: bool) -> Writer:
+    if not is_single_option:
         options = {**writer.options, **arguments.keywords}
         return replace(writer, options=options, is_complete=writer.is_complete and arguments.is_complete)
     key, value = arguments.get(0, "key"), arguments.get(1, "value")
@@ -78,97 +80,97 @@ def _set_options(writer: Writer, arguments: Arguments, *, single: bool) -> Write
     return replace(writer, options={**writer.options, name: value})
 
 
-def _read_end(writer: Writer, name: str, arguments: Arguments) -> Writer:
-    """Return a writer with what the call that ends it sets."""
-    named = {key: value for key, value in arguments.keywords.items() if key not in {"path", "name", "tableName"}}
+def _apply_end_options(writer: Writer, name: str, arguments: Arguments) -> Writer:
+    """Apply the settings in the call that ends a writer."""
+    end_options = {key: value for key, value in arguments.keywords.items() if key not in {"path", "name", "tableName"}}
     writer = replace(writer, is_complete=writer.is_complete and arguments.is_complete)
     for word in ("mode", "outputMode"):
-        if word in named:
-            writer = replace(writer, mode=_get_word(named.pop(word)))
-    if "format" in named:
-        writer = replace(writer, format=_get_word(named.pop("format")))
+        if word in end_options:
+            writer = replace(writer, mode=_get_lower_text(end_options.pop(word)))
+    if "format" in end_options:
+        writer = replace(writer, format=_get_lower_text(end_options.pop("format")))
     if name == "insertInto":
         overwrite = arguments.get(1, "overwrite")
-        description = writer.mode or "append" if overwrite is None else str(describe(overwrite)).lower()
+        mode_text = writer.mode or "append" if overwrite is None else str(describe_value(overwrite)).lower()
         modes = {"true": "overwrite", "false": "append", "overwrite": "overwrite", "append": "append"}
-        writer = replace(writer, mode=modes.get(description, "?"))
+        writer = replace(writer, mode=modes.get(mode_text, "?"))
     elif name in FORMATS:
-        place = 2 if name == "jdbc" else 1
-        mode = arguments.get(place)
-        writer = replace(writer, format=name, mode=writer.mode if mode is None else _get_word(mode))
+        mode_position = 2 if name == "jdbc" else 1
+        mode = arguments.get(mode_position)
+        writer = replace(writer, format=name, mode=writer.mode if mode is None else _get_lower_text(mode))
     elif name == "save" and len(arguments.positional) > 1:
-        words = [_get_word(value) for value in arguments.positional[1:3]]
+        words = [_get_lower_text(value) for value in arguments.positional[1:3]]
         writer = replace(writer, format=words[0], mode=words[1] if len(words) > 1 else writer.mode)
     elif name in {"toTable", "table"}:
         writer = replace(writer, format=writer.format or "table")
-    return replace(writer, options={**writer.options, **named})
+    return replace(writer, options={**writer.options, **end_options})
 
 
-def _end(job: Walk, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:
-    """Note the query that a call starts or saves."""
+def _end_write(job: JobAnalysis, writer: Writer, name: str, arguments: Arguments, line: int) -> JobValue:
+    """Record the query that a call starts or saves."""
     job.trace.add_query(writer, line, _find_target(writer, name, arguments), is_partial=name == "overwritePartitions")
     return UnknownValue("query")
 
 
 def _find_target(writer: Writer, name: str, arguments: Arguments) -> str:
-    """Return the table, path or topic that a call writes to, as far as it is known."""
+    """Return the table, path or topic that a call writes to; empty if unknown."""
     if name == "jdbc":
-        place = arguments.get(1, "table")
+        target = arguments.get(1, "table")
     elif writer.format in {"jdbc", "kafka"}:
-        place = get_option(writer.options, "dbtable" if writer.format == "jdbc" else "topic")
+        target = get_option(writer.options, "dbtable" if writer.format == "jdbc" else "topic")
     elif writer.kind == "writeTo":
-        place = writer.options.get("path")
+        target = writer.options.get("path")
     else:
-        place = arguments.get(0, "path", "name", "tableName") or get_option(writer.options, "path")
-    return "" if place is None else describe(place)
+        target = arguments.get(0, "path", "name", "tableName") or get_option(writer.options, "path")
+    return "" if target is None else describe_value(target)
 
 
-def _follow_batches(job: Walk, writer: Writer, function: JobValue | None, line: int) -> Writer:
-    """Follow the function of foreachBatch with a micro-batch, and keep what it does."""
-    sink = Sink(loops=len(job.loops))
+def _follow_batch_function(job: JobAnalysis, writer: Writer, function: JobValue | None, line: int) -> Writer:
+    """Interpret the function of foreachBatch with a micro-batch, and record its effects."""
+    sink = ForeachBatchSink(loop_depth=len(job.loops))
     node = ast.Call(func=ast.Name(id="foreachBatch"), args=[], keywords=[], lineno=line)
-    for alternative in alternatives(function if function is not None else UnknownValue()):
-        batch = job.trace.keep(Frame(op="batch", line=line, what="micro-batch", is_stream=False))
-        values = (batch, UnknownValue(f"{{{NUMBER}}}"))
-        sink.batches.append(batch)
-        job.trace.sinks.append(sink)
+    for alternative in list_alternatives(function if function is not None else UnknownValue()):
+        batch = job.trace.add_frame(Frame(op="batch", line=line, subject="micro-batch", is_stream=False))
+        values = (batch, UnknownValue(f"{{{BATCH_ID}}}"))
+        sink.micro_batches.append(batch)
+        job.trace.active_sinks.append(sink)
         if job.call_value(alternative, Arguments(node=node, positional=values, keywords={})) is None:
-            job.trace.add_gap(line, f"foreachBatch({describe(alternative).strip('{}')}): what it writes")
-        job.trace.sinks.pop()
+            job.trace.add_gap(line, f"foreachBatch({describe_value(alternative).strip('{}')}): the rows that it writes")
+        job.trace.active_sinks.pop()
     return replace(writer, kind="foreachBatch", sink=sink)
 
 
-def is_marked(writer: Writer) -> bool:
-    """Return whether what a write appends is appended once, however often it is run."""
+def is_idempotent_append(writer: Writer) -> bool:
+    """Return whether a repeated write appends its rows only once."""
     return {"txnAppId", "txnVersion"} <= set(writer.options)
 
 
-UPSERTS = frozenset({"cassandra", "hbase", "redis"})
-"""Stores that keep one row by key, whatever the mode of a write."""
+KEYED_STORES = frozenset({"cassandra", "hbase", "redis"})
+"""Stores that keep one row per key in any write mode."""
 
 
 def is_upsert(writer: Writer) -> bool:
-    """Return whether a store replaces rows by their key, so that rows that are appended again change nothing."""
+    """Return whether a store replaces rows by key, so that a repeated append changes nothing."""
     names = set((writer.format or "").split("."))
     if names & {"hudi"}:
         operation = get_option(writer.options, "hoodie.datasource.write.operation")
-        return operation is None or "insert" not in describe(operation)
+        return operation is None or "insert" not in describe_value(operation)
     if names & {"es", "elasticsearch"}:
         return get_option(writer.options, "es.mapping.id") is not None
     if names & {"mongodb", "mongo"}:
         return get_option(writer.options, "idFieldList") is not None
-    return bool(names & UPSERTS)
+    return bool(names & KEYED_STORES)
 
 
 def get_mode(writer: Writer) -> str:
-    """Return the mode that is in force: what was set, else the default."""
+    """Return the effective mode: the one set, else the default."""
     if writer.is_stream:
         return writer.mode or "append"
     if writer.format == "kafka":
-        return "append"  # it knows no other
+        return "append"  # its only mode
     return writer.mode or "error"
 
 
 def get_option(options: Mapping[str, JobValue], name: str) -> JobValue | None:
-    """Return an option; their names differ by case alone nowhere."""
+    """Find an option; names are case-insensitive."""
     return next((value for key, value in options.items() if key.lower() == name.lower()), None)

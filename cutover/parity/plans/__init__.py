@@ -1,1 +1,1 @@
-"""Plans of Spark, read in three ways into one form, and judged by the rules of this room."""
+"""Spark query plans: three readers produce one form, to which the parity rules are applied."""

@@ -1,64 +1,69 @@
-"""The plan of a DataFrame at hand, read in Spark itself: with types, and with what Spark knows to be deterministic."""
+"""Reader of a DataFrame's analyzed plan inside Spark: with types, and with Spark's knowledge of determinism."""
 
 from typing import Any
 
 from cutover.errors import DefinitionError
 from cutover.parity import sql
 from cutover.parity.plans import functions
-from cutover.parity.plans.model import FLOAT, ROOT, PlanCall, PlanNode, name_function
+from cutover.parity.plans.model import FLOAT, NO_PARENT, PlanCall, PlanNode, name_function
 
 ALL_FIELDS = 10_000
-"""Of a list that Spark prints; it would leave out all behind 25."""
+"""Maximum number of fields in a printed list; Spark's default truncates after 25."""
 
 ZONED = frozenset({"date_trunc", "hour", "minute", "date_format", "to_date"})
-"""Functions that go by the session's time zone if they are given a time."""
+"""Functions of a timestamp that depend on the session's time zone."""
 
 WRAPPERS = frozenset({"AggregateExpression", "Alias", "AttributeReference", "Literal", "WindowExpression"})
 SUBQUERIES = frozenset({"ScalarSubquery", "ListQuery", "Exists", "LateralSubquery"})
 COMPARISONS = frozenset({"LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"})
 TIMES = ("timestamp", "date", "struct<start:")
 TYPED = ZONED | {"cast", "equalto", "sum", "avg"}
-"""Functions that are judged by the types of their arguments."""
+"""Functions whose check needs the types of their arguments."""
 
 
 def read_live(frame: Any) -> tuple[PlanNode, ...]:
-    """Return the operators of a DataFrame's analysed plan, each before those below it.
+    """Return the operators of a DataFrame's analyzed plan, each before its descendants.
 
     Raises:
-        DefinitionError: It is no DataFrame of a Spark in this process, such as one of Spark Connect.
+        DefinitionError: The value is not a DataFrame of a Spark session in this process; Spark Connect's is not.
     """
     plan = getattr(frame, "_jdf", None)
     if plan is None:
+        kind = f"{type(frame).__module__}.{type(frame).__name__}"
         msg = (
-            f"expected a DataFrame of a Spark in this process, got {type(frame).__module__}.{type(frame).__name__}; "
-            'of Spark Connect give the text of explain("extended") to `cutover parity --plan FILE`.'
+            f"expected a DataFrame of a Spark session in this process, got {kind}; "
+            'with Spark Connect, pass the text of explain("extended") to `cutover parity --plan FILE`.'
         )
         raise DefinitionError(msg)
-    waiting = [(plan.queryExecution().analyzed(), ROOT)]
+    pending = [(plan.queryExecution().analyzed(), NO_PARENT)]
     nodes: list[PlanNode] = []
-    while waiting:
-        tree, parent = waiting.pop()
+    while pending:
+        tree, parent = pending.pop()
         calls, plans = _read_calls(tree)
         nodes.append(_make_node(tree, parent, len(nodes) + 1, calls))
-        below = [*_list(tree.children()), *plans]
-        waiting.extend((node, len(nodes) - 1) for node in reversed(below))
+        children = [*_convert_sequence(tree.children()), *plans]
+        pending.extend((node, len(nodes) - 1) for node in reversed(children))
     return tuple(nodes)
 
 
-def has_zone(frame: Any) -> bool:
+def has_time_zone(frame: Any) -> bool:
     """Return whether a job set the time zone of a DataFrame's session."""
     return bool(frame._jdf.sparkSession().sessionState().conf().contains("spark.sql.session.timeZone"))  # noqa: SLF001 -- PySpark has no other way
 
 
-def _list(values: Any) -> list[Any]:
-    """Return what a Scala sequence holds."""
-    return [values.apply(place) for place in range(values.size())]
+def _convert_sequence(values: Any) -> list[Any]:
+    """Return the items of a Scala sequence as a list."""
+    return [values.apply(index) for index in range(values.size())]
 
 
 def _make_node(tree: Any, parent: int, number: int, calls: tuple[PlanCall, ...]) -> PlanNode:
     name = str(tree.nodeName())
     order = (
-        [str(node.name()) for part in _list(tree.orderSpec()) for node in _list(part.references().toSeq())]
+        [
+            str(node.name())
+            for part in _convert_sequence(tree.orderSpec())
+            for node in _convert_sequence(part.references().toSeq())
+        ]
         if (name == "Window")
         else []
     )
@@ -67,11 +72,13 @@ def _make_node(tree: Any, parent: int, number: int, calls: tuple[PlanCall, ...])
         line=number,
         name=name,
         text=str(tree.simpleString(ALL_FIELDS)),
-        above=parent,
+        parent=parent,
         calls=calls,
         order=frozenset(order),
         is_streaming=is_streaming,
-        keeps_any=name == "Deduplicate" and not is_streaming and tree.keys().size() < tree.child().output().size(),
+        keeps_arbitrary_row=name == "Deduplicate"
+        and not is_streaming
+        and tree.keys().size() < tree.child().output().size(),
     )
 
 
@@ -80,40 +87,41 @@ def _read_calls(tree: Any) -> tuple[tuple[PlanCall, ...], list[Any]]:
     calls: list[PlanCall] = []
     plans: list[Any] = []
     is_join = str(tree.nodeName()) == "Join"
-    waiting = [(node, ROOT, "") for node in reversed(_list(tree.expressions()))]
-    while waiting:
-        expression, parent, wrapper = waiting.pop()
+    pending = [(node, NO_PARENT, "") for node in reversed(_convert_sequence(tree.expressions()))]
+    while pending:
+        expression, parent, wrapper = pending.pop()
         name = str(expression.nodeName())
-        below = _list(expression.children())
-        if name in SUBQUERIES:  # judged by their plans
+        children = _convert_sequence(expression.children())
+        if name in SUBQUERIES:  # their plans are checked instead
             plans.append(expression.plan())
             continue
-        place = parent
+        index = parent
         if name not in WRAPPERS:
             calls.append(_make_call(expression, name, parent, wrapper, is_join=is_join))
-            place = len(calls) - 1
-        waiting.extend((node, place, name) for node in reversed(below))
+            index = len(calls) - 1
+        pending.extend((node, index, name) for node in reversed(children))
     return tuple(calls), plans
 
 
 def _make_call(expression: Any, name: str, parent: int, wrapper: str, *, is_join: bool) -> PlanCall:
-    below = _list(expression.children())
-    called = name_function(name)
-    types = [str(node.dataType().simpleString()) for node in below] if called in TYPED else []
+    children = _convert_sequence(expression.children())
+    function_name = name_function(name)
+    types = [str(node.dataType().simpleString()) for node in children] if function_name in TYPED else []
     is_bound = is_join and (
         name in COMPARISONS or (name == "EqualTo" and any(type_.startswith(TIMES) for type_ in types))
     )
     is_udf = "UDF" in name
-    impure = functions.find_impure(expression) if is_udf else ""
-    own = not expression.deterministic() and all(node.deterministic() for node in below)
+    impure_call = functions.find_impure_call(expression) if is_udf else ""
+    is_nondeterministic = not expression.deterministic() and all(node.deterministic() for node in children)
     return PlanCall(
-        name="bounded" if is_bound else str(expression.name()) if name == "PythonUDF" else called,
-        above=parent,
-        is_deterministic=not own,
+        name="bounded" if is_bound else str(expression.name()) if name == "PythonUDF" else function_name,
+        parent=parent,
+        is_deterministic=not is_nondeterministic,
         is_aggregate=wrapper == "AggregateExpression",
-        sums_float=called in sql.MOMENTS or (called in {"sum", "avg"} and bool(types) and types[0] in FLOAT),
-        needs_zone=_needs_zone(called, expression, types),
-        impure=impure or ("what is said not to be deterministic" if is_udf and own else ""),
+        sums_float=function_name in sql.MOMENTS
+        or (function_name in {"sum", "avg"} and bool(types) and types[0] in FLOAT),
+        needs_zone=_needs_zone(function_name, expression, types),
+        impure_call=impure_call or ("a function declared non-deterministic" if is_udf and is_nondeterministic else ""),
     )
 
 

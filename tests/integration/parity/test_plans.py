@@ -58,7 +58,7 @@ def look_up(value: str) -> int | None:
 
 
 def said(parity_findings: tuple[ParityFinding, ...]) -> list[tuple[str, str]]:
-    return sorted((str(one.construct), one.what) for one in parity_findings)
+    return sorted((str(one.construct), one.subject) for one in parity_findings)
 
 
 WATERMARK = ("watermark", "withWatermark")
@@ -159,7 +159,7 @@ LIVE: dict[str, Case] = {
     "all columns": (lambda t: t.rows.distinct(), []),
     "said to be random": (
         lambda t: t.rows.select(F.udf(look_up, "int").asNondeterministic()("k")),
-        [("udf", "look_up calls what is said not to be deterministic")],
+        [("udf", "look_up calls a function declared non-deterministic")],
     ),
     "pure": (lambda t: t.rows.select(F.udf(look_up, "int")("k")), []),
     "chance": (lambda t: t.rows.select(F.udf(ask_chance, "string")("k")), [("udf", "ask_chance calls random")]),

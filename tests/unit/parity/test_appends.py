@@ -69,7 +69,7 @@ def test_a_statement_with_a_parameter_moves(statement: str, found: list[str]) ->
     ],
 )
 def test_sql_that_appends_what_is_there_already_is_found(text: str, what: list[str]) -> None:
-    assert [one.what for one in check_script(text, "x.sql")] == what
+    assert [one.subject for one in check_script(text, "x.sql")] == what
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_removal_that_may_miss_rows_is_named(source: str) -> None:
     (finding,) = check_job(source.replace("APPEND", APPEND), "x.py")
 
     assert str(finding.construct) == "not-understood"
-    assert "whether it removes what line" in finding.what
+    assert "whether it removes what line" in finding.subject
 
 
 def test_a_script_that_empties_its_table_first_is_sound() -> None:

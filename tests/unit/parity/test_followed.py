@@ -14,7 +14,7 @@ SINK = '.writeStream.format("delta").option("checkpointLocation", "/c").start("/
 
 
 def find(source: str) -> list[tuple[str, int, str]]:
-    return [(str(one.construct), one.line, one.what) for one in check_job(source, "x.py")]
+    return [(str(one.construct), one.line, one.subject) for one in check_job(source, "x.py")]
 
 
 def kinds(source: str) -> list[str]:
@@ -87,30 +87,30 @@ def test_a_query_is_judged_by_its_own_lineage(source: str, found: list[tuple[str
     [
         (
             f"from shop import clean\nclean({KAFKA}){SINK}",
-            [("not-understood", 2, "shop.clean: what it does to a DataFrame")],
+            [("not-understood", 2, "shop.clean: its effect on a DataFrame")],
         ),
         (
             f"{KAFKA}.writeStream.foreachBatch(upsert).option('checkpointLocation', '/c').start()",
-            [("not-understood", 1, "foreachBatch(upsert): what it writes")],
+            [("not-understood", 1, "foreachBatch(upsert): the rows that it writes")],
         ),
         (
             "spark.sql(open('x.sql').read())",
-            [("not-understood", 1, "sql: a text that is put together at run time, or no SQL of Spark")],
+            [("not-understood", 1, "sql: a text that is built at run time, or not valid Spark SQL")],
         ),
         (
             "rows = spark.read.parquet('/in').rdd\nrows.map(str).saveAsTextFile('/o')",
-            [("not-understood", 2, "map of an RDD: what functions over its rows compute")],
+            [("not-understood", 2, "map of an RDD: the values that functions over its rows compute")],
         ),
         ("x = 1", [("not-understood", 1, "the whole file: nothing in it reads, changes or writes a DataFrame")]),
         (
             f"import lib\nf = F.udf(lib.parse)\n{KAFKA}.select(f('value')){SINK}",
-            [("not-understood", 2, "udf(lib.parse): what it computes")],
+            [("not-understood", 2, "udf(lib.parse): the values that it computes")],
         ),
         (
             f"def run(events):\n    events.dropDuplicates(['id']){SINK}",
             [
                 ("dedup-within-watermark", 2, "dropDuplicates"),
-                ("not-understood", 2, "events: where the rows of a query come from"),
+                ("not-understood", 2, "events: the origin of a query's rows"),
             ],
         ),
         (

@@ -39,12 +39,12 @@ def test_every_construct_is_in_a_job_and_three_in_ten_jobs_are_sound() -> None:
 
 @pytest.mark.parametrize("construct", list(Construct))
 def test_a_finding_leads_to_its_place_on_the_page(construct: Construct) -> None:
-    finding = ParityFinding(file="job.py", line=1, construct=construct, what="x")
+    finding = ParityFinding(file="job.py", line=1, construct=construct, subject="x")
     file, _, place = finding.page.partition("#")
     row = next(line for line in Path(file).read_text(encoding="utf-8").splitlines() if f'<a id="{place}"></a>' in line)
 
     assert finding.sentence.endswith(f"({finding.page}).")
-    assert row.endswith(f"| {RULES[construct].why} | {RULES[construct].instead} |")
+    assert row.endswith(f"| {RULES[construct].reason} | {RULES[construct].alternative} |")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_a_finding_leads_to_its_place_on_the_page(construct: Construct) -> None:
     ],
 )
 def test_sql_is_read_as_sql(text: str, said: list[tuple[str, int, str]]) -> None:
-    assert [(str(one.construct), one.line, one.what) for one in check_sql(text, "x.sql")] == said
+    assert [(str(one.construct), one.line, one.subject) for one in check_sql(text, "x.sql")] == said
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Functions of foreachBatch: what a micro-batch overwrites, and what it computes of itself alone."""
+"""Functions of foreachBatch: what a micro-batch overwrites, and the values that it computes of itself alone."""
 
 import pytest
 

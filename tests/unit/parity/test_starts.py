@@ -71,7 +71,7 @@ def test_the_session_has_a_checkpoint_for_queries_with_names() -> None:
 def test_a_table_has_its_schema_and_a_date_its_line() -> None:
     script = check_script("SELECT\n  a,\n  date(at)\nFROM t;\nINSERT INTO x SELECT a FROM raw.ev", "x.sql")
 
-    assert [(str(one.construct), one.line, one.what) for one in script] == [
+    assert [(str(one.construct), one.line, one.subject) for one in script] == [
         ("time-zone", 3, "date"),
         ("appended-again", 5, "append of all of raw.ev"),
     ]
@@ -82,7 +82,7 @@ def test_a_file_with_nothing_of_spark_names_the_call_that_was_not_followed() -> 
     (finding,) = check_job("import shop\n\nshop.run('daily')", "x.py")
 
     assert finding.line == 3
-    assert "shop.run" in finding.what
+    assert "shop.run" in finding.subject
 
 
 def test_an_overwriting_batch_loses_what_did_not_change() -> None:
@@ -94,4 +94,4 @@ def test_an_overwriting_batch_loses_what_did_not_change() -> None:
     (finding,) = check_job(source, "x.py")
 
     assert str(finding.construct) == "output-mode"
-    assert "foreachBatch that overwrites" in finding.what
+    assert "foreachBatch that overwrites" in finding.subject

@@ -68,14 +68,14 @@ REJECTED = "; in append mode Spark rejects such a query"
 def test_an_idle_watermark_has_the_reason_that_is_true(rows: str, reason: str) -> None:
     job = check_job(f"from pyspark.sql import functions as F\n{MARKED}.{rows}{SINK}", "x.py")
 
-    assert [one.what for one in job if one.construct == "watermark-without-effect"] == [f"withWatermark: {reason}"]
+    assert [one.subject for one in job if one.construct == "watermark-without-effect"] == [f"withWatermark: {reason}"]
 
 
 def test_the_reason_of_an_idle_watermark_follows_the_output_mode() -> None:
     def say(rows: str, mode: str) -> list[str]:
         sink = f".writeStream.outputMode('{mode}').format('memory').option('checkpointLocation', '/c').start()"
         job = check_job(f"from pyspark.sql import functions as F\n{rows}{sink}", "x.py")
-        return [one.what for one in job if one.construct == "watermark-without-effect"]
+        return [one.subject for one in job if one.construct == "watermark-without-effect"]
 
     windows = f"{MARKED}.groupBy(F.window('ts', '1 hour')).count()"
     assert say(f"{MARKED}.select('k')", "append") == []

@@ -14,7 +14,7 @@ from cutover.parity.script import check_script
     "text", ["this is not sql", "hello world;", "SELEC * FORM x;", "x = 1", "insert a;", "TABLE_OF(x)", "'rows'"]
 )
 def test_a_bare_expression_is_no_sql(text: str) -> None:
-    (finding,) = [one for one in check_script(text, "x.sql") if "no statement" in one.what]
+    (finding,) = [one for one in check_script(text, "x.sql") if "not a SQL statement" in one.subject]
 
     assert (str(finding.construct), finding.line) == ("not-understood", 1)
 
@@ -55,7 +55,7 @@ def test_a_file_that_cannot_be_read_hides_nothing_of_others(tmp_path: Path, caps
 def test_a_file_without_spark_is_not_understood(source: str) -> None:
     (finding,) = check_job(source, "x.py")
 
-    assert (str(finding.construct), finding.what.partition(":")[0]) == ("not-understood", "the whole file")
+    assert (str(finding.construct), finding.subject.partition(":")[0]) == ("not-understood", "the whole file")
 
 
 def test_a_name_that_may_be_none_is_followed_where_it_is_not() -> None:
@@ -87,4 +87,4 @@ run()
 def test_the_java_side_of_a_dataframe_is_the_dataframe() -> None:
     job = check_job("import shop\nshop.send(spark.table('a')._jdf)", "x.py")
 
-    assert [one.what for one in job] == ["shop.send: what it does to a DataFrame"]
+    assert [one.subject for one in job] == ["shop.send: its effect on a DataFrame"]

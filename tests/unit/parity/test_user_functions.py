@@ -3,7 +3,7 @@
 import pytest
 
 from cutover.parity.job import check_job
-from cutover.parity.purity import is_chance, is_clock, is_pure, is_service
+from cutover.parity.purity import is_clock, is_external_service, is_pure, is_random
 
 START = """
 import random, requests, time, json, re, lib
@@ -39,7 +39,7 @@ def clean(x):
 
 def find(source: str) -> set[tuple[str, str]]:
     job = f"{START}{source}\nspark.table('a').select(f('x')).write.mode('overwrite').saveAsTable('b')"
-    return {(str(one.construct), one.what) for one in check_job(job, "x.py")}
+    return {(str(one.construct), one.subject) for one in check_job(job, "x.py")}
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_a_function_of_another_module_is_named(body: str) -> None:
 
 def test_functions_of_python_are_known_by_their_names() -> None:
     assert is_clock("datetime.date.today")
-    assert is_chance("random.gauss")
-    assert is_service("urllib.request.urlopen")
+    assert is_random("random.gauss")
+    assert is_external_service("urllib.request.urlopen")
     assert is_pure("urllib.parse.quote")
     assert is_pure("os.path.basename")
     assert not is_pure("os.getenv")
